@@ -1,0 +1,1 @@
+"""Policy of giving out nodes."""

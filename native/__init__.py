@@ -1,0 +1,1 @@
+"""Mechanism: bytes, memory, descriptors, time. Imports none of the other packages."""

@@ -1,0 +1,87 @@
+"""Faults by condition, each with what its reader does differently.
+
+===========================  ==============================================
+:class:`IllegalTransition`   our own rule is broken: stop loudly, a bug
+:class:`PeerProtocolError`   a peer sent nonsense: refuse that peer or job
+:class:`PtlError`            a transport call failed (``native.portals``)
+:class:`UsageError`          the user's mistake: one line, exit status
+===========================  ==============================================
+"""
+
+from enum import IntEnum
+
+
+class IllegalTransition(Exception):
+    """A machine has no transition for the event; nothing has changed.
+
+    Attributes:
+        state: the machine's state.
+        event: what was refused.
+    """
+
+    def __init__(self, state: object, event: object) -> None:
+        self.state = state
+        self.event = event
+        super().__init__(f"no transition from {state} for {event!r}: please report this bug")
+
+
+class PeerProtocolError(Exception):
+    """A peer sent bytes or a message that its conversation does not allow."""
+
+
+class YodError(Exception):
+    """A fault that reaches the user as one line.
+
+    Attributes:
+        exit_status: what the command exits with.
+    """
+
+    exit_status = 125
+
+
+class UsageError(YodError):
+    """The command line is wrong."""
+
+    exit_status = 125
+
+
+class LoadFileError(UsageError):
+    """A load file is wrong; the text names file and line."""
+
+    def __init__(self, path: str, line: int, text: str) -> None:
+        where = f"{path}:{line}" if line else path
+        super().__init__(f"{where}: {text}")
+
+
+class ProgramNotFoundError(YodError):
+    """No such program."""
+
+    exit_status = 127
+
+
+class ProgramNotExecutableError(YodError):
+    """The program is there and cannot be executed."""
+
+    exit_status = 126
+
+
+class PartitionError(YodError):
+    """No partition, or not the one that was configured."""
+
+
+class NotEnoughNodesError(YodError):
+    """A request for more than there is."""
+
+
+class Refusal(IntEnum):
+    """Why bebopd or a PCT says no. Values are on the wire."""
+
+    NOT_ENOUGH_NODES = 1  # more than the partition has
+    BUSY = 2  # enough nodes exist, too few are free now
+    UNKNOWN_NODE = 3
+    BATCH_LIMIT = 4
+    STALE_RESERVATION = 5  # the grant has expired or belongs to an earlier bebopd
+    BAD_CREDENTIAL = 6
+    NOT_PERMITTED = 7
+    NO_ROOM = 8  # no place for an object on the node
+    BAD_REQUEST = 9

@@ -1,0 +1,60 @@
+"""Who is who: transport addresses, proven principals, shipped objects.
+
+A node is a place in the partition's table; a :class:`PortalId` is where its
+process listens. The two are never mixed: users see nodes, the transport ids.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+PID_ANY = 0xFFFFFFFF
+NID_ANY = 0xFFFFFFFF
+
+
+class PortalId(NamedTuple):
+    """Transport address of a process.
+
+    Attributes:
+        nid: IPv4 address as a 32-bit number; 1 to 2**24 - 1 are places in an
+            address table (Unix sockets, IPv6).
+        pid: TCP port; 2**16 and above belong to an end that does not listen
+            and is reachable only over a connection that it opened.
+    """
+
+    nid: int
+    pid: int
+
+    def __str__(self) -> str:
+        if self.nid < 1 << 24:
+            return f"table entry {self.nid}, pid {self.pid}"
+        octets = ".".join(str(self.nid >> shift & 255) for shift in (24, 16, 8, 0))
+        return f"{octets}:{self.pid}"
+
+
+class PrincipalKind(IntEnum):
+    """What a peer has proven in the handshake."""
+
+    PARTITION = 1  # holds the partition's key: a daemon or an operator
+    USER = 2  # is this user of the partition's hosts
+    JOB = 3  # holds the key of one job
+
+
+class Principal(NamedTuple):
+    """Who a peer has proven to be. An id inside a message is never proof.
+
+    Attributes:
+        kind: what was proven.
+        uid: user id; of the partition's owner for PARTITION.
+        job_id: the job for JOB; else 0.
+    """
+
+    kind: PrincipalKind
+    uid: int
+    job_id: int = 0
+
+
+class ObjectKey(NamedTuple):
+    """One shipped file of one job: its place in the load's list of objects."""
+
+    job_id: int
+    index: int

@@ -1,0 +1,1 @@
+"""The messages that the programs exchange. PROTOCOL.md is the specification."""

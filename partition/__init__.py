@@ -1,0 +1,1 @@
+"""Brings partitions up on what the user has."""

@@ -1,0 +1,1 @@
+"""Policy of one node: its reservation, its jobs, their ranks."""

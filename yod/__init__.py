@@ -1,0 +1,1 @@
+"""Policy of one launch, and the face of the running application."""
