@@ -57,4 +57,4 @@ class ObjectKey(NamedTuple):
     """One shipped file of one job: its place in the load's list of objects."""
 
     job_id: int
-    index: int
+    number: int

@@ -125,7 +125,12 @@ class Port(Protocol):
         """Send one message. Raises ValueError when it exceeds MESSAGE_MAX_BYTES."""
 
     def receive_object(
-        self, key: ObjectKey, fd: int, size: int, chunk_bytes: int, children: list[PortalId]
+        self,
+        key: ObjectKey,
+        fd: int,
+        size: int,
+        chunk_bytes: int,
+        children: list[PortalId],
     ) -> None:
         """Expect an object and pass each chunk on to the children as it lands.
 
@@ -142,7 +147,12 @@ class Port(Protocol):
         """
 
     def send_object(
-        self, key: ObjectKey, fd: int, size: int, chunk_bytes: int, targets: list[PortalId]
+        self,
+        key: ObjectKey,
+        fd: int,
+        size: int,
+        chunk_bytes: int,
+        targets: list[PortalId],
     ) -> None:
         """Send a file as an object; ends in ``ObjectSent`` or ``ObjectFailed``.
 
@@ -212,7 +222,9 @@ class MemoryPort:
         codec.check_size(message)
         peer = self._hub.ports.get(target)
         if peer is None:
-            self._put(PeerLost(target, Loss.UNREACHABLE, f"nothing listens at {target}"))
+            self._put(
+                PeerLost(target, Loss.UNREACHABLE, f"nothing listens at {target}")
+            )
             return
         self._seen.add(target)
         peer._seen.add(self._id)

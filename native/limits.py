@@ -1,0 +1,92 @@
+"""Every limit: its name, unit, default, and how to set it.
+
+The environment variable of ``kill_delay_s`` is ``YOD_KILL_DELAY_S``; the same
+name in lower case is its key in a limits file. ``yodctl limits`` prints them.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from native.errors import UsageError
+
+
+class Limits(Struct, frozen=True):
+    """Limits in force. Units are in the names: ``_s`` seconds, ``_bytes``, ``_count``."""
+
+    pending_s: float = 60.0
+    heartbeat_s: float = 10.0
+    silent_s: float = 35.0
+    announce_retry_s: float = 1.0
+    allocate_s: float = 30.0
+    phase_s: float = 30.0
+    end_s: float = 10.0
+    kill_delay_s: float = 2.0
+    orphan_s: float = 10.0
+    completion_delay_s: float = 0.1
+    arity_count: int = 2
+    chunk_bytes: int = 512 * 1024
+    output_window_bytes: int = 1024 * 1024
+    input_window_bytes: int = 256 * 1024
+    jobs_per_node_count: int = 64
+    connect_s: float = 5.0
+    arguments_inline_bytes: int = 64 * 1024
+
+
+MEANINGS = {
+    "pending_s": "a grant that no PCT has heard of lapses after this",
+    "heartbeat_s": "a PCT announces itself this often",
+    "silent_s": "a node not heard from for this long is down",
+    "announce_retry_s": "a PCT without a bebopd tries again after this",
+    "allocate_s": "yod waits this long for bebopd's answer",
+    "phase_s": "each phase of a launch before go ends within this",
+    "end_s": "the end of a job is confirmed within this, else its nodes are reset",
+    "kill_delay_s": "after an abnormal end the other ranks have this long to end",
+    "orphan_s": "a PCT without a parent looks for an ancestor this long",
+    "completion_delay_s": "normal completions are collected this long at each hop",
+    "arity_count": "children of a node in the job's tree",
+    "chunk_bytes": "unit in which an object goes down the tree",
+    "output_window_bytes": "output on its way over one hop",
+    "input_window_bytes": "standard input on its way",
+    "jobs_per_node_count": "jobs on one node at a time",
+    "connect_s": "a connection is made within this",
+    "arguments_inline_bytes": "larger arguments and environments travel as an object",
+}
+
+_SMALLEST = {"arity_count": 1, "chunk_bytes": 4096, "output_window_bytes": 65536}
+_LARGEST = {
+    "arity_count": 64,
+    "chunk_bytes": 1 << 26,
+    "arguments_inline_bytes": 192 * 1024,
+}
+
+
+def variable(name: str) -> str:
+    """The environment variable that sets a limit."""
+    return "YOD_" + name.upper()
+
+
+def load(environment: Mapping[str, str]) -> Limits:
+    """The limits that an environment asks for.
+
+    Raises:
+        UsageError: a value is no number, or out of range; names the variable.
+    """
+    chosen: dict[str, float | int] = {}
+    for name in MEANINGS:
+        text = environment.get(variable(name))
+        if text is not None:
+            chosen[name] = _number(name, text)
+    return Limits(**chosen)  # type: ignore[arg-type]
+
+
+def _number(name: str, text: str) -> float | int:
+    kind = float if name.endswith("_s") else int
+    try:
+        value = kind(text)
+    except ValueError:
+        raise UsageError(f"{variable(name)}={text}: not a number") from None
+    low, high = _SMALLEST.get(name, 0), _LARGEST.get(name, 1 << 40)
+    if not low <= value <= high:
+        raise UsageError(f"{variable(name)}={text}: must be from {low} to {high}")
+    return value

@@ -1,0 +1,52 @@
+"""What the machines share: events and actions that any of them may see or give.
+
+A machine has ``handle(event, now) -> list[Action]``, ``deadline() -> float | None``
+and ``check()``, which asserts its invariants and is called by the simulation. It
+knows no clock: ``now`` is in seconds, monotonic, never less than before.
+"""
+
+from msgspec import Struct
+
+from native.ids import PortalId, Principal
+from native.wire.base import Message
+
+
+class Event(Struct, frozen=True):
+    """What happened."""
+
+
+class Action(Struct, frozen=True):
+    """What to do about it."""
+
+
+class MessageReceived(Event, frozen=True):
+    """A peer's message; ``principal`` is what the peer has proven."""
+
+    source: PortalId
+    principal: Principal
+    message: Message
+
+
+class PeerGone(Event, frozen=True):
+    """A peer is out of reach, with all it had not received. The text says why."""
+
+    peer: PortalId
+    text: str
+
+
+class DeadlineReached(Event, frozen=True):
+    """The time that ``deadline()`` gave has come."""
+
+
+class Send(Action, frozen=True):
+    """Send a message."""
+
+    target: PortalId
+    message: Message
+
+
+class Log(Action, frozen=True):
+    """Say something in the daemon's log."""
+
+    text: str
+    job_id: int = 0  # 0: of no job

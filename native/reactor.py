@@ -1,0 +1,223 @@
+"""The loop: descriptors, deadlines, signals and children, in one thread.
+
+Everything that can happen is a readable descriptor in one epoll set or a time.
+A signal's handler does nothing but let the interpreter write its number to an
+eventfd-like pipe. The loop itself has ``fileno()``, ``run_once(0)`` and
+``deadline()``, so another loop can host it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+from types import FrameType
+
+READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
+WRITE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
+
+
+class Watch:
+    """Interest in one descriptor; ends with :meth:`close`, which leaves it open."""
+
+    __slots__ = ("_mask", "_reactor", "fd", "on_readable", "on_writable")
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        fd: int,
+        on_readable: Callable[[], None] | None,
+        on_writable: Callable[[], None] | None,
+    ) -> None:
+        self.fd = fd
+        self.on_readable = on_readable
+        self.on_writable = on_writable
+        self._reactor = reactor
+        self._mask = 0
+        self._apply()
+
+    def set(
+        self,
+        on_readable: Callable[[], None] | None,
+        on_writable: Callable[[], None] | None,
+    ) -> None:
+        """Change what is called; None stops watching that direction."""
+        self.on_readable, self.on_writable = on_readable, on_writable
+        if self.fd >= 0:
+            self._apply()
+
+    def close(self) -> None:
+        """Stop watching. The descriptor must still be open; calling twice is harmless."""
+        if self.fd >= 0:
+            if self._mask:
+                self._reactor._epoll.unregister(self.fd)
+            self._reactor._watches.pop(self.fd, None)
+            self.fd = -1
+
+    def _apply(self) -> None:
+        mask = (select.EPOLLIN | select.EPOLLRDHUP if self.on_readable else 0) | (
+            select.EPOLLOUT if self.on_writable else 0
+        )
+        if mask == self._mask:
+            return
+        # A descriptor of interest to nobody leaves the set: epoll reports
+        # hang-ups even for an empty mask, and would spin.
+        if not mask:
+            self._reactor._epoll.unregister(self.fd)
+        elif not self._mask:
+            self._reactor._epoll.register(self.fd, mask)
+            self._reactor._watches[self.fd] = self
+        else:
+            self._reactor._epoll.modify(self.fd, mask)
+        self._mask = mask
+
+
+class Reactor:
+    """One epoll set with everything that a program waits for."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.monotonic = monotonic
+        self._epoll = select.epoll()
+        self._watches: dict[int, Watch] = {}
+        self._timers: list[tuple[Callable[[], float | None], Callable[[], None]]] = []
+        self._soon: deque[Callable[[], None]] = deque()
+        self._signal_handlers: dict[int, Callable[[], None]] = {}
+        self._children: dict[int, Callable[[int], None]] = {}
+        self._signal_fd = -1
+        self._stopped = False
+
+    def fileno(self) -> int:
+        """Readable while a watched descriptor has something to do."""
+        return self._epoll.fileno()
+
+    def watch(
+        self,
+        fd: int,
+        on_readable: Callable[[], None] | None,
+        on_writable: Callable[[], None] | None = None,
+    ) -> Watch:
+        """Call back while a descriptor is readable or writable (level-triggered).
+
+        Raises:
+            PermissionError: the descriptor is a regular file, always ready.
+        """
+        return Watch(self, fd, on_readable, on_writable)
+
+    def add_timer(
+        self, deadline: Callable[[], float | None], on_due: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Ask ``deadline`` before each wait, and call ``on_due`` when it has come.
+
+        Returns:
+            A function that removes the timer.
+        """
+        timer = (deadline, on_due)
+        self._timers.append(timer)
+        return lambda: self._timers.remove(timer) if timer in self._timers else None
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Call after the present callback, before the next wait. Slices long work."""
+        self._soon.append(call)
+
+    def on_signal(self, number: int, call: Callable[[], None]) -> None:
+        """Call in the loop when a signal has come."""
+        if self._signal_fd < 0:
+            self._open_signals()
+        self._signal_handlers[number] = call
+        signal.signal(number, _ignore)
+        signal.siginterrupt(number, False)
+
+    def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
+        """Call with the wait status when a child process has ended."""
+        if signal.SIGCHLD not in self._signal_handlers:
+            self.on_signal(signal.SIGCHLD, self._reap)
+        self._children[unix_pid] = call
+        self.call_soon(self._reap)  # it may have ended before we listened
+
+    def forget_child(self, unix_pid: int) -> None:
+        """No call when this child ends; it is reaped all the same."""
+        self._children[unix_pid] = lambda status: None
+
+    def deadline(self) -> float | None:
+        """The earliest deadline of all timers, seconds on the monotonic clock."""
+        if self._soon:
+            return self.monotonic()
+        dues = [due for deadline, _ in self._timers if (due := deadline()) is not None]
+        return min(dues) if dues else None
+
+    def run(self) -> None:
+        """Run until :meth:`stop`."""
+        self._stopped = False
+        while not self._stopped:
+            due = self.deadline()
+            self.run_once(-1.0 if due is None else max(0.0, due - self.monotonic()))
+
+    def stop(self) -> None:
+        """Make :meth:`run` return after the present callback."""
+        self._stopped = True
+
+    def run_once(self, timeout_s: float) -> None:
+        """Wait at most so long (-1: for ever), then handle all that is ready."""
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+        if self._soon:
+            timeout_s = 0.0
+        for fd, mask in self._epoll.poll(timeout_s):
+            watch = self._watches.get(fd)
+            if watch is None:
+                continue
+            if mask & READ and watch.on_readable:
+                watch.on_readable()
+            if mask & WRITE and watch.fd == fd and watch.on_writable:
+                watch.on_writable()
+        self._run_timers()
+
+    def close(self) -> None:
+        """Give back the descriptors and the signals' default actions."""
+        if self._signal_fd >= 0:
+            signal.set_wakeup_fd(-1)
+            for number in self._signal_handlers:
+                signal.signal(number, signal.SIG_DFL)
+            os.close(self._signal_fd)
+            os.close(self._signal_write_fd)
+            self._signal_fd = -1
+        self._epoll.close()
+
+    def _run_timers(self) -> None:
+        for timer in list(self._timers):
+            deadline, on_due = timer
+            due = deadline()
+            if due is not None and self.monotonic() >= due and timer in self._timers:
+                on_due()
+
+    def _open_signals(self) -> None:
+        self._signal_fd, self._signal_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._signal_write_fd, warn_on_full_buffer=False)
+        self.watch(self._signal_fd, self._take_signals)
+
+    def _take_signals(self) -> None:
+        try:
+            numbers = os.read(self._signal_fd, 4096)
+        except BlockingIOError:
+            return
+        for number in dict.fromkeys(numbers):
+            if number in self._signal_handlers:
+                self._signal_handlers[number]()
+
+    def _reap(self) -> None:
+        # Only children that somebody asked for: others belong to whoever
+        # started them (a subreaper's orphans are reaped by the keeper's code).
+        for unix_pid in list(self._children):
+            try:
+                done, status = os.waitpid(unix_pid, os.WNOHANG)
+            except ChildProcessError:
+                done, status = unix_pid, 0
+            if done:
+                self._children.pop(unix_pid)(status)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """The interpreter has written the number to the wake-up descriptor already."""

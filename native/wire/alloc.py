@@ -1,0 +1,170 @@
+"""Conversation `alloc`: nodes for a job, and back.
+
+yod asks bebopd for nodes and releases them. The root PCT tells bebopd that a
+job is hosted and that its nodes are free. bebopd asks a PCT to give up a grant
+that nobody used.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from native.errors import Refusal
+from native.wire.base import (
+    MEMBERS_MAX,
+    NODE_MAX,
+    SIZE_MAX,
+    SLOTS_MAX,
+    U32,
+    U63,
+    JobId,
+    Message,
+    Name,
+    NodeNumber,
+    Part,
+    Text,
+    Uid,
+)
+
+Nodes = Annotated[tuple[NodeNumber, ...], Meta(max_length=NODE_MAX + 1)]
+
+
+class NodeSpec(Part, frozen=True):
+    """What one member asks for.
+
+    Attributes:
+        size: ranks.
+        nodes: only these, in this order; empty: any.
+        one_per_node: one rank on each of ``nodes`` (a list without a size).
+    """
+
+    size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
+    nodes: Nodes = ()
+    one_per_node: bool = False
+
+
+class NodeRequest(Message, frozen=True, tag="alloc.request"):
+    """yod asks bebopd for nodes, one spec a member, in rank order."""
+
+    specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
+    program: Text = ""  # for pingd and logs
+    batch_job: Name = ""  # the batch system's id; empty: none
+
+
+class GrantedNode(Part, frozen=True):
+    """One node of a grant and where its PCT listens."""
+
+    node: NodeNumber
+    name: Name
+    nid: U32
+    pid: U32
+
+
+class Run(Part, frozen=True):
+    """Consecutive ranks on one node.
+
+    Attributes:
+        place: index into the grant's nodes.
+        count: ranks.
+    """
+
+    place: Annotated[int, Meta(ge=0, le=NODE_MAX)]
+    count: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
+
+
+class Grant(Message, frozen=True, tag="alloc.grant"):
+    """bebopd gives nodes; they are pending until the job's PCTs hear from yod.
+
+    Attributes:
+        nodes: in the order of their lowest rank; the first is the root's.
+        runs: ranks 0, 1, ... in order, over ``nodes``.
+        job_key: proves the job to the PCTs.
+        expires: unix time, whole seconds; part of the key's id.
+        credential: an encoded :class:`Credential`, and its MAC by the partition's key.
+        addresses: the address table entries that ``nodes`` use: (index, address).
+    """
+
+    job_id: JobId
+    uid: Uid
+    nodes: Annotated[tuple[GrantedNode, ...], Meta(min_length=1)]
+    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+    job_key: Annotated[bytes, Meta(max_length=32)]
+    expires: U63
+    credential: Annotated[bytes, Meta(max_length=128 * 1024)]
+    credential_mac: Annotated[bytes, Meta(max_length=32)]
+    pending_s: float
+    addresses: tuple[tuple[U32, Name], ...] = ()
+
+
+class Credential(Part, frozen=True):
+    """What a PCT must see, MACed, before it starts anything.
+
+    Attributes:
+        epoch: the bebopd that granted; a PCT takes only its present bebopd's.
+        expires: unix time after which no PCT takes it.
+        nodes, slots: each node and the slots given on it.
+    """
+
+    job_id: JobId
+    uid: Uid
+    gid: Uid
+    groups: tuple[Uid, ...]
+    epoch: U63
+    expires: U63
+    nodes: Nodes
+    slots: tuple[Annotated[int, Meta(ge=1, le=SLOTS_MAX)], ...]
+
+
+class Refused(Message, frozen=True, tag="alloc.refused"):
+    """bebopd says no, with numbers in the text."""
+
+    code: Refusal
+    text: Text
+
+
+class Release(Message, frozen=True, tag="alloc.release"):
+    """yod is through with a job's nodes, or never used them."""
+
+    job_id: JobId
+
+
+class Released(Message, frozen=True, tag="alloc.released"):
+    """The answer to a release, once every slot is free or its node is known lost.
+
+    Attributes:
+        unreachable: nodes that could not be asked; their slots stay held until
+            they are heard from.
+    """
+
+    job_id: JobId
+    unreachable: Nodes = ()
+
+
+class Hosting(Message, frozen=True, tag="alloc.hosting"):
+    """The root PCT: every node of the job has heard from its yod."""
+
+    job_id: JobId
+
+
+class Freed(Message, frozen=True, tag="alloc.freed"):
+    """A PCT: nothing of the job is left on these nodes.
+
+    From the root for its whole tree, or from a single node for itself.
+    """
+
+    job_id: JobId
+    nodes: Nodes
+
+
+class Revoke(Message, frozen=True, tag="alloc.revoke"):
+    """bebopd asks a PCT to refuse a job from now on, unless it hosts it already."""
+
+    job_id: JobId
+
+
+class Revoked(Message, frozen=True, tag="alloc.revoked"):
+    """The answer to a revoke."""
+
+    job_id: JobId
+    node: NodeNumber
+    is_hosting: bool

@@ -1,0 +1,40 @@
+"""What every message is: a frozen, tagged struct, a MessagePack array on the wire."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+MESSAGE_MAX_BYTES = 256 * 1024  # one encoded message; more travels as an object
+SIZE_MAX = 1 << 20  # ranks of one job
+NODE_MAX = (1 << 20) - 1  # highest node number
+MEMBERS_MAX = 1024  # lines of one load file
+OBJECTS_MAX = 1024
+TEXT_MAX = 4096  # characters of a text for people
+NAME_MAX = 255  # characters of a host or user name
+PATH_MAX = 4096
+DATA_MAX = 64 * 1024  # bytes of output or input in one message
+ARITY_MAX = 64
+SLOTS_MAX = 1 << 16
+
+JobId = Annotated[int, Meta(ge=1, lt=1 << 47)]
+NodeNumber = Annotated[int, Meta(ge=0, le=NODE_MAX)]
+Rank = Annotated[int, Meta(ge=0, lt=SIZE_MAX)]
+Count = Annotated[int, Meta(ge=0, le=SIZE_MAX)]
+U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
+U63 = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Seconds = Annotated[float, Meta(ge=0)]
+Uid = Annotated[int, Meta(ge=0, lt=(1 << 32) - 1)]
+Text = Annotated[str, Meta(max_length=TEXT_MAX)]
+Name = Annotated[str, Meta(max_length=NAME_MAX)]
+Path = Annotated[bytes, Meta(max_length=PATH_MAX)]
+Data = Annotated[bytes, Meta(max_length=DATA_MAX)]
+Digest = Annotated[bytes, Meta(max_length=32)]  # BLAKE2b-256, or empty
+SignalNumber = Annotated[int, Meta(ge=1, le=64)]
+
+
+class Message(Struct, frozen=True, array_like=True, tag_field="message"):
+    """Base of all messages. Fields are checked for type and range on decode."""
+
+
+class Part(Struct, frozen=True, array_like=True):
+    """Base of what messages are made of."""

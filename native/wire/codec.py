@@ -1,0 +1,96 @@
+"""The only door between messages and bytes."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from msgspec import DecodeError, Struct, msgpack
+
+from native.errors import PeerProtocolError
+from native.wire import alloc, group, io, load, pmi, status
+from native.wire.base import MESSAGE_MAX_BYTES, Message
+
+MODULES = (alloc, status, load, group, io, pmi)
+
+
+def _classes() -> tuple[type[Message], ...]:
+    found = []
+    for module in MODULES:
+        for thing in vars(module).values():
+            if (
+                isinstance(thing, type)
+                and issubclass(thing, Message)
+                and thing is not Message
+            ):
+                found.append(thing)
+    return tuple(found)
+
+
+MESSAGES = _classes()
+
+_encoder = msgpack.Encoder()
+_decoder: msgpack.Decoder[Message] = msgpack.Decoder(Union[MESSAGES])  # noqa: UP007
+
+
+def encode(message: Message) -> bytes:
+    """The bytes of one message.
+
+    Raises:
+        ValueError: more than MESSAGE_MAX_BYTES; our own mistake.
+    """
+    data = _encoder.encode(message)
+    if len(data) > MESSAGE_MAX_BYTES:
+        raise ValueError(
+            f"{type(message).__name__} of {len(data)} bytes exceeds {MESSAGE_MAX_BYTES}"
+        )
+    return data
+
+
+def decode(data: bytes | memoryview) -> Message:
+    """One message from one frame.
+
+    Raises:
+        PeerProtocolError: too long, not MessagePack, unknown kind, a field of
+            the wrong type or out of range.
+    """
+    if len(data) > MESSAGE_MAX_BYTES:
+        raise PeerProtocolError(
+            f"message of {len(data)} bytes, at most {MESSAGE_MAX_BYTES}"
+        )
+    try:
+        return _decoder.decode(data)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerProtocolError(f"not a message: {error}") from None
+
+
+def encode_part(part: Struct) -> bytes:
+    """The bytes of a struct that is no message: a credential, an arguments object."""
+    return _encoder.encode(part)
+
+
+_credential_decoder = msgpack.Decoder(alloc.Credential)
+_arguments_decoder = msgpack.Decoder(load.Arguments)
+
+
+def decode_credential(data: bytes) -> alloc.Credential:
+    """A credential whose MAC has been checked.
+
+    Raises:
+        PeerProtocolError: not a credential.
+    """
+    try:
+        return _credential_decoder.decode(data)
+    except DecodeError as error:
+        raise PeerProtocolError(f"not a credential: {error}") from None
+
+
+def decode_arguments(data: bytes) -> load.Arguments:
+    """Members and environment that came as an object.
+
+    Raises:
+        PeerProtocolError: not an arguments object.
+    """
+    try:
+        return _arguments_decoder.decode(data)
+    except DecodeError as error:
+        raise PeerProtocolError(f"not an arguments object: {error}") from None

@@ -1,0 +1,45 @@
+"""Conversation `io`: output up, input down, each with credit."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from native.wire.base import U63, Data, JobId, Message, Rank
+
+Credit = Annotated[int, Meta(ge=1, lt=1 << 40)]
+
+
+class Output(Message, frozen=True, tag="io.output"):
+    """Up: what a rank has written.
+
+    Attributes:
+        stream: 1 standard output, 2 standard error.
+        offset: of the first byte in the rank's stream; a gap means loss.
+    """
+
+    job_id: JobId
+    rank: Rank
+    stream: Annotated[int, Meta(ge=1, le=2)]
+    offset: U63
+    data: Data
+
+
+class OutputCredit(Message, frozen=True, tag="io.output_credit"):
+    """Down one hop: so many more bytes of output may be sent."""
+
+    job_id: JobId
+    count_bytes: Credit
+
+
+class Input(Message, frozen=True, tag="io.input"):
+    """Down to the root: for the standard input of rank 0. Empty: end of file."""
+
+    job_id: JobId
+    data: Data
+
+
+class InputCredit(Message, frozen=True, tag="io.input_credit"):
+    """Up from the root: so many more bytes of input may be sent."""
+
+    job_id: JobId
+    count_bytes: Credit

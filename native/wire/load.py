@@ -1,0 +1,268 @@
+"""Conversation `load`: a job from its first message to its last.
+
+Down the tree, from yod through the root: Load, Parcel…, Go, Signal, Kill,
+AllDone. Up, reduced at each hop: Vote, Loaded, Held, Completions, Released;
+Failure at once. Reset goes from yod to each PCT directly.
+"""
+
+from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta
+
+from native.wire.alloc import GrantedNode, Nodes, Run
+from native.wire.base import (
+    ARITY_MAX,
+    MEMBERS_MAX,
+    NODE_MAX,
+    OBJECTS_MAX,
+    U32,
+    U63,
+    Count,
+    Digest,
+    JobId,
+    Message,
+    Name,
+    NodeNumber,
+    Part,
+    Path,
+    Rank,
+    Seconds,
+    SignalNumber,
+    Text,
+)
+
+
+class ShippedObject(Part, frozen=True):
+    """One file that the job needs on every node.
+
+    Attributes:
+        path: where yod found it; a node that has the same bytes there, on a local
+            file system, needs no copy.
+        digest: BLAKE2b-256; empty: never shipped, every node uses ``path``.
+        mode: permission bits.
+    """
+
+    path: Path
+    size: U63
+    digest: Digest
+    mode: U32
+
+
+class MemberLoad(Part, frozen=True):
+    """One member of the job: a program on consecutive ranks.
+
+    Attributes:
+        object_index: its image in the load's list of objects.
+        arguments: argv, the name first.
+        directory: working directory.
+    """
+
+    size: Annotated[int, Meta(ge=1)]
+    object_index: Annotated[int, Meta(ge=0, lt=OBJECTS_MAX)]
+    arguments: Annotated[tuple[bytes, ...], Meta(min_length=1)]
+    directory: Path
+
+
+class Arguments(Part, frozen=True):
+    """Members and environment: in the load message when small, else the first object."""
+
+    members: Annotated[
+        tuple[MemberLoad, ...], Meta(min_length=1, max_length=MEMBERS_MAX)
+    ]
+    environment: tuple[bytes, ...]  # NAME=value
+
+
+class Load(Message, frozen=True, tag="load.load"):
+    """Host this job.
+
+    The tree is the heap over ``nodes``: the children of place p are
+    ``arity * p + 1`` to ``arity * p + arity``; so parent and ancestors of every
+    place follow from its number.
+
+    Attributes:
+        place: the receiver's index in ``nodes``.
+        limits: (resource, soft limit) pairs of yod's user; -1: unlimited.
+        deadline_s: for each phase before go.
+        orphan_s: how long a node without a parent looks for an ancestor.
+        arguments: None: they are object 0, an encoded :class:`Arguments`.
+        output_window_bytes: how much a node may send its parent unacknowledged.
+    """
+
+    job_id: JobId
+    credential: bytes
+    credential_mac: bytes
+    place: Annotated[int, Meta(ge=0, le=NODE_MAX)]
+    nodes: Annotated[tuple[GrantedNode, ...], Meta(min_length=1)]
+    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+    arity: Annotated[int, Meta(ge=1, le=ARITY_MAX)]
+    objects: Annotated[tuple[ShippedObject, ...], Meta(max_length=OBJECTS_MAX)]
+    arguments: Arguments | None
+    umask: U32
+    limits: tuple[tuple[int, int], ...]
+    offers_pmi: bool
+    has_input: bool
+    chunk_bytes: Annotated[int, Meta(ge=4096, le=1 << 26)]
+    deadline_s: Annotated[float, Meta(gt=0)]
+    orphan_s: Annotated[float, Meta(gt=0)]
+    output_window_bytes: Annotated[int, Meta(ge=64 * 1024, le=1 << 30)]
+    addresses: tuple[tuple[U32, Name], ...] = ()
+
+
+class Slowest(Part, frozen=True):
+    """The node that took longest, counted from its load message."""
+
+    node: NodeNumber
+    name: Name
+    seconds: Seconds
+
+
+class NoRoom(Part, frozen=True):
+    """A node that cannot store an object, and why."""
+
+    object_index: Count
+    node: NodeNumber
+    name: Name
+    text: Text
+
+
+class Vote(Message, frozen=True, tag="load.vote"):
+    """Up: this subtree has joined the group; what it lacks.
+
+    Attributes:
+        count: nodes that have joined.
+        lacking: objects that some node lacks and has reserved room for.
+        no_room: nodes without room, one for each object.
+    """
+
+    job_id: JobId
+    count: Count
+    lacking: tuple[Count, ...]
+    no_room: tuple[NoRoom, ...]
+    slowest: Slowest
+
+
+class UseShared(Message, frozen=True, tag="load.use_shared"):
+    """Down: an object is not shipped; it lies at this path for all."""
+
+    job_id: JobId
+    object_index: Count
+    path: Path
+
+
+class Loaded(Message, frozen=True, tag="load.loaded"):
+    """Up: every node of this subtree has every object, checked and visible."""
+
+    job_id: JobId
+    count: Count
+    slowest: Slowest
+
+
+class Held(Message, frozen=True, tag="load.held"):
+    """Up: every rank of this subtree is held at its entry.
+
+    Attributes:
+        ranks, unix_pids: the map of ranks to process ids, column by column.
+        before_exec: ranks held before exec, because tracing is forbidden there.
+    """
+
+    job_id: JobId
+    ranks: tuple[Rank, ...]
+    unix_pids: tuple[U32, ...]
+    before_exec: tuple[Rank, ...]
+    slowest: Slowest
+
+
+class Go(Message, frozen=True, tag="load.go"):
+    """Down: every rank is held; continue."""
+
+    job_id: JobId
+
+
+class FailureKind(Enum):
+    """What went wrong, as far as somebody does something different about it."""
+
+    NODE_LOST = "node lost"  # its PCT died or cannot be reached
+    REFUSED = "refused"  # the PCT does not take the job
+    TIMED_OUT = "timed out"  # a phase did not end in time; who is late
+    NO_ROOM = "no room"
+    OBJECT = "object"  # did not arrive, or not as sent
+    NOT_FOUND = "not found"  # exec: 127
+    NOT_EXECUTABLE = "not executable"  # exec: 126
+    EARLY_EXIT = "early exit"  # ended before its entry
+    KEEPER_LOST = "keeper lost"
+    ABORTED = "aborted"  # the application asked for the job's end
+
+
+class Failure(Message, frozen=True, tag="load.failure"):
+    """Up, at once: the job cannot go on.
+
+    Attributes:
+        rank: -1: no rank in particular.
+        exit_code: for ABORTED what the application asked for.
+    """
+
+    job_id: JobId
+    kind: FailureKind
+    phase: Name
+    node: NodeNumber
+    name: Name
+    rank: Annotated[int, Meta(ge=-1)]
+    text: Text
+    exit_code: int = 0
+
+
+class Signal(Message, frozen=True, tag="load.signal"):
+    """Down: to every rank's process group."""
+
+    job_id: JobId
+    signal_number: SignalNumber
+
+
+class Outcome(Part, frozen=True):
+    """Ranks that ended alike, column by column.
+
+    Attributes:
+        wait_status: as waitpid gives it.
+        was_released: it had been let go from its entry.
+        is_ours: it ended by a signal that yod had sent.
+    """
+
+    wait_status: U32
+    was_released: bool
+    ranks: tuple[Rank, ...]
+    nodes: tuple[NodeNumber, ...]
+    unix_pids: tuple[U32, ...]
+    elapsed_ms: tuple[U63, ...]
+    user_ms: tuple[U63, ...]
+    system_ms: tuple[U63, ...]
+    max_rss_kb: tuple[U63, ...]
+
+
+class Completions(Message, frozen=True, tag="load.completions"):
+    """Up: ranks have ended. Each rank is reported once."""
+
+    job_id: JobId
+    outcomes: tuple[Outcome, ...]
+
+
+class AllDone(Message, frozen=True, tag="load.all_done"):
+    """Down: the job is over; end what is left of it and give the slots back.
+
+    Also ends a job that is still being loaded.
+    """
+
+    job_id: JobId
+
+
+class Released(Message, frozen=True, tag="load.released"):
+    """Up: nothing of the job is left on these nodes; all their output has been sent."""
+
+    job_id: JobId
+    nodes: Nodes
+
+
+class Reset(Message, frozen=True, tag="load.reset"):
+    """yod to one PCT: end the job here. The PCT answers Released for itself."""
+
+    job_id: JobId

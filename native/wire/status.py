@@ -1,0 +1,125 @@
+"""Conversation `status`: which node is there, and what it is doing.
+
+Every PCT announces itself to bebopd when it starts and every heartbeat after
+that. pingd asks bebopd for the table.
+"""
+
+from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta
+
+from native.wire.base import (
+    NODE_MAX,
+    SLOTS_MAX,
+    U32,
+    U63,
+    JobId,
+    Message,
+    Name,
+    NodeNumber,
+    Part,
+    Rank,
+    Seconds,
+    Text,
+    Uid,
+)
+
+
+class HostedJob(Part, frozen=True):
+    """One job on one node.
+
+    Attributes:
+        ranks: the ranks it has here, ascending.
+        elapsed_s: since the load message came.
+    """
+
+    job_id: JobId
+    uid: Uid
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
+    ranks: tuple[Rank, ...]
+    elapsed_s: Seconds
+
+
+class Announce(Message, frozen=True, tag="status.announce"):
+    """A PCT: I am here. Repeated every heartbeat; the first one joins.
+
+    Attributes:
+        node: its number, or -1: bebopd chooses (the nodes file, then the lowest
+            number not in use).
+        incarnation: random, new at each start of the PCT.
+        jobs: what it hosts now.
+    """
+
+    node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
+    name: Name
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
+    nid: U32
+    pid: U32
+    incarnation: U63
+    jobs: tuple[HostedJob, ...] = ()
+
+
+class Accepted(Message, frozen=True, tag="status.accepted"):
+    """bebopd: you are this node of my partition.
+
+    Attributes:
+        epoch: of this bebopd; grants of another one are stale.
+        heartbeat_s: announce again at this interval.
+    """
+
+    node: NodeNumber
+    epoch: U63
+    heartbeat_s: Annotated[float, Meta(gt=0)]
+
+
+class Rejected(Message, frozen=True, tag="status.rejected"):
+    """bebopd: not in my partition; the text says why."""
+
+    text: Text
+
+
+class NodeState(Enum):
+    """What pingd shows of a node. Other programs read these words."""
+
+    FREE = "free"
+    PENDING = "pending"
+    BUSY = "busy"
+    DOWN = "down"
+
+
+class NodeJob(Part, frozen=True):
+    """One job on a node, as bebopd knows it."""
+
+    job_id: JobId
+    owner: Name
+    ranks: tuple[Rank, ...]
+    elapsed_s: Seconds
+    is_pending: bool
+
+
+class NodeRow(Part, frozen=True):
+    """One line of pingd."""
+
+    node: NodeNumber
+    name: Name
+    state: NodeState
+    slots: U32
+    slots_used: U32
+    silent_s: Seconds  # since its last word
+    jobs: tuple[NodeJob, ...] = ()
+
+
+class Query(Message, frozen=True, tag="status.query"):
+    """pingd asks for the table."""
+
+
+class Table(Message, frozen=True, tag="status.table"):
+    """A piece of the table, nodes ascending.
+
+    Attributes:
+        is_last: nothing follows.
+    """
+
+    rows: tuple[NodeRow, ...]
+    is_last: bool
