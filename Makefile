@@ -1,0 +1,69 @@
+# make run     builds everything into .venv and starts examples/ring.py on 4 ranks
+# make test    sets up what the tests need and runs all of them
+# make bench   measures the launch beside other launchers; writes bench/RESULTS.md
+# make clean   removes what the others made
+#
+# PYTHON names the interpreter to use, 3.11 or later.
+
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+# All that a change of which asks for a new build. Python modules do not: the
+# installation points at this directory.
+SOURCES := setup.py pyproject.toml native/build_native.py native/Makefile \
+           $(shell find native -name '*.[ch]' -o -name '*.map')
+
+.PHONY: run test check pytest bench clean build
+
+run: $(VENV)/.installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
+
+build: $(VENV)/.installed
+
+test: $(VENV)/.installed-test
+	tests/setup
+	$(MAKE) --no-print-directory check pytest
+
+check:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The first needs no compiler and no privilege and takes seconds; the second
+# starts real processes.
+pytest:
+	$(BIN)/pytest -q -n $(WORKERS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -q -n $(WORKERS) -m system
+
+bench: $(VENV)/.installed-test
+	bench/setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/launch.py --write bench/RESULTS.md
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	if [ -e native/Makefile ]; then $(MAKE) -C native clean; fi
+
+$(BIN)/python:
+	@set -e; \
+	for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        $$python -m venv $(VENV) && exit 0; \
+	        rm -rf $(VENV); \
+	        echo "$$python has no working venv module (Debian: apt install python3-venv python3-dev)" >&2; \
+	        exit 1; \
+	    fi; \
+	done; \
+	echo "Python 3.11 or later is needed; name it with: make PYTHON=/path/to/python3" >&2; \
+	exit 1
+
+$(VENV)/.installed: $(BIN)/python $(SOURCES)
+	@command -v cc >/dev/null || \
+	    { echo "a C compiler is needed (Debian: apt install gcc libc6-dev)" >&2; exit 1; }
+	$(BIN)/pip install --quiet --editable '.[mpi]'
+	touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(BIN)/pip install --quiet --editable '.[mpi,test]'
+	touch $@
