@@ -1,0 +1,185 @@
+"""What a launch may leave behind, seen before and after.
+
+Five things are compared: processes, the files of stores and run-time directories,
+``/dev/shm``, the open descriptors of daemons that were there before, and what
+``pingd -parse`` says about the partition.
+
+A process belongs to a test if it carries the test's mark in its environment, as
+orphans and those that called setsid do, or descends from the test process.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.place import MARK, Place
+from tests.support.wait import wait_until
+
+SETTLE_S = 5.0  # a kill takes a moment to be done
+
+
+def descendants(unix_pid: int) -> set[int]:
+    """Processes below this one that have not ended."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        fields = _stat_fields(int(entry.name)) if entry.name.isdigit() else []
+        if fields and fields[0] not in "ZX":
+            parents[int(entry.name)] = int(fields[1])
+    found = {unix_pid}
+    grown = True
+    while grown:
+        more = {child for child, parent in parents.items() if parent in found} - found
+        found |= more
+        grown = bool(more)
+    return found - {unix_pid}
+
+
+def marked(mark: str) -> set[int]:
+    """Processes with a test's mark in their environment."""
+    wanted = f"{MARK}={mark}".encode()
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.add(int(entry.name))
+        except OSError:  # it has ended, or is another user's
+            continue
+    return found
+
+
+def command_line(unix_pid: int) -> str:
+    """How a process was started, for messages."""
+    try:
+        words = Path(f"/proc/{unix_pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "(ended)"
+    return b" ".join(words).decode(errors="replace").strip() or "(no command line)"
+
+
+def open_descriptors(unix_pid: int) -> dict[int, str]:
+    """Open descriptors of a process and what each is; empty when it has ended."""
+    found = {}
+    directory = f"/proc/{unix_pid}/fd"
+    try:
+        for name in os.listdir(directory):
+            try:
+                found[int(name)] = os.readlink(f"{directory}/{name}")
+            except OSError:  # closed meanwhile
+                continue
+    except OSError:
+        return {}
+    return found
+
+
+class Watch:
+    """What was there before a test, and the check that nothing has been added.
+
+    Args:
+        place: the test's own place.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._places = [place]
+        self._processes = self._own_processes()
+        self._files = place.files()
+        self._shared = _shared_files()
+        self._descriptors = {pid: len(open_descriptors(pid)) for pid in self._processes}
+        self._partitions: list[tuple[Callable[[], str], str]] = []
+
+    def partition(self, place: Place, daemons: list[int], pingd: Callable[[], str]) -> None:
+        """Also compare a partition: what it is like now is what it has to be at the end.
+
+        Args:
+            place: where it runs: the test's own place, or that of a wider fixture.
+            daemons: process ids of bebopd and the PCTs.
+            pingd: gives the output of ``pingd -parse`` for it.
+        """
+        if place not in self._places:
+            self._places.append(place)
+        self._processes |= set(daemons)
+        self._descriptors |= {pid: len(open_descriptors(pid)) for pid in daemons}
+        self._files |= place.files()
+        self._partitions.append((pingd, pingd()))
+
+    def check(self) -> None:
+        """Raise AssertionError that lists what is left, once it had time to go."""
+        try:
+            wait_until(lambda: not self._left(), SETTLE_S)
+        except AssertionError:
+            if left := self._left():
+                raise AssertionError("left behind: " + "; ".join(left)) from None
+
+    def _left(self) -> list[str]:
+        left = [
+            f"process {pid} ({command_line(pid)})"
+            for pid in sorted(self._own_processes() - self._processes)
+        ]
+        for place in self._places:
+            left += [f"file {path}" for path in sorted(place.files() - self._files)]
+        left += [
+            f"file {path}"
+            for path in sorted(_shared_files() - self._shared)
+            if not _in_use_elsewhere(path)
+        ]
+        for pid, before in self._descriptors.items():
+            now = open_descriptors(pid)
+            if now and len(now) > before:
+                names = ", ".join(sorted(now.values()))
+                left.append(f"{len(now) - before} descriptors more in {pid} ({names})")
+        for pingd, before_text in self._partitions:
+            if (now_text := pingd()) != before_text:
+                left.append(f"pingd -parse says {now_text!r}, was {before_text!r}")
+        return left
+
+    def _own_processes(self) -> set[int]:
+        marks = [marked(place.mark) for place in self._places]
+        return descendants(os.getpid()).union(*marks)
+
+
+def _stat_fields(unix_pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; empty when it has ended."""
+    try:
+        return Path(f"/proc/{unix_pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _shared_files() -> set[str]:
+    """What lies in the places that all tests of the machine share."""
+    found = {str(path) for path in Path("/tmp").glob("yod-*")}
+    for directory, names, files in os.walk("/dev/shm"):
+        if directory == "/dev/shm":
+            # Every test's own run-time directory: see Place.files.
+            names[:] = [name for name in names if not name.startswith("test-of-yod-")]
+        found |= {os.path.join(directory, name) for name in (*names, *files)}
+    return found
+
+
+def _in_use_elsewhere(path: str) -> bool:
+    """Whether a living process has a file of ``/dev/shm`` open or mapped.
+
+    Tests run beside this one, and theirs come and go.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return True  # gone
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    name = path.encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if name in (entry / "maps").read_bytes():
+                return True
+        except OSError:
+            continue
+        if path in open_descriptors(int(entry.name)).values():
+            return True
+    return False

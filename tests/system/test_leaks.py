@@ -1,0 +1,118 @@
+"""The check for things left behind finds each kind of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import leaks
+from tests.support.leaks import Watch
+from tests.support.place import Place
+from tests.support.wait import read_until
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "SETTLE_S", 0.05)
+
+
+@pytest.fixture
+def watch(place: Place) -> Watch:
+    return Watch(place)
+
+
+@pytest.fixture
+def orphan() -> Iterator[int]:
+    """A process that has left its parent and its session."""
+    script = "setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
+    yield int(done.stdout)
+    subprocess.run(["kill", "-KILL", done.stdout.decode().strip()], check=True)
+
+
+def test_nothing_is_found_after_nothing(watch):
+    watch.check()
+
+
+def test_a_child_is_found(watch):
+    with subprocess.Popen(["sleep", "60"]) as child:
+        with pytest.raises(AssertionError, match=rf"process {child.pid} \(sleep 60\)"):
+            watch.check()
+        child.kill()
+    watch.check()
+
+
+def test_an_orphan_in_a_session_of_its_own_is_found(watch, orphan):
+    with pytest.raises(AssertionError, match=f"process {orphan} "):
+        watch.check()
+
+
+def test_a_file_in_the_run_time_directory_is_found(watch, place):
+    path = place.runtime / "yod-1-0.image"
+    path.touch()
+    with pytest.raises(AssertionError, match=str(path)):
+        watch.check()
+    path.unlink()
+    watch.check()
+
+
+def test_a_shared_memory_file_is_found_once_nobody_has_it_open(watch):
+    fd, path = tempfile.mkstemp(dir="/dev/shm", prefix="mpich_shm_")
+    assert f"file {path}" not in watch._left()
+    os.close(fd)
+    assert f"file {path}" in watch._left()
+    os.unlink(path)
+    watch.check()
+
+
+def test_a_daemons_new_descriptor_and_changed_nodes_are_found(place):
+    script = "input(); f = open('/dev/null'); print(flush=True); input()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe) as daemon:
+        assert daemon.stdin is not None and daemon.stdout is not None
+        nodes = ["0 free\n"]
+        watch = Watch(place)
+        watch.partition(place, [daemon.pid], lambda: nodes[0])
+        watch.check()
+        daemon.stdin.write(b"\n")
+        daemon.stdin.flush()
+        read_until(daemon.stdout.fileno(), b"\n")
+        nodes[0] = "0 busy\n"
+        with pytest.raises(AssertionError, match=r"1 descriptors more .*busy"):
+            watch.check()
+        daemon.stdin.write(b"\n")
+
+
+@pytest.mark.parametrize(
+    "where", ["pytestmark = pytest.mark.skip('no tool')", "pytest.skip('no tool')"]
+)
+def test_a_skip_is_a_failure_in_ci_only(tmp_path, monkeypatch, where):
+    (tmp_path / "test_it.py").write_text(
+        f"import pytest\n{where if 'mark' in where else ''}\n"
+        f"def test_it():\n    {where if 'mark' not in where else 'pass'}\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+    ]
+    command += ["-c", str(ROOT / "pyproject.toml"), str(tmp_path)]
+    monkeypatch.delenv("CI", raising=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, "1 skipped" in done.stdout) == (0, True), done.stdout
+    monkeypatch.setenv("CI", "true")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "in CI nothing may be skipped" in done.stdout, done.stdout
