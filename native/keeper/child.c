@@ -1,0 +1,247 @@
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inspect.h"
+#include "message.h"
+
+#define PRELOAD "LD_PRELOAD="
+
+struct child {
+    const struct starter *starter;
+    const struct spec_rank *rank;
+    uint32_t index;
+};
+
+static void tell (const struct child *child, struct message *message)
+{
+    message->index = child->index;
+    while (write (child->starter->report_fd, message, sizeof (*message)) < 0
+           && errno == EINTR)
+        ;
+}
+
+_Noreturn static void fail (const struct child *child, enum step step,
+                            int error, const char *text)
+{
+    struct message message = {
+        .kind = MESSAGE_FAILED,
+        .error = error,
+        .step = (uint32_t) step,
+    };
+
+    strncpy (message.text, text, sizeof (message.text) - 1);
+    tell (child, &message);
+    _exit (error == ENOENT ? 127 : 126);        /* as shells do */
+}
+
+static void take_streams (const struct child *child,
+                          const struct child_streams *streams)
+{
+    if (dup2 (streams->input, 0) < 0 || dup2 (streams->output, 1) < 0
+        || dup2 (streams->error, 2) < 0
+        || (streams->pmi >= 0 && fcntl (streams->pmi, F_SETFD, 0) != 0))
+        fail (child, STEP_STREAMS, errno, "");
+}
+
+/* A wish beyond what this node allows gives what it allows: the owner's
+ * limits were taken on another machine. */
+static void take_limits (const struct child *child)
+{
+    const struct spec *spec = child->starter->spec;
+
+    for (size_t i = 0; i < spec->n_limits; i++) {
+        const struct spec_limit *wish = &spec->limits[i];
+        __rlimit_resource_t resource = (__rlimit_resource_t) wish->resource;
+        struct rlimit limit;
+
+        if (getrlimit (resource, &limit) != 0)
+            fail (child, STEP_LIMITS, errno, "");
+        if (wish->hard != SPEC_KEEP
+            && (wish->hard < limit.rlim_max || geteuid () == 0))
+            limit.rlim_max = wish->hard;
+        if (wish->soft != SPEC_KEEP)
+            limit.rlim_cur = wish->soft;
+        if (limit.rlim_cur > limit.rlim_max)
+            limit.rlim_cur = limit.rlim_max;
+        if (setrlimit (resource, &limit) != 0)
+            fail (child, STEP_LIMITS, errno, "");
+    }
+}
+
+static size_t name_bytes (const char *variable)
+{
+    const char *equals = strchr (variable, '=');
+
+    return equals ? (size_t) (equals + 1 - variable) : 0;
+}
+
+static bool is_replaced (const struct spec_strings *by, const char *variable)
+{
+    size_t n = name_bytes (variable);
+
+    for (size_t i = 0; n > 0 && i < by->count; i++)
+        if (strncmp (by->list[i], variable, n) == 0)
+            return true;
+    return false;
+}
+
+/* The rank's variables: the shared ones without those that it replaces, then
+ * its own; room for PMI_FD and the start library's two stays at the end. */
+static char **make_environment (const struct child *child, size_t *countp)
+{
+    const struct spec_strings *shared = &child->starter->spec->environment;
+    const struct spec_strings *own = &child->rank->environment;
+    size_t n = 0;
+    char **list = calloc (shared->count + own->count + 4, sizeof (char *));
+
+    if (!list)
+        fail (child, STEP_MEMORY, ENOMEM, "");
+    for (size_t i = 0; i < shared->count; i++)
+        if (!is_replaced (own, shared->list[i]))
+            list[n++] = shared->list[i];
+    for (size_t i = 0; i < own->count; i++)
+        list[n++] = own->list[i];
+    *countp = n;
+    return list;
+}
+
+static void add_pmi (char **list, size_t *countp, int fd)
+{
+    static char variable[32];
+
+    snprintf (variable, sizeof (variable), "PMI_FD=%d", fd);
+    for (size_t i = 0; i < *countp; i++)
+        if (strncmp (list[i], "PMI_FD=", 7) == 0) {
+            list[i] = variable;
+            return;
+        }
+    list[(*countp)++] = variable;
+}
+
+/* The last of that name, which is the one that the loader obeys. */
+static char **find (char **list, size_t count, const char *name)
+{
+    while (count-- > 0)
+        if (strncmp (list[count], name, strlen (name)) == 0)
+            return &list[count];
+    return NULL;
+}
+
+/* Put the start library before the user's preloads, and its variable last,
+ * where what it leaves in /proc/self/environ is only padding. */
+static void add_preload (const struct child *child, char **list, size_t count)
+{
+    const struct starter *starter = child->starter;
+    const char *library = starter->spec->start_library;
+    char **users = find (list, count, PRELOAD);
+    size_t length = strlen (library);
+    size_t room = sizeof (PRELOAD) + length + 1
+                  + (users ? strlen (*users) : 0);
+    char *preload = malloc (room);
+    static char variable[80];
+
+    if (!preload)
+        fail (child, STEP_MEMORY, ENOMEM, "");
+    snprintf (preload, room, users ? PRELOAD "%s:%s" : PRELOAD "%s", library,
+              users ? *users + sizeof (PRELOAD) - 1 : "");
+    if (users)
+        *users = preload;
+    else
+        list[count++] = preload;
+    snprintf (variable, sizeof (variable), START_VARIABLE "%d,%d,%u,%zu",
+              starter->report_fd, starter->go_reader, child->index, length);
+    list[count++] = variable;
+    if (fcntl (starter->report_fd, F_SETFD, 0) != 0
+        || fcntl (starter->go_reader, F_SETFD, 0) != 0)
+        fail (child, STEP_STREAMS, errno, "");
+}
+
+/* Wait until the keeper has changed the word from `from`. A signal may end
+ * us here, as at any entry; none lets us pass. */
+static uint32_t wait_at_gate (const struct child *child, uint32_t from)
+{
+    uint32_t *word = &child->starter->gate[child->index];
+    uint32_t now;
+
+    while ((now = __atomic_load_n (word, __ATOMIC_ACQUIRE)) == from)
+        syscall (SYS_futex, word, FUTEX_WAIT, from, NULL, NULL, 0);
+    return now;
+}
+
+static void hold_before_exec (const struct child *child, uint32_t gate)
+{
+    struct message message = { .kind = MESSAGE_HELD_BEFORE_EXEC };
+
+    tell (child, &message);
+    wait_at_gate (child, gate);
+}
+
+static void hold_by_trace (const struct child *child)
+{
+    struct message message = { .kind = MESSAGE_TRACE_ME };
+
+    /* A process that has changed its uid may not be traced by its like. */
+    prctl (PR_SET_DUMPABLE, 1, 0, 0, 0);
+    tell (child, &message);
+    if (wait_at_gate (child, GATE_SHUT) == GATE_NOT_TRACED)
+        hold_before_exec (child, GATE_NOT_TRACED);
+}
+
+_Noreturn static void exec (const struct child *child, char **environment)
+{
+    const struct spec_program *program = child->rank->program;
+    struct inspect_fault fault = { .step = STEP_EXEC };
+
+    execve (program->path, program->argv.list, environment);
+    fault.error = errno;
+    strncpy (fault.path, program->path, sizeof (fault.path) - 1);
+    if (errno == ENOENT)
+        inspect_missing (program->path, &fault);
+    fail (child, fault.step, fault.error, fault.path);
+}
+
+void child_run (const struct starter *starter, size_t index,
+                const struct child_streams *streams)
+{
+    const struct spec_rank *rank = &starter->spec->ranks[index];
+    struct child child = { starter, rank, (uint32_t) index };
+    enum spec_hold hold = rank->program->hold;
+    struct inspect_fault fault;
+    bool takes_preload;
+    size_t n_environment;
+    char **environment;
+
+    prctl (PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid () != starter->keeper)
+        _exit (127);
+    setpgid (0, 0);
+    sigprocmask (SIG_SETMASK, &starter->mask, NULL);
+    take_streams (&child, streams);
+    if (*rank->program->cwd && chdir (rank->program->cwd) != 0)
+        fail (&child, STEP_CHDIR, errno, rank->program->cwd);
+    if (!inspect_program (rank->program->path, &takes_preload, &fault))
+        fail (&child, fault.step, fault.error, fault.path);
+    environment = make_environment (&child, &n_environment);
+    if (streams->pmi >= 0)
+        add_pmi (environment, &n_environment, streams->pmi);
+    take_limits (&child);               /* late: a small one could stop us */
+    /* An auditing library would run user code before any preload. */
+    if (hold == HOLD_AUTO && takes_preload && starter->may_preload
+        && !find (environment, n_environment, "LD_AUDIT="))
+        add_preload (&child, environment, n_environment);
+    else if (hold == HOLD_BEFORE_EXEC)
+        hold_before_exec (&child, GATE_SHUT);
+    else
+        hold_by_trace (&child);
+    exec (&child, environment);
+}

@@ -1,0 +1,16 @@
+/* child.h - what a rank's process does between fork and user code. */
+#ifndef YOD_KEEPER_CHILD_H
+#define YOD_KEEPER_CHILD_H
+
+#include "start.h"
+
+struct child_streams {
+    int input, output, error;
+    int pmi;                            /* -1: none */
+};
+
+/* Become the rank. Does not return. */
+_Noreturn void child_run (const struct starter *starter, size_t index,
+                          const struct child_streams *streams);
+
+#endif

@@ -1,0 +1,20 @@
+/* descend.h - kill everything below this process.
+ *
+ * As a subreaper the keeper becomes the parent of every orphan, so what once
+ * was below it stays below it: setsid and double forks change nothing. One
+ * pass stops all that is found, until a walk finds nothing that still runs
+ * and could fork; then it kills all of it. The caller reaps, and makes
+ * passes until it has no child.
+ */
+#ifndef YOD_KEEPER_DESCEND_H
+#define YOD_KEEPER_DESCEND_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* One pass over the descendants of this process.
+ *   how many processes were sent SIGKILL; 0 also where /proc can not be read
+ */
+size_t descend_kill (void);
+
+#endif

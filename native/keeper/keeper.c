@@ -1,0 +1,540 @@
+/* keeper.c - starts, watches, signals and ends one job's ranks on one node.
+ *
+ * A PCT spawns one keeper per job. Descriptor 3 is the control socket
+ * (SOCK_SEQPACKET), 4 the specification; native/wire/KEEPER.md is the
+ * protocol. The keeper is a child subreaper with the rights of the job's
+ * owner. Whatever ends the conversation (END, end of file, SIGTERM as parent-
+ * death signal) ends every process below it, and only then it leaves.
+ *
+ * One loop over four descriptors: commands, signals, messages of children
+ * that are on their way to user code, nothing else. It never waits for a
+ * user's program or file: children do what may hang.
+ *
+ * Exit status: 0 nothing is left below; 64 the specification makes no sense;
+ * 70 this node can not do what it asks (both after a FAILED report).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "descend.h"
+#include "message.h"
+#include "report.h"
+#include "spec.h"
+#include "start.h"
+#include "trace.h"
+
+#define CONTROL_FD 3
+#define SPEC_FD 4
+#define EXIT_NONSENSE 64
+#define EXIT_CAN_NOT 70
+
+#define START_BATCH 16                  /* ranks per packet: 64 descriptors */
+#define ALL_RANKS UINT32_MAX
+#define KILL_WAIT_MIN_MS 10             /* between passes over what is left */
+#define KILL_WAIT_MAX_MS 1000
+
+enum command_kind {
+    COMMAND_GO = 1,
+    COMMAND_SIGNAL = 2,
+    COMMAND_END = 3,
+};
+
+struct command {
+    uint32_t kind;
+    uint32_t rank;                      /* SIGNAL: the rank, or ALL_RANKS */
+    int32_t signo;
+    uint32_t zero;
+};
+_Static_assert (sizeof (struct command) == 16, "native/wire/KEEPER.md");
+
+enum rank_state {
+    RANK_NOT_STARTED,
+    RANK_STARTING,
+    RANK_HELD,
+    RANK_RELEASED,
+    RANK_ENDED,
+};
+
+struct rank {
+    pid_t unix_pid;
+    enum rank_state state;
+    enum held_how how;
+};
+
+struct keeper {
+    struct spec *spec;
+    struct starter starter;
+    struct rank *ranks;
+    size_t n_started;                   /* ranks [0, n_started) were tried */
+    bool is_go;
+    bool is_ending;
+    bool has_children;
+    int signal_fd;
+    struct outbox box;
+    size_t n_dying;                     /* were killed, not yet reaped */
+    int kill_wait_ms;
+};
+
+/* --- the start of the keeper itself ----------------------------------- */
+
+__attribute__ ((format (printf, 3, 4)))
+_Noreturn static void give_up (struct keeper *k, int exit_status,
+                               const char *format, ...)
+{
+    char text[REPORT_TEXT_BYTES];
+    va_list arguments;
+
+    va_start (arguments, format);
+    vsnprintf (text, sizeof (text), format, arguments);
+    va_end (arguments);
+    dprintf (2, "yod-keeper: %s\n", text);
+    report_set_text (report_add (&k->box, REPORT_FAILED, 0), text);
+    report_flush (&k->box);
+    exit (exit_status);
+}
+
+static void close_from (unsigned first)
+{
+    if (syscall (SYS_close_range, first, ~0u, 0) == 0)
+        return;
+    for (unsigned fd = first; fd < 65536; fd++)     /* Linux before 5.9 */
+        close ((int) fd);
+}
+
+/* Python ignores two signals and may have blocked any; an ignored SIGCHLD
+ * would reap for us. The ranks get the mask that we were started with. */
+static int take_signals (struct keeper *k)
+{
+    sigset_t all, ours;
+
+    signal (SIGPIPE, SIG_DFL);
+    signal (SIGXFSZ, SIG_DFL);
+    signal (SIGCHLD, SIG_DFL);
+    sigfillset (&all);
+    sigprocmask (SIG_SETMASK, &all, &k->starter.mask);
+    sigemptyset (&ours);
+    sigaddset (&ours, SIGCHLD);
+    sigaddset (&ours, SIGTERM);
+    sigaddset (&ours, SIGINT);
+    sigaddset (&ours, SIGHUP);
+    return signalfd (-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+/* Be the owner, for good. Only root can, and only root needs to. */
+static void take_owner (struct keeper *k)
+{
+    const struct spec *spec = k->spec;
+
+    if (geteuid () == 0 && (spec->uid != 0 || spec->gid != getgid ())) {
+        if (setgroups (spec->n_groups, spec->groups) != 0
+            || setresgid (spec->gid, spec->gid, spec->gid) != 0
+            || setresuid (spec->uid, spec->uid, spec->uid) != 0)
+            give_up (k, EXIT_CAN_NOT, "cannot become uid %u gid %u: %s",
+                     spec->uid, spec->gid, strerror (errno));
+    }
+    if (getuid () != spec->uid || geteuid () != spec->uid)
+        give_up (k, EXIT_CAN_NOT, "cannot become uid %u: this is uid %u",
+                 spec->uid, geteuid ());
+}
+
+static void take_parent (struct keeper *k)
+{
+    /* After the change of uid, which clears it. The parent may have died
+     * before: then nothing was started, and there is nothing to end. */
+    prctl (PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+    if (getppid () != k->spec->parent)
+        give_up (k, EXIT_CAN_NOT, "the parent is process %d, not %d",
+                 getppid (), k->spec->parent);
+}
+
+static void prepare (struct keeper *k)
+{
+    const char *problem;
+
+    k->box.socket = CONTROL_FD;
+    close_from (SPEC_FD + 1);
+    for (int fd = 0; fd < 3; fd++)      /* ours must never be 0, 1 or 2 */
+        if (fcntl (fd, F_GETFD) < 0)
+            open ("/dev/null", O_RDWR);
+    fcntl (CONTROL_FD, F_SETFD, FD_CLOEXEC);
+    if ((problem = spec_read (SPEC_FD, &k->spec)))
+        give_up (k, EXIT_NONSENSE, "specification: %s", problem);
+    close (SPEC_FD);
+    if ((k->signal_fd = take_signals (k)) < 0)
+        give_up (k, EXIT_CAN_NOT, "signals: %s", strerror (errno));
+    if (prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+        give_up (k, EXIT_CAN_NOT, "subreaper: %s", strerror (errno));
+    take_owner (k);
+    take_parent (k);
+    umask (k->spec->umask);
+    if ((problem = start_prepare (&k->starter, k->spec)))
+        give_up (k, EXIT_CAN_NOT, "%s: %s", problem, strerror (errno));
+    k->ranks = calloc (k->spec->n_ranks, sizeof (*k->ranks));
+    if (!k->ranks)
+        give_up (k, EXIT_CAN_NOT, "no memory");
+    k->kill_wait_ms = KILL_WAIT_MIN_MS;
+}
+
+/* --- starting and holding ------------------------------------------------ */
+
+static uint32_t number (const struct keeper *k, size_t index)
+{
+    return k->spec->ranks[index].rank;
+}
+
+/* A rank without a process ends as one whose exec failed. */
+static void end_unstarted (struct keeper *k, size_t index)
+{
+    struct report *report;
+
+    k->ranks[index].state = RANK_ENDED;
+    report = report_add (&k->box, REPORT_ENDED, number (k, index));
+    report->value = W_EXITCODE (126, 0);
+}
+
+static void start_some (struct keeper *k)
+{
+    for (int i = 0; i < START_BATCH && k->n_started < k->spec->n_ranks; i++) {
+        size_t index = k->n_started++;
+        struct rank *rank = &k->ranks[index];
+
+        rank->unix_pid = start_rank (&k->starter, index, &k->box);
+        if (rank->unix_pid == 0) {
+            end_unstarted (k, index);
+        } else {
+            rank->state = RANK_STARTING;
+            k->has_children = true;
+        }
+    }
+}
+
+static void release (struct keeper *k, size_t index, size_t *n_preloaded)
+{
+    struct rank *rank = &k->ranks[index];
+
+    if (rank->state != RANK_HELD)
+        return;
+    rank->state = RANK_RELEASED;
+    if (rank->how == HELD_PRELOAD)
+        ++*n_preloaded;
+    else if (rank->how == HELD_TRACE)
+        trace_release (rank->unix_pid);
+    else
+        start_open_gate (&k->starter, index, GATE_GO);
+}
+
+/* One byte for each; there are never more than fit the pipe. */
+static void write_go (struct keeper *k, size_t n_preloaded)
+{
+    static const char bytes[SPEC_MAX_RANKS];
+
+    if (n_preloaded > 0)
+        while (write (k->starter.go_writer, bytes, n_preloaded) < 0
+               && errno == EINTR)
+            ;
+}
+
+static void release_all (struct keeper *k)
+{
+    size_t n_preloaded = 0;
+
+    k->is_go = true;
+    for (size_t i = 0; i < k->spec->n_ranks; i++)
+        release (k, i, &n_preloaded);
+    write_go (k, n_preloaded);
+}
+
+static void hold (struct keeper *k, size_t index, enum held_how how)
+{
+    struct rank *rank = &k->ranks[index];
+    size_t n_preloaded = 0;
+
+    if (rank->state != RANK_STARTING)
+        return;                         /* a message that is not true */
+    rank->state = RANK_HELD;
+    rank->how = how;
+    report_add (&k->box, REPORT_HELD, number (k, index))->value = (int) how;
+    if (k->is_go) {                     /* the PCT did not wait for this one */
+        release (k, index, &n_preloaded);
+        write_go (k, n_preloaded);
+    }
+}
+
+static void answer_trace (struct keeper *k, size_t index)
+{
+    const struct rank *rank = &k->ranks[index];
+
+    if (rank->state != RANK_STARTING)
+        return;
+    start_open_gate (&k->starter, index, trace_start (rank->unix_pid)
+                     ? GATE_TRACED : GATE_NOT_TRACED);
+}
+
+static void report_exec_failed (struct keeper *k, const struct message *m)
+{
+    struct report *report;
+
+    report = report_add (&k->box, REPORT_EXEC_FAILED, number (k, m->index));
+    report->value = m->error;
+    report->step = m->step;
+    report_set_text (report, m->text);
+}
+
+static void take_messages (struct keeper *k)
+{
+    struct message m;
+    ssize_t n;
+
+    while ((n = read (k->starter.messages_fd, &m, sizeof (m))) > 0) {
+        if (n != sizeof (m) || m.index >= k->n_started
+            || k->ranks[m.index].state == RANK_ENDED)
+            continue;
+        m.text[sizeof (m.text) - 1] = 0;
+        switch ((enum message_kind) m.kind) {
+        case MESSAGE_FAILED:
+            report_exec_failed (k, &m);
+            break;
+        case MESSAGE_TRACE_ME:
+            answer_trace (k, m.index);
+            break;
+        case MESSAGE_HELD:
+            hold (k, m.index, HELD_PRELOAD);
+            break;
+        case MESSAGE_HELD_BEFORE_EXEC:
+            hold (k, m.index, HELD_BEFORE_EXEC);
+            break;
+        }
+    }
+}
+
+/* --- children ------------------------------------------------------------ */
+
+static size_t find (const struct keeper *k, pid_t unix_pid)
+{
+    size_t i;
+
+    for (i = 0; i < k->n_started; i++)
+        if (k->ranks[i].unix_pid == unix_pid
+            && k->ranks[i].state != RANK_ENDED)
+            break;
+    return i;
+}
+
+static uint64_t microseconds (const struct timeval *t)
+{
+    return (uint64_t) t->tv_sec * 1000000u + (uint64_t) t->tv_usec;
+}
+
+static void report_ended (struct keeper *k, size_t index, int wait_status,
+                          const struct rusage *used)
+{
+    struct rank *rank = &k->ranks[index];
+    struct timespec now;
+    struct report *report;
+
+    /* What it wrote, it wrote before its end: "why" comes before "that". */
+    if (rank->state != RANK_RELEASED || rank->how == HELD_BEFORE_EXEC)
+        take_messages (k);
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    report = report_add (&k->box, REPORT_ENDED, number (k, index));
+    report->value = wait_status;
+    report->flags = rank->state == RANK_RELEASED ? REPORT_WAS_RELEASED : 0;
+    report->user_us = microseconds (&used->ru_utime);
+    report->system_us = microseconds (&used->ru_stime);
+    report->max_rss_kb = (uint64_t) used->ru_maxrss;
+    report->ended_at_ns = (uint64_t) now.tv_sec * 1000000000u
+                          + (uint64_t) now.tv_nsec;
+    rank->state = RANK_ENDED;
+}
+
+static void reap (struct keeper *k)
+{
+    struct rusage used;
+    int wait_status;
+    size_t index;
+    pid_t child;
+
+    while ((child = wait4 (-1, &wait_status, WNOHANG | __WALL, &used)) > 0) {
+        index = find (k, child);
+        if (WIFSTOPPED (wait_status)) {         /* only what we trace */
+            if (trace_stopped (child, wait_status) && index < k->n_started)
+                hold (k, index, HELD_TRACE);
+            continue;
+        }
+        if (k->n_dying > 0)
+            k->n_dying--;
+        if (index < k->n_started)
+            report_ended (k, index, wait_status, &used);
+    }
+    if (child < 0 && errno == ECHILD)
+        k->has_children = false;
+}
+
+/* --- commands ------------------------------------------------------------ */
+
+/* To the group of a rank that has not ended: until we reap its leader no
+ * other process can have got that number. */
+static void send_signal (struct keeper *k, uint32_t rank, int signo)
+{
+    for (size_t i = 0; i < k->n_started; i++)
+        if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED
+            && (rank == ALL_RANKS || rank == number (k, i)))
+            kill (-k->ranks[i].unix_pid, signo);
+}
+
+static void obey (struct keeper *k, const struct command *command)
+{
+    switch ((enum command_kind) command->kind) {
+    case COMMAND_GO:
+        release_all (k);
+        break;
+    case COMMAND_SIGNAL:
+        if (command->signo > 0 && command->signo < NSIG)
+            send_signal (k, command->rank, command->signo);
+        break;
+    case COMMAND_END:
+        k->is_ending = true;
+        break;
+    }
+}
+
+static void take_commands (struct keeper *k)
+{
+    struct command command;
+    ssize_t n;
+
+    while (!k->is_ending) {
+        n = recv (CONTROL_FD, &command, sizeof (command), MSG_DONTWAIT);
+        if (n == sizeof (command))
+            obey (k, &command);
+        else if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        else                            /* end of file, or not a command */
+            k->is_ending = true;
+    }
+}
+
+static void take_signal_records (struct keeper *k)
+{
+    struct signalfd_siginfo signals[8];
+    ssize_t n;
+
+    while ((n = read (k->signal_fd, signals, sizeof (signals))) > 0)
+        for (size_t i = 0; i < (size_t) n / sizeof (signals[0]); i++)
+            if (signals[i].ssi_signo != SIGCHLD)
+                k->is_ending = true;
+}
+
+/* --- the end ------------------------------------------------------------- */
+
+/* Without /proc: what we know of ourselves. */
+static void kill_ranks (struct keeper *k)
+{
+    send_signal (k, ALL_RANKS, SIGKILL);
+}
+
+/* Kill what is left once all that was killed before has been reaped, or when
+ * that takes long: a process in the kernel's hands, or one of another uid. */
+static void kill_more (struct keeper *k, bool has_waited)
+{
+    if (k->n_dying > 0 && !has_waited)
+        return;
+    if (has_waited && k->kill_wait_ms < KILL_WAIT_MAX_MS)
+        k->kill_wait_ms *= 2;
+    if ((k->n_dying = descend_kill ()) == 0)
+        kill_ranks (k);
+}
+
+_Noreturn static void leave (struct keeper *k)
+{
+    struct pollfd out = { .fd = CONTROL_FD, .events = POLLOUT };
+
+    take_messages (k);
+    report_add (&k->box, REPORT_EMPTY, 0);
+    while (!report_flush (&k->box))
+        poll (&out, 1, KILL_WAIT_MAX_MS);
+    exit (0);
+}
+
+/* --- the loop ------------------------------------------------------------ */
+
+static bool all_started (const struct keeper *k)
+{
+    return k->n_started == k->spec->n_ranks;
+}
+
+/* Sleep until something happens.
+ *   true   nothing did, for as long as a killed process may take
+ */
+static bool wait_for_event (struct keeper *k, bool is_flushed)
+{
+    struct pollfd fds[] = {
+        { .fd = CONTROL_FD, .events = 0 },
+        { .fd = k->signal_fd, .events = POLLIN },
+        { .fd = k->starter.messages_fd, .events = POLLIN },
+    };
+    int timeout_ms = -1, n;
+
+    if (!is_flushed)
+        fds[0].events |= POLLOUT;
+    /* Commands concern all ranks: they wait until all are started. */
+    if (all_started (k) && !k->is_ending)
+        fds[0].events |= POLLIN;
+    if (k->is_ending) {
+        timeout_ms = k->kill_wait_ms;
+        if (k->box.is_broken)
+            fds[0].fd = -1;             /* else it hangs up without a pause */
+    } else if (!all_started (k) && is_flushed) {
+        timeout_ms = 0;
+    }
+    n = poll (fds, 3, timeout_ms);
+    if (n > 0 && fds[0].revents & (POLLHUP | POLLERR)) {
+        k->is_ending = true;
+        k->box.is_broken = true;
+    } else if (n > 0 && fds[0].revents & POLLIN) {
+        take_commands (k);
+    }
+    if (n > 0 && fds[1].revents)
+        take_signal_records (k);
+    if (n > 0 && fds[2].revents)
+        take_messages (k);
+    return n == 0;
+}
+
+int main (void)
+{
+    static struct keeper k;
+    bool is_flushed, has_waited = false;
+
+    prepare (&k);
+    for (;;) {
+        is_flushed = report_flush (&k.box);
+        if (k.is_ending) {
+            reap (&k);
+            if (!k.has_children)
+                leave (&k);
+            kill_more (&k, has_waited);
+        } else if (is_flushed && !all_started (&k)) {
+            start_some (&k);
+            is_flushed = report_flush (&k.box);
+        }
+        has_waited = wait_for_event (&k, is_flushed);
+        reap (&k);
+    }
+}

@@ -1,0 +1,33 @@
+/* message.h - what a rank's process tells the keeper on its way to user code.
+ *
+ * Fixed size, one write each, below PIPE_BUF: messages of many processes do
+ * not mix in the one pipe. The start library writes them too, without a libc.
+ * They come from the user's uid: the keeper believes no index or text.
+ */
+#ifndef YOD_KEEPER_MESSAGE_H
+#define YOD_KEEPER_MESSAGE_H
+
+#include <stdint.h>
+
+enum message_kind {
+    MESSAGE_FAILED = 1,                 /* error, step, text; then it exits */
+    MESSAGE_TRACE_ME = 2,               /* waits for the keeper's answer */
+    MESSAGE_HELD = 3,                   /* by the start library */
+    MESSAGE_HELD_BEFORE_EXEC = 4,
+};
+
+#define MESSAGE_TEXT_BYTES 200
+
+struct message {
+    uint32_t kind;
+    uint32_t index;                     /* place in the specification */
+    int32_t error;
+    uint32_t step;
+    char text[MESSAGE_TEXT_BYTES];
+};
+
+/* The start library's variable: its report and go descriptors, its index and
+ * the length of its own path in LD_PRELOAD, as decimal numbers with commas. */
+#define START_VARIABLE "YODSTART="
+
+#endif

@@ -1,0 +1,77 @@
+/* spec.h - what a keeper is told before it starts: the specification.
+ *
+ * A file (memfd) written by the PCT, mapped here and checked field by field;
+ * native/wire/KEEPER.md has the layout. Strings stay in the mapping, which
+ * lives as long as the keeper. Nothing in it is trusted before it is checked,
+ * but its writer may not shrink the file while the keeper runs.
+ */
+#ifndef YOD_KEEPER_SPEC_H
+#define YOD_KEEPER_SPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SPEC_MAGIC 0x314b4f59u          /* "YOK1" */
+#define SPEC_MAX_BYTES (256u << 20)
+/* One byte of the go pipe per rank: what fits a pipe of the smallest size. */
+#define SPEC_MAX_RANKS 4096u
+#define SPEC_KEEP (UINT64_MAX - 1)       /* leave this half of a limit alone */
+
+enum spec_hold {
+    HOLD_AUTO = 0,                      /* preload where it works, else trace */
+    HOLD_TRACE = 1,
+    HOLD_BEFORE_EXEC = 2,
+};
+
+enum spec_rank_flags {
+    RANK_WANTS_STDIN = 1,
+    RANK_WANTS_PMI = 2,
+};
+
+struct spec_limit {
+    int resource;                       /* RLIMIT_… */
+    uint64_t soft, hard;                /* SPEC_KEEP: unchanged */
+};
+
+struct spec_strings {
+    size_t count;
+    char **list;                        /* NULL terminated */
+};
+
+struct spec_program {
+    const char *path;                   /* the image; may differ from argv[0] */
+    const char *cwd;
+    enum spec_hold hold;
+    struct spec_strings argv;
+};
+
+struct spec_rank {
+    uint32_t rank;
+    const struct spec_program *program;
+    uint32_t flags;
+    struct spec_strings environment;    /* replaces shared ones of that name */
+};
+
+struct spec {
+    uint64_t job_id;
+    pid_t parent;                       /* who must still be our parent */
+    uid_t uid;
+    gid_t gid;
+    mode_t umask;
+    size_t n_groups, n_limits, n_programs, n_ranks;
+    gid_t *groups;
+    struct spec_limit *limits;
+    const char *start_library;          /* "": none, so always trace */
+    struct spec_strings environment;
+    struct spec_program *programs;
+    struct spec_rank *ranks;
+};
+
+/* Map and check the specification in `fd`.
+ *   NULL      *specp is the specification; it is never freed
+ *   a text    what is wrong with it, for a diagnostic
+ */
+const char *spec_read (int fd, struct spec **specp);
+
+#endif

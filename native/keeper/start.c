@@ -1,0 +1,162 @@
+#include "start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "child.h"
+
+/* The keeper's and the rank's end of each stream; -1 where there is none. */
+struct streams {
+    int ours[4], theirs[4];             /* in the order of enum report_fds */
+};
+
+/* The loader only warns of a preload that it can not map, and the program
+ * would run on, not held. So map it here first, with the owner's rights; and
+ * take no path that the loader would read as something else. */
+static bool can_preload (const char *library)
+{
+    void *page;
+    int fd;
+
+    if (library[0] != '/' || strpbrk (library, ": $"))
+        return false;
+    if ((fd = open (library, O_RDONLY | O_CLOEXEC)) < 0)
+        return false;
+    page = mmap (NULL, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    close (fd);
+    if (page == MAP_FAILED)
+        return false;
+    munmap (page, 1);
+    return true;
+}
+
+const char *start_prepare (struct starter *starter, const struct spec *spec)
+{
+    int messages[2], go[2];
+
+    starter->spec = spec;
+    starter->keeper = getpid ();
+    starter->may_preload = can_preload (spec->start_library);
+    starter->null_fd = open ("/dev/null", O_RDWR | O_CLOEXEC);
+    if (starter->null_fd < 0)
+        return "/dev/null";
+    if (pipe2 (messages, O_CLOEXEC) != 0 || pipe2 (go, O_CLOEXEC) != 0
+        || fcntl (messages[0], F_SETFL, O_NONBLOCK) != 0
+        || fcntl (go[1], F_SETFL, O_NONBLOCK) != 0)
+        return "a pipe";
+    starter->messages_fd = messages[0];
+    starter->report_fd = messages[1];
+    starter->go_reader = go[0];
+    starter->go_writer = go[1];
+    starter->gate = mmap (NULL, spec->n_ranks * sizeof (uint32_t),
+                          PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                          -1, 0);
+    return starter->gate == MAP_FAILED ? "shared memory" : NULL;
+}
+
+static void close_ends (const int *ends)
+{
+    for (int i = 0; i < 4; i++)
+        if (ends[i] >= 0)
+            close (ends[i]);
+}
+
+/* Our end of a rank's pipe does not block; the rank's own end does. */
+static int make_pipe (struct streams *streams, int i, int our_end)
+{
+    int ends[2];
+
+    if (pipe2 (ends, O_CLOEXEC) != 0)
+        return -1;
+    streams->ours[i] = ends[our_end];
+    streams->theirs[i] = ends[!our_end];
+    return fcntl (ends[our_end], F_SETFL, O_NONBLOCK);
+}
+
+static int make_streams (struct streams *streams, uint32_t flags)
+{
+    int ends[2];
+
+    memset (streams, 0xff, sizeof (*streams));
+    if (flags & RANK_WANTS_STDIN && make_pipe (streams, 0, 1) != 0)
+        return -1;
+    if (make_pipe (streams, 1, 0) != 0 || make_pipe (streams, 2, 0) != 0)
+        return -1;
+    if (!(flags & RANK_WANTS_PMI))
+        return 0;
+    if (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return -1;
+    streams->ours[3] = ends[0];
+    streams->theirs[3] = ends[1];
+    return fcntl (ends[0], F_SETFL, O_NONBLOCK);
+}
+
+static void report_failure (struct outbox *box, uint32_t rank, enum step step)
+{
+    struct report *report = report_add (box, REPORT_EXEC_FAILED, rank);
+
+    report->value = errno;
+    report->step = (uint32_t) step;
+}
+
+static void report_start (struct outbox *box, uint32_t rank, pid_t unix_pid,
+                          const struct streams *streams)
+{
+    struct report *report = report_add (box, REPORT_STARTED, rank);
+
+    report->value = unix_pid;
+    for (int i = 0; i < 4; i++)
+        if (streams->ours[i] >= 0) {
+            report->fds |= 1u << i;
+            box->fds[box->n_fds++] = streams->ours[i];
+        }
+}
+
+pid_t start_rank (const struct starter *starter, size_t index,
+                  struct outbox *box)
+{
+    const struct spec_rank *rank = &starter->spec->ranks[index];
+    struct streams streams;
+    pid_t child;
+
+    if (make_streams (&streams, rank->flags) != 0) {
+        report_failure (box, rank->rank, STEP_STREAMS);
+        close_ends (streams.ours);
+        close_ends (streams.theirs);
+        return 0;
+    }
+    if ((child = fork ()) == 0) {
+        const struct child_streams ends = {
+            .input = streams.theirs[0] < 0 ? starter->null_fd
+                                           : streams.theirs[0],
+            .output = streams.theirs[1],
+            .error = streams.theirs[2],
+            .pmi = streams.theirs[3],
+        };
+        child_run (starter, index, &ends);
+    }
+    if (child < 0) {
+        report_failure (box, rank->rank, STEP_FORK);
+        close_ends (streams.ours);
+    } else {
+        setpgid (child, child);         /* the child does so too: no race */
+        report_start (box, rank->rank, child, &streams);
+    }
+    close_ends (streams.theirs);
+    return child < 0 ? 0 : child;
+}
+
+void start_open_gate (const struct starter *starter, size_t index,
+                      enum gate answer)
+{
+    uint32_t *word = &starter->gate[index];
+
+    __atomic_store_n (word, (uint32_t) answer, __ATOMIC_RELEASE);
+    syscall (SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}

@@ -1,0 +1,52 @@
+/* start.h - bring a rank's process from fork to the entry of user code.
+ *
+ * The keeper only forks; the child does all that may wait for the owner's
+ * files: directory, inspection, exec. It says how it got on in messages on
+ * one pipe. The words of `gate`, in memory shared with the children, are the
+ * keeper's answer to those that have not exec'd.
+ */
+#ifndef YOD_KEEPER_START_H
+#define YOD_KEEPER_START_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "report.h"
+#include "spec.h"
+
+enum gate {
+    GATE_SHUT = 0,
+    GATE_TRACED = 1,                    /* exec now: the tracer stops it there */
+    GATE_NOT_TRACED = 2,                /* hold before exec */
+    GATE_GO = 3,
+};
+
+struct starter {
+    const struct spec *spec;
+    pid_t keeper;
+    sigset_t mask;                      /* the ranks' signal mask */
+    int null_fd;                        /* /dev/null */
+    int report_fd;                      /* messages, the writers' end */
+    int messages_fd;                    /* messages, the keeper's end */
+    int go_reader, go_writer;           /* one byte per preloaded rank */
+    bool may_preload;
+    uint32_t *gate;                     /* one word per rank */
+};
+
+/* Make the pipes and the gate. NULL, or what can not be made. */
+const char *start_prepare (struct starter *starter, const struct spec *spec);
+
+/* Create the streams and the process of rank number `index`. A record of the
+ * start or of the failure is added to `box`.
+ *   the child's process id, or 0 when there is none
+ */
+pid_t start_rank (const struct starter *starter, size_t index,
+                  struct outbox *box);
+
+/* Answer a child that waits at the gate. */
+void start_open_gate (const struct starter *starter, size_t index,
+                      enum gate answer);
+
+#endif

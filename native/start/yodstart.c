@@ -1,0 +1,181 @@
+/* yodstart.c - the start library: holds a program at the entry of user code.
+ *
+ * Preloaded into dynamic programs and linked with -z initfirst, so that the
+ * loader calls it before every other constructor. It has no libc, because
+ * none is initialized yet: raw system calls, no data that needs relocation.
+ *
+ * It first makes itself unseen: the environment array is edited in place, as
+ * `main` and shells hold pointers into it that are older than anything that
+ * unsetenv could change. Then it tells the keeper, and reads one byte from
+ * the go pipe; end of file means that the job is over before its start.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../keeper/message.h"
+
+#define EXIT_NEVER_STARTED 127
+#define ERROR_INTERRUPTED (-4)          /* EINTR */
+#define PRELOAD "LD_PRELOAD="
+
+#if defined(__x86_64__)
+
+enum { CALL_READ = 0, CALL_WRITE = 1, CALL_CLOSE = 3, CALL_EXIT_GROUP = 231 };
+
+static long call (long number, long a, long b, long c)
+{
+    long result;
+
+    __asm__ volatile ("syscall"
+                      : "=a" (result)
+                      : "a" (number), "D" (a), "S" (b), "d" (c)
+                      : "rcx", "r11", "memory");
+    return result;
+}
+
+#elif defined(__aarch64__)
+
+enum { CALL_READ = 63, CALL_WRITE = 64, CALL_CLOSE = 57,
+       CALL_EXIT_GROUP = 94 };
+
+static long call (long number, long a, long b, long c)
+{
+    register long x8 __asm__ ("x8") = number;
+    register long x0 __asm__ ("x0") = a;
+    register long x1 __asm__ ("x1") = b;
+    register long x2 __asm__ ("x2") = c;
+
+    __asm__ volatile ("svc 0"
+                      : "+r" (x0)
+                      : "r" (x8), "r" (x1), "r" (x2)
+                      : "memory");
+    return x0;
+}
+
+#else
+#error "x86-64 and arm64 only"
+#endif
+
+struct orders {
+    unsigned report_fd, go_fd, index, path_bytes;
+};
+
+/* The rest of `text` after `start`, or NULL when it starts otherwise. */
+static char *after (char *text, const char *start)
+{
+    while (*start)
+        if (*text++ != *start++)
+            return NULL;
+    return text;
+}
+
+static unsigned number (char **text)
+{
+    unsigned value = 0;
+
+    while (**text >= '0' && **text <= '9')
+        value = value * 10 + (unsigned) (*(*text)++ - '0');
+    if (**text == ',')
+        ++*text;
+    return value;
+}
+
+static void remove_entry (char **entry)
+{
+    do
+        entry[0] = entry[1];
+    while (*entry++);
+}
+
+/* Volatile, here and below: no call of memset or memcpy may come of it. */
+static void erase (char *text)
+{
+    for (volatile char *c = text; *c; c++)
+        *c = 0;
+}
+
+static int take_orders (char **environment, struct orders *orders)
+{
+    char *text;
+
+    for (; *environment; environment++) {
+        if (!(text = after (*environment, START_VARIABLE)))
+            continue;
+        orders->report_fd = number (&text);
+        orders->go_fd = number (&text);
+        orders->index = number (&text);
+        orders->path_bytes = number (&text);
+        erase (*environment);
+        remove_entry (environment);
+        return 1;
+    }
+    return 0;
+}
+
+/* Give the user's preloads back as they were: none, or what follows ours.
+ * The last of that name, which is where the keeper put us. */
+static void restore_preload (char **environment, unsigned path_bytes)
+{
+    char **found = NULL, *value = NULL;
+    volatile char *to;
+
+    for (; *environment; environment++)
+        if (after (*environment, PRELOAD)) {
+            found = environment;
+            value = after (*environment, PRELOAD);
+        }
+    if (!found)
+        return;
+    for (unsigned i = 0; i < path_bytes; i++)
+        if (!value[i])
+            return;
+    if (!value[path_bytes]) {
+        erase (*found);
+        remove_entry (found);
+        return;
+    }
+    to = value;
+    for (char *from = value + path_bytes + 1; *from; from++)
+        *to++ = *from;
+    for (; *to; to++)
+        *to = 0;
+}
+
+static void tell_held (const struct orders *orders)
+{
+    static struct message message;      /* zero, and not on the stack */
+
+    message.kind = MESSAGE_HELD;
+    message.index = orders->index;
+    while (call (CALL_WRITE, orders->report_fd, (long) &message,
+                 sizeof (message)) == ERROR_INTERRUPTED)
+        ;
+    call (CALL_CLOSE, orders->report_fd, 0, 0);
+}
+
+static void wait_for_go (const struct orders *orders)
+{
+    char go;
+    long n;
+
+    do
+        n = call (CALL_READ, orders->go_fd, (long) &go, 1);
+    while (n == ERROR_INTERRUPTED);
+    if (n != 1)
+        call (CALL_EXIT_GROUP, EXIT_NEVER_STARTED, 0, 0);
+    call (CALL_CLOSE, orders->go_fd, 0, 0);
+}
+
+__attribute__ ((constructor))
+static void hold_at_entry (int argc, char **argv, char **environment)
+{
+    struct orders orders;
+
+    (void) argc;
+    (void) argv;
+    if (!environment || !take_orders (environment, &orders))
+        return;
+    restore_preload (environment, orders.path_bytes);
+    tell_held (&orders);
+    wait_for_go (&orders);
+}

@@ -1,0 +1,389 @@
+"""Conversation `keeper`: a PCT and the process that owns a job's ranks on its node.
+
+Both ends are on one host and of one release, so this is no MessagePack but
+structs that C reads as they lie: little-endian, unaligned, checked field by
+field. KEEPER.md in this folder is the specification.
+
+The specification, a file, descriptor 4 of the keeper::
+
+    u32 magic "YOK1"   u32 parent's unix_pid   u64 job_id
+    u32 uid, gid, umask, groups, limits, programs, ranks    (the last four: counts)
+    u32 group                                  for each group
+    u32 resource   u64 soft   u64 hard         for each limit
+    strings(1) start library                   empty: never preload
+    strings environment                        shared by all ranks
+    u32 hold   strings(1) path   strings(1) directory   strings argv
+                                               for each program
+    u32 rank   u32 program   u32 flags   strings environment
+                                               for each rank
+
+where ``strings`` is u32 count, u32 bytes, and that many bytes that hold count
+NUL-ended strings. A limit's all-ones is unlimited, one less leaves it as it is.
+
+Commands, 16 bytes a packet, and reports, 256 bytes each and up to 32 a packet,
+go over descriptor 3, a SOCK_SEQPACKET socket.
+"""
+
+import errno as errno_names
+from collections.abc import Iterable
+from enum import IntEnum
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from native.errors import PeerProtocolError
+
+MAGIC = 0x314B4F59
+RANKS_MAX = 4096  # of one keeper
+SPEC_MAX_BYTES = 256 << 20
+UNLIMITED = -1  # as a limit
+KEEP = -2  # as a limit: what this node has
+ALL_RANKS = 0xFFFFFFFF
+
+REPORTS_PER_PACKET = 32
+FDS_PER_PACKET = 128
+
+_WANTS_STDIN, _WANTS_PMI = 1, 2
+_WAS_RELEASED = 1
+_ALL_ONES = (1 << 64) - 1
+
+_U32 = Layout("<I")
+_HEAD = Layout("<IIQ7I")
+_LIMIT = Layout("<IQQ")
+_STRINGS = Layout("<II")
+_RANK = Layout("<III")
+_COMMAND = Layout("<IIiI")
+_REPORT = Layout("<HHIiIQQQQII200s")
+
+
+class Hold(IntEnum):
+    """How a program is to be stopped at its entry."""
+
+    AUTO = 0  # preload the start library where it works, else trace
+    TRACE = 1
+    BEFORE_EXEC = 2
+
+
+class HowHeld(IntEnum):
+    """How a rank was stopped at its entry."""
+
+    PRELOAD = 1
+    TRACE = 2
+    BEFORE_EXEC = 3  # a failing exec will show only after go
+
+
+class ExecStep(IntEnum):
+    """Where starting a rank failed; what ``text`` of the report then names."""
+
+    STREAMS = 1  # its pipes: nothing
+    FORK = 2  # nothing
+    LIMITS = 3  # nothing
+    CHDIR = 4  # the directory
+    OPEN = 5  # the program
+    INTERPRETER = 6  # the interpreter that a script names
+    LOADER = 7  # the dynamic loader that an ELF file names
+    EXEC = 8  # the program
+    SETUID_REFUSED = 9  # the program or interpreter
+    CAPABILITY_REFUSED = 10  # the same
+    MEMORY = 11  # nothing
+
+
+class ProgramSpec(Struct, frozen=True):
+    """What ranks of one member run.
+
+    Attributes:
+        path: the image to execute; may differ from ``argv[0]``.
+        argv: at least one.
+        cwd: working directory; empty: the PCT's.
+    """
+
+    path: bytes
+    argv: tuple[bytes, ...]
+    cwd: bytes
+    hold: Hold = Hold.AUTO
+
+
+class RankSpec(Struct, frozen=True):
+    """One rank.
+
+    Attributes:
+        program: index into the specification's programs.
+        environment: "NAME=value", each replaces the shared one of that name.
+        wants_stdin: standard input is a pipe; else it is empty.
+        wants_pmi: a socket, named by PMI_FD in the rank's environment.
+    """
+
+    rank: int
+    program: int
+    environment: tuple[bytes, ...]
+    wants_stdin: bool
+    wants_pmi: bool
+
+
+class KeeperSpec(Struct, frozen=True):
+    """What a keeper is to start.
+
+    Attributes:
+        uid, gid, groups: of the owner. Only a PCT of root can give others than its own.
+        limits: (resource, soft) or (resource, soft, hard), each a number,
+            ``UNLIMITED`` or ``KEEP``. Without the hard one it is kept. Beyond what the
+            node allows they give what it allows.
+        environment: "NAME=value", shared by all ranks, in this order.
+        ranks: 1 to ``RANKS_MAX``, each number once.
+    """
+
+    job_id: int
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    umask: int
+    limits: tuple[tuple[int, int] | tuple[int, int, int], ...]
+    environment: tuple[bytes, ...]
+    programs: tuple[ProgramSpec, ...]
+    ranks: tuple[RankSpec, ...]
+
+
+class RankStarted(Struct, frozen=True):
+    """The rank's process exists. Its streams were handed over just before."""
+
+    rank: int
+    unix_pid: int
+
+
+class RankHeld(Struct, frozen=True):
+    """The rank is at the entry of user code and waits for go."""
+
+    rank: int
+    how: HowHeld
+
+
+class ExecFailed(Struct, frozen=True):
+    """The rank's program could not be started; its end follows as ``RankEnded``."""
+
+    rank: int
+    errno: int
+    step: ExecStep
+    text: str  # the path that is at fault, or empty
+
+    def explain(self) -> str:
+        """One line for the user: what was at fault, and why."""
+        reason = _REASONS.get(self.errno) or errno_names.errorcode.get(
+            self.errno, f"error {self.errno}"
+        )
+        return _EXPLANATIONS[self.step].format(text=self.text, reason=reason)
+
+
+class RankEnded(Struct, frozen=True):
+    """The rank's process has ended. Exactly once for each that started or failed to.
+
+    Attributes:
+        wait_status: as waitpid gives it.
+        was_released: it was held and let go before it ended.
+        user_s, system_s, max_rss_bytes: of the process and the children it waited for.
+        ended_at: seconds on the node's monotonic clock.
+    """
+
+    rank: int
+    wait_status: int
+    was_released: bool
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+    ended_at: float
+
+
+class KeeperEmpty(Struct, frozen=True):
+    """No process of the job is left on this node. The last report."""
+
+
+class KeeperLost(Struct, frozen=True):
+    """The keeper ended without :class:`KeeperEmpty`; its descendants may live. The last report."""
+
+    reason: str
+
+
+Report = RankStarted | RankHeld | ExecFailed | RankEnded | KeeperEmpty | KeeperLost
+
+
+class StreamsTaken(Struct, frozen=True):
+    """Which descriptors came with a ``RankStarted``: they are the next ones of the packet."""
+
+    rank: int
+    has_stdin: bool
+    has_stdout: bool
+    has_stderr: bool
+    has_pmi: bool
+
+
+class KeeperFailed(Struct, frozen=True):
+    """The keeper can not do its work and exits; becomes the reason of ``KeeperLost``."""
+
+    reason: str
+
+
+_REASONS = {
+    errno_names.ENOENT: "no such file or directory",
+    errno_names.EACCES: "permission denied",
+    errno_names.ENOEXEC: "neither a binary of this machine nor a script that starts with #!",
+    errno_names.E2BIG: "arguments and environment are too long",
+    errno_names.ENOMEM: "out of memory",
+    errno_names.ETXTBSY: "the file is open for writing",
+    errno_names.ELOOP: "too many links or interpreters",
+    errno_names.ENOTDIR: "not a directory",
+    errno_names.EAGAIN: "the limit of processes is reached (ulimit -u)",
+    errno_names.EMFILE: "the limit of open files is reached (ulimit -n)",
+    errno_names.ENFILE: "the node has no more open files",
+    errno_names.EIO: "input/output error",
+    errno_names.EPERM: "not permitted",
+}
+
+_EXPLANATIONS = {
+    ExecStep.STREAMS: "cannot make its standard streams: {reason}",
+    ExecStep.FORK: "cannot create a process: {reason}",
+    ExecStep.LIMITS: "cannot set its resource limits: {reason}",
+    ExecStep.CHDIR: "cannot enter the directory {text}: {reason}",
+    ExecStep.OPEN: "cannot execute {text}: {reason}",
+    ExecStep.INTERPRETER: "cannot execute the script's interpreter {text}: {reason}",
+    ExecStep.LOADER: "cannot execute: its dynamic loader {text} is missing",
+    ExecStep.EXEC: "cannot execute {text}: {reason}",
+    ExecStep.SETUID_REFUSED: "{text} would change its user or group: setuid programs are refused",
+    ExecStep.CAPABILITY_REFUSED: "{text} has file capabilities: such programs are refused",
+    ExecStep.MEMORY: "cannot start: {reason}",
+}
+
+
+def _strings(strings: Iterable[bytes]) -> bytes:
+    """A counted list of NUL-ended strings.
+
+    Raises:
+        ValueError: a string holds a NUL.
+    """
+    strings = tuple(strings)
+    blob = b"\0".join((*strings, b""))
+    if blob.count(b"\0") != len(strings):
+        raise ValueError("an argument, path or variable holds a NUL byte")
+    return _STRINGS.pack(len(strings), len(blob)) + blob
+
+
+def _limit(value: int) -> int:
+    return value if value >= 0 else _ALL_ONES + 1 + value
+
+
+def encode_spec(spec: KeeperSpec, parent_unix_pid: int, start_library: bytes) -> bytes:
+    """The specification's file.
+
+    Args:
+        parent_unix_pid: the process that will spawn the keeper.
+        start_library: absolute path of yodstart.so; empty: hold by tracing only.
+
+    Raises:
+        ValueError: a number of ranks, an index or a string that no keeper takes.
+    """
+    if not 1 <= len(spec.ranks) <= RANKS_MAX:
+        raise ValueError(f"a keeper takes 1 to {RANKS_MAX} ranks, not {len(spec.ranks)}")
+    parts = [
+        _HEAD.pack(
+            MAGIC,
+            parent_unix_pid,
+            spec.job_id,
+            spec.uid,
+            spec.gid,
+            spec.umask,
+            len(spec.groups),
+            len(spec.limits),
+            len(spec.programs),
+            len(spec.ranks),
+        )
+    ]
+    parts += [_U32.pack(group) for group in spec.groups]
+    for resource, soft, *hard in spec.limits:
+        parts.append(_LIMIT.pack(resource, _limit(soft), _limit(hard[0] if hard else KEEP)))
+    parts += [_strings((start_library,)), _strings(spec.environment)]
+    for program in spec.programs:
+        if not program.path or not program.argv:
+            raise ValueError("a program has no path or no argv[0]")
+        parts.append(_U32.pack(program.hold))
+        parts += [_strings((program.path,)), _strings((program.cwd,)), _strings(program.argv)]
+    for rank in spec.ranks:
+        if not 0 <= rank.program < len(spec.programs):
+            raise ValueError(f"rank {rank.rank} has program {rank.program}, which is none")
+        flags = _WANTS_STDIN * rank.wants_stdin | _WANTS_PMI * rank.wants_pmi
+        parts += [_RANK.pack(rank.rank, rank.program, flags), _strings(rank.environment)]
+    encoded = b"".join(parts)
+    if len(encoded) > SPEC_MAX_BYTES:
+        raise ValueError(f"the specification has {len(encoded)} bytes, the limit is 256 MiB")
+    return encoded
+
+
+def encode_go() -> bytes:
+    """Release all ranks together."""
+    return _COMMAND.pack(1, 0, 0, 0)
+
+
+def encode_signal(signo: int, rank: int | None = None) -> bytes:
+    """Send a signal to one rank's process group, or to each one's."""
+    return _COMMAND.pack(2, ALL_RANKS if rank is None else rank, signo, 0)
+
+
+def encode_end() -> bytes:
+    """Kill every process of the job on this node, report that none is left, and leave."""
+    return _COMMAND.pack(3, 0, 0, 0)
+
+
+def decode_reports(packet: bytes) -> list[Report | StreamsTaken | KeeperFailed]:
+    """The reports of one packet, in order; a ``StreamsTaken`` precedes each ``RankStarted``.
+
+    Raises:
+        PeerProtocolError: not a whole number of reports, or one that no keeper writes.
+    """
+    if not packet or len(packet) % _REPORT.size:
+        raise PeerProtocolError(f"keeper: a packet of {len(packet)} bytes")
+    reports: list[Report | StreamsTaken | KeeperFailed] = []
+    for (
+        kind,
+        flags,
+        rank,
+        value,
+        step,
+        user_us,
+        system_us,
+        max_rss_kb,
+        ended_at_ns,
+        text_bytes,
+        fds,
+        text,
+    ) in _REPORT.iter_unpack(packet):
+        try:
+            match kind:
+                case 1:
+                    has = (bool(fds & 1), bool(fds & 2), bool(fds & 4), bool(fds & 8))
+                    reports += (StreamsTaken(rank, *has), RankStarted(rank, value))
+                case 2:
+                    reports.append(RankHeld(rank, HowHeld(value)))
+                case 3:
+                    reports.append(ExecFailed(rank, value, ExecStep(step), _text(text, text_bytes)))
+                case 4:
+                    reports.append(
+                        RankEnded(
+                            rank,
+                            value & 0xFFFF,
+                            bool(flags & _WAS_RELEASED),
+                            user_us / 1e6,
+                            system_us / 1e6,
+                            max_rss_kb * 1024,
+                            ended_at_ns / 1e9,
+                        )
+                    )
+                case 5:
+                    reports.append(KeeperEmpty())
+                case 6:
+                    reports.append(KeeperFailed(_text(text, text_bytes)))
+                case _:
+                    raise ValueError(f"kind {kind}")
+        except ValueError as error:
+            raise PeerProtocolError(f"keeper: a report that is none: {error}") from None
+    return reports
+
+
+def _text(text: bytes, count_bytes: int) -> str:
+    return text[:count_bytes].decode("utf-8", "backslashreplace")
