@@ -22,9 +22,7 @@ class IllegalTransition(Exception):
     def __init__(self, state: object, event: object) -> None:
         self.state = state
         self.event = event
-        super().__init__(
-            f"no transition from {state} for {event!r}: please report this bug"
-        )
+        super().__init__(f"no transition from {state} for {event!r}: please report this bug")
 
 
 class PeerProtocolError(Exception):

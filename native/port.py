@@ -222,9 +222,7 @@ class MemoryPort:
         codec.check_size(message)
         peer = self._hub.ports.get(target)
         if peer is None:
-            self._put(
-                PeerLost(target, Loss.UNREACHABLE, f"nothing listens at {target}")
-            )
+            self._put(PeerLost(target, Loss.UNREACHABLE, f"nothing listens at {target}"))
             return
         self._seen.add(target)
         peer._seen.add(self._id)

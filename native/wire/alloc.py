@@ -116,10 +116,15 @@ class Credential(Part, frozen=True):
 
 
 class Refused(Message, frozen=True, tag="alloc.refused"):
-    """bebopd says no, with numbers in the text."""
+    """bebopd says no, with numbers in the text.
+
+    Attributes:
+        spec: the spec that cannot be met; -1: the request as a whole.
+    """
 
     code: Refusal
     text: Text
+    spec: Annotated[int, Meta(ge=-1, lt=MEMBERS_MAX)] = -1
 
 
 class Release(Message, frozen=True, tag="alloc.release"):

@@ -17,11 +17,7 @@ def _classes() -> tuple[type[Message], ...]:
     found = []
     for module in MODULES:
         for thing in vars(module).values():
-            if (
-                isinstance(thing, type)
-                and issubclass(thing, Message)
-                and thing is not Message
-            ):
+            if isinstance(thing, type) and issubclass(thing, Message) and thing is not Message:
                 found.append(thing)
     return tuple(found)
 
@@ -54,9 +50,7 @@ def decode(data: bytes | memoryview) -> Message:
             the wrong type or out of range.
     """
     if len(data) > MESSAGE_MAX_BYTES:
-        raise PeerProtocolError(
-            f"message of {len(data)} bytes, at most {MESSAGE_MAX_BYTES}"
-        )
+        raise PeerProtocolError(f"message of {len(data)} bytes, at most {MESSAGE_MAX_BYTES}")
     try:
         return _decoder.decode(data)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -67,9 +67,7 @@ class MemberLoad(Part, frozen=True):
 class Arguments(Part, frozen=True):
     """Members and environment: in the load message when small, else the first object."""
 
-    members: Annotated[
-        tuple[MemberLoad, ...], Meta(min_length=1, max_length=MEMBERS_MAX)
-    ]
+    members: Annotated[tuple[MemberLoad, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
     environment: tuple[bytes, ...]  # NAME=value
 
 
@@ -151,10 +149,12 @@ class UseShared(Message, frozen=True, tag="load.use_shared"):
 
 
 class Loaded(Message, frozen=True, tag="load.loaded"):
-    """Up: every node of this subtree has every object, checked and visible."""
+    """Up: every node of this subtree has every object, checked and visible.
+
+    Not sent where the vote said that nothing is lacking.
+    """
 
     job_id: JobId
-    count: Count
     slowest: Slowest
 
 
@@ -162,8 +162,9 @@ class Held(Message, frozen=True, tag="load.held"):
     """Up: every rank of this subtree is held at its entry.
 
     Attributes:
-        ranks, unix_pids: the map of ranks to process ids, column by column.
+        ranks, unix_pids: a piece of the map of ranks to process ids, by columns.
         before_exec: ranks held before exec, because tracing is forbidden there.
+        is_last: the subtree's map is complete with this piece.
     """
 
     job_id: JobId
@@ -171,6 +172,7 @@ class Held(Message, frozen=True, tag="load.held"):
     unix_pids: tuple[U32, ...]
     before_exec: tuple[Rank, ...]
     slowest: Slowest
+    is_last: bool
 
 
 class Go(Message, frozen=True, tag="load.go"):
@@ -225,7 +227,6 @@ class Outcome(Part, frozen=True):
     Attributes:
         wait_status: as waitpid gives it.
         was_released: it had been let go from its entry.
-        is_ours: it ended by a signal that yod had sent.
     """
 
     wait_status: U32

@@ -1,0 +1,76 @@
+"""Node lists as users write them: ``5,1..3`` is nodes 5, 1, 2, 3 in this order.
+
+Grammar: ``item[,item]*``; an item is a number or ``a..b`` with one or more
+dots, and may descend. Order is kept, and decides the order of ranks; a repeated
+number counts once, at its first place. Source: Cplant's nodeList.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from native.errors import UsageError
+from native.wire.base import NODE_MAX
+
+_DIGITS = frozenset("0123456789")
+_ALLOWED = _DIGITS | set(".,")
+
+
+def parse(text: str) -> tuple[int, ...]:
+    """The nodes of a list, in its order, each once.
+
+    Raises:
+        UsageError: not a node list; the text says what is wrong with which item.
+    """
+    strange = [character for character in text if character not in _ALLOWED]
+    if strange:
+        raise UsageError(
+            f"node list `{text}`: {strange[0]!r} is not allowed"
+            " (digits, dots and commas, as in 5,1..3)"
+        )
+    nodes: dict[int, None] = {}
+    for item in text.split(","):
+        nodes.update(dict.fromkeys(_item(item, text)))
+    return tuple(nodes)
+
+
+def format_nodes(nodes: Iterable[int]) -> str:
+    """The list as text, runs in either direction collapsed; :func:`parse` reads it."""
+    return ",".join(
+        str(first) if first == last else f"{first}..{last}" for first, last in _runs(nodes)
+    )
+
+
+def _item(item: str, text: str) -> range:
+    first, dots, rest = item.partition(".")
+    if not dots:
+        number = _number(first, item, text)
+        return range(number, number + 1)
+    low, high = _number(first, item, text), _number(rest.lstrip("."), item, text)
+    step = 1 if high >= low else -1
+    return range(low, high + step, step)
+
+
+def _number(digits: str, item: str, text: str) -> int:
+    if not digits or not _DIGITS.issuperset(digits):
+        what = f"`{item}` is neither a number nor a range a..b" if item else "an item is empty"
+        raise UsageError(f"node list `{text}`: {what}")
+    # The length first: a number of a million digits takes minutes to convert.
+    if len(digits) > 18 or int(digits) > NODE_MAX:
+        raise UsageError(f"node list `{text}`: nodes are numbered from 0 to {NODE_MAX}")
+    return int(digits)
+
+
+def _runs(nodes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of neighbours that keeps its direction."""
+    first = last = -1
+    step = 0  # of the present run; 0: it has one node yet
+    for node in nodes:
+        if first >= 0 and node - last in ((step,) if step else (1, -1)):
+            step, last = node - last, node
+            continue
+        if first >= 0:
+            yield first, last
+        first, last, step = node, node, 0
+    if first >= 0:
+        yield first, last

@@ -1,0 +1,110 @@
+/* ptl_conn.h - one connection: socket, state, what is half read and written.
+ *
+ * CONNECTING and SHAKING connections are unproven; READY ones belong to a
+ * peer; a DRAINING one has said goodbye and waits for the other's end; a DEAD
+ * one waits in the grave until no caller can hold a pointer to it.
+ *
+ * An idle connection keeps no buffer: staging belongs to the interface, send
+ * buffers exist while something is in them.
+ */
+#ifndef PTL_CONN_H
+#define PTL_CONN_H
+
+#include <sys/socket.h>
+
+#include "ptl_ni.h"
+#include "ptl_pt.h"
+#include "ptl_wire.h"
+
+struct ptl_shake;
+
+enum ptl_conn_state {
+    PTL_CONN_CONNECTING,
+    PTL_CONN_SHAKING,
+    PTL_CONN_READY,
+    PTL_CONN_DRAINING,
+    PTL_CONN_DEAD
+};
+
+/* A frame with payload that is on its way into the socket. */
+struct ptl_out {
+    uint8_t header[PTL_HEADER_BYTES];
+    const uint8_t *payload;
+    size_t done, length; /* header included */
+    struct ptl_op *op;
+    bool is_last; /* of the operation */
+};
+
+struct ptl_conn {
+    struct ptl_source source; /* first: what epoll gives back */
+    struct ptl_node all;      /* in ni->conns, or ni->grave */
+    struct ptl_node dirty;    /* in ni->dirty */
+    struct ptl_ni *ni;
+    struct ptl_peer *peer; /* or NULL */
+    enum ptl_conn_state state;
+    bool is_dialled; /* opened by us */
+    bool is_unix;
+    bool wants_out;  /* EPOLLOUT is set */
+    bool is_pinged;  /* a pong is awaited */
+    uint64_t incarnation; /* of the peer */
+    struct ptl_who who;
+    int64_t heard_ms, deadline_ms;
+    struct ptl_shake *shake; /* until READY */
+
+    uint8_t header[PTL_HEADER_BYTES]; /* half read */
+    unsigned header_have;
+    uint32_t payload_left;
+    struct ptl_rx *rx;    /* whose payload is next */
+    struct ptl_rx single; /* an operation of one frame */
+    struct ptl_rx *open;  /* PTL_OPEN_MAX of them, once needed */
+    uint64_t refused;     /* entries that await a RESEND, a bit each */
+
+    uint8_t *small; /* acks and pings, encoded */
+    size_t small_done, small_length, small_room;
+    struct ptl_out *pending; /* frames that the socket did not take */
+    unsigned n_pending, next_pending;
+};
+
+/* Make a connection around a socket, in the epoll set. NULL: no memory; the
+ * socket is closed. */
+struct ptl_conn *ptl_conn_alloc (struct ptl_ni *ni, int fd, bool is_dialled,
+                                 bool is_unix);
+
+/* Take what is waiting at a listener. */
+void ptl_conn_accept (struct ptl_ni *ni, struct ptl_source *listener);
+
+/* Begin a connection to a peer.
+ *   0, or an errno
+ */
+int ptl_conn_dial (struct ptl_peer *peer);
+
+/* The socket is ready: `events` as epoll gives them. */
+void ptl_conn_ready (struct ptl_conn *conn, uint32_t events);
+
+/* Queue a frame without payload. */
+void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame);
+
+/* Something is to be sent; ptl_ni_settle writes it. */
+void ptl_conn_kick (struct ptl_conn *conn);
+
+/* Write as much as the socket takes (ptl_out.c). */
+void ptl_conn_flush (struct ptl_conn *conn);
+
+/* Read frames within the interface's budget (ptl_in.c). */
+void ptl_conn_read (struct ptl_conn *conn);
+
+/* It has ended, for that reason: its peer or its dial ends with it. */
+void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail);
+
+/* Close it; operations that were arriving end UNDELIVERABLE. */
+void ptl_conn_close (struct ptl_conn *conn);
+
+/* Goodbye: BYE, end of our stream, then wait for the other's. */
+void ptl_conn_leave (struct ptl_conn *conn);
+
+/* Deadlines of one connection. */
+void ptl_conn_tick (struct ptl_conn *conn);
+
+void ptl_conn_free (struct ptl_conn *conn);
+
+#endif

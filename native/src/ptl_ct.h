@@ -1,0 +1,40 @@
+/* ptl_ct.h - counting event: successes and failures, and what waits on them.
+ *
+ * A triggered operation waits in its counter's list, ordered by threshold,
+ * equal thresholds in issue order. When success + failure reaches the
+ * threshold it moves to the interface's work queue: nothing runs from here,
+ * so a chain of triggers needs no stack.
+ */
+#ifndef PTL_CT_H
+#define PTL_CT_H
+
+#include "portals4.h"
+#include "ptl_list.h"
+
+struct ptl_ni;
+struct ptl_op;
+
+struct ptl_ct {
+    struct ptl_node node; /* in ni->cts */
+    struct ptl_ni *ni;
+    uint32_t handle;
+    unsigned users;
+    ptl_ct_event_t value;
+    struct ptl_node triggers; /* of struct ptl_op */
+};
+
+int ptl_ct_alloc (struct ptl_ni *ni, struct ptl_ct **ctp);
+
+/* Triggered operations that have not been released are discarded. */
+void ptl_ct_free (struct ptl_ct *ct);
+
+void ptl_ct_add (struct ptl_ct *ct, uint64_t success, uint64_t failure);
+void ptl_ct_set (struct ptl_ct *ct, ptl_ct_event_t value);
+
+/* Release `op` when the counter reaches op->threshold; perhaps now. */
+void ptl_ct_trigger (struct ptl_ct *ct, struct ptl_op *op);
+
+/* Discard the operations that wait. */
+void ptl_ct_cancel (struct ptl_ct *ct);
+
+#endif

@@ -1,0 +1,97 @@
+#include "ptl_eq.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptl_ni.h"
+
+int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp)
+{
+    struct ptl_eq *eq;
+
+    if (count == 0 || count > 1u << 20)
+        return PTL_ARG_INVALID;
+    if (!(eq = calloc (1, sizeof (*eq))))
+        return PTL_NO_SPACE;
+    if (!(eq->slots = calloc (count, sizeof (*eq->slots)))) {
+        free (eq);
+        return PTL_NO_SPACE;
+    }
+    eq->ni = ni;
+    eq->count = eq->size = count;
+    ptl_list_append (&ni->eqs, &eq->node);
+    *eqp = eq;
+    return PTL_OK;
+}
+
+void ptl_eq_free (struct ptl_eq *eq)
+{
+    eq->ni->unread -= eq->used;
+    ptl_list_remove (&eq->node);
+    free (eq->slots);
+    free (eq);
+}
+
+bool ptl_eq_room (const struct ptl_eq *eq)
+{
+    return eq->used + eq->promised < eq->count;
+}
+
+static void put (struct ptl_eq *eq, const struct ptlx_event *event)
+{
+    eq->slots[(eq->head + eq->used) % eq->size] = *event;
+    eq->used++;
+    eq->ni->unread++;
+}
+
+static void drop_oldest (struct ptl_eq *eq)
+{
+    eq->head = (eq->head + 1) % eq->size;
+    eq->used--;
+    eq->ni->unread--;
+    eq->dropped = true;
+}
+
+void ptl_eq_post (struct ptl_eq *eq, const struct ptlx_event *event)
+{
+    if (eq->used >= eq->count)
+        drop_oldest (eq);
+    put (eq, event);
+}
+
+static bool grow (struct ptl_eq *eq)
+{
+    size_t size = eq->size * 2;
+    struct ptlx_event *slots = calloc (size, sizeof (*slots));
+
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < eq->used; i++)
+        slots[i] = eq->slots[(eq->head + i) % eq->size];
+    free (eq->slots);
+    eq->slots = slots;
+    eq->size = size;
+    eq->head = 0;
+    return true;
+}
+
+void ptl_eq_post_surely (struct ptl_eq *eq, const struct ptlx_event *event)
+{
+    if (eq->used == eq->size && !grow (eq))
+        drop_oldest (eq);
+    put (eq, event);
+}
+
+int ptl_eq_get (struct ptl_eq *eq, struct ptlx_event *event)
+{
+    int rc = eq->dropped ? PTL_EQ_DROPPED : PTL_OK;
+
+    if (eq->used == 0)
+        return PTL_EQ_EMPTY;
+    *event = eq->slots[eq->head];
+    eq->head = (eq->head + 1) % eq->size;
+    eq->used--;
+    eq->ni->unread--;
+    eq->dropped = false;
+    return rc;
+}

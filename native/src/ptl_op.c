@@ -1,0 +1,156 @@
+#include "ptl_op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptl_md.h"
+#include "ptl_ni.h"
+#include "ptl_peer.h"
+
+static bool grow (struct ptl_op_table *table)
+{
+    uint32_t size = table->size ? table->size * 2 : 64;
+    void *slots = realloc (table->slots, size * sizeof (*table->slots));
+    void *generations;
+    void *free_list;
+
+    if (slots)
+        table->slots = slots;
+    generations
+        = realloc (table->generations, size * sizeof (*table->generations));
+    if (generations)
+        table->generations = generations;
+    free_list = realloc (table->free_list, size * sizeof (*table->free_list));
+    if (free_list)
+        table->free_list = free_list;
+    if (!slots || !generations || !free_list)
+        return false;
+    for (uint32_t i = size; i > table->size; i--) {
+        table->slots[i - 1] = NULL;
+        table->generations[i - 1] = 1;
+        table->free_list[table->n_free++] = i - 1;
+    }
+    table->size = size;
+    return true;
+}
+
+static void run (struct ptl_work *work)
+{
+    ptl_op_start ((struct ptl_op *)work);
+}
+
+struct ptl_op *ptl_op_alloc (struct ptl_ni *ni,
+                             const struct ptl_op_class *class, size_t extra)
+{
+    struct ptl_op_table *table = &ni->ops;
+    struct ptl_op *op;
+
+    if (table->n_free == 0 && !grow (table))
+        return NULL;
+    if (!(op = malloc (sizeof (*op) + extra)))
+        return NULL;
+    memset (op, 0, sizeof (*op));
+    ptl_list_init (&op->work.node);
+    op->work.run = run;
+    op->ni = ni;
+    op->class = class;
+    op->index = table->free_list[--table->n_free];
+    op->generation = table->generations[op->index];
+    table->slots[op->index] = op;
+    return op;
+}
+
+struct ptl_op *ptl_op_find (struct ptl_ni *ni, uint32_t index,
+                            uint32_t generation)
+{
+    struct ptl_op *op;
+
+    if (index >= ni->ops.size || !(op = ni->ops.slots[index]))
+        return NULL;
+    return op->generation == generation ? op : NULL;
+}
+
+void ptl_op_discard (struct ptl_op *op)
+{
+    struct ptl_op_table *table = &op->ni->ops;
+
+    ptl_list_remove (&op->work.node);
+    table->slots[op->index] = NULL;
+    table->generations[op->index]++;
+    table->free_list[table->n_free++] = op->index;
+    if (op->md)
+        op->md->users--;
+    free (op);
+}
+
+void ptl_op_end (struct ptl_op *op, int fail, uint64_t mlength,
+                 uint64_t offset)
+{
+    ptl_list_remove (&op->work.node);
+    op->class->ended (op, fail, mlength, offset);
+    ptl_op_discard (op);
+}
+
+void ptl_op_sent (struct ptl_op *op)
+{
+    if (op->class->sent)
+        op->class->sent (op);
+    op->state = PTL_OP_SENT;
+    if (op->ack == PTL_NO_ACK_REQ)
+        ptl_op_end (op, PTL_NI_OK, op->length, op->offset);
+    else
+        ptl_list_append (&op->peer->sent, &op->work.node);
+}
+
+/* A put to oneself: match, copy, end. */
+static void deliver_here (struct ptl_op *op)
+{
+    struct ptl_ni *ni = op->ni;
+    struct ptl_rx rx;
+    struct ptl_frame frame = {
+        .pt_index = op->pt_index,
+        .lane = op->lane,
+        .detail = op->ack,
+        .total = op->length,
+        .match_bits = op->match_bits,
+        .offset = op->offset,
+        .hdr_data = op->hdr_data,
+    };
+
+    ptl_pt_begin (ni, &ni->self, &frame, &rx);
+    if (rx.fail == PTL_NI_PT_DISABLED && (op->flags & PTL_FLAG_RETRY)) {
+        ptl_ni_hold (ni, op);
+        return;
+    }
+    if (rx.mlength > 0)
+        memmove (rx.start, op->data, rx.mlength);
+    if (op->class->sent)
+        op->class->sent (op);
+    ptl_pt_end (ni, &ni->self, &rx, rx.fail);
+    ptl_op_end (op, rx.fail, rx.mlength, rx.offset);
+}
+
+static void run_here (struct ptl_work *work)
+{
+    deliver_here ((struct ptl_op *)work);
+}
+
+void ptl_op_start (struct ptl_op *op)
+{
+    struct ptl_ni *ni = op->ni;
+
+    if (op->nid == ni->self.nid && op->pid == ni->self.pid) {
+        op->work.run = run_here;
+        ptl_ni_work (ni, &op->work);
+        return;
+    }
+    ptl_peer_queue (ni, op);
+}
+
+void ptl_op_table_free (struct ptl_op_table *table)
+{
+    free (table->slots);
+    free (table->generations);
+    free (table->free_list);
+    memset (table, 0, sizeof (*table));
+}

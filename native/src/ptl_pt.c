@@ -1,0 +1,232 @@
+#include "ptl_pt.h"
+
+#include <string.h>
+
+#include "ptl_ct.h"
+#include "ptl_eq.h"
+#include "ptl_me.h"
+#include "ptl_ni.h"
+
+#define PT_OPTIONS                                                      \
+    (PTL_PT_ONLY_USE_ONCE | PTL_PT_ONLY_TRUNCATE | PTL_PT_FLOWCTRL      \
+     | PTL_PT_ALLOC_DISABLED | PTL_PT_MATCH_UNORDERED)
+
+static int find_free (const struct ptl_ni *ni, uint32_t wanted,
+                      uint32_t *index)
+{
+    if (wanted != PTL_PT_ANY) {
+        if (wanted >= PTL_PT_COUNT)
+            return PTL_ARG_INVALID;
+        *index = wanted;
+        return ni->pt[wanted].is_allocated ? PTL_PT_IN_USE : PTL_OK;
+    }
+    for (*index = 0; *index < PTL_PT_COUNT; (*index)++)
+        if (!ni->pt[*index].is_allocated)
+            return PTL_OK;
+    return PTL_PT_FULL;
+}
+
+int ptl_pt_alloc (struct ptl_ni *ni, unsigned options, struct ptl_eq *eq,
+                  uint32_t wanted, uint32_t *index)
+{
+    struct ptl_pt *pt;
+    int rc;
+
+    if (options & ~PT_OPTIONS)
+        return PTL_ARG_INVALID;
+    if ((options & PTL_PT_FLOWCTRL) && !eq)
+        return PTL_PT_EQ_NEEDED;
+    if ((rc = find_free (ni, wanted, index)) != PTL_OK)
+        return rc;
+    pt = &ni->pt[*index];
+    pt->is_allocated = true;
+    pt->is_enabled = !(options & PTL_PT_ALLOC_DISABLED);
+    pt->options = options;
+    if ((pt->eq = eq))
+        eq->users++;
+    ptl_list_init (&pt->priority);
+    ptl_list_init (&pt->overflow);
+    return PTL_OK;
+}
+
+int ptl_pt_free (struct ptl_ni *ni, uint32_t index)
+{
+    struct ptl_pt *pt;
+
+    if (index >= PTL_PT_COUNT || !ni->pt[index].is_allocated)
+        return PTL_ARG_INVALID;
+    pt = &ni->pt[index];
+    if (!ptl_list_empty (&pt->priority) || !ptl_list_empty (&pt->overflow))
+        return PTL_PT_IN_USE;
+    if (pt->eq)
+        pt->eq->users--;
+    memset (pt, 0, sizeof (*pt));
+    return PTL_OK;
+}
+
+static void disable (struct ptl_ni *ni, uint8_t index)
+{
+    struct ptlx_event event = {
+        .type = PTL_EVENT_PT_DISABLED,
+        .pt_index = index,
+        .ni_fail = PTL_NI_PT_DISABLED,
+    };
+
+    ni->pt[index].is_enabled = false;
+    ptl_eq_post_surely (ni->pt[index].eq, &event);
+}
+
+static struct ptl_me *find (const struct ptl_node *list,
+                            const struct ptl_who *who,
+                            const struct ptl_frame *frame, struct ptl_rx *rx)
+{
+    struct ptl_me *me;
+
+    for (struct ptl_node *n = list->next; n != list; n = n->next) {
+        me = ptl_entry (n, struct ptl_me, node);
+        if (ptl_me_matches (me, who, frame->match_bits, frame->offset,
+                            frame->total, &rx->offset, &rx->mlength))
+            return me;
+    }
+    return NULL;
+}
+
+/* PTL_NI_OK: this entry takes the operation. */
+static int permission (struct ptl_me *me, const struct ptl_who *who,
+                       const struct ptl_rx *rx)
+{
+    if (me->me.uid != PTL_UID_ANY && me->me.uid != who->uid)
+        return PTL_NI_PERM_VIOLATION;
+    if (!(me->me.options & PTL_ME_OP_PUT))
+        return PTL_NI_OP_VIOLATION;
+    if (me->owner)
+        return me->owner->permits (me, who, rx->offset, rx->length);
+    return PTL_NI_OK;
+}
+
+/* No entry, or no room for the event: FLOWCTRL turns the entry off. */
+static int refuse (struct ptl_ni *ni, struct ptl_rx *rx)
+{
+    if (ni->pt[rx->pt_index].options & PTL_PT_FLOWCTRL) {
+        disable (ni, rx->pt_index);
+        return PTL_NI_PT_DISABLED;
+    }
+    ni->counters.dropped++;
+    return PTL_NI_DROPPED;
+}
+
+static int match (struct ptl_ni *ni, const struct ptl_who *who,
+                  const struct ptl_frame *frame, struct ptl_rx *rx)
+{
+    struct ptl_pt *pt = &ni->pt[frame->pt_index];
+    struct ptl_me *me;
+    int fail;
+
+    if (!pt->is_allocated) {
+        ni->counters.dropped++;
+        return PTL_NI_DROPPED;
+    }
+    if (!pt->is_enabled)
+        return PTL_NI_PT_DISABLED;
+    if (!(me = find (&pt->priority, who, frame, rx))
+        && !(me = find (&pt->overflow, who, frame, rx)))
+        return refuse (ni, rx);
+    if ((fail = permission (me, who, rx)) != PTL_NI_OK)
+        return fail;
+    if ((pt->options & PTL_PT_FLOWCTRL) && !ptl_eq_room (pt->eq))
+        return refuse (ni, rx);
+    rx->me = me;
+    return PTL_NI_OK;
+}
+
+void ptl_pt_begin (struct ptl_ni *ni, const struct ptl_who *who,
+                   const struct ptl_frame *frame, struct ptl_rx *rx)
+{
+    struct ptl_pt *pt = &ni->pt[frame->pt_index];
+
+    memset (rx, 0, sizeof (*rx));
+    rx->length = frame->total;
+    rx->match_bits = frame->match_bits;
+    rx->hdr_data = frame->hdr_data;
+    rx->op_index = frame->op_index;
+    rx->op_generation = frame->op_generation;
+    rx->pt_index = frame->pt_index;
+    rx->ack = frame->detail;
+    rx->lane = frame->lane;
+    rx->fail = match (ni, who, frame, rx);
+    if (rx->fail != PTL_NI_OK) {
+        rx->mlength = 0;
+        return;
+    }
+    rx->start = (uint8_t *)rx->me->me.start + rx->offset;
+    if (pt->eq && !rx->me->owner) {
+        rx->is_promised = true;
+        pt->eq->promised++;
+    }
+    ptl_me_begin (rx->me, rx->mlength);
+}
+
+static void post (struct ptl_ni *ni, const struct ptl_who *who,
+                  const struct ptl_rx *rx, int fail)
+{
+    const struct ptl_me *me = rx->me;
+    struct ptl_pt *pt = &ni->pt[rx->pt_index];
+    struct ptlx_event event = {
+        .type = PTL_EVENT_PUT,
+        .ni_fail = (uint32_t)fail,
+        .nid = who->nid,
+        .pid = who->pid,
+        .serial = who->serial,
+        .start = rx->start,
+        .user_ptr = me->user_ptr,
+        .mlength = rx->mlength,
+        .rlength = rx->length,
+        .remote_offset = rx->offset,
+        .match_bits = rx->match_bits,
+        .hdr_data = rx->hdr_data,
+        .job_id = who->job_id,
+        .kind = who->kind,
+        .uid = who->uid,
+        .pt_index = rx->pt_index,
+        .list = me->list,
+    };
+
+    if (!rx->is_promised)
+        return;
+    pt->eq->promised--;
+    if ((me->me.options & PTL_ME_EVENT_COMM_DISABLE)
+        || (fail == PTL_NI_OK
+            && (me->me.options & PTL_ME_EVENT_SUCCESS_DISABLE)))
+        return;
+    ptl_eq_post (pt->eq, &event);
+}
+
+static void count (struct ptl_me *me, const struct ptl_rx *rx, int fail)
+{
+    bool by_bytes = me->me.options & PTL_ME_EVENT_CT_BYTES;
+    unsigned wanted = me->list == PTL_OVERFLOW_LIST ? PTL_ME_EVENT_CT_OVERFLOW
+                                                    : PTL_ME_EVENT_CT_COMM;
+
+    if (!me->ct || !(me->me.options & wanted))
+        return;
+    if (fail == PTL_NI_OK)
+        ptl_ct_add (me->ct, by_bytes ? rx->mlength : 1, 0);
+    else
+        ptl_ct_add (me->ct, 0, 1);
+}
+
+void ptl_pt_end (struct ptl_ni *ni, const struct ptl_who *who,
+                 struct ptl_rx *rx, int fail)
+{
+    struct ptl_me *me = rx->me;
+
+    rx->is_open = false;
+    if (!me)
+        return;
+    post (ni, who, rx, fail);
+    count (me, rx, fail);
+    if (me->owner)
+        me->owner->landed (me, rx, fail);
+    ptl_me_end (me);
+    rx->me = NULL;
+}

@@ -1,0 +1,66 @@
+/* ptl_pt.h - portal table: where an arriving operation finds its entry.
+ *
+ * The table has PTL_PT_COUNT entries inside the interface. An operation
+ * begins (is matched, or refused) with its first frame and ends with its
+ * last byte or with the death of its initiator.
+ */
+#ifndef PTL_PT_H
+#define PTL_PT_H
+
+#include "portals4_ext.h"
+#include "ptl_list.h"
+#include "ptl_wire.h"
+
+#define PTL_PT_COUNT 64
+
+struct ptl_ni;
+struct ptl_eq;
+struct ptl_me;
+
+struct ptl_pt {
+    bool is_allocated, is_enabled;
+    unsigned options;
+    struct ptl_eq *eq; /* or NULL */
+    struct ptl_node priority, overflow; /* of struct ptl_me */
+};
+
+/* Who a peer has proven to be. */
+struct ptl_who {
+    uint32_t nid, pid; /* as known here: an alias where the id is not proven */
+    uint32_t kind;     /* enum ptlx_key_kind, LOCAL as USER; */
+    uint32_t uid;
+    uint64_t job_id;
+    uint64_t serial; /* of the connection; 0: ourselves */
+};
+
+/* An operation that is arriving. */
+struct ptl_rx {
+    struct ptl_me *me; /* NULL: refused, the payload is thrown away */
+    uint8_t *start;    /* where it goes */
+    uint64_t offset, mlength, length, received;
+    uint64_t match_bits, hdr_data;
+    uint32_t op_index, op_generation, next_fragment;
+    int fail; /* ptl_ni_fail_t */
+    uint8_t pt_index, ack, lane;
+    bool is_open; /* more fragments are to come */
+    bool is_promised; /* a slot of the event queue */
+};
+
+/* Allocate an entry; `wanted` or, for PTL_PT_ANY, the first free one.
+ *   PTL_OK, PTL_ARG_INVALID, PTL_PT_IN_USE, PTL_PT_FULL, PTL_PT_EQ_NEEDED
+ */
+int ptl_pt_alloc (struct ptl_ni *ni, unsigned options, struct ptl_eq *eq,
+                  uint32_t wanted, uint32_t *index);
+
+/* PTL_OK, PTL_PT_IN_USE (entries are linked). */
+int ptl_pt_free (struct ptl_ni *ni, uint32_t index);
+
+/* Match an operation by its first frame. */
+void ptl_pt_begin (struct ptl_ni *ni, const struct ptl_who *who,
+                   const struct ptl_frame *frame, struct ptl_rx *rx);
+
+/* It has ended: all has landed, or `fail` says why not. */
+void ptl_pt_end (struct ptl_ni *ni, const struct ptl_who *who,
+                 struct ptl_rx *rx, int fail);
+
+#endif

@@ -1,0 +1,415 @@
+#include "ptl_shake.h"
+
+#include <errno.h>
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "ptl_bytes.h"
+#include "ptl_conn.h"
+#include "ptl_peer.h"
+
+static bool begin (struct ptl_conn *conn, enum ptl_shake_step step)
+{
+    if (!(conn->shake = calloc (1, sizeof (*conn->shake))))
+        return false;
+    conn->shake->step = step;
+    if (!conn->is_dialled)
+        conn->ni->n_unproven++;
+    return true;
+}
+
+bool ptl_shake_listen (struct ptl_conn *conn)
+{
+    return begin (conn, PTL_AWAIT_M1);
+}
+
+bool ptl_shake_dial (struct ptl_conn *conn, const struct ptlx_key *key,
+                     uint32_t nid, uint32_t pid)
+{
+    if (!begin (conn, PTL_AWAIT_M2))
+        return false;
+    conn->shake->key = *key;
+    conn->shake->intended_nid = nid;
+    conn->shake->intended_pid = pid;
+    return true;
+}
+
+void ptl_shake_free (struct ptl_conn *conn)
+{
+    if (!conn->shake)
+        return;
+    if (!conn->is_dialled)
+        conn->ni->n_unproven--;
+    explicit_bzero (conn->shake, sizeof (*conn->shake));
+    free (conn->shake);
+    conn->shake = NULL;
+}
+
+/* Messages are smaller than any fresh socket's buffer: all or failure. */
+static bool put (struct ptl_conn *conn, const void *data, size_t length)
+{
+    ssize_t n;
+
+    do
+        n = send (conn->source.fd, data, length, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)length;
+}
+
+static uint32_t offers (void)
+{
+    uint32_t bits = (uint32_t)LDBL_MANT_DIG << 16;
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    bits |= PTL_OFFER_LITTLE_ENDIAN;
+#endif
+    return bits;
+}
+
+/* Our half of the exchange. False: the system gave no random bytes. */
+static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
+{
+    const struct ptl_ni *ni = conn->ni;
+    const struct ptlx_key *key = &conn->shake->key;
+
+    memset (hello, 0, sizeof (*hello));
+    hello->version_min = ni->config.version_min;
+    hello->version_max = ni->config.version_max;
+    hello->key_kind = (uint8_t)key->kind;
+    hello->uid = key->kind == PTLX_KEY_PARTITION ? ni->config.uid : key->uid;
+    hello->job_id = key->job_id;
+    hello->expires = key->expires;
+    hello->nid = ni->self.nid;
+    hello->pid = ni->self.pid;
+    hello->incarnation = ni->incarnation;
+    hello->intended_nid = conn->shake->intended_nid;
+    hello->intended_pid = conn->shake->intended_pid;
+    hello->offers = offers ();
+    return getrandom (hello->nonce, sizeof (hello->nonce), 0)
+        == sizeof (hello->nonce);
+}
+
+void ptl_shake_connected (struct ptl_conn *conn)
+{
+    struct ptl_hello hello;
+
+    conn->state = PTL_CONN_SHAKING;
+    if (!fill_hello (conn, &hello)) {
+        ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, errno);
+        return;
+    }
+    ptl_auth_put_hello (1, &hello, conn->shake->m1);
+    if (!put (conn, conn->shake->m1, PTL_M1_BYTES))
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
+}
+
+/* Say no and hang up. */
+static void refuse (struct ptl_conn *conn, enum ptl_code code)
+{
+    uint8_t m4[PTL_M4_BYTES];
+
+    ptl_auth_put_m4 (NULL, (uint8_t)code, conn->ni->config.version_min,
+                     conn->ni->config.version_max, m4);
+    put (conn, m4, sizeof (m4));
+    ptl_conn_close (conn);
+}
+
+static bool same_job (const struct ptlx_key *key, const struct ptl_hello *h)
+{
+    return key->kind == PTLX_KEY_JOB && key->job_id == h->job_id
+        && key->uid == h->uid && key->expires == h->expires;
+}
+
+/* The key that m1 names: ours, or one that follows from the partition's. */
+static enum ptl_code find_key (struct ptl_conn *conn)
+{
+    const struct ptl_ni *ni = conn->ni;
+    const struct ptlx_key *own = &ni->default_key;
+    const struct ptl_hello *h = &conn->shake->theirs;
+    struct ptlx_key *key = &conn->shake->key;
+
+    key->kind = h->key_kind;
+    key->uid = h->uid;
+    key->job_id = h->job_id;
+    key->expires = h->expires;
+    if (key->kind == PTLX_KEY_LOCAL)
+        return conn->is_unix ? PTL_CODE_READY : PTL_CODE_NOT_PERMITTED;
+    if (key->kind == PTLX_KEY_JOB && (int64_t)h->expires < time (NULL))
+        return PTL_CODE_EXPIRED;
+    if (ni->holds_partition_key) {
+        if (key->kind == PTLX_KEY_PARTITION)
+            memcpy (key->secret, ni->partition_key, sizeof (key->secret));
+        else
+            ptl_auth_derive (ni->partition_key, key);
+        return PTL_CODE_READY;
+    }
+    if ((own->kind == PTLX_KEY_USER && key->kind == PTLX_KEY_USER
+         && own->uid == h->uid)
+        || (key->kind == PTLX_KEY_JOB && same_job (own, h))) {
+        memcpy (key->secret, own->secret, sizeof (key->secret));
+        return PTL_CODE_READY;
+    }
+    return PTL_CODE_WRONG_KEY;
+}
+
+/* What the key proves, once the proof is there. LOCAL: the kernel's word. */
+static bool set_principal (struct ptl_conn *conn)
+{
+    const struct ptlx_key *key = &conn->shake->key;
+    struct ucred cred;
+    socklen_t size = sizeof (cred);
+
+    conn->who.kind = key->kind;
+    conn->who.uid = key->kind == PTLX_KEY_PARTITION ? conn->shake->theirs.uid
+                                                    : key->uid;
+    conn->who.job_id = key->kind == PTLX_KEY_JOB ? key->job_id : 0;
+    if (key->kind != PTLX_KEY_LOCAL)
+        return true;
+    if (getsockopt (conn->source.fd, SOL_SOCKET, SO_PEERCRED, &cred, &size))
+        return false;
+    conn->who.kind = PTLX_KEY_USER;
+    conn->who.uid = cred.uid;
+    return true;
+}
+
+static bool is_intended (uint32_t nid, uint32_t pid, uint32_t own_nid,
+                         uint32_t own_pid)
+{
+    return (nid == PTL_NID_ANY || nid == own_nid)
+        && (pid == PTL_PID_ANY || pid == own_pid);
+}
+
+/* Highest version both know; 0: none. */
+static uint8_t common_version (const struct ptl_ni *ni,
+                               const struct ptl_hello *h)
+{
+    uint8_t max = h->version_max < ni->config.version_max
+                      ? h->version_max
+                      : ni->config.version_max;
+
+    return max >= h->version_min && max >= ni->config.version_min ? max : 0;
+}
+
+static enum ptl_code judge_m1 (struct ptl_conn *conn)
+{
+    struct ptl_shake *s = conn->shake;
+
+    if (ptl_auth_get_hello (1, s->m1, &s->theirs) != PTL_OK
+        || s->theirs.version != 0)
+        return PTL_CODE_MALFORMED;
+    if (!common_version (conn->ni, &s->theirs))
+        return PTL_CODE_WRONG_VERSION;
+    if (!is_intended (s->theirs.intended_nid, s->theirs.intended_pid,
+                      conn->ni->self.nid, conn->ni->self.pid)
+        || s->theirs.incarnation == conn->ni->incarnation)
+        return PTL_CODE_WRONG_PEER;
+    return find_key (conn);
+}
+
+static void take_m1 (struct ptl_conn *conn)
+{
+    struct ptl_shake *s = conn->shake;
+    struct ptl_hello hello;
+    enum ptl_code code;
+
+    memcpy (s->m1, s->in, PTL_M1_BYTES);
+    if ((code = judge_m1 (conn)) != PTL_CODE_READY) {
+        refuse (conn, code);
+        return;
+    }
+    s->intended_nid = s->theirs.nid;
+    s->intended_pid = s->theirs.pid;
+    if (!fill_hello (conn, &hello)) {
+        ptl_conn_close (conn);
+        return;
+    }
+    hello.version = common_version (conn->ni, &s->theirs);
+    ptl_auth_put_hello (2, &hello, s->m2);
+    ptl_auth_listener_tag (s->key.secret, s->m1, s->m2,
+                           s->m2 + PTL_HELLO_BYTES);
+    s->step = PTL_AWAIT_M3;
+    if (!put (conn, s->m2, PTL_M2_BYTES))
+        ptl_conn_close (conn);
+}
+
+/* 0, or the loss that m2 means. */
+static uint32_t judge_m2 (struct ptl_conn *conn)
+{
+    const struct ptl_ni *ni = conn->ni;
+    struct ptl_shake *s = conn->shake;
+    uint8_t tag[PTL_TAG_BYTES];
+
+    if (ptl_auth_get_hello (2, s->m2, &s->theirs) != PTL_OK)
+        return PTLX_LOSS_MISBEHAVED;
+    ptl_auth_listener_tag (s->key.secret, s->m1, s->m2, tag);
+    if (!ptl_auth_equal (tag, s->m2 + PTL_HELLO_BYTES, sizeof (tag))
+        || s->theirs.key_kind != s->key.kind)
+        return PTLX_LOSS_WRONG_KEY;
+    if (s->theirs.version < ni->config.version_min
+        || s->theirs.version > ni->config.version_max)
+        return PTLX_LOSS_WRONG_VERSION;
+    if (!is_intended (s->intended_nid, s->intended_pid, s->theirs.nid,
+                      s->theirs.pid)
+        || s->theirs.incarnation == ni->incarnation)
+        return PTLX_LOSS_WRONG_PEER;
+    return 0;
+}
+
+static void take_m2 (struct ptl_conn *conn)
+{
+    struct ptl_shake *s = conn->shake;
+    uint32_t loss;
+
+    memcpy (s->m2, s->in, PTL_M2_BYTES);
+    if ((loss = judge_m2 (conn)) != 0) {
+        ptl_conn_fail (conn, loss, 0);
+        return;
+    }
+    ptl_auth_put_m3 (s->key.secret, s->m1, s->m2, s->m3);
+    s->step = PTL_AWAIT_M4;
+    if (!put (conn, s->m3, PTL_M3_BYTES))
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
+}
+
+/* Proven: from here on frames follow. */
+static void become_ready (struct ptl_conn *conn)
+{
+    conn->incarnation = conn->shake->theirs.incarnation;
+    conn->state = PTL_CONN_READY;
+    conn->deadline_ms = 0;
+    conn->heard_ms = conn->ni->now_ms;
+    ptl_shake_free (conn);
+    ptl_ni_wake_at (conn->ni,
+                    conn->ni->now_ms + conn->ni->config.liveness_ms / 2);
+}
+
+static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)
+{
+    struct ptl_shake *s = conn->shake;
+    uint8_t session[PTLX_KEY_BYTES], m4[PTL_M4_BYTES];
+
+    ptl_auth_session (s->key.secret, "yod.s2c", s->m1, s->m2, s->m3, session);
+    ptl_auth_put_m4 (session, (uint8_t)code, conn->ni->config.version_min,
+                     conn->ni->config.version_max, m4);
+    explicit_bzero (session, sizeof (session));
+    if (put (conn, m4, sizeof (m4)) && code == PTL_CODE_READY) {
+        become_ready (conn);
+        ptl_peer_connected (conn->peer);
+    }
+    else {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
+    }
+}
+
+static void take_m3 (struct ptl_conn *conn)
+{
+    struct ptl_shake *s = conn->shake;
+    enum ptl_code code;
+
+    ptl_auth_put_m3 (s->key.secret, s->m1, s->m2, s->m3);
+    if (!ptl_auth_equal (s->m3, s->in, PTL_M3_BYTES)) {
+        refuse (conn, PTL_CODE_WRONG_KEY);
+        return;
+    }
+    if (!set_principal (conn)) {
+        refuse (conn, PTL_CODE_NOT_PERMITTED);
+        return;
+    }
+    conn->incarnation = s->theirs.incarnation;
+    code = ptl_peer_admit (conn, s->theirs.nid, s->theirs.pid);
+    answer_m3 (conn, code);
+}
+
+static uint32_t loss_of (uint8_t code)
+{
+    switch (code) {
+    case PTL_CODE_WRONG_VERSION:
+        return PTLX_LOSS_WRONG_VERSION;
+    case PTL_CODE_WRONG_KEY:
+    case PTL_CODE_EXPIRED:
+        return PTLX_LOSS_WRONG_KEY;
+    case PTL_CODE_WRONG_PEER:
+        return PTLX_LOSS_WRONG_PEER;
+    default:
+        return PTLX_LOSS_REFUSED;
+    }
+}
+
+/* A refusal's text is for the user; only "ready" and "collision" need, and
+ * have, a proof. */
+static void take_m4 (struct ptl_conn *conn)
+{
+    struct ptl_shake *s = conn->shake;
+    uint8_t session[PTLX_KEY_BYTES], m4[PTL_M4_BYTES];
+    uint8_t code = s->in[5];
+
+    if (code > PTL_CODE_COLLISION) {
+        ptl_conn_fail (conn, loss_of (code), s->in[6] << 8 | s->in[7]);
+        return;
+    }
+    ptl_auth_session (s->key.secret, "yod.s2c", s->m1, s->m2, s->m3, session);
+    ptl_auth_put_m4 (session, code, s->in[6], s->in[7], m4);
+    explicit_bzero (session, sizeof (session));
+    if (s->step != PTL_AWAIT_M4
+        || !ptl_auth_equal (m4, s->in, PTL_M4_BYTES)) {
+        ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
+        return;
+    }
+    if (code == PTL_CODE_COLLISION) {
+        ptl_peer_collided (conn->peer);
+        return;
+    }
+    if (!set_principal (conn)) {
+        ptl_conn_fail (conn, PTLX_LOSS_WRONG_KEY, errno);
+        return;
+    }
+    become_ready (conn);
+    ptl_peer_connected (conn->peer);
+}
+
+static void take (struct ptl_conn *conn, uint8_t message)
+{
+    conn->shake->have = 0;
+    if (message == 1 && conn->shake->step == PTL_AWAIT_M1)
+        take_m1 (conn);
+    else if (message == 2 && conn->shake->step == PTL_AWAIT_M2)
+        take_m2 (conn);
+    else if (message == 3 && conn->shake->step == PTL_AWAIT_M3)
+        take_m3 (conn);
+    else if (message == 4 && conn->is_dialled)
+        take_m4 (conn);
+    else
+        ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
+}
+
+/* Read exactly up to the end of a message: what follows is frames. */
+void ptl_shake_read (struct ptl_conn *conn)
+{
+    struct ptl_shake *s = conn->shake;
+    size_t wanted = 8;
+    ssize_t n;
+
+    for (;;) {
+        if (s->have >= 8 && !(wanted = ptl_auth_length (s->in))) {
+            ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
+            return;
+        }
+        if (s->have == wanted) {
+            take (conn, s->in[4]);
+            return;
+        }
+        n = recv (conn->source.fd, s->in + s->have, wanted - s->have, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n <= 0) {
+            ptl_conn_fail (conn, PTLX_LOSS_DIED, n < 0 ? errno : 0);
+            return;
+        }
+        s->have += (size_t)n;
+    }
+}

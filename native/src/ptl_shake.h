@@ -1,0 +1,40 @@
+/* ptl_shake.h - the handshake of one connection, step by step.
+ *
+ * The state exists while the connection is unproven. Nothing is allocated by
+ * the peer's word; every message has a fixed length below 256 bytes.
+ */
+#ifndef PTL_SHAKE_H
+#define PTL_SHAKE_H
+
+#include "ptl_auth.h"
+
+struct ptl_conn;
+
+enum ptl_shake_step { PTL_AWAIT_M1, PTL_AWAIT_M2, PTL_AWAIT_M3, PTL_AWAIT_M4 };
+
+struct ptl_shake {
+    enum ptl_shake_step step;
+    struct ptlx_key key;
+    struct ptl_hello theirs;
+    uint32_t intended_nid, intended_pid;
+    uint8_t m1[PTL_M1_BYTES], m2[PTL_M2_BYTES], m3[PTL_M3_BYTES];
+    uint8_t in[PTL_SHAKE_MAX_BYTES];
+    size_t have;
+};
+
+/* Begin as listener (wait for m1). False: no memory. */
+bool ptl_shake_listen (struct ptl_conn *conn);
+
+/* Begin as dialler with this key; m1 goes out when connected. */
+bool ptl_shake_dial (struct ptl_conn *conn, const struct ptlx_key *key,
+                     uint32_t nid, uint32_t pid);
+
+/* The socket of a dial is connected: send m1. */
+void ptl_shake_connected (struct ptl_conn *conn);
+
+/* Bytes are waiting. */
+void ptl_shake_read (struct ptl_conn *conn);
+
+void ptl_shake_free (struct ptl_conn *conn);
+
+#endif

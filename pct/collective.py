@@ -1,0 +1,50 @@
+"""All-to-one: what a node waits for from itself and its children."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+SELF = -1  # a node's own contribution, beside the places of its children
+
+
+class Gather(Generic[T]):
+    """Collects one contribution from this node and from each child.
+
+    Invariant: a place is either awaited or has given, never both.
+    """
+
+    def __init__(self, places: range | list[int]) -> None:
+        self.awaited: set[int] = {SELF, *places}
+        self.given: dict[int, T] = {}
+
+    def give(self, place: int, contribution: T) -> bool:
+        """Take a contribution.
+
+        Returns:
+            True when it was the last one awaited; False also for one that is
+            late or comes twice.
+        """
+        if place not in self.awaited:
+            return False
+        self.awaited.discard(place)
+        self.given[place] = contribution
+        return not self.awaited
+
+    def drop(self, place: int, heirs: range | list[int] = range(0)) -> bool:
+        """A child is lost; wait for its heirs instead.
+
+        Returns:
+            True when nobody is awaited any longer because of it.
+        """
+        if place not in self.awaited:
+            return False
+        self.awaited.discard(place)
+        self.awaited.update(heir for heir in heirs if heir not in self.given)
+        return not self.awaited
+
+    @property
+    def is_complete(self) -> bool:
+        """Nobody is awaited."""
+        return not self.awaited

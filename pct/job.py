@@ -1,0 +1,853 @@
+"""One job on one node: from the load message until nothing of it is left.
+
+A node's place in the job's tree gives it a parent (the root's is yod) and
+children. What goes down is passed on before it is acted upon; what goes up is
+gathered from this node and its children and sent once. States are those of the
+*subtree*: a node is HELD when all ranks below it are.
+
+    FORMING   load message passed on; waiting for the store's answer and the
+              children's votes; ends with a vote
+    LOADING   some node of the subtree lacks an object
+    STARTING  every object is everywhere below; ranks are being started
+    HELD      every rank below is at its entry
+    RUNNING   go has been passed on
+    ENDING    all done has been passed on; the keeper kills what is left
+    RELEASED  nothing is left here; the parent has been told
+
+A node starts its own ranks as soon as it has its own objects: only go waits for
+everybody. After a failure the node waits to be told to end; a parent's death is
+such a word when no ancestor is left.
+"""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from native.errors import IllegalTransition, PeerProtocolError
+from native.ids import PortalId, PrincipalKind
+from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.wire import alloc, codec, group, io, keeper, load, pmi
+from native.wire.base import Message
+from pct import environment, pmi1, tree
+from pct.collective import SELF, Gather
+from pct.events import (
+    CheckObjects,
+    DropJob,
+    DropObject,
+    InputTaken,
+    KeeperEnd,
+    KeeperGo,
+    KeeperReported,
+    KeeperSignal,
+    NoPlace,
+    ObjectLost,
+    ObjectsChecked,
+    ObjectStored,
+    OutputRead,
+    PauseOutput,
+    PmiReceived,
+    PmiReply,
+    ReceiveObject,
+    ResumeOutput,
+    SendObject,
+    StartKeeper,
+    WriteInput,
+)
+from pct.kvs import KeyValueSpace
+from pct.load import ObjectTable
+from pct.outcomes import Outcomes, Tally
+from pct.relay import OutputRelay
+
+MAP_PIECE = 8192  # ranks of the map in one message
+LEVEL_GRACE = 0.1  # of a deadline, per level below: who is late is told by its neighbour
+
+
+class JobState(Enum):
+    """How far this node's subtree is."""
+
+    FORMING = "forming the group"
+    LOADING = "loading"
+    STARTING = "starting"
+    HELD = "held at entry"
+    RUNNING = "running"
+    ENDING = "ending"
+    RELEASED = "released"
+
+
+class TellBebopd(Action, frozen=True):
+    """Send to the partition's bebopd, when there is one."""
+
+    message: Message
+
+
+class Job:
+    """State machine of one job on one node.
+
+    Feed events to :meth:`handle`; carry out the actions it returns, in order.
+    """
+
+    def __init__(
+        self, message: load.Load, credential: alloc.Credential, parent: PortalId, now: float
+    ) -> None:
+        self.state = JobState.FORMING
+        self.job_id = message.job_id
+        self.uid = credential.uid
+        self.place = message.place
+        self.parent: PortalId | None = parent
+        self.started_at = now
+        self.ranks = _ranks_of(message, message.place)
+        self.slots = credential.slots[credential.nodes.index(message.nodes[message.place].node)]
+        self._load = message
+        self._arguments = message.arguments
+        self._credential = credential
+        self._here = message.nodes[message.place]
+        size, arity = len(message.nodes), message.arity
+        below = list(tree.children(self.place, size, arity))
+        self._children = {self._id_of(place): place for place in below}
+        self._ancestors = tree.ancestors(self.place, arity)
+        self._adopter: PortalId | None = None  # asked to take us; has not answered
+        self._orphan_until: float | None = None
+        self._levels = tree.height(self.place, size, arity)
+        self._objects = ObjectTable(len(message.objects))
+        self._votes: Gather[load.Vote] = Gather(below)
+        self._loaded: Gather[load.Slowest] = Gather(below)
+        self._held: Gather[load.Slowest] = Gather(below)
+        self._map: list[load.Held] = []
+        self._released: Gather[tuple[int, ...]] = Gather(below)
+        self._keeper: _Keeper = _Keeper.NONE
+        self._unix_pids: dict[int, int] = {}
+        self._own_held: set[int] = set()
+        self._before_exec: list[int] = []
+        self._ended: set[int] = set()
+        self._open_outputs: set[tuple[int, int]] = set()
+        self._outcomes = Outcomes(message.job_id, self._count_ranks_below())
+        self._relay = OutputRelay(message.job_id, message.output_window_bytes)
+        self._failed: set[load.FailureKind] = set()
+        self._phase_until: float | None = now + self._patience()
+        self._last_signal = 0
+        self._told_freed = False
+        self._kvs = KeyValueSpace(self.ranks, below)
+        self._clients: dict[int, pmi1.Client] = {}
+
+    # -- the machine's face -----------------------------------------------
+
+    def begin(self, now: float) -> list[Action]:
+        """The first actions, once: pass the load on, ask the store."""
+        actions: list[Action] = [
+            Send(child, msgspec.structs.replace(self._load, place=place))
+            for child, place in self._children.items()
+        ]
+        objects = self._load.objects
+        actions.append(CheckObjects(self.job_id, objects, self._load.arguments is None))
+        return actions
+
+    def deadline(self) -> float | None:
+        """Time of the next ``DeadlineReached``, or None when nothing is timed."""
+        times = (self._phase_until, self._orphan_until, self._outcomes.due)
+        return min((due for due in times if due is not None), default=None)
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Advance by one event.
+
+        Raises:
+            PeerProtocolError: a message that its sender may not send; nothing
+                has changed.
+            IllegalTransition: no such event here; a bug.
+        """
+        if self.state is JobState.RELEASED and not isinstance(event, MessageReceived):
+            return []
+        match event:
+            case MessageReceived():
+                return self._message(event, now)
+            case PeerGone(peer, text):
+                return self._peer_gone(peer, text, now)
+            case DeadlineReached():
+                return self._deadline_reached(now)
+            case ObjectsChecked(_, present, lacking, no_place):
+                self._objects.checked(present, lacking, no_place)
+                return self._own_vote(no_place, now)
+            case ObjectStored(_, number, path, content):
+                return self._object_stored(number, path, content, now)
+            case ObjectLost(_, number, text):
+                return self._fail(load.FailureKind.OBJECT, text)
+            case KeeperReported(_, report):
+                return self._keeper_report(report, now)
+            case OutputRead(_, rank, stream, data):
+                return self._output_read(rank, stream, data, now)
+            case InputTaken(_, count_bytes):
+                return self._up(io.InputCredit(self.job_id, count_bytes))
+            case PmiReceived(_, rank, line):
+                return self._pmi_line(rank, line)
+        raise IllegalTransition(self.state, event)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._objects.check()
+        assert self._ended <= set(self._unix_pids) | set(self.ranks)
+        if self.state in (JobState.HELD, JobState.RUNNING):
+            assert self._own_held == set(self.ranks)
+
+    # -- messages ---------------------------------------------------------
+
+    def _message(self, event: MessageReceived, now: float) -> list[Action]:
+        source, message = event.source, event.message
+        if isinstance(message, load.Reset):
+            return self._reset(event, now)
+        if isinstance(message, group.Orphan):
+            return self._adopt(source, message)
+        if source == self.parent:
+            return self._from_parent(message, now)
+        if source in self._children:
+            return self._from_child(self._children[source], message, now)
+        if source == self._adopter and isinstance(message, group.Adopted):
+            return self._adopted(now)
+        if self._is_relative(source):
+            return []  # late: a lost parent or child that was not
+        raise PeerProtocolError(f"{type(message).__name__} from {source}, no part of the job")
+
+    def _from_parent(self, message: Message, now: float) -> list[Action]:
+        match message:
+            case io.OutputCredit(_, count_bytes):
+                self._relay.credit(count_bytes)
+                return self._flow(now)
+            case io.Input(_, data) if self.place == 0:
+                return [WriteInput(self.job_id, data)]
+            case load.Go():
+                return self._go(message)
+            case load.Signal(_, number):
+                self._last_signal = number
+                return [*self._down(message), *self._signal_own(number)]
+            case load.AllDone():
+                return self._end(now)
+            case load.UseShared(_, number, path):
+                return [*self._down(message), *self._use_shared(number, path, now)]
+            case pmi.FenceOut():
+                return [*self._down(message), *self._fence_out(message)]
+            case group.Adopted():
+                return []
+        raise PeerProtocolError(f"{type(message).__name__} is not a parent's to send")
+
+    def _from_child(self, place: int, message: Message, now: float) -> list[Action]:
+        match message:
+            case io.Output():
+                self._relay.pass_on(place, message)
+                return self._flow(now)
+            case load.Vote():
+                return self._after_vote(self._votes.give(place, message), now)
+            case load.Loaded(_, slowest):
+                return self._after_loaded(self._loaded.give(place, slowest), now)
+            case load.Held():
+                self._map.append(message)
+                is_complete = message.is_last and self._held.give(place, message.slowest)
+                return self._after_held(is_complete, now)
+            case load.Failure():
+                return self._up(message)
+            case load.Completions(_, outcomes):
+                self._outcomes.merge(outcomes, now + self._completion_delay_s())
+                return self._completions(now)
+            case load.Released(_, nodes):
+                return self._after_released(self._released.give(place, nodes))
+            case pmi.FenceIn(_, number, pairs, is_last) if number == self._kvs.number:
+                return self._after_fence(self._kvs.merge_child(place, pairs, is_last))
+            case pmi.FenceIn():
+                return []
+        raise PeerProtocolError(f"{type(message).__name__} is not a child's to send")
+
+    # -- form and load ----------------------------------------------------
+
+    def _own_vote(self, no_place: tuple[NoPlace, ...], now: float) -> list[Action]:
+        here = self._here
+        vote = load.Vote(
+            self.job_id,
+            1,
+            tuple(sorted(self._objects.lacking)),
+            tuple(load.NoRoom(each.number, here.node, here.name, each.text) for each in no_place),
+            self._slowest(now),
+        )
+        actions = self._start_if_ready(now)
+        return [*actions, *self._after_vote(self._votes.give(SELF, vote), now)]
+
+    def _after_vote(self, is_complete: bool, now: float) -> list[Action]:
+        """All have joined: pass on what is here, expect what is not, vote."""
+        if not is_complete or self.state is not JobState.FORMING:
+            return []
+        votes = self._votes.given
+        actions: list[Action] = []
+        for number in range(self._objects.count):
+            lackers = tuple(
+                child
+                for child, place in self._children.items()
+                if place in votes and number in votes[place].lacking
+            )
+            actions += self._supply(number, lackers)
+        for place, vote in votes.items():
+            if not vote.lacking and not vote.no_room and place != SELF:
+                self._loaded.give(place, vote.slowest)
+        self._enter(JobState.LOADING, now)
+        merged = load.Vote(
+            self.job_id,
+            sum(vote.count for vote in votes.values()),
+            tuple(sorted(self._objects.lacking)),
+            _first_of_each(room for vote in votes.values() for room in vote.no_room),
+            max((vote.slowest for vote in votes.values()), key=lambda slow: slow.seconds),
+        )
+        if self.place == 0:
+            actions.append(TellBebopd(alloc.Hosting(self.job_id)))
+        actions += self._up(merged)
+        return [*actions, *self._own_loaded(now)]
+
+    def _supply(self, number: int, lackers: tuple[PortalId, ...]) -> list[Action]:
+        shipped, chunk = self._load.objects[number], self._load.chunk_bytes
+        if number in self._objects.lacking:
+            return [ReceiveObject(self.job_id, number, shipped, chunk, lackers)]
+        if number in self._objects.paths and lackers:
+            path = self._objects.paths[number]
+            return [SendObject(self.job_id, number, shipped, path, chunk, lackers)]
+        return []
+
+    def _object_stored(self, number: int, path: bytes, content: bytes, now: float) -> list[Action]:
+        self._objects.stored(number, path)
+        if number == 0 and self._arguments is None:
+            try:
+                self._arguments = codec.decode_arguments(content)
+            except PeerProtocolError as error:
+                return self._fail(load.FailureKind.OBJECT, str(error))
+        self._extend_deadline(now)
+        return [*self._start_if_ready(now), *self._own_loaded(now)]
+
+    def _use_shared(self, number: int, path: bytes, now: float) -> list[Action]:
+        if number in self._objects.paths or number >= self._objects.count:
+            return []
+        was_reserved = number in self._objects.lacking
+        self._objects.stored(number, path)
+        actions: list[Action] = [DropObject(self.job_id, number)] if was_reserved else []
+        return [*actions, *self._start_if_ready(now), *self._own_loaded(now)]
+
+    def _own_loaded(self, now: float) -> list[Action]:
+        if not self._objects.is_complete or self.state is JobState.FORMING:
+            return []
+        return self._after_loaded(self._loaded.give(SELF, self._slowest(now)), now)
+
+    def _after_loaded(self, is_complete: bool, now: float) -> list[Action]:
+        if not is_complete or self.state is not JobState.LOADING:
+            return []
+        self._enter(JobState.STARTING, now)
+        slowest = max(self._loaded.given.values(), key=lambda slow: slow.seconds)
+        actions: list[Action] = []
+        if self._subtree_lacked():
+            actions += self._up(load.Loaded(self.job_id, slowest))
+        return [*actions, *self._after_held(self._held.is_complete, now)]
+
+    def _subtree_lacked(self) -> bool:
+        """The parent does not know from our vote that everything is here."""
+        votes = self._votes.given.values()
+        return any(vote.no_room for vote in votes) or bool(self._votes.given[SELF].lacking)
+
+    # -- start and go -----------------------------------------------------
+
+    def _start_if_ready(self, now: float) -> list[Action]:
+        if self._keeper is not _Keeper.NONE or not self._objects.is_complete or self._failed:
+            return []
+        self._keeper = _Keeper.STARTED
+        self._extend_deadline(now)
+        return [StartKeeper(self.job_id, self._keeper_spec())]
+
+    def _keeper_spec(self) -> keeper.KeeperSpec:
+        assert self._arguments is not None
+        size = sum(member.size for member in self._arguments.members)
+        member_of = [
+            number
+            for number, member in enumerate(self._arguments.members)
+            for _ in range(member.size)
+        ]
+        used = sorted({member_of[rank] for rank in self.ranks})
+        here, offers_pmi = self._here, self._load.offers_pmi
+        kvsname = b"yod_%d_%s" % (self.job_id, self._load.credential_mac[:8].hex().encode())
+        ranks = []
+        for local_rank, rank in enumerate(self.ranks):
+            member = member_of[rank]
+            own = environment.for_rank(rank, local_rank, member, size, offers_pmi)
+            has_input = self._load.has_input and rank == 0
+            ranks.append(keeper.RankSpec(rank, used.index(member), own, has_input, offers_pmi))
+            self._open_outputs |= {(rank, 1), (rank, 2)}
+            if offers_pmi:
+                self._clients[rank] = pmi1.Client(rank, size, member, kvsname)
+        if offers_pmi:
+            mapping = pmi1.process_mapping(_places(self._load))
+            self._kvs.spread((pmi.KeyValue(b"PMI_process_mapping", mapping),))
+        shared = environment.for_job(self._arguments.environment, self.job_id, size)
+        shared += environment.for_node(here.node, here.name, len(self.ranks))
+        members = self._arguments.members
+        programs = tuple(
+            keeper.ProgramSpec(
+                self._objects.paths[members[number].object_index],
+                members[number].arguments,
+                members[number].directory,
+            )
+            for number in used
+        )
+        return keeper.KeeperSpec(
+            job_id=self.job_id,
+            uid=self._credential.uid,
+            gid=self._credential.gid,
+            groups=self._credential.groups,
+            umask=self._load.umask,
+            limits=self._load.limits,
+            environment=shared,
+            programs=programs,
+            ranks=tuple(ranks),
+        )
+
+    def _keeper_report(self, report: keeper.Report, now: float) -> list[Action]:
+        match report:
+            case keeper.RankStarted(rank, unix_pid):
+                self._unix_pids[rank] = unix_pid
+                return []
+            case keeper.RankHeld(rank, how):
+                if how is keeper.HowHeld.BEFORE_EXEC:
+                    self._before_exec.append(rank)
+                self._own_held.add(rank)
+                return self._own_ranks_held(now)
+            case keeper.ExecFailed(rank, _, _, _):
+                return self._fail(*_exec_failure(report), rank=rank)
+            case keeper.RankEnded():
+                return self._rank_ended(report, now)
+            case keeper.KeeperEmpty():
+                return self._keeper_is_gone(now)
+            case keeper.KeeperLost(reason):
+                actions = self._fail(load.FailureKind.KEEPER_LOST, reason)
+                return [*actions, *self._keeper_is_gone(now)]
+        raise IllegalTransition(self.state, report)
+
+    def _own_ranks_held(self, now: float) -> list[Action]:
+        if self._own_held != set(self.ranks):
+            return []
+        slowest = self._slowest(now)
+        unix_pids = tuple(self._unix_pids[rank] for rank in self.ranks)
+        before_exec = tuple(self._before_exec)
+        self._map.append(load.Held(self.job_id, self.ranks, unix_pids, before_exec, slowest, True))
+        return self._after_held(self._held.give(SELF, slowest), now)
+
+    def _after_held(self, is_complete: bool, now: float) -> list[Action]:
+        if not is_complete or self.state is not JobState.STARTING:
+            return []
+        self._enter(JobState.HELD, now)
+        ranks = [rank for piece in self._map for rank in piece.ranks]
+        unix_pids = [unix_pid for piece in self._map for unix_pid in piece.unix_pids]
+        before_exec = tuple(rank for piece in self._map for rank in piece.before_exec)
+        self._map.clear()
+        slowest = max(self._held.given.values(), key=lambda slow: slow.seconds)
+        actions: list[Action] = []
+        for start in range(0, len(ranks), MAP_PIECE):
+            end = start + MAP_PIECE
+            is_last = end >= len(ranks)
+            actions += self._up(
+                load.Held(
+                    self.job_id,
+                    tuple(ranks[start:end]),
+                    tuple(unix_pids[start:end]),
+                    before_exec if is_last else (),
+                    slowest,
+                    is_last,
+                )
+            )
+        return actions
+
+    def _go(self, message: load.Go) -> list[Action]:
+        if self.state is not JobState.HELD:
+            if self.state is JobState.ENDING or self.state is JobState.RELEASED:
+                return []
+            raise PeerProtocolError(f"go while {self.state.value}")
+        self.state = JobState.RUNNING
+        self._phase_until = None
+        actions = self._down(message)
+        actions.append(KeeperGo(self.job_id))
+        if self.place == 0 and self._load.has_input:
+            window = self._load.output_window_bytes // 4
+            actions += self._up(io.InputCredit(self.job_id, window))
+        return actions
+
+    # -- run --------------------------------------------------------------
+
+    def _output_read(self, rank: int, stream: int, data: bytes, now: float) -> list[Action]:
+        if data:
+            self._relay.read(SELF, rank, stream, data)
+        else:
+            self._open_outputs.discard((rank, stream))
+        return [*self._flow(now), *self._release_if_over()]
+
+    def _flow(self, now: float) -> list[Action]:
+        """Send what the window allows; stop or resume reading our ranks."""
+        was_paused = self._relay.is_paused
+        messages, credits = self._relay.take()
+        actions: list[Action] = []
+        for message in messages:
+            actions += self._up(message)
+        for place, count_bytes in credits:
+            child = self._id_of(place)
+            if child in self._children:
+                actions.append(Send(child, io.OutputCredit(self.job_id, count_bytes)))
+        if self._relay.is_paused != was_paused:
+            pause = PauseOutput if self._relay.is_paused else ResumeOutput
+            actions.append(pause(self.job_id))
+        if messages:
+            actions += self._release_if_over()
+        return actions
+
+    def _rank_ended(self, report: keeper.RankEnded, now: float) -> list[Action]:
+        self._ended.add(report.rank)
+        actions: list[Action] = []
+        if not report.was_released and self.state not in (JobState.ENDING, JobState.RELEASED):
+            text = f"{_how_it_ended(report.wait_status)} before its entry"
+            actions += self._fail(load.FailureKind.EARLY_EXIT, text, rank=report.rank)
+        self._outcomes.add(
+            Tally(
+                rank=report.rank,
+                node=self._here.node,
+                unix_pid=self._unix_pids.get(report.rank, 0),
+                wait_status=report.wait_status,
+                was_released=report.was_released,
+                elapsed_ms=int((now - self.started_at) * 1000),
+                user_ms=int(report.user_s * 1000),
+                system_ms=int(report.system_s * 1000),
+                max_rss_kb=report.max_rss_bytes // 1024,
+            ),
+            now + self._completion_delay_s(),
+        )
+        actions += self._completions(now)
+        return [*actions, *self._after_fence(self._kvs.leave(report.rank))]
+
+    def _completions(self, now: float) -> list[Action]:
+        actions: list[Action] = []
+        for message in self._outcomes.take(now):
+            actions += self._up(message)
+        return actions
+
+    def _signal_own(self, number: int) -> list[Action]:
+        if self._keeper is not _Keeper.STARTED:
+            return []
+        return [KeeperSignal(self.job_id, number)]
+
+    # -- PMI --------------------------------------------------------------
+
+    def _pmi_line(self, rank: int, line: bytes) -> list[Action]:
+        client = self._clients.get(rank)
+        if client is None:
+            return []
+        try:
+            answer, request, words = client.handle(line)
+        except pmi1.PmiError as error:
+            return self._fail(load.FailureKind.ABORTED, f"PMI: {error}", rank=rank, exit_code=1)
+        actions: list[Action] = []
+        match request:
+            case pmi1.Request.PUT:
+                self._kvs.put(words[b"key"], words.get(b"value", b""))
+            case pmi1.Request.GET:
+                value = self._kvs.get(words[b"key"])
+                answer = client.absent(words[b"key"]) if value is None else client.found(value)
+            case pmi1.Request.BARRIER:
+                actions = self._after_fence(self._kvs.enter(rank))
+            case pmi1.Request.ABORT:
+                code = words.get(b"exitcode", b"1")
+                number = int(code) if code.lstrip(b"-").isdigit() and len(code) < 10 else 1
+                text = f"the application called abort with code {number}"
+                actions = self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=number)
+        if answer:
+            actions.insert(0, PmiReply(self.job_id, rank, answer))
+        return actions
+
+    def _after_fence(self, is_full: bool) -> list[Action]:
+        if not is_full:
+            return []
+        pieces = self._kvs.take_fresh()
+        if self.place == 0:
+            actions: list[Action] = []
+            for index, pairs in enumerate(pieces):
+                is_last = index == len(pieces) - 1
+                out = pmi.FenceOut(self.job_id, self._kvs.number, pairs, is_last)
+                actions += self._down(out)
+            return [*actions, *self._leave_fence()]
+        actions = []
+        for index, pairs in enumerate(pieces):
+            is_last = index == len(pieces) - 1
+            actions += self._up(pmi.FenceIn(self.job_id, self._kvs.number, pairs, is_last))
+        return actions
+
+    def _fence_out(self, message: pmi.FenceOut) -> list[Action]:
+        self._kvs.spread(message.pairs)
+        return self._leave_fence() if message.is_last else []
+
+    def _leave_fence(self) -> list[Action]:
+        return [
+            PmiReply(self.job_id, rank, b"cmd=barrier_out rc=0\n")
+            for rank in sorted(self._kvs.release())
+        ]
+
+    # -- end --------------------------------------------------------------
+
+    def _end(self, now: float) -> list[Action]:
+        """All done: pass it on, kill what is left, give back."""
+        if self.state in (JobState.ENDING, JobState.RELEASED):
+            return []
+        self.state = JobState.ENDING
+        self._phase_until = None
+        actions = self._down(load.AllDone(self.job_id))
+        if self._keeper is _Keeper.STARTED:
+            return [*actions, KeeperEnd(self.job_id)]
+        return [*actions, *self._keeper_is_gone(now)]
+
+    def _keeper_is_gone(self, now: float) -> list[Action]:
+        if self._keeper is not _Keeper.STARTED:
+            self._open_outputs.clear()
+        self._keeper = _Keeper.GONE
+        return self._release_if_over()
+
+    def _release_if_over(self) -> list[Action]:
+        """Ours is over when the keeper is gone and every byte of output is on its way."""
+        if self.state is not JobState.ENDING or self._keeper is not _Keeper.GONE:
+            return []
+        if self._open_outputs or not self._relay.is_empty:
+            return []
+        return self._after_released(self._released.give(SELF, (self._here.node,)))
+
+    def _after_released(self, is_complete: bool) -> list[Action]:
+        if not is_complete or self.state is not JobState.ENDING or not self._relay.is_empty:
+            return []
+        self.state = JobState.RELEASED
+        self._orphan_until = None
+        nodes = tuple(node for given in self._released.given.values() for node in given)
+        actions: list[Action] = []
+        for message in self._outcomes.take_all():
+            actions += self._up(message)
+        if self.place == 0 or self.parent is None:
+            actions.append(TellBebopd(alloc.Freed(self.job_id, nodes)))
+        actions += self._up(load.Released(self.job_id, nodes))
+        return [*actions, DropJob(self.job_id)]
+
+    # -- trouble ----------------------------------------------------------
+
+    def _fail(
+        self, kind: load.FailureKind, text: str, rank: int = -1, exit_code: int = 0
+    ) -> list[Action]:
+        """Report a failure, the first of its kind on this node."""
+        if kind in self._failed or self.state in (JobState.ENDING, JobState.RELEASED):
+            return []
+        self._failed.add(kind)
+        here = self._here
+        phase = self.state.value
+        return self._up(
+            load.Failure(
+                self.job_id, kind, phase, here.node, here.name, rank, text[:4000], exit_code
+            )
+        )
+
+    def _peer_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
+        if peer == self.parent or peer == self._adopter:
+            return self._parent_lost(now)
+        if peer in self._children:
+            return self._child_lost(self._children[peer], text, now)
+        return []
+
+    def _child_lost(self, place: int, text: str, now: float) -> list[Action]:
+        """Report it; its children will call, or not, within orphan_s."""
+        lost = self._load.nodes[place]
+        del self._children[self._id_of(place)]
+        heirs = tree.children(place, len(self._load.nodes), self._load.arity)
+        actions: list[Action] = []
+        if self.state is not JobState.ENDING or place in self._released.awaited:
+            actions += self._up(
+                load.Failure(
+                    self.job_id,
+                    load.FailureKind.NODE_LOST,
+                    self.state.value,
+                    lost.node,
+                    lost.name,
+                    -1,
+                    text[:4000],
+                )
+            )
+        self._orphan_until = now + self._load.orphan_s + 1.0
+        return [*actions, *self._after_released(self._released.drop(place, heirs))]
+
+    def _parent_lost(self, now: float) -> list[Action]:
+        """Ask the next ancestor; with none left the job is over here."""
+        self.parent = None
+        self._adopter = None
+        if self._orphan_until is None:
+            self._orphan_until = now + self._load.orphan_s
+        if not self._ancestors[1:]:
+            return self._end(now)
+        self._ancestors.pop(0)
+        self._adopter = self._id_of(self._ancestors[0])
+        return [Send(self._adopter, group.Orphan(self.job_id, self.place))]
+
+    def _adopted(self, now: float) -> list[Action]:
+        self.parent, self._adopter = self._adopter, None
+        self._orphan_until = None
+        self._relay.new_parent()
+        actions: list[Action] = []
+        for message in self._outcomes.repeat():
+            actions += self._up(message)
+        return [*actions, *self._flow(now)]
+
+    def _adopt(self, source: PortalId, message: group.Orphan) -> list[Action]:
+        place = message.place
+        if not (place < len(self._load.nodes) and self._id_of(place) == source):
+            raise PeerProtocolError(f"{source} is not at place {place} of the job")
+        if self.place not in tree.ancestors(place, self._load.arity):
+            raise PeerProtocolError(f"place {place} is not below place {self.place}")
+        actions: list[Action] = [Send(source, group.Adopted(self.job_id))]
+        if self.state is JobState.RELEASED:
+            return [*actions, Send(source, load.AllDone(self.job_id))]
+        self._children[source] = place
+        self._released.awaited.add(place)
+        if self._last_signal:
+            actions.append(Send(source, load.Signal(self.job_id, self._last_signal)))
+        if self.state is JobState.ENDING:
+            actions.append(Send(source, load.AllDone(self.job_id)))
+        return actions
+
+    def _reset(self, event: MessageReceived, now: float) -> list[Action]:
+        if event.principal.kind is PrincipalKind.USER:
+            raise PeerProtocolError("a reset needs the job's key")
+        self.parent, self._adopter = event.source, None
+        self._relay.new_parent()
+        self._released = Gather(range(0))
+        self._children.clear()
+        if self.state in (JobState.ENDING, JobState.RELEASED):
+            return self._release_if_over() if self.state is JobState.ENDING else self._again()
+        return self._end(now)
+
+    def _again(self) -> list[Action]:
+        return self._up(load.Released(self.job_id, (self._here.node,)))
+
+    def _deadline_reached(self, now: float) -> list[Action]:
+        actions = self._completions(now)
+        if self._orphan_until is not None and now >= self._orphan_until:
+            self._orphan_until = None
+            actions += self._give_up_orphans(now)
+        if self._phase_until is not None and now >= self._phase_until:
+            self._phase_until = None
+            actions += self._fail(load.FailureKind.TIMED_OUT, self._who_is_late())
+        return actions
+
+    def _give_up_orphans(self, now: float) -> list[Action]:
+        """Nobody adopted us, or heirs of a lost child did not call."""
+        if self.parent is None:
+            return self._end(now)
+        missing = [
+            place
+            for place in self._released.awaited
+            if place != SELF and self._id_of(place) not in self._children
+        ]
+        is_complete = False
+        for place in missing:
+            is_complete = self._released.drop(place) or is_complete
+        return self._after_released(is_complete)
+
+    def _who_is_late(self) -> str:
+        gather: Gather[load.Vote] | Gather[load.Slowest]
+        gather = {
+            JobState.FORMING: self._votes,
+            JobState.LOADING: self._loaded,
+        }.get(self.state, self._held)
+        names = [self._load.nodes[place].name for place in sorted(gather.awaited - {SELF})]
+        if SELF in gather.awaited:
+            waiting = sorted(set(self.ranks) - self._own_held)
+            names.append(
+                f"{self._here.name} (ranks not at their entry: {_some(waiting)})"
+                if self._keeper is _Keeper.STARTED
+                else self._here.name
+            )
+        return f"no answer in {self._patience():.0f} s from {', '.join(names)}"
+
+    # -- small things -----------------------------------------------------
+
+    def _enter(self, state: JobState, now: float) -> None:
+        self.state = state
+        self._extend_deadline(now)
+        if state is JobState.HELD:
+            self._phase_until = None  # yod decides how long to hold
+
+    def _extend_deadline(self, now: float) -> None:
+        if self._phase_until is not None:
+            self._phase_until = now + self._patience()
+
+    def _patience(self) -> float:
+        return self._load.deadline_s * (1 + LEVEL_GRACE * self._levels)
+
+    def _completion_delay_s(self) -> float:
+        return 0.05 * (1 + self._levels)
+
+    def _up(self, message: Message) -> list[Action]:
+        return [] if self.parent is None else [Send(self.parent, message)]
+
+    def _down(self, message: Message) -> list[Action]:
+        return [Send(child, message) for child in self._children]
+
+    def _id_of(self, place: int) -> PortalId:
+        node = self._load.nodes[place]
+        return PortalId(node.nid, node.pid)
+
+    def _is_relative(self, source: PortalId) -> bool:
+        return any((node.nid, node.pid) == source for node in self._load.nodes)
+
+    def _slowest(self, now: float) -> load.Slowest:
+        return load.Slowest(self._here.node, self._here.name, now - self.started_at)
+
+    def _count_ranks_below(self) -> int:
+        """Ranks of this node's subtree, its own included."""
+        places = tree.subtree(self.place, len(self._load.nodes), self._load.arity)
+        below = set(places)
+        return sum(run.count for run in self._load.runs if run.place in below)
+
+
+class _Keeper(Enum):
+    """The keeper of the job on this node."""
+
+    NONE = "not started"
+    STARTED = "started"
+    GONE = "gone"
+
+
+def _ranks_of(message: load.Load, place: int) -> tuple[int, ...]:
+    """Ranks on one node, ascending."""
+    found: list[int] = []
+    first = 0
+    for run in message.runs:
+        if run.place == place:
+            found += range(first, first + run.count)
+        first += run.count
+    return tuple(found)
+
+
+def _places(message: load.Load) -> list[int]:
+    """The place of rank 0, 1, ..."""
+    return [run.place for run in message.runs for _ in range(run.count)]
+
+
+def _first_of_each(rooms: Iterable[load.NoRoom]) -> tuple[load.NoRoom, ...]:
+    """One node for each object that some node has no room for."""
+    return tuple({room.object_index: room for room in rooms}.values())
+
+
+def _how_it_ended(wait_status: int) -> str:
+    if wait_status & 0x7F:
+        return f"killed by {signal.Signals(wait_status & 0x7F).name}"
+    return f"ended with exit code {wait_status >> 8 & 0xFF}"
+
+
+def _some(ranks: list[int]) -> str:
+    shown = ", ".join(map(str, ranks[:8]))
+    return shown + (f", ... {len(ranks)} in all" if len(ranks) > 8 else "")
+
+
+def _exec_failure(report: keeper.ExecFailed) -> tuple[load.FailureKind, str]:
+    is_missing = report.errno in (errno.ENOENT, errno.ENOTDIR)
+    kind = load.FailureKind.NOT_FOUND if is_missing else load.FailureKind.NOT_EXECUTABLE
+    return kind, report.text

@@ -1,0 +1,52 @@
+"""The objects of one job on one node: here, on their way, or without a place."""
+
+from __future__ import annotations
+
+from pct.events import NoPlace
+
+
+class ObjectTable:
+    """Where each object is.
+
+    Invariant: an object is in exactly one of ``paths``, ``lacking`` and
+    ``no_place``, once the store has answered.
+
+    Attributes:
+        paths: number -> path to execute, of objects that are whole here.
+        lacking: numbers with reserved room, awaited.
+        no_place: number -> why no store takes it.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.paths: dict[int, bytes] = {}
+        self.lacking: set[int] = set()
+        self.no_place: dict[int, str] = {}
+
+    def checked(
+        self,
+        present: tuple[tuple[int, bytes], ...],
+        lacking: tuple[int, ...],
+        no_place: tuple[NoPlace, ...],
+    ) -> None:
+        """The store's answer."""
+        self.paths.update(present)
+        self.lacking.update(lacking)
+        self.no_place.update((each.number, each.text) for each in no_place)
+        self.check()
+
+    def stored(self, number: int, path: bytes) -> None:
+        """An object is whole."""
+        self.lacking.discard(number)
+        self.no_place.pop(number, None)
+        self.paths[number] = path
+
+    @property
+    def is_complete(self) -> bool:
+        """Every object is here."""
+        return len(self.paths) == self.count
+
+    def check(self) -> None:
+        """Assert the invariant."""
+        seen = [*self.paths, *self.lacking, *self.no_place]
+        assert len(seen) == len(set(seen)), seen

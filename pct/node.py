@@ -1,0 +1,259 @@
+"""One node: its place in the partition, and the jobs that it hosts.
+
+Routes what happens to the job that it concerns, keeps bebopd informed, and takes
+or refuses load messages. Everything about a single job is in :mod:`pct.job`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from native.errors import PeerProtocolError
+from native.ids import PortalId, Principal, PrincipalKind
+from native.limits import Limits
+from native.machine import (
+    Action,
+    DeadlineReached,
+    Event,
+    Log,
+    MessageReceived,
+    PeerGone,
+    Send,
+)
+from native.wire import alloc, codec, load, status
+from native.wire.base import Message
+from pct.job import Job, JobState, TellBebopd
+from pct.reservation import Reservation
+
+
+class Node:
+    """State machine of a PCT.
+
+    Feed events to :meth:`handle`; carry out the actions it returns, in order.
+
+    Args:
+        name: host name shown to users.
+        address: where this PCT listens.
+        bebopd: whom to announce to.
+        wanted: the node number asked for; -1: bebopd chooses.
+        is_signed: tells whether a credential's MAC is the partition key's.
+        unix_time: wall-clock seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        slots: int,
+        address: PortalId,
+        bebopd: PortalId,
+        wanted: int,
+        incarnation: int,
+        limits: Limits,
+        is_signed: Callable[[bytes, bytes], bool],
+        unix_time: Callable[[], float],
+    ) -> None:
+        self.number = wanted
+        self.jobs: dict[int, Job] = {}
+        self.reservation = Reservation(slots, limits.jobs_per_node_count)
+        self.is_rejected = ""  # why bebopd does not take this node
+        self._name = name
+        self._address = address
+        self._bebopd = bebopd
+        self._incarnation = incarnation
+        self._limits = limits
+        self._is_signed = is_signed
+        self._unix_time = unix_time
+        self._announce_at: float | None = None
+        self._heartbeat_s = limits.announce_retry_s
+
+    def begin(self, now: float) -> list[Action]:
+        """The first announcement."""
+        return self._announce(now)
+
+    def deadline(self) -> float | None:
+        """Time of the next ``DeadlineReached``, or None when nothing is timed."""
+        dues = [due for job in self.jobs.values() if (due := job.deadline()) is not None]
+        if self._announce_at is not None:
+            dues.append(self._announce_at)
+        return min(dues, default=None)
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Advance by one event.
+
+        Raises:
+            PeerProtocolError: a message that its sender may not send.
+            IllegalTransition: a bug.
+        """
+        match event:
+            case MessageReceived(source, principal, message):
+                return self._message(source, principal, message, event, now)
+            case PeerGone(peer, _):
+                actions = self._bebopd_lost(now) if peer == self._bebopd else []
+                for job in list(self.jobs.values()):
+                    actions += self._of_job(job, event, now)
+                return actions
+            case DeadlineReached():
+                return self._deadline_reached(now)
+        job = self.jobs.get(getattr(event, "job_id", 0))
+        return [] if job is None else self._of_job(job, event, now)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self.reservation.check()
+        for job in self.jobs.values():
+            job.check()
+            assert job.state is not JobState.RELEASED, job.job_id
+
+    # -- messages ---------------------------------------------------------
+
+    def _message(
+        self,
+        source: PortalId,
+        principal: Principal,
+        message: Message,
+        event: MessageReceived,
+        now: float,
+    ) -> list[Action]:
+        match message:
+            case status.Accepted(number, epoch, heartbeat_s):
+                return self._accepted(principal, number, epoch, heartbeat_s, now)
+            case status.Rejected(text):
+                _demand(principal, PrincipalKind.PARTITION)
+                self.is_rejected = text
+                return [Log(f"bebopd does not take this node: {text}")]
+            case alloc.Revoke(job_id):
+                _demand(principal, PrincipalKind.PARTITION)
+                is_hosting = self.reservation.refuse(job_id)
+                return [Send(source, alloc.Revoked(job_id, self.number, is_hosting))]
+        job_id: int = getattr(message, "job_id", 0)
+        if not job_id:
+            raise PeerProtocolError(f"{type(message).__name__} is not for a PCT")
+        if principal.kind is PrincipalKind.JOB and principal.job_id != job_id:
+            raise PeerProtocolError(f"job {principal.job_id} speaks of job {job_id}")
+        if principal.kind is PrincipalKind.USER:
+            raise PeerProtocolError("a user's key does not open a job")
+        if isinstance(message, load.Load):
+            return self._load(source, principal, message, now)
+        job = self.jobs.get(job_id)
+        if job is not None:
+            return self._of_job(job, event, now)
+        if isinstance(message, (load.Reset, load.AllDone)):  # nothing of it is here (any more)
+            return [Send(source, load.Released(job_id, (self.number,)))]
+        return []  # late
+
+    def _load(
+        self, source: PortalId, principal: Principal, message: load.Load, now: float
+    ) -> list[Action]:
+        refusal = self._why_not(principal, message)
+        if refusal is not None:
+            failure = load.Failure(
+                message.job_id,
+                load.FailureKind.REFUSED,
+                JobState.FORMING.value,
+                max(self.number, 0),
+                self._name,
+                -1,
+                refusal,
+            )
+            return [Send(source, failure), Log(refusal, message.job_id)]
+        credential = codec.decode_credential(message.credential)
+        job = Job(message, credential, source, now)
+        self.jobs[job.job_id] = job
+        return self._translated(job, job.begin(now))
+
+    def _why_not(self, principal: Principal, message: load.Load) -> str | None:
+        """Check everything that a load message claims, and take the slots."""
+        if not self._is_signed(message.credential, message.credential_mac):
+            return "the credential is not this partition's"
+        credential = codec.decode_credential(message.credential)
+        if credential.job_id != message.job_id:
+            return f"a credential of job {credential.job_id} for job {message.job_id}"
+        if principal.kind is PrincipalKind.JOB and principal.uid != credential.uid:
+            return f"user {principal.uid} uses a grant of user {credential.uid}"
+        if message.place >= len(message.nodes):
+            return f"place {message.place} of {len(message.nodes)} nodes"
+        here = message.nodes[message.place]
+        if here.node != self.number:
+            return f"this is node {self.number}, not {here.node}"
+        granted = dict(zip(credential.nodes, credential.slots, strict=False))
+        wanted: dict[int, int] = {}
+        for run in message.runs:
+            if run.place >= len(message.nodes):
+                return f"ranks on place {run.place} of {len(message.nodes)} nodes"
+            node = message.nodes[run.place].node
+            wanted[node] = wanted.get(node, 0) + run.count
+        for node, count in wanted.items():
+            if count > granted.get(node, 0):
+                return f"{count} ranks on node {node}, {granted.get(node, 0)} granted"
+        size = sum(wanted.values())
+        if message.arguments and sum(each.size for each in message.arguments.members) != size:
+            return "the members' sizes do not add up to the grant's ranks"
+        refused = self.reservation.take(credential, self.number, self._unix_time())
+        return refused[1] if refused else None
+
+    # -- bebopd -----------------------------------------------------------
+
+    def _announce(self, now: float) -> list[Action]:
+        self._announce_at = now + self._heartbeat_s
+        jobs = tuple(
+            status.HostedJob(job.job_id, job.uid, job.slots, job.ranks, now - job.started_at)
+            for job in self.jobs.values()
+        )
+        announce = status.Announce(
+            self.number,
+            self._name,
+            self.reservation.slots,
+            self._address.nid,
+            self._address.pid,
+            self._incarnation,
+            jobs,
+        )
+        return [Send(self._bebopd, announce)]
+
+    def _accepted(
+        self, principal: Principal, number: int, epoch: int, heartbeat_s: float, now: float
+    ) -> list[Action]:
+        _demand(principal, PrincipalKind.PARTITION)
+        is_new = epoch != self.reservation.epoch
+        self.number = number
+        self.reservation.epoch = epoch
+        self._heartbeat_s = heartbeat_s
+        self._announce_at = now + heartbeat_s
+        return [Log(f"node {number} of the partition")] if is_new else []
+
+    def _bebopd_lost(self, now: float) -> list[Action]:
+        self._heartbeat_s = self._limits.announce_retry_s
+        self._announce_at = now + self._heartbeat_s
+        return []
+
+    # -- jobs -------------------------------------------------------------
+
+    def _of_job(self, job: Job, event: Event, now: float) -> list[Action]:
+        return self._translated(job, job.handle(event, now))
+
+    def _translated(self, job: Job, actions: list[Action]) -> list[Action]:
+        """Address what is for bebopd; forget a job that is over."""
+        out = [
+            Send(self._bebopd, action.message) if isinstance(action, TellBebopd) else action
+            for action in actions
+        ]
+        if job.state is JobState.RELEASED and self.jobs.get(job.job_id) is job:
+            del self.jobs[job.job_id]
+            self.reservation.give_back(job.job_id)
+        return out
+
+    def _deadline_reached(self, now: float) -> list[Action]:
+        actions: list[Action] = []
+        for job in list(self.jobs.values()):
+            due = job.deadline()
+            if due is not None and now >= due:
+                actions += self._of_job(job, DeadlineReached(), now)
+        if self._announce_at is not None and now >= self._announce_at:
+            actions += self._announce(now)
+        return actions
+
+
+def _demand(principal: Principal, kind: PrincipalKind) -> None:
+    if principal.kind is not kind:
+        raise PeerProtocolError(f"needs the {kind.name.lower()} key")

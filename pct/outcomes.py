@@ -1,0 +1,130 @@
+"""Completions on their way up: equal outcomes folded, each rank once.
+
+An abnormal end goes up at once, with all that is known by then. Normal ends wait
+until the whole subtree has ended or a moment has passed, so that a thousand ranks
+that end together are one message a hop.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from native.wire.load import Completions, Outcome
+
+RANKS_PER_MESSAGE = 4096
+
+
+class Tally(Struct, frozen=True):
+    """How one rank ended; the fields of :class:`native.wire.load.Outcome`."""
+
+    rank: int
+    node: int
+    unix_pid: int
+    wait_status: int
+    was_released: bool
+    elapsed_ms: int
+    user_ms: int
+    system_ms: int
+    max_rss_kb: int
+
+
+class Outcomes:
+    """What a subtree has to report.
+
+    Attributes:
+        due: when the collected normal ends must go up at the latest, or None.
+    """
+
+    def __init__(self, job_id: int, total: int) -> None:
+        self.due: float | None = None
+        self._job_id = job_id
+        self._total = total  # ranks in the subtree
+        self._known = 0
+        self._waiting: list[Outcome] = []
+        self._is_urgent = False
+        self._sent: list[Completions] = []
+
+    def add(self, tally: Tally, due: float) -> None:
+        """A rank of this node has ended."""
+        columns = (
+            (tally.rank,),
+            (tally.node,),
+            (tally.unix_pid,),
+            (tally.elapsed_ms,),
+            (tally.user_ms,),
+            (tally.system_ms,),
+            (tally.max_rss_kb,),
+        )
+        self.merge((Outcome(tally.wait_status, tally.was_released, *columns),), due)
+
+    def merge(self, outcomes: tuple[Outcome, ...], due: float) -> None:
+        """Ranks below have ended."""
+        for outcome in outcomes:
+            self._known += len(outcome.ranks)
+            self._is_urgent |= outcome.wait_status != 0
+            self._waiting.append(outcome)
+        if self.due is None:
+            self.due = due
+
+    def take(self, now: float) -> list[Completions]:
+        """What is to go up now; empty while there is reason to wait."""
+        if not self._waiting:
+            return []
+        is_due = self.due is not None and now >= self.due
+        if not (self._is_urgent or is_due or self._known >= self._total):
+            return []
+        return self.take_all()
+
+    def take_all(self) -> list[Completions]:
+        """Everything that has not gone up yet."""
+        messages = [
+            Completions(self._job_id, (piece,))
+            for outcome in fold(self._waiting)
+            for piece in _cut(outcome)
+        ]
+        self._waiting, self._is_urgent, self.due = [], False, None
+        self._sent += messages
+        return messages
+
+    def repeat(self) -> list[Completions]:
+        """Everything that went up before: a new parent may not know it."""
+        return list(self._sent)
+
+
+def fold(outcomes: list[Outcome]) -> list[Outcome]:
+    """One outcome for each way of ending, in the order of first appearance."""
+    groups: dict[tuple[int, bool], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.wait_status, outcome.was_released), []).append(outcome)
+    folded = []
+    for (wait_status, was_released), group in groups.items():
+        if len(group) == 1:
+            folded.append(group[0])
+            continue
+        columns = zip(*(_columns(outcome) for outcome in group), strict=True)
+        joined = (tuple(value for part in column for value in part) for column in columns)
+        folded.append(Outcome(wait_status, was_released, *joined))
+    return folded
+
+
+def _columns(outcome: Outcome) -> tuple[tuple[int, ...], ...]:
+    return (
+        outcome.ranks,
+        outcome.nodes,
+        outcome.unix_pids,
+        outcome.elapsed_ms,
+        outcome.user_ms,
+        outcome.system_ms,
+        outcome.max_rss_kb,
+    )
+
+
+def _cut(outcome: Outcome) -> list[Outcome]:
+    if len(outcome.ranks) <= RANKS_PER_MESSAGE:
+        return [outcome]
+    pieces = []
+    for start in range(0, len(outcome.ranks), RANKS_PER_MESSAGE):
+        part = slice(start, start + RANKS_PER_MESSAGE)
+        columns = (column[part] for column in _columns(outcome))
+        pieces.append(Outcome(outcome.wait_status, outcome.was_released, *columns))
+    return pieces

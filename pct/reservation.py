@@ -1,0 +1,94 @@
+"""What a node has given to whom: slots, jobs it hosts, jobs it refuses.
+
+A PCT starts nothing without a credential that names its node, is signed by the
+partition's key, comes from the bebopd it belongs to now, and has not expired; and
+never twice for one job. It counts its own slots: two grants of one slot cannot
+both be honoured, whatever bebopd believes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from native.errors import Refusal
+from native.wire.alloc import Credential
+
+REMEMBERED_COUNT = 4096  # job ids that are never taken (again)
+
+
+class Reservation:
+    """The slots of one node.
+
+    Invariant: the slots in use never exceed the node's; no job id is hosted twice.
+
+    Attributes:
+        epoch: of the bebopd that has accepted this node; 0 before that.
+    """
+
+    def __init__(self, slots: int, jobs_max: int) -> None:
+        self.slots = slots
+        self.epoch = 0
+        self._jobs_max = jobs_max
+        self._used: dict[int, int] = {}  # job id -> slots
+        self._spent: set[int] = set()
+        self._spent_order: deque[int] = deque()
+
+    @property
+    def slots_used(self) -> int:
+        """Slots that hosted jobs hold."""
+        return sum(self._used.values())
+
+    def take(self, credential: Credential, node: int, unix_s: float) -> tuple[Refusal, str] | None:
+        """Host a job whose credential's MAC has been checked.
+
+        Args:
+            credential: what bebopd granted.
+            node: this node's number.
+            unix_s: wall-clock time.
+
+        Returns:
+            None when the slots are taken; else why not.
+        """
+        job_id = credential.job_id
+        if node not in credential.nodes:
+            return Refusal.BAD_CREDENTIAL, f"the grant of job {job_id} does not name node {node}"
+        if credential.epoch != self.epoch or job_id in self._spent:
+            return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is no longer valid"
+        if unix_s > credential.expires:
+            late = unix_s - credential.expires
+            return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is {late:.0f} s old"
+        if job_id in self._used:
+            return Refusal.STALE_RESERVATION, f"job {job_id} is here already"
+        wanted = credential.slots[credential.nodes.index(node)]
+        free = self.slots - self.slots_used
+        if wanted > free:
+            return Refusal.BUSY, f"{wanted} slots granted, {free} of {self.slots} are free"
+        if len(self._used) >= self._jobs_max:
+            return Refusal.BUSY, f"{len(self._used)} jobs are here already"
+        self._used[job_id] = wanted
+        return None
+
+    def give_back(self, job_id: int) -> None:
+        """A hosted job is over; it is never taken again."""
+        self._used.pop(job_id, None)
+        self.refuse(job_id)
+
+    def refuse(self, job_id: int) -> bool:
+        """Do not take this job from now on.
+
+        Returns:
+            True when it is hosted already, and stays so.
+        """
+        if job_id in self._used:
+            return True
+        if job_id not in self._spent:
+            self._spent.add(job_id)
+            self._spent_order.append(job_id)
+            if len(self._spent_order) > REMEMBERED_COUNT:
+                self._spent.discard(self._spent_order.popleft())
+        return False
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.slots_used <= self.slots, (self._used, self.slots)
+        assert not self._spent & set(self._used)

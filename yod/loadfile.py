@@ -1,0 +1,87 @@
+"""Load files: several programs, one world of ranks, a line each.
+
+A line is ``{-sz N} {-list L} program {args}``. Blank lines and lines whose first
+visible character is ``#`` are skipped. Words are split as a shell splits them,
+with quotes and backslashes, but nothing is expanded. Ranks run in file order.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from msgspec import Struct
+
+from native import nodelist, options
+from native.errors import LoadFileError, UsageError
+from native.wire.base import MEMBERS_MAX
+
+OPTIONS = ("sz", "size", "list")
+
+
+class Line(Struct, frozen=True):
+    """One member as written; None where the line says nothing."""
+
+    origin: str
+    size: int | None
+    nodes: tuple[int, ...] | None
+    words: tuple[str, ...]
+
+
+def parse(text: str, path: str) -> list[Line]:
+    """The members of a load file.
+
+    Raises:
+        LoadFileError: names the file and the line.
+    """
+    lines = []
+    for number, content in enumerate(text.split("\n"), start=1):
+        stripped = content.strip()
+        if stripped and not stripped.startswith("#"):
+            lines.append(_line(stripped, path, number))
+    if not lines:
+        raise LoadFileError(
+            path, 0, "no program in this load file; each line is {-sz N} {-list L} program {args}"
+        )
+    if len(lines) > MEMBERS_MAX:
+        raise LoadFileError(path, 0, f"{len(lines)} programs, at most {MEMBERS_MAX}")
+    return lines
+
+
+def _line(content: str, path: str, number: int) -> Line:
+    try:
+        words = shlex.split(content)
+    except ValueError as error:
+        raise LoadFileError(path, number, f"{str(error).lower()} in: {content}") from None
+    size: int | None = None
+    nodes: tuple[int, ...] | None = None
+    position = 0
+    try:
+        while position < len(words) and words[position].startswith("-"):
+            name = options.match(words[position], OPTIONS)
+            if position + 1 >= len(words):
+                raise UsageError(f"{words[position]} needs a value")
+            value = words[position + 1]
+            if name == "list":
+                nodes = tuple(nodelist.parse(value))
+            else:
+                size = parse_size(words[position], value)
+            position += 2
+    except UsageError as error:
+        raise LoadFileError(path, number, str(error)) from None
+    if position == len(words):
+        raise LoadFileError(path, number, "no program on this line")
+    return Line(f"{path}:{number}", size, nodes, tuple(words[position:]))
+
+
+def parse_size(option: str, value: str) -> int:
+    """A size from text.
+
+    Raises:
+        UsageError: not a whole number above 0.
+    """
+    if not value.isascii() or not value.lstrip("+-").isdigit():
+        raise UsageError(f"{option} {value}: not a number of ranks")
+    size = int(value)
+    if size < 1:
+        raise UsageError(f"{option} {value}: at least 1 rank")
+    return size
