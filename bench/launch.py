@@ -1,0 +1,296 @@
+"""How long a launch of `true` takes, beside other launchers.
+
+    python bench/launch.py [--rounds 15] [--sizes 1,4,16,64] [--write FILE]
+
+Every launcher is given the same work in the same run, with its default options:
+start N processes of `true`, wait for them, exit. A round runs every pair of
+launcher and size once, in an order of its own, so that a slow spell of the
+machine hits all alike; the first round is not counted. The time is that of the
+whole command as a shell would see it.
+
+What cannot run here is named in the result with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from slurm import Slurm
+from slurm import missing as slurm_missing
+
+HERE = Path(__file__).resolve().parent
+LIMIT_S = 120.0  # for one launch
+
+C, PYTHON, EMBEDDED, PCTS, MPIEXEC, SRUN = (
+    "spawn from C",
+    "python -c pass",
+    "yod, embedded",
+    "yod, N local PCTs",
+    "mpiexec (MPICH)",
+    "srun (Slurm)",
+)
+
+
+class Launcher:
+    """One way to start N processes.
+
+    Attributes:
+        name: as in the tables.
+        command: gives the command line for a size.
+        environment: gives its environment for a size.
+        settle: called after each launch, outside of the measured time.
+        sizes: those it is run with; empty: all.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Callable[[int], Sequence[str]],
+        environment: Callable[[int], Mapping[str, str]] = lambda size: os.environ,
+        settle: Callable[[], None] = lambda: None,
+        sizes: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self.command = command
+        self.environment = environment
+        self.settle = settle
+        self.sizes = sizes
+
+    def run(self, size: int) -> float:
+        """Seconds that one launch takes.
+
+        Raises:
+            subprocess.CalledProcessError: it failed; its words are on stderr.
+        """
+        command = list(self.command(size))
+        started = time.perf_counter()
+        done = subprocess.run(
+            command,
+            env=dict(self.environment(size)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+        )
+        elapsed = time.perf_counter() - started
+        if done.returncode != 0:
+            sys.stderr.write(done.stdout.decode(errors="replace"))
+            done.check_returncode()
+        self.settle()
+        return elapsed
+
+
+def launchers(
+    sizes: Sequence[int], stack: ExitStack, scratch: Path
+) -> tuple[list[Launcher], dict[str, str]]:
+    """Those that can run here, started as far as they need it; and why others cannot."""
+    found = [Launcher(PYTHON, lambda size: [sys.executable, "-c", "pass"], sizes=[min(sizes)])]
+    absent: dict[str, str] = {}
+
+    compiler = os.environ.get("CC", "cc")
+    spawn = scratch / "spawn"
+    subprocess.run([compiler, "-O2", "-o", str(spawn), str(HERE / "spawn.c")], check=True)
+    found.append(Launcher(C, lambda size: [str(spawn), str(size), "true"]))
+
+    # Beside this interpreter first: what is measured is what is installed with it.
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    if yod := shutil.which("yod", path=search):
+        embedded = [yod, "--partition", "embedded"]
+        found.append(Launcher(EMBEDDED, lambda size: [*embedded, "-sz", str(size), "true"]))
+        yodctl = str(Path(yod).with_name("yodctl"))
+        try:
+            places = {size: _partition(yodctl, size, stack, scratch) for size in sizes}
+            found.append(
+                Launcher(PCTS, lambda size: [yod, "-sz", str(size), "true"], places.__getitem__)
+            )
+        except subprocess.CalledProcessError as error:
+            absent[PCTS] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
+    else:
+        absent[EMBEDDED] = absent[PCTS] = "yod is not installed"
+
+    if mpiexec := shutil.which("mpiexec.hydra", path=search):
+        found.append(Launcher(MPIEXEC, lambda size: [mpiexec, "-n", str(size), "true"]))
+    else:
+        absent[MPIEXEC] = "mpiexec.hydra is not installed"
+
+    if reason := slurm_missing():
+        absent[SRUN] = reason
+    else:
+        slurm = stack.enter_context(Slurm(max(sizes)))
+        command = lambda size: ["srun", "-N", str(size), "true"]  # noqa: E731
+        found.append(Launcher(SRUN, command, lambda size: slurm.environment, slurm.settle))
+    return found, absent
+
+
+def _partition(yodctl: str, size: int, stack: ExitStack, scratch: Path) -> dict[str, str]:
+    """A partition of ``size`` PCTs on this host; gives the environment that finds it."""
+    place = scratch / f"partition-{size}"
+    for name in ("home", "run", "state"):
+        (place / name).mkdir(parents=True, mode=0o700)
+    environment = {
+        **os.environ,
+        "HOME": str(place / "home"),
+        "XDG_RUNTIME_DIR": str(place / "run"),
+        "XDG_STATE_HOME": str(place / "state"),
+    }
+
+    def control(*words: str) -> None:
+        subprocess.run(
+            [yodctl, *words],
+            env=environment,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+
+    stack.callback(control, "down")
+    control("up", "--local", str(size))
+    return environment
+
+
+Times = dict[tuple[str, int], list[float]]
+
+
+def measure(found: Sequence[Launcher], sizes: Sequence[int], rounds: int) -> Times:
+    """Times of every launcher and size, in seconds, one per round."""
+    pairs = [(launcher, size) for launcher in found for size in launcher.sizes or sizes]
+    times: Times = {(launcher.name, size): [] for launcher, size in pairs}
+    for number in range(rounds + 1):
+        order = random.Random(number).sample(pairs, len(pairs))
+        for launcher, size in order:
+            elapsed = launcher.run(size)
+            if number > 0:
+                times[launcher.name, size].append(elapsed)
+        print(f"round {number} of {rounds}", file=sys.stderr)
+    return times
+
+
+def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds: int) -> str:
+    """The results as a page of Markdown."""
+    names = list(dict.fromkeys(name for name, _ in times))
+    middle = {pair: statistics.median(values) for pair, values in times.items()}
+
+    def cell(name: str, size: int) -> str:
+        if (name, size) not in times:
+            return ""
+        values = times[name, size]
+        low, high = min(values), max(values)
+        return f"**{_ms(middle[name, size])}** ({_ms(low)}..{_ms(high)})"
+
+    def ratio(name: str, base: str, size: int) -> str:
+        if (name, size) not in middle or (base, size) not in middle:
+            return ""
+        return f"{middle[name, size] / middle[base, size]:.2f}"
+
+    head = [f"N = {size}" for size in sizes]
+    lines = [
+        "# Launch time of `true`",
+        "",
+        f"Milliseconds of the whole command: **median** (min..max) of {rounds} rounds, in one",
+        "run, interleaved, default options, hold at entry and PMI on.",
+        "",
+        *_table(["", *head], [[name, *(cell(name, size) for size in sizes)] for name in names]),
+        "",
+        "Ratio of the medians:",
+        "",
+    ]
+    bases = [base for base in (SRUN, MPIEXEC, C) if base in names]
+    rows = [
+        [f"{name} / {base}", *(ratio(name, base, size) for size in sizes)]
+        for name in (EMBEDDED, PCTS)
+        if name in names
+        for base in bases
+    ]
+    lines += _table(["", *head], rows)
+    bare = middle[PYTHON, min(sizes)]
+    if EMBEDDED in names:
+        over = ", ".join(f"{_ms(middle[EMBEDDED, size] - bare)} (N = {size})" for size in sizes)
+        lines += ["", f"Embedded above a bare Python interpreter, ms: {over}. Aim: 60 for one."]
+    if PCTS in names and SRUN in names:
+        most = max(sizes)
+        share = middle[PCTS, most] / middle[SRUN, most]
+        lines += ["", f"{most} PCTs against `srun`: {share:.2f}. Aim: below 0.25."]
+    lines += [f"\nNot measured: {name}: {reason}." for name, reason in absent.items()]
+    lines += ["", "## Machine", "", *machine(), ""]
+    lines += ["## Command", "", f"    python bench/launch.py --rounds {rounds}", ""]
+    return "\n".join(lines)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f}" if seconds < 0.1 else f"{seconds * 1000:.0f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---", *("---:" for _ in head[1:])], *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def machine() -> list[str]:
+    """What the figures were measured on, as a Markdown list."""
+    model = "unknown"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    items = [
+        f"{model}, {cores} processors, {memory:.0f} GiB",
+        f"Linux {platform.release().partition('-')[0]}, {' '.join(platform.libc_ver())}",
+        f"Python {platform.python_version()}",
+    ]
+    for package in ("yod", "mpich"):
+        try:
+            items.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if commit := _output(["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]):
+        items.append(f"yod's commit {commit}")
+    if version := _output(["slurmctld", "-V"]):
+        items.append(version)
+    return [f"- {item}" for item in items]
+
+
+def _output(command: Sequence[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15, help="counted rounds (%(default)s)")
+    parser.add_argument("--sizes", default="1,4,16,64", help="values of N (%(default)s)")
+    parser.add_argument("--write", type=Path, help="also write the result to this file")
+    options = parser.parse_args()
+    sizes = [int(word) for word in options.sizes.split(",")]
+    # A terminated measurement still ends the daemons that it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
+        found, absent = launchers(sizes, stack, scratch)
+        text = report(measure(found, sizes, options.rounds), absent, sizes, options.rounds)
+    print(text)
+    if options.write:
+        options.write.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
