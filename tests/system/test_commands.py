@@ -1,0 +1,82 @@
+"""How the installed commands start: whose modules they import, and how few."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+COMMANDS = ("yod", "bebopd", "pct", "pingd", "yodctl")
+# Ours, what we use, and what the standard library uses while it is imported.
+SHADOWS = ("allocator", "native", "pct", "partition", "msgspec", "click", "re", "enum", "types")
+HEAVY = {
+    "ClusterShell",
+    "asyncio",
+    "concurrent",
+    "email",
+    "http",
+    "logging",
+    "multiprocessing",
+    "numpy",
+    "rich",
+    "sqlite3",
+    "ssl",
+    "unittest",
+    "urllib",
+}
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A directory whose modules have our names and end whoever imports them."""
+    directory = tmp_path / "hostile"
+    (directory / "yod").mkdir(parents=True)
+    for path in ("yod/__init__.py", *(f"{name}.py" for name in SHADOWS)):
+        (directory / path).write_text(f"raise SystemExit('imported {path} of the application')\n")
+    return directory
+
+
+def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, **options)
+
+
+def with_path(*entries: str | Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, entries))}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_takes_no_module_from_pythonpath_or_the_current_directory(command, hostile):
+    for environment in (with_path(hostile), with_path("", "."), dict(os.environ)):
+        done = run(BIN / command, "--help", env=environment, cwd=hostile)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_entry_of_pythonpath_that_is_also_ours_stays(hostile):
+    packages = Path(pytest.__file__).parents[1]
+    checkout = Path(__file__).parents[2]
+    environment = with_path(hostile, packages, os.path.dirname(os.__file__), checkout)
+    done = run(BIN / "yod", "--help", env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
+    (hostile / "allocator.py").write_text("print('the allocator of the application')\n")
+    words = ["-sz", "1", sys.executable, "-c", "import allocator"]
+    done = run(BIN / "yod", *words, env=with_path(hostile))
+    assert (done.stdout, done.returncode) == ("the allocator of the application\n", 0), done.stderr
+
+
+def test_a_launch_imports_nothing_that_is_slow_to_import():
+    done = run(sys.executable, "-X", "importtime", BIN / "yod", "-sz", "1", "true")
+    assert done.returncode == 0, done.stderr
+    imported = {
+        line.rpartition("|")[2].strip().partition(".")[0]
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
+    assert "native" in imported
+    assert not imported & HEAVY
