@@ -33,8 +33,8 @@ check:
 # The first needs no compiler and no privilege and takes seconds; the second
 # starts real processes.
 pytest:
-	$(BIN)/pytest -q -n $(WORKERS)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -q -n $(WORKERS) -m system
+	$(BIN)/pytest -n $(WORKERS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) -m system
 
 bench: $(VENV)/.installed-test
 	bench/setup
@@ -58,12 +58,11 @@ $(BIN)/python:
 	echo "Python 3.11 or later is needed; name it with: make PYTHON=/path/to/python3" >&2; \
 	exit 1
 
-$(VENV)/.installed: $(BIN)/python $(SOURCES)
+$(VENV)/.installed $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
 	@command -v cc >/dev/null || \
 	    { echo "a C compiler is needed (Debian: apt install gcc libc6-dev)" >&2; exit 1; }
-	$(BIN)/pip install --quiet --editable '.[mpi]'
-	touch $@
+	$(BIN)/pip install --quiet --editable '.[$(EXTRAS)]'
+	touch $(VENV)/.installed $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/pip install --quiet --editable '.[mpi,test]'
-	touch $@
+$(VENV)/.installed: EXTRAS := mpi
+$(VENV)/.installed-test: EXTRAS := mpi,test
