@@ -1,10 +1,30 @@
-"""Single-dash long options and their unambiguous prefixes, as the original had."""
+"""Options as the original commands took them: one dash, any unambiguous prefix.
+
+``-l 1..3``, ``-list 1..3``, ``--list=1..3`` are the same option (GNU
+``getopt_long_only``). :func:`expand` writes each in the one spelling that the
+option parser knows; it stops at the first word that is no option, because
+everything after a program's name is the program's. Names are case sensitive.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from native.errors import UsageError
+
+
+class Option(NamedTuple):
+    """One option.
+
+    Attributes:
+        spellings: with their dashes, as ``("-sz", "-size")``; the first one is
+            what :func:`expand` writes.
+        takes_value: the next word, or what follows ``=``, belongs to it.
+    """
+
+    spellings: tuple[str, ...]
+    takes_value: bool = False
 
 
 def match(word: str, names: Sequence[str]) -> str:
@@ -22,3 +42,45 @@ def match(word: str, names: Sequence[str]) -> str:
     if found:
         raise UsageError(f"{word}: could be {', '.join('-' + name for name in found)}")
     raise UsageError(f"{word}: no such option here; known: {', '.join('-' + n for n in names)}")
+
+
+def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
+    """The same words with every option in its full spelling.
+
+    Raises:
+        UsageError: an option is unknown, ambiguous, lacks its value, or has one
+            that it does not take.
+    """
+    by_name = {name.lstrip("-"): option for option in options for name in option.spellings}
+    words = list(argv)
+    expanded: list[str] = []
+    while words and words[0].startswith("-") and words[0] not in ("-", "--"):
+        word, separator, value = words.pop(0).partition("=")
+        option = _find(word, by_name)
+        expanded.append(option.spellings[0])
+        if separator and not option.takes_value:
+            raise UsageError(f"{option.spellings[0]} takes no value, got `{value}`")
+        if not option.takes_value:
+            continue
+        if not separator and not words:
+            raise UsageError(f"{option.spellings[0]} needs a value")
+        expanded.append(value if separator else words.pop(0))
+    return expanded + words
+
+
+def of_click(parameters: Iterable[Any]) -> list[Option]:
+    """The options of a click command's ``params``."""
+    return [
+        Option(tuple(parameter.opts), not (parameter.is_flag or parameter.count))
+        for parameter in parameters
+        if parameter.param_type_name == "option"
+    ]
+
+
+def _find(word: str, by_name: dict[str, Option]) -> Option:
+    """Several spellings of one option are not ambiguous."""
+    text = word.lstrip("-")
+    begun = {option for name, option in by_name.items() if text and name.startswith(text)}
+    if text not in by_name and len(begun) == 1:
+        return begun.pop()
+    return by_name[match(word, list(by_name))]

@@ -1,0 +1,66 @@
+"""What bebopd knows of one job: its state, and what it holds on each node."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from native.ids import PortalId
+
+
+class JobState(Enum):
+    """Where a job stands between its grant and its last slot freed."""
+
+    PENDING = "pending"  # granted; no word from its PCTs
+    RUNNING = "running"
+    REVOKING = "revoking"  # lapsed, or its yod lost: its PCTs are being asked
+    RELEASING = "releasing"  # yod is through with it
+
+
+class Evidence(Enum):
+    """What is known of a job on one node. It only grows."""
+
+    GRANTED = "granted"  # a load message may be on its way
+    REPORTED = "reported"  # the root says that this node has heard from yod
+    SEEN = "seen"  # the node has said so itself
+
+
+class Holding(Struct):
+    """One job on one node.
+
+    Attributes:
+        ranks: ascending.
+        is_asked: a revoke is on its way, no answer yet.
+    """
+
+    slots: int
+    ranks: tuple[int, ...]
+    evidence: Evidence = Evidence.GRANTED
+    is_asked: bool = False
+
+
+class Job(Struct):
+    """One job.
+
+    Attributes:
+        since: seconds; when it began to be pending, then to run.
+        requester: its yod; None: not known, or gone.
+        root: the node of rank 0; -1: not known.
+        is_adopted: started under an earlier bebopd, known from announcements.
+        has_run: its PCTs have hosted it.
+        holdings: by node number; never empty while bebopd knows the job.
+    """
+
+    job_id: int
+    uid: int
+    owner: str
+    state: JobState
+    since: float
+    requester: PortalId | None = None
+    program: str = ""
+    batch_job: str = ""
+    root: int = -1
+    is_adopted: bool = False
+    has_run: bool = False
+    holdings: dict[int, Holding] = {}

@@ -1,0 +1,49 @@
+"""First fit over arrays: for partitions of thousands of nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+class FirstFit:
+    """Fills the free slots of the lowest-numbered nodes first."""
+
+    def __init__(self) -> None:
+        self._free = np.zeros(64, dtype=np.int64)  # by node number
+
+    def set_free(self, node: int, count: int) -> None:
+        """A node has so many slots to give."""
+        if node >= len(self._free):
+            grown = np.zeros(max(node + 1, 2 * len(self._free)), dtype=np.int64)
+            grown[: len(self._free)] = self._free
+            self._free = grown
+        self._free[node] = count
+
+    def free(self, node: int) -> int:
+        """What a node has to give."""
+        return int(self._free[node]) if node < len(self._free) else 0
+
+    def anywhere(self, size: int) -> list[tuple[int, int]] | None:
+        """The lowest free slots, as pairs (node, slots); None: too few."""
+        return self._fill(np.flatnonzero(self._free), size)
+
+    def of_list(self, nodes: tuple[int, ...], size: int) -> list[tuple[int, int]] | None:
+        """The first free slots of a list, in its order; None: too few."""
+        listed = np.array([node for node in nodes if node < len(self._free)], dtype=np.int64)
+        return self._fill(listed[self._free[listed] > 0], size)
+
+    def _fill(self, nodes: npt.NDArray[np.int64], size: int) -> list[tuple[int, int]] | None:
+        """Fill nodes that have something free, in their order.
+
+        Args:
+            nodes: shape (n,), numbers, each once.
+            size: slots wanted, at least 1.
+        """
+        upto = np.cumsum(self._free[nodes])  # slots on this node and those before
+        last = int(np.searchsorted(upto, size))
+        if last == len(nodes):
+            return None
+        counts = self._free[nodes[: last + 1]].copy()
+        counts[-1] -= int(upto[last]) - size
+        return list(zip(nodes[: last + 1].tolist(), counts.tolist(), strict=True))

@@ -1,0 +1,217 @@
+"""Requests: who gets which ranks where, and what a refusal says."""
+
+import pytest
+
+from allocator.batch import BatchTable
+from allocator.bebopd import RecordGrant, ReserveJobIds
+from native.errors import Refusal
+from native.ids import Principal, PrincipalKind
+from native.wire import codec
+from native.wire.alloc import Credential, GrantedNode, NodeRequest, Refused, Run
+from native.wire.base import TEXT_MAX
+from tests.unit.allocator.partition_of import (
+    ALICE,
+    BOB,
+    EPOCH,
+    YOD,
+    Partition,
+    pct,
+    ranks_by_node,
+    spec,
+)
+
+
+def test_a_grant_says_everything_that_its_job_needs():
+    partition = Partition(3, slots=2)
+    grant = partition.grant(spec(3), program="a.out")
+    assert grant.job_id == 1
+    assert grant.uid == 1000
+    assert grant.nodes == (
+        GrantedNode(0, "node0", *pct(0)),
+        GrantedNode(1, "node1", *pct(1)),
+    )
+    assert grant.runs == (Run(0, 2), Run(1, 1))
+    assert grant.expires == 6061  # 6000.5 and pending_s, whole seconds
+    assert grant.job_key == b"1 1000 6061"
+    assert grant.credential_mac == b"mac of " + grant.credential[:8]
+    assert codec.decode_credential(grant.credential) == Credential(
+        1, 1000, 1000, (), EPOCH, 6061, nodes=(0, 1), slots=(2, 1)
+    )
+    assert grant.pending_s == 60.0
+    assert partition.free() == {0: 0, 1: 1, 2: 2}
+
+
+def test_a_job_takes_the_slots_that_others_left():
+    partition = Partition(3, slots=2)
+    assert ranks_by_node(partition.grant(spec(1))) == [0]
+    assert ranks_by_node(partition.grant(spec(3))) == [0, 1, 1]
+    assert ranks_by_node(partition.grant(spec(2))) == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("specs", "nodes"),
+    [
+        ([spec(4, 5, 1, 2, 3, one_per_node=True)], [5, 1, 2, 3]),
+        ([spec(3, 5, 1, 2)], [5, 5, 1]),
+        ([spec(2), spec(1)], [0, 0, 1]),
+        ([spec(2), spec(2, 0, 1, one_per_node=True)], [0, 1, 0, 1]),
+        ([spec(1), spec(1, 0, 1), spec(2, 0)], [1, 1, 0, 0]),
+        ([spec(2, 5, 4, one_per_node=True), spec(1, 5)], [5, 4, 5]),
+    ],
+    ids=["list", "size and list", "members", "all of a list first", "part before any", "shared"],
+)
+def test_members_get_what_they_ask_for_in_file_order(specs, nodes):
+    assert ranks_by_node(Partition(6, slots=2).grant(*specs)) == nodes
+
+
+def test_nodes_are_ordered_by_their_lowest_rank():
+    grant = Partition(3, slots=2).grant(spec(2, 2, 1, one_per_node=True), spec(3))
+    assert [node.node for node in grant.nodes] == [2, 1, 0]
+    assert grant.runs == (Run(0, 1), Run(1, 1), Run(2, 2), Run(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("specs", "code", "text"),
+    [
+        (
+            [spec(8)],
+            Refusal.NOT_ENOUGH_NODES,
+            "8 ranks requested, partition `local` has 4 slots on 4 nodes",
+        ),
+        (
+            [spec(2), spec(4)],
+            Refusal.NOT_ENOUGH_NODES,
+            "member 2: 6 ranks requested in all, partition `local` has 4 slots on 4 nodes",
+        ),
+        (
+            [spec(3, 1, 2)],
+            Refusal.NOT_ENOUGH_NODES,
+            "3 ranks requested on 1..2, 2 slots there",
+        ),
+        (
+            [spec(1, 1), spec(1, 1)],
+            Refusal.NOT_ENOUGH_NODES,
+            "member 2: 1 rank requested on 1, 1 slot there for all members",
+        ),
+        ([spec(1, 9, 1)], Refusal.UNKNOWN_NODE, "no node 9 here; there are 0..3"),
+        ([spec(1, 9, 7)], Refusal.UNKNOWN_NODE, "no nodes 9,7 here; there are 0..3"),
+        ([spec(2, 1, 1)], Refusal.BAD_REQUEST, "a node is listed twice"),
+        (
+            [spec(2, 1, one_per_node=True)],
+            Refusal.BAD_REQUEST,
+            "2 ranks, one on each of 1 nodes",
+        ),
+    ],
+)
+def test_what_the_partition_never_has_is_refused_with_numbers(specs, code, text):
+    assert Partition(4).request(*specs) == Refused(code, text)
+
+
+def test_what_is_held_by_others_is_refused_as_busy():
+    partition = Partition(4)
+    partition.grant(spec(2))
+    partition.lose(pct(3))
+    for specs, text in [
+        (
+            [spec(3)],
+            "3 ranks requested, 1 of 4 slots free now (node 3 (node3) is down,"
+            " nodes 0..1 are in use)",
+        ),
+        (
+            [spec(2, 1, 2)],
+            "2 ranks requested on 1..2, 1 of 2 slots free now (node 1 (node1) is in use)",
+        ),
+        (
+            [spec(1, 3, one_per_node=True)],
+            "1 rank requested on 3, 0 of 1 slot free now (node 3 (node3) is down)",
+        ),
+    ]:
+        assert partition.request(*specs) == Refused(Refusal.BUSY, text)
+    assert partition.free() == {0: 0, 1: 0, 2: 1, 3: 0}
+
+
+def test_a_refusal_takes_nothing():
+    partition = Partition(4, slots=2)
+    partition.grant(spec(4))
+    before = partition.free()
+    partition.request(spec(2, 2, 3, one_per_node=True), spec(2), spec(2))
+    assert partition.free() == before
+    assert partition.grant(spec(1)).job_id == 2
+
+
+def test_an_empty_partition_says_so():
+    assert Partition(0).request(spec(1)) == Refused(
+        Refusal.NOT_ENOUGH_NODES, "1 rank requested, partition `local` has 0 slots on 0 nodes"
+    )
+
+
+def test_a_refusal_fits_into_its_message_whatever_it_lists():
+    partition = Partition(1)
+    refused = partition.request(spec(1, *range(2, 8000, 2)))
+    assert len(refused.text) == TEXT_MAX
+    assert codec.decode(codec.encode(refused)) == refused
+
+
+def test_more_ranks_than_a_job_can_have_are_refused():
+    refused = Partition(1).request(spec(1 << 20), spec(1))
+    assert refused.text == "1048577 ranks requested, a job has at most 1048576"
+
+
+def test_a_user_who_is_not_known_gets_nothing():
+    stranger = Principal(PrincipalKind.USER, 4242)
+    assert Partition(1).request(spec(1), principal=stranger) == Refused(
+        Refusal.NOT_PERMITTED, "no user has uid 4242 on bebopd's host"
+    )
+
+
+def test_a_partition_of_one_user_serves_nobody_else():
+    partition = Partition(1, only_uid=1000, name="alices")
+    assert partition.request(spec(1), principal=BOB) == Refused(
+        Refusal.NOT_PERMITTED, "partition `alices` belongs to alice and runs nobody else's jobs"
+    )
+    assert partition.grant(spec(1), principal=ALICE).uid == 1000
+
+
+def test_an_application_may_not_ask_for_nodes():
+    job = Principal(PrincipalKind.JOB, 1000, 5)
+    refused = Partition(1).request(spec(1), principal=job)
+    assert refused == Refused(
+        Refusal.NOT_PERMITTED, "NodeRequest is not for this peer (JOB) to send"
+    )
+
+
+def test_a_grant_too_large_for_a_message_is_refused():
+    partition = Partition(0)
+    for number in range(2000):
+        partition.announce(number, name=f"{number:x>250}")
+    assert partition.request(spec(2000)).text == "a grant of 2000 nodes does not fit in a message"
+    assert sum(partition.free().values()) == 2000
+    assert len(partition.grant(spec(900)).nodes) == 900
+
+
+def test_a_batch_job_holds_no_more_nodes_than_it_was_given():
+    partition = Partition(6, slots=2, batch=BatchTable({"12": 3}))
+    partition.grant(spec(3), batch_job="12")  # nodes 0 and 1
+    assert partition.request(spec(5), batch_job="12") == Refused(
+        Refusal.BATCH_LIMIT, "batch job 12 has 3 nodes, 2 of them in use: 2 more requested"
+    )
+    partition.grant(spec(3), batch_job="12")  # the rest of node 1, and node 2
+    partition.grant(spec(4))  # of no batch job
+    assert partition.request(spec(1), batch_job="12").code is Refusal.BATCH_LIMIT
+
+
+def test_job_ids_are_reserved_before_they_are_used():
+    partition = Partition(200)
+    reserved = 65
+    for expected in range(1, 201):
+        actions = partition.receive(YOD, NodeRequest((spec(1),)), ALICE)
+        assert actions[0].message.job_id == expected
+        assert expected < reserved
+        for action in actions:
+            if isinstance(action, ReserveJobIds):
+                reserved = action.end
+
+
+def test_a_grant_is_recorded_after_it_is_sent():
+    actions = Partition(2).receive(YOD, NodeRequest((spec(2),), "a.out", ""), ALICE)
+    assert actions[1:] == [RecordGrant(1, 1000, "a.out", "", 2, (0, 1))]
