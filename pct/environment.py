@@ -72,7 +72,7 @@ def for_rank(
     rank: int, local_rank: int, member: int, size: int, offers_pmi: bool
 ) -> tuple[bytes, ...]:
     """What is one rank's own. PMI_FD is the keeper's to add: it opens the socket."""
-    own = (
+    own: tuple[bytes, ...] = (
         b"YOD_RANK=%d" % rank,
         b"YOD_LOCAL_RANK=%d" % local_rank,
         b"YOD_MEMBER=%d" % member,

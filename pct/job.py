@@ -29,7 +29,7 @@ from enum import Enum
 import msgspec
 
 from native.errors import IllegalTransition, PeerProtocolError
-from native.ids import PortalId, PrincipalKind
+from native.ids import PortalId
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
@@ -374,7 +374,6 @@ class Job:
             own = environment.for_rank(rank, local_rank, member, size, offers_pmi)
             has_input = self._load.has_input and rank == 0
             ranks.append(keeper.RankSpec(rank, used.index(member), own, has_input, offers_pmi))
-            self._open_outputs |= {(rank, 1), (rank, 2)}
             if offers_pmi:
                 self._clients[rank] = pmi1.Client(rank, size, member, kvsname)
         if offers_pmi:
@@ -407,21 +406,22 @@ class Job:
         match report:
             case keeper.RankStarted(rank, unix_pid):
                 self._unix_pids[rank] = unix_pid
+                self._open_outputs |= {(rank, 1), (rank, 2)}
                 return []
             case keeper.RankHeld(rank, how):
                 if how is keeper.HowHeld.BEFORE_EXEC:
                     self._before_exec.append(rank)
                 self._own_held.add(rank)
                 return self._own_ranks_held(now)
-            case keeper.ExecFailed(rank, _, _, _):
+            case keeper.ExecFailed(rank):
                 return self._fail(*_exec_failure(report), rank=rank)
             case keeper.RankEnded():
                 return self._rank_ended(report, now)
             case keeper.KeeperEmpty():
-                return self._keeper_is_gone(now)
+                return self._keeper_is_gone()
             case keeper.KeeperLost(reason):
                 actions = self._fail(load.FailureKind.KEEPER_LOST, reason)
-                return [*actions, *self._keeper_is_gone(now)]
+                return [*actions, *self._keeper_is_gone()]
         raise IllegalTransition(self.state, report)
 
     def _own_ranks_held(self, now: float) -> list[Action]:
@@ -599,11 +599,9 @@ class Job:
         actions = self._down(load.AllDone(self.job_id))
         if self._keeper is _Keeper.STARTED:
             return [*actions, KeeperEnd(self.job_id)]
-        return [*actions, *self._keeper_is_gone(now)]
+        return [*actions, *self._keeper_is_gone()]
 
-    def _keeper_is_gone(self, now: float) -> list[Action]:
-        if self._keeper is not _Keeper.STARTED:
-            self._open_outputs.clear()
+    def _keeper_is_gone(self) -> list[Action]:
         self._keeper = _Keeper.GONE
         return self._release_if_over()
 
@@ -713,18 +711,13 @@ class Job:
         return actions
 
     def _reset(self, event: MessageReceived, now: float) -> list[Action]:
-        if event.principal.kind is PrincipalKind.USER:
-            raise PeerProtocolError("a reset needs the job's key")
         self.parent, self._adopter = event.source, None
         self._relay.new_parent()
         self._released = Gather(range(0))
         self._children.clear()
-        if self.state in (JobState.ENDING, JobState.RELEASED):
-            return self._release_if_over() if self.state is JobState.ENDING else self._again()
+        if self.state is JobState.ENDING:
+            return self._release_if_over()
         return self._end(now)
-
-    def _again(self) -> list[Action]:
-        return self._up(load.Released(self.job_id, (self._here.node,)))
 
     def _deadline_reached(self, now: float) -> list[Action]:
         actions = self._completions(now)
@@ -751,13 +744,15 @@ class Job:
         return self._after_released(is_complete)
 
     def _who_is_late(self) -> str:
-        gather: Gather[load.Vote] | Gather[load.Slowest]
-        gather = {
-            JobState.FORMING: self._votes,
-            JobState.LOADING: self._loaded,
-        }.get(self.state, self._held)
-        names = [self._load.nodes[place].name for place in sorted(gather.awaited - {SELF})]
-        if SELF in gather.awaited:
+        match self.state:
+            case JobState.FORMING:
+                awaited = self._votes.awaited
+            case JobState.LOADING:
+                awaited = self._loaded.awaited
+            case _:
+                awaited = self._held.awaited
+        names = [self._load.nodes[place].name for place in sorted(awaited - {SELF})]
+        if SELF in awaited:
             waiting = sorted(set(self.ranks) - self._own_held)
             names.append(
                 f"{self._here.name} (ranks not at their entry: {_some(waiting)})"
@@ -850,4 +845,4 @@ def _some(ranks: list[int]) -> str:
 def _exec_failure(report: keeper.ExecFailed) -> tuple[load.FailureKind, str]:
     is_missing = report.errno in (errno.ENOENT, errno.ENOTDIR)
     kind = load.FailureKind.NOT_FOUND if is_missing else load.FailureKind.NOT_EXECUTABLE
-    return kind, report.text
+    return kind, report.explain()

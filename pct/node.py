@@ -95,8 +95,8 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
-        job = self.jobs.get(getattr(event, "job_id", 0))
-        return [] if job is None else self._of_job(job, event, now)
+        concerned = self.jobs.get(getattr(event, "job_id", 0))
+        return [] if concerned is None else self._of_job(concerned, event, now)
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -122,10 +122,10 @@ class Node:
                 _demand(principal, PrincipalKind.PARTITION)
                 self.is_rejected = text
                 return [Log(f"bebopd does not take this node: {text}")]
-            case alloc.Revoke(job_id):
+            case alloc.Revoke(revoked_id):
                 _demand(principal, PrincipalKind.PARTITION)
-                is_hosting = self.reservation.refuse(job_id)
-                return [Send(source, alloc.Revoked(job_id, self.number, is_hosting))]
+                is_hosting = self.reservation.refuse(revoked_id)
+                return [Send(source, alloc.Revoked(revoked_id, self.number, is_hosting))]
         job_id: int = getattr(message, "job_id", 0)
         if not job_id:
             raise PeerProtocolError(f"{type(message).__name__} is not for a PCT")

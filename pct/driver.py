@@ -1,0 +1,338 @@
+"""Carries out what a node's machine decides: processes, pipes, files, messages.
+
+One object for the node, one :class:`JobParts` for what a job holds here. Nothing
+is decided in this module, and nothing in it waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from native.errors import PeerProtocolError
+from native.ids import ObjectKey
+from native.machine import Action, DeadlineReached, Event, Log, MessageReceived, PeerGone, Send
+from native.port import (
+    ObjectArrived,
+    ObjectFailed,
+    ObjectSent,
+    PeerLost,
+    Port,
+    PortEvent,
+    Received,
+    Refused,
+)
+from native.reactor import Reactor
+from native.wire import keeper as wire
+from native.wire.load import ShippedObject
+from pct import events
+from pct.keeper import Keeper, kill_descendants
+from pct.node import Node
+from pct.store import Store
+from pct.streams import InputPipe, OutputPipe, PmiSocket
+
+log = logging.getLogger(__name__)
+
+
+class JobParts:
+    """What one job holds on this node."""
+
+    def __init__(self) -> None:
+        self.keeper: Keeper | None = None
+        self.outputs: dict[tuple[int, int], OutputPipe] = {}
+        self.input: InputPipe | None = None
+        self.pmi: dict[int, PmiSocket] = {}
+        self.shipping: dict[int, _Shipping] = {}
+        self.uid = os.geteuid()
+        self.gid = os.getegid()
+        self.is_paused = False
+
+
+class _Shipping:
+    """One object that is on its way through this node."""
+
+    def __init__(self, action: events.ReceiveObject) -> None:
+        self.shipped = action.shipped
+        self.has_arrived = False
+        self.is_passed_on = not action.children
+
+
+class Driver:
+    """Runs one :class:`pct.node.Node` on a port and a reactor.
+
+    Args:
+        on_rejected: called when bebopd does not take this node.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        port: Port,
+        reactor: Reactor,
+        store: Store,
+        on_rejected: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._node = node
+        self._port = port
+        self._reactor = reactor
+        self._store = store
+        self._on_rejected = on_rejected
+        self._jobs: dict[int, JobParts] = {}
+        self._watch = reactor.watch(port.fileno(), self._port_ready)
+        self._stop_timer = reactor.add_timer(node.deadline, self._due)
+
+    def start(self) -> None:
+        """Announce the node."""
+        self._perform(self._node.begin(self._reactor.monotonic()))
+
+    def close(self) -> None:
+        """Hang up on every keeper, which then ends its ranks; give everything back."""
+        self._watch.close()
+        self._stop_timer()
+        for job_id in list(self._jobs):
+            self._drop(job_id)
+        self._store.close()
+
+    def handle(self, event: Event) -> None:
+        """Give the machine an event and do what it says.
+
+        A peer's nonsense is refused and logged; it never stops the daemon.
+        """
+        try:
+            actions = self._node.handle(event, self._reactor.monotonic())
+        except PeerProtocolError as error:
+            log.warning("refused: %s", error)
+            return
+        self._perform(actions)
+
+    # -- events in --------------------------------------------------------
+
+    def _port_ready(self) -> None:
+        for event in self._port.events():
+            self._port_event(event)
+
+    def _port_event(self, event: PortEvent) -> None:
+        match event:
+            case Received(source, principal, message):
+                self.handle(MessageReceived(source, principal, message))
+                if self._node.is_rejected:
+                    self._on_rejected(self._node.is_rejected)
+            case PeerLost(peer, _, text):
+                self.handle(PeerGone(peer, text))
+            case Refused(source, _, reason):
+                log.warning("from %s: %s", source, reason)
+            case ObjectArrived(key, digest, first_at, last_at):
+                log.info(
+                    "job %d: object %d: first chunk at %.6f, last at %.6f",
+                    key.job_id, key.number, first_at, last_at,
+                )  # fmt: skip
+                self._object_arrived(key, digest)
+            case ObjectSent(key):
+                self._object_passed_on(key)
+            case ObjectFailed(key, text):
+                self.handle(events.ObjectLost(key.job_id, key.number, text))
+
+    def _due(self) -> None:
+        self.handle(DeadlineReached())
+
+    def _object_arrived(self, key: ObjectKey, digest: bytes) -> None:
+        shipping = self._shipping(key)
+        if shipping is None:
+            return
+        if digest != shipping.shipped.digest:
+            self.handle(events.ObjectLost(key.job_id, key.number, "it arrived damaged"))
+            return
+        shipping.has_arrived = True
+        self._publish_if_whole(key, shipping)
+
+    def _object_passed_on(self, key: ObjectKey) -> None:
+        shipping = self._shipping(key)
+        if shipping is not None:
+            shipping.is_passed_on = True
+            self._publish_if_whole(key, shipping)
+
+    def _shipping(self, key: ObjectKey) -> _Shipping | None:
+        parts = self._jobs.get(key.job_id)
+        return parts.shipping.get(key.number) if parts else None
+
+    def _publish_if_whole(self, key: ObjectKey, shipping: _Shipping) -> None:
+        # The transport maps the file for writing until the children have it,
+        # and a file that is open for writing cannot be executed.
+        if not (shipping.has_arrived and shipping.is_passed_on):
+            return
+        job_id, number = key
+        parts = self._jobs[job_id]
+        del parts.shipping[number]
+        if not self._store.reserved(job_id, number).part:
+            content = self._store.content(job_id, number)
+            self.handle(events.ObjectStored(job_id, number, b"", content))
+            return
+        try:
+            mode = shipping.shipped.mode
+            path = self._store.publish(job_id, number, mode, parts.uid, parts.gid)
+        except OSError as error:
+            self.handle(events.ObjectLost(job_id, number, str(error)))
+            return
+        self.handle(events.ObjectStored(job_id, number, path))
+
+    # -- actions out ------------------------------------------------------
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            self._perform_one(action)
+
+    def _perform_one(self, action: Action) -> None:
+        """Carry out one action. Every kind of action has a case here."""
+        match action:
+            case Send(target, message):
+                self._port.send(target, message)
+            case events.CheckObjects(job_id, objects, arguments_first):
+                self._jobs.setdefault(job_id, JobParts())
+                self._check_objects(job_id, objects, arguments_first)
+            case events.ReceiveObject():
+                self._receive_object(action)
+            case events.SendObject():
+                self._send_object(action)
+            case events.DropObject(job_id, number):
+                self._port.cancel_object(ObjectKey(job_id, number))
+                self._store.drop(job_id, number)
+            case events.StartKeeper(job_id, spec):
+                self._start_keeper(job_id, spec)
+            case events.KeeperGo(job_id):
+                self._with_keeper(job_id, Keeper.go)
+            case events.KeeperSignal(job_id, number):
+                self._with_keeper(job_id, lambda keeper: keeper.signal(number))
+            case events.KeeperEnd(job_id):
+                self._with_keeper(job_id, Keeper.end)
+            case events.PauseOutput(job_id):
+                self._pause(job_id, True)
+            case events.ResumeOutput(job_id):
+                self._pause(job_id, False)
+            case events.WriteInput(job_id, data):
+                self._write_input(job_id, data)
+            case events.PmiReply(job_id, rank, data):
+                parts = self._jobs.get(job_id)
+                if parts and rank in parts.pmi:
+                    parts.pmi[rank].reply(data)
+            case events.DropJob(job_id):
+                self._drop(job_id)
+            case Log(text, job_id):
+                log.info("job %d: %s" if job_id else "%.0d%s", job_id, text)
+            case _:
+                raise AssertionError(f"no case for {action!r}")
+
+    def _check_objects(
+        self, job_id: int, objects: tuple[ShippedObject, ...], arguments_first: bool
+    ) -> None:
+        try:
+            self._store.check(job_id, objects, arguments_first, self.handle)
+        except OSError as error:
+            self.handle(events.ObjectLost(job_id, 0, str(error)))
+
+    def _receive_object(self, action: events.ReceiveObject) -> None:
+        key = ObjectKey(action.job_id, action.number)
+        self._jobs[action.job_id].shipping[action.number] = _Shipping(action)
+        fd = self._store.reserved(*key).fd
+        size, chunk_bytes = action.shipped.size, action.chunk_bytes
+        self._port.receive_object(key, fd, size, chunk_bytes, list(action.children))
+
+    def _send_object(self, action: events.SendObject) -> None:
+        key = ObjectKey(action.job_id, action.number)
+        try:
+            fd = os.open(action.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            self.handle(events.ObjectLost(action.job_id, action.number, str(error)))
+            return
+        size, chunk_bytes = action.shipped.size, action.chunk_bytes
+        self._port.send_object(key, fd, size, chunk_bytes, list(action.children))
+        os.close(fd)
+
+    def _start_keeper(self, job_id: int, spec: wire.KeeperSpec) -> None:
+        parts = self._jobs[job_id]
+
+        def on_event(report: wire.Report) -> None:
+            if isinstance(report, wire.KeeperLost):
+                self._keeper_lost(job_id, report)
+            else:
+                self.handle(events.KeeperReported(job_id, report))
+
+        def on_streams(
+            rank: int, stdin: int | None, stdout: int, stderr: int, pmi: int | None
+        ) -> None:
+            self._take_streams(job_id, parts, rank, (stdin, stdout, stderr, pmi))
+
+        try:
+            parts.keeper = Keeper.start(spec, self._reactor, on_event, on_streams)
+        except (OSError, ValueError) as error:
+            lost = wire.KeeperLost(f"the keeper could not be started: {error}")
+            self.handle(events.KeeperReported(job_id, lost))
+
+    def _keeper_lost(self, job_id: int, report: wire.KeeperLost) -> None:
+        """Orphans of a killed keeper are ours; its end is reported when none is left."""
+        others = [
+            parts.keeper.unix_pid
+            for other_id, parts in self._jobs.items()
+            if parts.keeper is not None and other_id != job_id
+        ]
+        event = events.KeeperReported(job_id, report)
+        kill_descendants(self._reactor, lambda: self.handle(event), others)
+
+    def _take_streams(
+        self,
+        job_id: int,
+        parts: JobParts,
+        rank: int,
+        fds: tuple[int | None, int, int, int | None],
+    ) -> None:
+        stdin, stdout, stderr, pmi = fds
+
+        def output(stream: int) -> Callable[[bytes], None]:
+            return lambda data: self.handle(events.OutputRead(job_id, rank, stream, data))
+
+        for stream, fd in ((1, stdout), (2, stderr)):
+            pipe = OutputPipe(self._reactor, fd, output(stream))
+            pipe.pause(parts.is_paused)
+            parts.outputs[rank, stream] = pipe
+        if stdin is not None:
+            parts.input = InputPipe(
+                self._reactor, stdin, lambda n: self.handle(events.InputTaken(job_id, n))
+            )
+        if pmi is not None:
+            parts.pmi[rank] = PmiSocket(
+                self._reactor,
+                pmi,
+                lambda line: self.handle(events.PmiReceived(job_id, rank, line)),
+            )
+
+    def _with_keeper(self, job_id: int, call: Callable[[Keeper], None]) -> None:
+        parts = self._jobs.get(job_id)
+        if parts and parts.keeper:
+            call(parts.keeper)
+
+    def _pause(self, job_id: int, is_paused: bool) -> None:
+        parts = self._jobs[job_id]
+        parts.is_paused = is_paused
+        for pipe in parts.outputs.values():
+            pipe.pause(is_paused)
+
+    def _write_input(self, job_id: int, data: bytes) -> None:
+        parts = self._jobs.get(job_id)
+        if parts and parts.input:
+            parts.input.write(data)
+
+    def _drop(self, job_id: int) -> None:
+        parts = self._jobs.pop(job_id, None)
+        if parts is None:
+            return
+        if parts.keeper:
+            parts.keeper.close()
+        for output in parts.outputs.values():
+            output.close()
+        for pmi in parts.pmi.values():
+            pmi.close()
+        if parts.input:
+            parts.input.close()
+        for number in parts.shipping:
+            self._port.cancel_object(ObjectKey(job_id, number))
+        self._store.drop_job(job_id)

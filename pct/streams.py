@@ -1,0 +1,150 @@
+"""The pipes and sockets of a rank, at the PCT's end. None of them ever blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from native.reactor import Reactor
+from native.wire.base import DATA_MAX
+from pct import pmi1
+
+
+class OutputPipe:
+    """A rank's standard output or error; ``on_data(b"")`` says that it has ended."""
+
+    def __init__(self, reactor: Reactor, fd: int, on_data: Callable[[bytes], None]) -> None:
+        self._fd = fd
+        self._on_data = on_data
+        self._watch = reactor.watch(fd, self._readable)
+
+    def pause(self, is_paused: bool) -> None:
+        """Stop or resume reading; the rank waits when its pipe is full."""
+        if self._fd >= 0:
+            self._watch.set(None if is_paused else self._readable, None)
+
+    def close(self) -> None:
+        """Stop, and give the descriptor back."""
+        if self._fd >= 0:
+            self._watch.close()
+            os.close(self._fd)
+            self._fd = -1
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._fd, DATA_MAX)
+        except BlockingIOError:
+            return
+        if not data:
+            self.close()
+        self._on_data(data)
+
+
+class InputPipe:
+    """The standard input of rank 0. What it has not taken waits here, within the credit."""
+
+    def __init__(self, reactor: Reactor, fd: int, on_taken: Callable[[int], None]) -> None:
+        self._fd = fd
+        self._on_taken = on_taken
+        self._waiting = bytearray()
+        self._is_ending = False
+        self._watch = reactor.watch(fd, None)
+
+    def write(self, data: bytes) -> None:
+        """Pass data on; empty data closes the pipe behind what is waiting."""
+        if self._fd < 0:
+            return
+        self._waiting += data
+        self._is_ending |= not data
+        self._writable()
+
+    def close(self) -> None:
+        """Close it now."""
+        if self._fd >= 0:
+            self._watch.close()
+            os.close(self._fd)
+            self._fd = -1
+            self._waiting.clear()
+
+    def _writable(self) -> None:
+        taken = 0
+        try:
+            while self._waiting:
+                count = os.write(self._fd, self._waiting)
+                del self._waiting[:count]
+                taken += count
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:  # rank 0 reads no more: yod stops when the credit is used up
+            self.close()
+            return
+        if self._waiting:
+            self._watch.set(None, self._writable)
+        else:
+            self._watch.set(None, None)
+            if self._is_ending:
+                self.close()
+        if taken:
+            self._on_taken(taken)
+
+
+class PmiSocket:
+    """A rank's PMI connection: lines in, answers out.
+
+    While answers wait to be taken nothing is read: a client that does not listen
+    costs one line of memory.
+    """
+
+    def __init__(self, reactor: Reactor, fd: int, on_line: Callable[[bytes], None]) -> None:
+        self._fd = fd
+        self._on_line = on_line
+        self._partial = b""
+        self._answers = bytearray()
+        self._watch = reactor.watch(fd, self._readable)
+
+    def reply(self, data: bytes) -> None:
+        """Answer the client."""
+        if self._fd < 0:
+            return
+        self._answers += data
+        self._writable()
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._fd >= 0:
+            self._watch.close()
+            os.close(self._fd)
+            self._fd = -1
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._fd, pmi1.LINE_MAX)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        if len(self._partial) > pmi1.LINE_MAX:
+            self.close()
+            return
+        for line in lines:
+            if self._fd >= 0 and line:
+                self._on_line(line)
+
+    def _writable(self) -> None:
+        try:
+            while self._answers:
+                count = os.write(self._fd, self._answers)
+                del self._answers[:count]
+        except BlockingIOError:
+            pass
+        except (BrokenPipeError, ConnectionResetError):
+            self.close()
+            return
+        if self._answers:
+            self._watch.set(None, self._writable)
+        else:
+            self._watch.set(self._readable, None)

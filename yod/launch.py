@@ -1,0 +1,595 @@
+"""One launch, from the request for nodes to the last word about it.
+
+yod talks to bebopd, and to the root PCT, which stands for the whole tree. The
+exception is a reset: when the tree is broken or the user has pressed three times,
+each PCT is told by itself.
+
+    ALLOCATING  asked bebopd for nodes
+    FORMING     load message sent to the root; waiting for the vote
+    LOADING     objects go down the tree
+    STARTING    ranks are being brought to their entry
+    RUNNING     go was sent
+    ENDING      all done was sent, or the end is being forced
+    RESETTING   every PCT has been told to reset
+    RELEASING   bebopd has been asked to confirm that the slots are free
+    DONE        nothing more will come
+"""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+
+from native.errors import IllegalTransition, Refusal
+from native.ids import PortalId
+from native.limits import Limits
+from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.wire import alloc, io, load
+from native.wire.base import Message
+from yod.output import OutputLedger
+from yod.report import NEVER_STARTED, Report
+from yod.request import Plan
+from yod.signals import Interrupts, Press
+
+
+class Phase(Enum):
+    """Where a launch is."""
+
+    ALLOCATING = "allocate"
+    FORMING = "form"
+    LOADING = "load"
+    STARTING = "start"
+    RUNNING = "run"
+    ENDING = "end"
+    RESETTING = "reset"
+    RELEASING = "release"
+    DONE = "done"
+
+
+BEFORE_GO = (Phase.ALLOCATING, Phase.FORMING, Phase.LOADING, Phase.STARTING)
+OPEN = (*BEFORE_GO, Phase.RUNNING)  # the end has not been asked for yet
+
+
+# -- events ---------------------------------------------------------------
+
+
+class Interrupted(Event, frozen=True):
+    """yod was told to end the job: Ctrl-C, SIGTERM, hang-up, closed output."""
+
+    signal_number: int
+
+
+class SignalToPass(Event, frozen=True):
+    """SIGUSR1 or SIGUSR2 for the application."""
+
+    signal_number: int
+
+
+class OutputWritten(Event, frozen=True):
+    """Output has left yod."""
+
+    count_bytes: int
+    count_messages: int
+
+
+class OutputFailed(Event, frozen=True):
+    """Output cannot be written; the text says why."""
+
+    text: str
+
+
+class InputRead(Event, frozen=True):
+    """Input for rank 0; empty: end of file."""
+
+    data: bytes
+
+
+class ObjectDelivered(Event, frozen=True):
+    """The root has an object whole."""
+
+    number: int
+
+
+class ObjectUndelivered(Event, frozen=True):
+    """An object did not reach the root; the text says why."""
+
+    number: int
+    text: str
+
+
+class Shared(Event, frozen=True):
+    """An object has been copied to the shared file system."""
+
+    number: int
+    path: bytes
+
+
+class NotShared(Event, frozen=True):
+    """It could not be; the text says why."""
+
+    number: int
+    text: str
+
+
+# -- actions --------------------------------------------------------------
+
+
+class UseGrant(Action, frozen=True):
+    """Open connections to PCTs with this grant's key and addresses."""
+
+    grant: alloc.Grant
+
+
+class SendObject(Action, frozen=True):
+    """Send an object of the plan to the root."""
+
+    number: int
+    target: PortalId
+    job_id: int
+
+
+class CopyToShared(Action, frozen=True):
+    """Copy an object of the plan to the shared file system."""
+
+    number: int
+    job_id: int
+
+
+class Write(Action, frozen=True):
+    """Write the application's output."""
+
+    stream: int
+    rank: int
+    data: bytes
+
+
+class ReadInput(Action, frozen=True):
+    """Read so many more bytes of standard input."""
+
+    count_bytes: int
+
+
+class Tell(Action, frozen=True):
+    """One line for the user; quiet yods keep what is not an error to themselves."""
+
+    text: str
+    is_error: bool = True
+
+
+class Finish(Action, frozen=True):
+    """The launch is over: write what is left, then exit."""
+
+
+class Launch:
+    """State machine of one yod.
+
+    Feed events to :meth:`handle`; carry out the actions it returns, in order.
+
+    Attributes:
+        report: what became of the ranks; complete in phase DONE.
+        began: phase -> when it began.
+        slowest: phase -> the node that took longest.
+    """
+
+    def __init__(self, plan: Plan, limits: Limits, bebopd: PortalId, bebopd_name: str) -> None:
+        self.phase = Phase.ALLOCATING
+        self.report = Report(plan.names, tuple(spec.size for spec in plan.specs))
+        self.began: dict[Phase, float] = {}
+        self.slowest: dict[Phase, load.Slowest] = {}
+        self.grant: alloc.Grant | None = None
+        self._plan = plan
+        self._limits = limits
+        self._bebopd = bebopd
+        self._bebopd_name = bebopd_name
+        self._until: float | None = None
+        self._kill_at: float | None = None
+        self._has_sent_term = False
+        self._interrupts = Interrupts()
+        self._output = OutputLedger(limits.output_window_bytes)
+        self._sent_signals: set[int] = set()
+        self._to_confirm: dict[PortalId, int] = {}  # PCT -> node, not yet released
+        self._to_share: set[int] = set()
+        self._voted = False
+
+    # -- the machine's face -----------------------------------------------
+
+    def begin(self, now: float) -> list[Action]:
+        """Ask for nodes."""
+        self._enter(Phase.ALLOCATING, now, self._limits.allocate_s)
+        request = alloc.NodeRequest(
+            self._plan.specs, " ".join(self._plan.names)[:4096], self._plan.batch_job
+        )
+        return [Send(self._bebopd, request)]
+
+    def deadline(self) -> float | None:
+        """Time of the next ``DeadlineReached``, or None when nothing is timed."""
+        times = (self._until, self._kill_at)
+        return min((due for due in times if due is not None), default=None)
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Advance by one event.
+
+        Raises:
+            IllegalTransition: no such event here; a bug.
+        """
+        if self.phase is Phase.DONE:
+            return []
+        match event:
+            case MessageReceived(source, _, message):
+                return self._message(source, message, now)
+            case PeerGone(peer, text):
+                return self._peer_gone(peer, text, now)
+            case DeadlineReached():
+                return self._deadline_reached(now)
+            case Interrupted(number):
+                return self._interrupted(number, now)
+            case SignalToPass(number):
+                return self._pass_signal(number)
+            case OutputWritten(count_bytes, count_messages):
+                due = self._output.written(count_bytes, count_messages)
+                return self._to_root(io.OutputCredit(self._job_id, due)) if due else []
+            case OutputFailed(text):
+                return self._output_failed(text, now)
+            case InputRead(data):
+                return self._to_root(io.Input(self._job_id, data))
+            case ObjectDelivered():
+                return []
+            case ObjectUndelivered(number, text):
+                name = self._plan.objects[number].path.decode(errors="replace")
+                return self._give_up(f"{name} could not be sent: {text}", now)
+            case Shared(number, path):
+                return self._shared(number, path)
+            case NotShared(_, text):
+                return self._give_up(text, now)
+        raise IllegalTransition(self.phase, event)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert (self.grant is None) <= (self.phase in (Phase.ALLOCATING, Phase.DONE))
+        assert self.phase is not Phase.DONE or self.report.exit_status is not None
+
+    # -- messages ---------------------------------------------------------
+
+    def _message(self, source: PortalId, message: Message, now: float) -> list[Action]:
+        match message:
+            case alloc.Grant() if self.phase is Phase.ALLOCATING:
+                return self._granted(message, now)
+            case alloc.Grant(job_id):  # asked, and left in the meantime
+                return [Send(self._bebopd, alloc.Release(job_id))]
+            case alloc.Refused(code, text, spec):
+                return self._refused(code, text, spec, now)
+            case alloc.Released(_, unreachable) if self.phase is Phase.RELEASING:
+                self.report.unreachable = unreachable
+                return self._done()
+            case io.Output():
+                return self._output_arrived(message)
+            case io.InputCredit(_, count_bytes):
+                return [ReadInput(count_bytes)] if self.phase is Phase.RUNNING else []
+            case load.Vote():
+                return self._voted_by_all(message, now)
+            case load.Loaded(_, slowest):
+                self.slowest[Phase.LOADING] = slowest
+                if self.phase is Phase.LOADING:
+                    self._enter(Phase.STARTING, now, self._patience())
+                return []
+            case load.Held():
+                return self._held(message, now)
+            case load.Failure():
+                return self._failure(message, now)
+            case load.Completions(_, outcomes):
+                return self._completions(outcomes, now)
+            case load.Released(_, nodes):
+                return self._released(source, nodes, now)
+        return []
+
+    # -- allocate to go ---------------------------------------------------
+
+    def _granted(self, grant: alloc.Grant, now: float) -> list[Action]:
+        self.grant = grant
+        self.report.place(grant)
+        self._to_confirm = {PortalId(node.nid, node.pid): node.node for node in grant.nodes}
+        self._enter(Phase.FORMING, now, self._patience())
+        plan, limits = self._plan, self._limits
+        message = load.Load(
+            job_id=grant.job_id,
+            credential=grant.credential,
+            credential_mac=grant.credential_mac,
+            place=0,
+            nodes=grant.nodes,
+            runs=grant.runs,
+            arity=limits.arity_count,
+            objects=plan.objects,
+            arguments=plan.arguments if plan.are_arguments_inline else None,
+            umask=plan.umask,
+            limits=plan.limits,
+            offers_pmi=plan.options.offers_pmi,
+            has_input=plan.options.has_input,
+            chunk_bytes=limits.chunk_bytes,
+            deadline_s=limits.phase_s,
+            orphan_s=limits.orphan_s,
+            output_window_bytes=limits.output_window_bytes,
+            addresses=grant.addresses,
+        )
+        return [UseGrant(grant), Send(self._root, message)]
+
+    def _refused(self, code: Refusal, text: str, spec: int, now: float) -> list[Action]:
+        if self.phase is Phase.RELEASING:
+            return self._done()
+        if self.phase is not Phase.ALLOCATING:
+            return []
+        origin = self._plan.origins[spec] if 0 <= spec < len(self._plan.origins) else ""
+        self.report.fail(NEVER_STARTED, f"{origin}: {text}" if origin else text)
+        return [Tell(self.report.reason), *self._done()]
+
+    def _voted_by_all(self, vote: load.Vote, now: float) -> list[Action]:
+        self.slowest[Phase.FORMING] = vote.slowest
+        if self.phase is not Phase.FORMING or self._voted:
+            return []
+        self._voted = True
+        sizes = sum(shipped.size for shipped in self._plan.objects)
+        self._enter(Phase.LOADING, now, self._patience() + sizes / 1e6)
+        # Where some node has no room, nobody is sent the object: all read the copy.
+        self._to_share = {room.object_index for room in vote.no_room}
+        actions: list[Action] = [
+            SendObject(number, self._root, self._job_id)
+            for number in vote.lacking
+            if number not in self._to_share
+        ]
+        for room in vote.no_room:
+            name = self._plan.objects[room.object_index].path.decode(errors="replace")
+            text = f"no room for {name} on {room.name} ({room.text}): using the shared file system"
+            actions += [Tell(text), CopyToShared(room.object_index, self._job_id)]
+        if not vote.lacking and not vote.no_room:
+            self._enter(Phase.STARTING, now, self._patience())
+        return actions
+
+    def _shared(self, number: int, path: bytes) -> list[Action]:
+        if self.phase is not Phase.LOADING:
+            return []
+        return self._to_root(load.UseShared(self._job_id, number, path))
+
+    def _held(self, held: load.Held, now: float) -> list[Action]:
+        self.report.map(held)
+        if not held.is_last or self.phase not in (Phase.LOADING, Phase.STARTING):
+            return []
+        self.slowest[Phase.STARTING] = held.slowest
+        actions: list[Action] = []
+        if held.before_exec:
+            count = len(held.before_exec)
+            text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
+            actions.append(Tell(text, is_error=False))
+        self._enter(Phase.RUNNING, now, None)
+        return [*actions, *self._to_root(load.Go(self._job_id))]
+
+    # -- run --------------------------------------------------------------
+
+    def _output_arrived(self, message: io.Output) -> list[Action]:
+        data, gap = self._output.arrived(message)
+        actions: list[Action] = []
+        if gap:
+            actions.append(Tell(f"{gap} bytes of rank {message.rank}'s output are lost"))
+            self.report.note(f"{gap} bytes of output lost")
+        actions.append(Write(message.stream, message.rank, data))
+        return actions
+
+    def _completions(self, outcomes: tuple[load.Outcome, ...], now: float) -> list[Action]:
+        actions: list[Action] = []
+        for outcome in outcomes:
+            was_clean = self.report.has_succeeded_so_far
+            self.report.complete(outcome, self._sent_signals)
+            if was_clean and not self.report.has_succeeded_so_far and self.phase is Phase.RUNNING:
+                actions += self._abnormal_end(now)
+        if self.report.is_complete and self.phase is Phase.RUNNING:
+            actions += self._all_done(now)
+        return actions
+
+    def _abnormal_end(self, now: float) -> list[Action]:
+        options = self._plan.options
+        text = self.report.first_failure
+        if options.keeps_going:
+            return [Tell(f"{text}; the others go on", is_error=False)]
+        if self.report.is_complete:
+            return []
+        self._kill_at = now if options.kills_at_once else now + self._limits.kill_delay_s
+        if options.kills_at_once:
+            return [Tell(f"{text}; the others are being killed")]
+        delay = self._limits.kill_delay_s
+        return [Tell(f"{text}; the others have {delay:g} s to end (--keep-going lets them run)")]
+
+    def _kill_due(self, now: float) -> list[Action]:
+        """The delay after an abnormal end is over: SIGTERM, the same delay, SIGKILL."""
+        if self._has_sent_term or self._plan.options.kills_at_once:
+            self._kill_at = None
+            self._sent_signals.add(signal.SIGKILL)
+            return self._all_done(now)
+        self._has_sent_term = True
+        self._kill_at = now + self._limits.kill_delay_s
+        return self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> list[Action]:
+        self._sent_signals.add(number)
+        return self._to_root(load.Signal(self._job_id, number))
+
+    def _pass_signal(self, number: int) -> list[Action]:
+        name = signal.Signals(number).name
+        if self.phase is Phase.RUNNING:
+            return self._to_root(load.Signal(self._job_id, number))
+        return [Tell(f"{name} ignored: the application is not running")]
+
+    # -- trouble ----------------------------------------------------------
+
+    def _failure(self, failure: load.Failure, now: float) -> list[Action]:
+        if self.phase not in OPEN:
+            return []
+        status = self.report.blame(failure, has_gone=self.phase is Phase.RUNNING)
+        actions: list[Action] = [Tell(status)]
+        if failure.kind is load.FailureKind.ABORTED:
+            self._sent_signals.add(signal.SIGKILL)
+        is_root = self.grant is not None and failure.node == self.grant.nodes[0].node
+        if failure.kind is load.FailureKind.REFUSED and is_root:
+            self._to_confirm.pop(self._root, None)  # it hosts nothing of ours
+            return [*actions, *self._release(now)]
+        return [*actions, *self._all_done(now)]
+
+    def _give_up(self, text: str, now: float) -> list[Action]:
+        if self.phase not in OPEN:
+            return []
+        self.report.fail(NEVER_STARTED, text)
+        return [Tell(text), *self._all_done(now)]
+
+    def _output_failed(self, text: str, now: float) -> list[Action]:
+        if self.phase not in OPEN:
+            return []
+        self.report.fail(NEVER_STARTED, text)
+        self._sent_signals.add(signal.SIGKILL)
+        return [Tell(text), *self._all_done(now)]
+
+    def _interrupted(self, number: int, now: float) -> list[Action]:
+        said = self._interrupts.next(number, has_gone=self.phase not in BEFORE_GO)
+        press = self._interrupts.press
+        self.report.interrupted_by = self._interrupts.first_signal
+        if self.phase is Phase.ALLOCATING:
+            self.report.fail(128 + number, "interrupted")
+            return [Tell("interrupted before nodes were granted"), *self._done()]
+        actions: list[Action] = [Tell(said)]
+        if press is Press.RESET:
+            if self.phase in (Phase.RESETTING, Phase.RELEASING):
+                return [*actions, *self._done()]
+            return [*actions, *self._reset(now)]
+        if self.phase in BEFORE_GO:
+            self.report.fail(128 + number, "interrupted before the application began")
+            return [*actions, *self._all_done(now)]
+        if self.phase is Phase.RUNNING:
+            self._kill_at = None
+            wanted = signal.SIGTERM if press is Press.TERMINATE else signal.SIGKILL
+            return [*actions, *self._signal(wanted)]
+        if press is Press.KILL and self.phase is Phase.ENDING:
+            return [*actions, *self._reset(now)]
+        return actions
+
+    def _peer_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
+        if peer == self._bebopd:
+            return self._bebopd_gone(text)
+        if self.grant is None:
+            return []
+        actions: list[Action] = []
+        if peer == self._root and self.phase in OPEN:
+            root = self.grant.nodes[0]
+            kind = load.FailureKind.NODE_LOST
+            phase = self.phase.value
+            failure = load.Failure(self._job_id, kind, phase, root.node, root.name, -1, text[:4000])
+            actions.append(Tell(self.report.blame(failure, self.phase is Phase.RUNNING)))
+        if self._to_confirm.pop(peer, None) is not None and self.phase is Phase.RESETTING:
+            return [*actions, *self._after_reset(now)]
+        if peer == self._root and self.phase in (*OPEN, Phase.ENDING):
+            return [*actions, *self._reset(now)]
+        return actions
+
+    def _bebopd_gone(self, text: str) -> list[Action]:
+        """Running jobs go on without it."""
+        if self.phase is Phase.ALLOCATING:
+            reason = f"bebopd at {self._bebopd_name}: {text}"
+            self.report.fail(NEVER_STARTED, reason)
+            advice = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"
+            return [Tell(f"{reason}; {advice}"), *self._done()]
+        if self.phase is Phase.RELEASING:
+            self.report.note("bebopd was lost before it confirmed that the nodes are free")
+            return self._done()
+        return []
+
+    def _deadline_reached(self, now: float) -> list[Action]:
+        if self._kill_at is not None and now >= self._kill_at:
+            return self._kill_due(now)
+        if self._until is None or now < self._until:
+            return []
+        self._until = None
+        match self.phase:
+            case Phase.ALLOCATING:
+                waited = self._limits.allocate_s
+                reason = f"bebopd at {self._bebopd_name} did not answer in {waited:g} s"
+                self.report.fail(NEVER_STARTED, reason)
+                return [Tell(reason), *self._done()]
+            case Phase.ENDING:
+                names = ", ".join(self._unconfirmed()[:6])
+                return [Tell(f"no end confirmed by {names}: resetting"), *self._reset(now)]
+            case Phase.RESETTING:
+                return self._release(now)
+            case Phase.RELEASING:
+                self.report.note("bebopd did not confirm that the nodes are free")
+                return self._done()
+        return self._give_up(f"timed out in phase {self.phase.value}: no answer from the root", now)
+
+    # -- end --------------------------------------------------------------
+
+    def _all_done(self, now: float) -> list[Action]:
+        """End the job through the tree."""
+        if self.phase not in OPEN:
+            return []
+        self._kill_at = None
+        self._enter(Phase.ENDING, now, self._limits.end_s)
+        return self._to_root(load.AllDone(self._job_id))
+
+    def _released(self, source: PortalId, nodes: tuple[int, ...], now: float) -> list[Action]:
+        freed = set(nodes)
+        self._to_confirm = {
+            peer: node for peer, node in self._to_confirm.items() if node not in freed
+        }
+        if self.phase is Phase.RESETTING:
+            return self._after_reset(now)
+        if source != self._root or self.phase is Phase.RELEASING:
+            return []
+        if self._to_confirm:  # lost, or cut off from the tree: tell each
+            return self._reset(now)
+        return self._release(now)
+
+    def _reset(self, now: float) -> list[Action]:
+        """Tell every PCT that has not confirmed its end."""
+        self._kill_at = None
+        self._enter(Phase.RESETTING, now, self._limits.end_s)
+        self._sent_signals.add(signal.SIGKILL)
+        if not self._to_confirm:
+            return self._release(now)
+        return [Send(peer, load.Reset(self._job_id)) for peer in self._to_confirm]
+
+    def _after_reset(self, now: float) -> list[Action]:
+        return self._release(now) if not self._to_confirm else []
+
+    def _release(self, now: float) -> list[Action]:
+        self._enter(Phase.RELEASING, now, self._limits.end_s + self._limits.allocate_s)
+        return [Send(self._bebopd, alloc.Release(self._job_id))]
+
+    def _done(self) -> list[Action]:
+        self.phase = Phase.DONE
+        self._until = self._kill_at = None
+        self.report.close()
+        return [Finish()]
+
+    # -- small things -----------------------------------------------------
+
+    @property
+    def _job_id(self) -> int:
+        assert self.grant is not None
+        return self.grant.job_id
+
+    @property
+    def _root(self) -> PortalId:
+        assert self.grant is not None
+        return PortalId(self.grant.nodes[0].nid, self.grant.nodes[0].pid)
+
+    def _unconfirmed(self) -> list[str]:
+        assert self.grant is not None
+        missing = set(self._to_confirm.values())
+        return [node.name for node in self.grant.nodes if node.node in missing]
+
+    def _patience(self) -> float:
+        """Longer than any PCT's: the one nearest to the fault tells of it."""
+        levels = len(self.grant.nodes).bit_length() if self.grant else 0
+        return self._limits.phase_s * (1.2 + 0.1 * levels)
+
+    def _enter(self, phase: Phase, now: float, within_s: float | None) -> None:
+        self.phase = phase
+        self.began.setdefault(phase, now)
+        self._until = None if within_s is None else now + within_s
+
+    def _to_root(self, message: Message) -> list[Action]:
+        return [Send(self._root, message)] if self.grant is not None else []

@@ -1,0 +1,247 @@
+"""What became of the ranks: exit status, table, log line.
+
+The exit status is 0, or that of the earliest completion that failed as yod
+received it (ties to the lowest rank), not counting ranks ended by a signal that
+yod sent: its exit code, or 128 and its signal's number.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from native import nodelist
+from native.wire.alloc import Grant
+from native.wire.load import Failure, FailureKind, Held, Outcome
+
+NEVER_STARTED = 125
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+SIGNAL_BASE = 128
+
+_STATUS = {FailureKind.NOT_FOUND: NOT_FOUND, FailureKind.NOT_EXECUTABLE: NOT_EXECUTABLE}
+
+
+class Completion(Struct):
+    """One rank's end, as the table shows it."""
+
+    rank: int
+    node: int
+    unix_pid: int
+    wait_status: int
+    was_released: bool
+    elapsed_s: float
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+    is_ours: bool  # ended by a signal that yod had sent
+
+
+class Report:
+    """Collects what happens to the ranks of one job.
+
+    Attributes:
+        exit_status: None until :meth:`close`.
+        reason: the one line that says why, where something went wrong.
+        unreachable: nodes whose end bebopd could not confirm.
+    """
+
+    def __init__(self, names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
+        self.exit_status: int | None = None
+        self.reason = ""
+        self.first_failure = ""
+        self.unreachable: tuple[int, ...] = ()
+        self.interrupted_by = 0
+        self.completions: dict[int, Completion] = {}
+        self.notes: list[str] = []
+        self.job_id = 0
+        self.nodes: tuple[int, ...] = ()
+        self.node_names: dict[int, str] = {}
+        self.unix_pids: dict[int, int] = {}
+        self._node_of: list[int] = []
+        self._names = names
+        self._sizes = sizes
+        self._failed_with: int | None = None  # of the launcher's own failures
+        self._first_status: int | None = None  # of the ranks
+
+    @property
+    def size(self) -> int:
+        """Ranks of the job."""
+        return sum(self._sizes)
+
+    @property
+    def is_complete(self) -> bool:
+        """Every rank has ended."""
+        return len(self.completions) == self.size
+
+    @property
+    def has_succeeded_so_far(self) -> bool:
+        """No rank has failed by itself."""
+        return self._first_status is None
+
+    def place(self, grant: Grant) -> None:
+        """The nodes of the job."""
+        self.job_id = grant.job_id
+        self.nodes = tuple(node.node for node in grant.nodes)
+        self.node_names = {node.node: node.name for node in grant.nodes}
+        self._node_of = [
+            grant.nodes[run.place].node for run in grant.runs for _ in range(run.count)
+        ]
+
+    def map(self, held: Held) -> None:
+        """The process ids of ranks that are held."""
+        self.unix_pids.update(zip(held.ranks, held.unix_pids, strict=False))
+
+    def complete(self, outcome: Outcome, sent_signals: Iterable[int]) -> None:
+        """Ranks have ended. A rank counts once, however often it is reported."""
+        number = outcome.wait_status & 0x7F
+        is_ours = number != 0 and number in sent_signals
+        columns = zip(
+            outcome.ranks,
+            outcome.nodes,
+            outcome.unix_pids,
+            outcome.elapsed_ms,
+            outcome.user_ms,
+            outcome.system_ms,
+            outcome.max_rss_kb,
+            strict=False,
+        )
+        fresh = []
+        for rank, node, unix_pid, elapsed, user, system, rss in columns:
+            if rank in self.completions or rank >= self.size:
+                continue
+            fresh.append(rank)
+            self.completions[rank] = Completion(
+                rank,
+                node,
+                unix_pid,
+                outcome.wait_status,
+                outcome.was_released,
+                elapsed / 1000,
+                user / 1000,
+                system / 1000,
+                rss * 1024,
+                is_ours,
+            )
+        if fresh and outcome.wait_status and not is_ours and self._first_status is None:
+            self._first_status = status_of(outcome.wait_status)
+            rank = min(fresh)
+            where = self.node_names.get(self.completions[rank].node, "?")
+            self.first_failure = f"rank {rank} on {where} {how(outcome.wait_status)}"
+
+    def blame(self, failure: Failure, has_gone: bool) -> str:
+        """A failure of the launch or of a node.
+
+        Returns:
+            The line for the user: phase, node, rank, cause.
+        """
+        rank = f", rank {failure.rank}" if failure.rank >= 0 else ""
+        where = f"node {failure.node} ({failure.name}){rank}"
+        match failure.kind:
+            case FailureKind.NODE_LOST:
+                text = f"{where} was lost while {failure.phase}: {failure.text}"
+            case FailureKind.ABORTED:
+                text = f"{where}: {failure.text}"
+            case _:
+                text = f"{where}: {failure.text}" + ("" if has_gone else f" ({failure.phase})")
+        if failure.kind is FailureKind.ABORTED:
+            self.fail(failure.exit_code & 0xFF, text)
+        else:
+            self.fail(_STATUS.get(failure.kind, NEVER_STARTED), text)
+        return text
+
+    def fail(self, exit_status: int, reason: str) -> None:
+        """The launcher's own verdict; the first one stands."""
+        if self._failed_with is None:
+            self._failed_with = exit_status
+            self.reason = reason
+
+    def note(self, text: str) -> None:
+        """Something for the log and the table's end."""
+        self.notes.append(text)
+
+    def close(self) -> None:
+        """Settle the exit status."""
+        if self._failed_with is not None:
+            self.exit_status = self._failed_with
+        elif self._first_status is not None:
+            self.exit_status = self._first_status
+        elif self.interrupted_by:
+            self.exit_status = SIGNAL_BASE + self.interrupted_by
+        else:
+            self.exit_status = 0 if self.is_complete else NEVER_STARTED
+
+    def table(self) -> list[str]:
+        """The completion report: one line a rank, programs as headings where several."""
+        lines = [f"{'Node':<20} {'Rank':>6} {'Num':>5} {'SPID':>8} {'Elapsed':>9}  End"]
+        first = 0
+        for name, size in zip(self._names, self._sizes, strict=True):
+            if len(self._names) > 1:
+                lines.append(f"({name})")
+            lines += [self._row(rank) for rank in range(first, first + size)]
+            first += size
+        return [*lines, *self.notes]
+
+    def _row(self, rank: int) -> str:
+        done = self.completions.get(rank)
+        node = self._node_of[rank] if rank < len(self._node_of) else -1
+        name = self.node_names.get(node, "?")
+        number = str(node) if node >= 0 else "-"
+        if done is None:
+            pid = self.unix_pids.get(rank)
+            end = "no completion received" if pid else "never started"
+            return f"{name:<20} {rank:>6} {number:>5} {pid or '-':>8} {'-':>9}  {end}"
+        clock = hms(done.elapsed_s)
+        end = how(done.wait_status)
+        if done.is_ours:
+            end += " at yod's request"
+        elif not done.was_released:
+            end += " before its entry"
+        return f"{name:<20} {rank:>6} {number:>5} {done.unix_pid:>8} {clock:>9}  {end}"
+
+    def log_line(
+        self, started: str, ended: str, elapsed_s: float, user: str, program: str, batch: str
+    ) -> str:
+        """The user log's line, in Cplant's format.
+
+        Args:
+            started: local time as mm/dd/yyyy hh:mm:ss.
+            ended: the same.
+            user: login name.
+            program: path of the first member's program.
+            batch: the batch job's id, or empty.
+        """
+        parts = [started, ended, hms(elapsed_s), f"{len(self.nodes):04d}", user, program + ","]
+        if batch:
+            parts.append(f"PBS #{batch},")
+        parts.append(f"Cplant #{self.job_id},")
+        parts.append(nodelist.format_nodes(self.nodes) or "-")
+        errors = [text for text in (self.reason, self.first_failure) if text]
+        return " ".join(parts) + "".join(", " + " ".join(text.split()) for text in errors)
+
+
+def status_of(wait_status: int) -> int:
+    """A shell's exit status of a wait status."""
+    number = wait_status & 0x7F
+    return SIGNAL_BASE + number if number else wait_status >> 8 & 0xFF
+
+
+def how(wait_status: int) -> str:
+    """How a process ended, in words."""
+    number = wait_status & 0x7F
+    if not number:
+        code = wait_status >> 8 & 0xFF
+        return f"ended with exit code {code}" if code else "ended normally"
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"was killed by {name}"
+
+
+def hms(seconds: float) -> str:
+    """hh:mm:ss."""
+    whole = int(seconds)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
