@@ -5,10 +5,10 @@ What is not plain setuptools here:
 * ``build_ext`` also runs ``make -C native``: libportals.so, the keeper and the
   start library are programs of their own, not extensions. They travel in the
   wheel beside the Python modules that use them.
-* The commands are written by ``build_scripts`` below and not as entry points:
-  the script that pip makes for an entry point imports ``re`` and the entry's
-  module with the user's PYTHONPATH in front, so that a user's ``allocator.py``
-  or ``enum.py`` would become ours.
+* The commands are written by ``build_scripts`` below and not as entry points.
+  PYTHON* variables are the application's, and a script that an installer makes
+  obeys them: it would take a user's ``allocator.py`` or ``enum.py`` for ours, and
+  not start at all under a foreign PYTHONHOME.
 """
 
 import os
@@ -35,38 +35,26 @@ COMMANDS = {
 # What `make -C native` makes, and the package that each travels in.
 PRODUCTS = ["native/libportals.so", "native/keeper/yod-keeper", "native/start/yodstart.so"]
 
-# The first line is the installer's to replace. `os` and `site` come from the
-# interpreter itself and are loaded before any script runs; nothing else may be
-# imported before the search path is clean.
-SCRIPT = '''\
-#!python
-"""The command {name}; made by setup.py."""
+# To the shell, the docstring is the program: it starts the interpreter beside the
+# script with -E (PYTHON* variables do not exist) and -P (neither does the script's
+# directory, as a place for modules). A first line of `#!python -EP` would be simpler
+# and half a millisecond faster, but installers drop the options.
+SCRIPT = """\
+#!/bin/sh
+''':'
+self=$0
+[ ! -L "$self" ] || self=$(readlink -f "$self")
+python=${self%/*}/python3
+[ -x "$python" ] || python=python3
+exec "$python" -EP "$0" "$@"
+'''
 
 import sys
 
-if not sys.flags.safe_path:
-    del sys.path[0]  # where this script lies: not a place for modules
-if not sys.flags.ignore_environment:
-    import os
-
-    if os.environ.get("PYTHONPATH"):
-        # PYTHONPATH is the application's. An entry may also be a directory of
-        # the interpreter's own, which stays.
-        import site
-
-        stdlib = os.path.dirname(os.__file__)
-        kept = {{stdlib, os.path.join(stdlib, "lib-dynload")}}
-        dropped = {{os.path.abspath(p) for p in os.environ["PYTHONPATH"].split(os.pathsep)}}
-        sys.path[:] = [p for p in sys.path if p not in dropped or p in kept]
-        known = site.removeduppaths()
-        if site.ENABLE_USER_SITE:
-            site.addusersitepackages(known)
-        site.addsitepackages(known)
-
-from {module} import main
+from MODULE import main
 
 sys.exit(main())
-'''
+"""
 
 
 class BuildNative(build_ext):
@@ -98,7 +86,7 @@ class BuildCommands(build_scripts):
         target.mkdir(parents=True, exist_ok=True)
         for name, module in COMMANDS.items():
             script = target / name
-            script.write_text(SCRIPT.format(name=name, module=module))
+            script.write_text(SCRIPT.replace("MODULE", module))
             script.chmod(0o755)
 
     def get_source_files(self) -> list[str]:

@@ -12,7 +12,8 @@ import pytest
 BIN = Path(sys.executable).parent
 COMMANDS = ("yod", "bebopd", "pct", "pingd", "yodctl")
 # Ours, what we use, and what the standard library uses while it is imported.
-SHADOWS = ("allocator", "native", "pct", "partition", "msgspec", "click", "re", "enum", "types")
+SHADOWS = ("allocator", "native", "pct", "partition", "msgspec", "click")
+SHADOWS += ("re", "enum", "types", "encodings", "sitecustomize")
 HEAVY = {
     "ClusterShell",
     "asyncio",
@@ -55,15 +56,16 @@ def test_a_command_takes_no_module_from_pythonpath_or_the_current_directory(comm
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_entry_of_pythonpath_that_is_also_ours_stays(hostile):
-    packages = Path(pytest.__file__).parents[1]
-    checkout = Path(__file__).parents[2]
-    environment = with_path(hostile, packages, os.path.dirname(os.__file__), checkout)
-    done = run(BIN / "yod", "--help", env=environment)
+def test_a_command_starts_under_the_applications_pythonhome_and_by_a_link(tmp_path):
+    link = tmp_path / "yod"
+    link.symlink_to(BIN / "yod")
+    done = run(link, "--help", env={**os.environ, "PYTHONHOME": str(tmp_path)})
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
+    for path in hostile.glob("*.py"):
+        path.unlink()
     (hostile / "allocator.py").write_text("print('the allocator of the application')\n")
     words = ["-sz", "1", sys.executable, "-c", "import allocator"]
     done = run(BIN / "yod", *words, env=with_path(hostile))
