@@ -31,7 +31,7 @@ class Partition:
 
     def __init__(self, count=4, slots=1, *, placement=None, limits=None, **options):
         self.now = 1000.0
-        self.limits = limits or Limits()
+        self.limits = limits or Limits(silent_s=1e6)  # nobody repeats announcements
         self.machine = Bebopd(
             placement or ListPlacement(),
             **{
