@@ -56,7 +56,7 @@ def _fail(report: pytest.TestReport | pytest.CollectReport) -> None:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """The test's own place; its environment is the test process's meanwhile."""
-    place = Place(tmp_path, uuid.uuid4().hex)
+    place = Place(tmp_path / "place", uuid.uuid4().hex)
     environment = place.environment()
     for name in set(os.environ) - set(environment):
         monkeypatch.delenv(name)

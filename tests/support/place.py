@@ -24,7 +24,7 @@ class Place:
     """Directories of one test, and the environment that points to them.
 
     Attributes:
-        directory: an empty directory of the test's own.
+        directory: where its home, state and temporary directories are.
         runtime: XDG_RUNTIME_DIR.
         mark: the value of the environment variable that marks its processes.
     """
@@ -34,7 +34,7 @@ class Place:
         self.mark = mark
         self.runtime = Path(tempfile.mkdtemp(prefix="test-of-yod-", dir=_ram_disk()))
         for name in ("home", "state", "tmp"):
-            (directory / name).mkdir()
+            (directory / name).mkdir(parents=True)
 
     def environment(self) -> dict[str, str]:
         """The whole environment of a program that runs here."""
