@@ -1,0 +1,131 @@
+"""Which partition, in this order: ``--partition``, YOD_PARTITION, the state file of
+``yodctl up``, a site's cplant-host file, else the embedded one.
+
+One that is configured and does not answer is an error, never a silent fall back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from native.errors import PartitionError
+from native.ids import PortalId
+from native.limits import Limits
+from native.port import Port
+from native.reactor import Reactor
+from native.wire.alloc import Grant
+
+EMBEDDED = "embedded"
+HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
+HOST_FILE_DEFAULT = "/etc/yod/cplant-host"
+KEY_VARIABLE = "YOD_KEY_FILE"
+KEY_BYTES = 32
+
+
+class Where(Struct, frozen=True):
+    """A partition that was chosen.
+
+    Attributes:
+        name: for the user: the address, and what named it.
+        address: ``host:port`` or ``unix:PATH``; empty: embedded.
+        key_file: where a key for it lies; empty: none is needed or known.
+    """
+
+    name: str
+    address: str = ""
+    key_file: str = ""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Inside yod itself."""
+        return not self.address
+
+
+class Opened(Protocol):
+    """A partition that yod can talk to."""
+
+    bebopd: PortalId
+
+    @property
+    def port(self) -> Port:
+        """yod's port."""
+
+    def use_grant(self, grant: Grant) -> None:
+        """Open connections to the job's PCTs."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+def find(option: str, environment: Mapping[str, str]) -> Where:
+    """Choose a partition.
+
+    Args:
+        option: the value of ``--partition``; empty: not given.
+
+    Raises:
+        PartitionError: what was chosen is no address.
+    """
+    key_file = environment.get(KEY_VARIABLE, "")
+    if option:
+        return _where(option, "--partition", key_file)
+    if named := environment.get("YOD_PARTITION", ""):
+        return _where(named, "YOD_PARTITION", key_file)
+    from partition import state
+
+    if (up := state.load()) is not None:
+        address = up.unix_address or up.address
+        return Where(f"{address} (yodctl up)", address, key_file or up.key_file)
+    if (address := _site_address(environment)) is not None:
+        return _where(address, "cplant-host file", key_file)
+    return Where(EMBEDDED)
+
+
+def open_partition(where: Where, reactor: Reactor, limits: Limits) -> Opened:
+    """Bring up or get ready to reach a partition.
+
+    Raises:
+        PartitionError: the key cannot be read.
+    """
+    if where.is_embedded:
+        from partition.embedded import EmbeddedPartition
+
+        return EmbeddedPartition(reactor, limits)
+    from partition.remote import RemotePartition
+
+    return RemotePartition(where, limits)
+
+
+def _where(address: str, source: str, key_file: str) -> Where:
+    if address == EMBEDDED:
+        return Where(EMBEDDED)
+    if not address.startswith("unix:"):
+        host, colon, port = address.rpartition(":")
+        if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+            raise PartitionError(
+                f"{source} {address}: not an address; use host:port, unix:PATH or embedded"
+            )
+    return Where(f"{address} ({source})", address, key_file)
+
+
+def _site_address(environment: Mapping[str, str]) -> str | None:
+    """The bebopd that a cplant-host file names: a line ``bebopd host:port``.
+
+    Raises:
+        PartitionError: the file was named and cannot be read, or names no bebopd.
+    """
+    path = environment.get(HOST_FILE_VARIABLE, "")
+    try:
+        with open(path or HOST_FILE_DEFAULT, encoding="utf-8", errors="replace") as file:
+            lines = [line.split() for line in file if not line.lstrip().startswith("#")]
+    except OSError as error:
+        if path:
+            raise PartitionError(f"{HOST_FILE_VARIABLE} {path}: {error.strerror}") from None
+        return None
+    for words in lines:
+        if len(words) >= 2 and words[0] == "bebopd":
+            return words[1]
+    raise PartitionError(f"{path or HOST_FILE_DEFAULT}: no line `bebopd host:port`")

@@ -1,0 +1,236 @@
+"""Launch an application from Python: what the command does, as a function."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from native import limits as limits_module
+from native.limits import Limits
+from native.reactor import Reactor
+from native.wire import codec
+from native.wire.load import Arguments, MemberLoad, ShippedObject
+from yod import image
+from yod.driver import Driver
+from yod.launch import Launch, Phase
+from yod.report import Report
+from yod.request import Member, Options, Plan
+
+FORWARDED_LIMITS = (
+    resource.RLIMIT_CORE,
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
+    resource.RLIMIT_STACK,
+    resource.RLIMIT_AS,
+    resource.RLIMIT_NOFILE,
+)
+LOG_VARIABLE = "LOGFILENAME"
+
+
+class Result(Struct, frozen=True):
+    """What a launch came to.
+
+    Attributes:
+        timing: (phase, seconds, slowest node or empty), in order.
+    """
+
+    exit_status: int
+    report: Report
+    timing: tuple[tuple[str, float, str], ...]
+
+
+def make_plan(
+    members: list[Member],
+    options: Options,
+    limits: Limits,
+    environment: Mapping[bytes, bytes],
+    is_shipped: bool,
+    batch_job: str = "",
+) -> tuple[Plan, bytes]:
+    """Find and measure the programs.
+
+    Args:
+        is_shipped: nodes may lack the programs (not so in the embedded partition).
+
+    Returns:
+        The plan, and the encoded arguments where they travel as object 0 (else empty).
+
+    Raises:
+        YodError: a program is missing or cannot be executed.
+    """
+    objects: dict[str, ShippedObject] = {}
+    paths = []
+    for member in members:
+        path = image.find(member.words[0])
+        if path not in objects:
+            objects[path] = image.measure(path, is_shipped)
+        paths.append(path)
+    places = list(objects)
+    directory = os.fsencode(os.getcwd())
+    entries = tuple(name + b"=" + value for name, value in environment.items())
+
+    def arguments_from(first: int) -> Arguments:
+        return Arguments(
+            tuple(
+                MemberLoad(
+                    member.spec.size,
+                    first + places.index(path),
+                    tuple(map(os.fsencode, member.words)),
+                    directory,
+                )
+                for member, path in zip(members, paths, strict=True)
+            ),
+            entries,
+        )
+
+    shipped = tuple(objects.values())
+    arguments = arguments_from(0)
+    encoded = codec.encode_part(arguments)
+    is_inline = len(encoded) <= limits.arguments_inline_bytes
+    if not is_inline:
+        arguments = arguments_from(1)
+        encoded = codec.encode_part(arguments)
+        shipped = (_arguments_object(encoded), *shipped)
+    plan = Plan(
+        specs=tuple(member.spec for member in members),
+        origins=tuple(member.origin for member in members),
+        names=tuple(member.words[0] for member in members),
+        arguments=arguments,
+        objects=shipped,
+        are_arguments_inline=is_inline,
+        umask=_umask(),
+        limits=tuple((number, resource.getrlimit(number)[0]) for number in FORWARDED_LIMITS),
+        options=options,
+        batch_job=batch_job,
+    )
+    return plan, b"" if is_inline else encoded
+
+
+def launch(
+    members: list[Member],
+    options: Options | None = None,
+    *,
+    partition: str = "",
+    limits: Limits | None = None,
+    before: Callable[[Plan, str], bool] = lambda plan, where: True,
+) -> Result | None:
+    """Run an application to its end, as its front end on our standard streams.
+
+    Args:
+        members: the programs, in rank order.
+        partition: an address, ``embedded``, or empty: found as the manual says.
+        before: called with the plan and where it will run; False leaves it there.
+
+    Returns:
+        What became of it; None when ``before`` said no.
+
+    Raises:
+        YodError: it could not be begun; the text says why.
+    """
+    from partition import discover
+
+    options = options or Options()
+    limits = limits or limits_module.load(os.environ)
+    began = time.monotonic()
+    where = discover.find(partition, os.environ)
+    plan, arguments = make_plan(
+        members, options, limits, os.environb, is_shipped=not where.is_embedded
+    )
+    if not before(plan, where.name):
+        return None
+    resolved = time.monotonic()
+    reactor = Reactor()
+    opened = discover.open_partition(where, reactor, limits)
+    machine = Launch(plan, limits, opened.bebopd, where.name)
+    driver = Driver(
+        machine, plan, arguments, opened.port, reactor, opened.use_grant, limits.chunk_bytes
+    )
+    started = time.time()
+    try:
+        driver.run()
+    finally:
+        opened.close()
+        reactor.close()
+    machine.report.close()
+    _write_log(machine.report, started, plan)
+    status = machine.report.exit_status
+    assert status is not None
+    return Result(status, machine.report, _timing(machine, began, resolved))
+
+
+def _timing(machine: Launch, began: float, resolved: float) -> tuple[tuple[str, float, str], ...]:
+    """How long each phase took."""
+    lines = [("resolve", resolved - began, "")]
+    times = [*machine.began.items(), (None, time.monotonic())]
+    for (phase, start), (_, end) in zip(times, times[1:], strict=False):
+        assert phase is not None
+        slow = machine.slowest.get(phase)
+        text = f"{slow.name} ({slow.seconds:.4f} s after its load message)" if slow else ""
+        lines.append((phase.value, end - start, text))
+    return tuple(lines)
+
+
+def _arguments_object(encoded: bytes) -> ShippedObject:
+    from _blake2 import blake2b
+
+    digest = blake2b(encoded, digest_size=image.DIGEST_BYTES).digest()
+    return ShippedObject(b"", len(encoded), digest, 0o600)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _write_log(report: Report, started: float, plan: Plan) -> None:
+    """One line in the user log; a log that cannot be written never fails a job."""
+    path = os.environ.get(LOG_VARIABLE) or _default_log()
+    if path == "none":
+        return
+    stamp = "%m/%d/%Y %H:%M:%S"
+    ended = time.time()
+    first = plan.arguments.members[0].object_index
+    line = report.log_line(
+        time.strftime(stamp, time.localtime(started)),
+        time.strftime(stamp, time.localtime(ended)),
+        ended - started,
+        _user_name(),
+        os.fsdecode(plan.objects[first].path),
+        plan.batch_job,
+    )
+    try:
+        if os.path.dirname(path):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o644)
+    except OSError:
+        return
+    try:
+        os.write(fd, line.encode(errors="replace") + b"\n")
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _default_log() -> str:
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "yod", "userlog")
+
+
+def _user_name() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+__all__ = ["Phase", "Result", "launch", "make_plan"]

@@ -1,0 +1,233 @@
+"""Carries out what a launch decides: messages, objects, streams, signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from native.ids import ObjectKey
+from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.port import (
+    ObjectArrived,
+    ObjectFailed,
+    ObjectSent,
+    PeerLost,
+    Port,
+    PortEvent,
+    Received,
+    Refused,
+)
+from native.reactor import Reactor
+from native.wire.alloc import Grant
+from yod import launch
+from yod.launch import Launch, Phase
+from yod.request import Plan
+from yod.terminal import InputStream, OutputStream
+
+SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"
+SHARED_DEFAULT = "/enfs/tmp"
+COPY_BYTES = 8 << 20  # copied between two looks at the loop
+
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Driver:
+    """Runs one :class:`yod.launch.Launch` on a port and a reactor.
+
+    Args:
+        arguments: the encoded arguments, where they travel as object 0.
+        use_grant: called with the grant, to open connections with its key.
+        chunk_bytes: unit in which objects go down the tree.
+    """
+
+    def __init__(
+        self,
+        machine: Launch,
+        plan: Plan,
+        arguments: bytes,
+        port: Port,
+        reactor: Reactor,
+        use_grant: Callable[[Grant], None],
+        chunk_bytes: int,
+    ) -> None:
+        self._machine = machine
+        self._plan = plan
+        self._arguments = arguments
+        self._port = port
+        self._reactor = reactor
+        self._use_grant = use_grant
+        self._chunk_bytes = chunk_bytes
+        self._is_finished = False
+        self._streams = {
+            number: OutputStream(reactor, number, self._written, self._broken) for number in (1, 2)
+        }
+        self._input = InputStream(reactor, 0, lambda data: self.handle(launch.InputRead(data)))
+        self._watch = reactor.watch(port.fileno(), self._port_ready)
+        self._stop_timer = reactor.add_timer(machine.deadline, self._due)
+
+    def run(self) -> None:
+        """Run the launch to its end."""
+        for number in END_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                self._on_signal(number, launch.Interrupted(number))
+        for number in PASSED_SIGNALS:
+            self._on_signal(number, launch.SignalToPass(number))
+        self._reactor.on_signal(signal.SIGCONT, self._input.resume)
+        self._perform(self._machine.begin(self._reactor.monotonic()))
+        if not self._is_over():
+            self._reactor.run()
+        self.close()
+
+    def handle(self, event: Event) -> None:
+        """Give the machine an event and do what it says."""
+        self._perform(self._machine.handle(event, self._reactor.monotonic()))
+
+    def close(self) -> None:
+        """Give back what the launch held."""
+        self._stop_timer()
+        self._watch.close()
+        self._input.close()
+        for stream in self._streams.values():
+            stream.close()
+
+    # -- events in --------------------------------------------------------
+
+    def _on_signal(self, number: int, event: Event) -> None:
+        self._reactor.on_signal(number, lambda: self.handle(event))
+
+    def _port_ready(self) -> None:
+        for event in self._port.events():
+            self._port_event(event)
+
+    def _port_event(self, event: PortEvent) -> None:
+        match event:
+            case Received(source, principal, message):
+                self.handle(MessageReceived(source, principal, message))
+            case PeerLost(peer, _, text):
+                self.handle(PeerGone(peer, text))
+            case ObjectSent(key):
+                self.handle(launch.ObjectDelivered(key.number))
+            case ObjectFailed(key, text):
+                self.handle(launch.ObjectUndelivered(key.number, text))
+            case Refused(source, _, reason):
+                self._say(f"from {source}: {reason}")
+            case ObjectArrived():
+                raise AssertionError("nobody sends yod objects")
+
+    def _due(self) -> None:
+        self.handle(DeadlineReached())
+
+    def _written(self, count_bytes: int, count_messages: int) -> None:
+        if self._machine.phase is not Phase.DONE:
+            self.handle(launch.OutputWritten(count_bytes, count_messages))
+        self._is_over()
+
+    def _broken(self, error: OSError) -> None:
+        if isinstance(error, BrokenPipeError):
+            self.handle(launch.Interrupted(signal.SIGPIPE))
+        else:
+            text = f"the application's output cannot be written: {error.strerror}"
+            self.handle(launch.OutputFailed(text))
+
+    def _is_over(self) -> bool:
+        """Stop the loop once the launch is done and its output is out."""
+        is_over = self._is_finished and all(stream.is_empty for stream in self._streams.values())
+        if is_over:
+            self._reactor.stop()
+        return is_over
+
+    # -- actions out ------------------------------------------------------
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            self._perform_one(action)
+
+    def _perform_one(self, action: Action) -> None:
+        """Carry out one action. Every kind of action has a case here."""
+        match action:
+            case Send(target, message):
+                self._port.send(target, message)
+            case launch.UseGrant(grant):
+                self._use_grant(grant)
+            case launch.Write(stream, _, data):
+                self._streams[stream].write(data)
+            case launch.ReadInput(count_bytes):
+                self._input.allow(count_bytes)
+            case launch.Tell(text, is_error):
+                if is_error or not self._plan.options.is_quiet:
+                    self._say(text)
+            case launch.SendObject():
+                self._send_object(action)
+            case launch.CopyToShared(number, job_id):
+                self._copy_to_shared(number, job_id)
+            case launch.Finish():
+                self._is_finished = True
+                self._is_over()
+            case _:
+                raise AssertionError(f"no case for {action!r}")
+
+    def _say(self, text: str) -> None:
+        """yod's own words go to standard error, a line each, behind what is queued there."""
+        self._streams[2].write(f"yod: {text}\n".encode(errors="surrogateescape"))
+
+    def _send_object(self, action: launch.SendObject) -> None:
+        number = action.number
+        shipped = self._plan.objects[number]
+        try:
+            if shipped.path:
+                fd = os.open(shipped.path, os.O_RDONLY | os.O_CLOEXEC)
+            else:
+                fd = os.memfd_create("yod-arguments")
+                os.write(fd, self._arguments)
+        except OSError as error:
+            self.handle(launch.ObjectUndelivered(number, error.strerror or str(error)))
+            return
+        key = ObjectKey(action.job_id, number)
+        self._port.send_object(key, fd, shipped.size, self._chunk_bytes, [action.target])
+        os.close(fd)
+
+    def _copy_to_shared(self, number: int, job_id: int) -> None:
+        """Copy an image to the shared file system, in slices."""
+        shipped = self._plan.objects[number]
+        directory = os.environ.get(SHARED_VARIABLE, SHARED_DEFAULT)
+        name = f"yod-{os.getuid()}-{job_id}-{number}"
+        path = os.path.join(directory, name)
+        try:
+            source = os.open(shipped.path, os.O_RDONLY | os.O_CLOEXEC)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            target = os.open(path, flags, shipped.mode & 0o755)
+        except OSError as error:
+            self._not_shared(number, directory, error)
+            return
+
+        def step() -> None:
+            try:
+                if os.sendfile(target, source, None, COPY_BYTES):
+                    self._reactor.call_soon(step)
+                    return
+            except OSError as error:
+                self._not_shared(number, directory, error)
+                return
+            finally_close()
+            self.handle(launch.Shared(number, os.fsencode(path)))
+
+        def finally_close() -> None:
+            os.close(source)
+            os.close(target)
+
+        self._reactor.call_soon(step)
+
+    def _not_shared(self, number: int, directory: str, error: OSError) -> None:
+        text = (
+            f"and the shared file system {directory} cannot take it either: {error.strerror}; "
+            f"set {SHARED_VARIABLE} to a directory that all nodes see"
+        )
+        self.handle(launch.NotShared(number, text))
+
+
+def say(text: str) -> None:
+    """A line of yod's before or after the loop."""
+    sys.stderr.write(f"yod: {text}\n")

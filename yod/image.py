@@ -1,0 +1,128 @@
+"""Programs and load files: found, told apart, measured. Nothing is contacted here."""
+
+from __future__ import annotations
+
+import os
+import stat
+from _blake2 import blake2b
+
+from native.errors import ProgramNotExecutableError, ProgramNotFoundError, UsageError
+from native.wire.load import ShippedObject
+
+DIGEST_BYTES = 32
+LOAD_FILE_MAX_BYTES = 16 << 20
+_READ_BYTES = 4 << 20
+
+
+def find(word: str) -> str:
+    """The absolute path of a program or load file.
+
+    A word with a slash is a path. Else an executable of the current directory
+    comes first, then the search path, then any file of the current directory.
+
+    Raises:
+        ProgramNotFoundError: there is none; says where was looked.
+    """
+    here = os.path.abspath(word)
+    if "/" in word:
+        if os.path.exists(here):
+            return here
+        raise ProgramNotFoundError(f"{word}: no such program or load file")
+    if is_executable(here):
+        return here
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        candidate = os.path.join(directory or ".", word)
+        if is_executable(candidate):
+            return os.path.abspath(candidate)
+    if os.path.exists(here):
+        return here
+    raise ProgramNotFoundError(
+        f"{word}: no such program in PATH, no program or load file in the current directory"
+    )
+
+
+def is_executable(path: str) -> bool:
+    """A regular file with an execute permission for us."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def is_load_file(path: str) -> bool:
+    """Whether a file that was named as the program is a load file.
+
+    A load file is readable, regular, and has no execute permission: Cplant's rule.
+    A script or binary that lacks the permission is told from it by its first bytes.
+
+    Raises:
+        ProgramNotExecutableError: a directory, a script or binary without permission.
+    """
+    status = os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
+        raise ProgramNotExecutableError(f"{path}: a directory")
+    if not stat.S_ISREG(status.st_mode):
+        raise ProgramNotExecutableError(f"{path}: not a regular file")
+    if is_executable(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise ProgramNotExecutableError(f"{path}: {(error.strerror or '').lower()}") from None
+    if start.startswith((b"#!", b"\x7fELF")):
+        kind = "script" if start.startswith(b"#!") else "program"
+        raise ProgramNotExecutableError(
+            f"{path}: this {kind} has no execute permission; chmod +x {path}"
+        )
+    return True
+
+
+def read_load_file(path: str) -> str:
+    """The text of a load file.
+
+    Raises:
+        UsageError: too large to be one, or not text.
+    """
+    with open(path, "rb") as file:
+        data = file.read(LOAD_FILE_MAX_BYTES + 1)
+    if len(data) > LOAD_FILE_MAX_BYTES:
+        raise UsageError(f"{path}: larger than {LOAD_FILE_MAX_BYTES} bytes: not a load file")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: neither an executable program nor a load file") from None
+
+
+def measure(path: str, is_shipped: bool) -> ShippedObject:
+    """A program as an object of the load.
+
+    Args:
+        path: absolute.
+        is_shipped: nodes may lack it, so its bytes count; else every node uses
+            the path as it is.
+
+    Raises:
+        ProgramNotExecutableError: no regular file, no permission, or unreadable.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ProgramNotExecutableError(f"{path}: not a regular file")
+    if not os.access(path, os.X_OK):
+        raise ProgramNotExecutableError(f"{path}: no execute permission; chmod +x {path}")
+    digest = b""
+    if is_shipped:
+        try:
+            digest = digest_of(path)
+        except OSError as error:
+            raise ProgramNotExecutableError(
+                f"{path}: cannot be read to be shipped: {(error.strerror or '').lower()}"
+            ) from None
+    mode = stat.S_IMODE(status.st_mode)
+    return ShippedObject(os.fsencode(path), status.st_size, digest, mode)
+
+
+def digest_of(path: str) -> bytes:
+    """BLAKE2b-256 of a file."""
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    with open(path, "rb", buffering=0) as file:
+        while data := file.read(_READ_BYTES):
+            digest.update(data)
+    return digest.digest()
