@@ -1,0 +1,246 @@
+"""Whatever happens in whatever order, slots are given once and come back.
+
+A small world of PCTs and yods around bebopd's machine. Messages of one
+connection keep their order, connections break with what is on them, PCTs and
+yods die and come back, load messages arrive late. Hypothesis chooses the order.
+"""
+
+from collections import deque
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from native.ids import PortalId
+from native.limits import Limits
+from native.machine import Send
+from native.wire.alloc import (
+    Freed,
+    Grant,
+    Hosting,
+    NodeRequest,
+    Refused,
+    Release,
+    Released,
+    Revoke,
+    Revoked,
+)
+from native.wire.status import Accepted, Announce, HostedJob
+from tests.unit.allocator.partition_of import ALICE, DAEMON, Partition, pct, spec
+
+SLOTS = 2
+REQUESTS = [(spec(1),), (spec(3),), (spec(2, 2, 0, one_per_node=True),), (spec(1, 1), spec(2))]
+
+
+class Pct:
+    """A PCT: hosts what it has not been told to refuse."""
+
+    def __init__(self, number):
+        self.number = number
+        self.incarnation = 1
+        self.is_connected = True
+        self.up, self.down = deque(), deque()  # messages to and from bebopd
+        self.hosts = {}  # job id -> ranks
+        self.refuses = set()
+
+    def announce(self):
+        jobs = tuple(
+            HostedJob(job_id, 1000, len(ranks), ranks, 0.0) for job_id, ranks in self.hosts.items()
+        )
+        self.up.append(
+            Announce(
+                self.number, f"node{self.number}", SLOTS, *pct(self.number), self.incarnation, jobs
+            )
+        )
+
+    def take(self, message):
+        match message:
+            case Revoke(job_id):
+                if job_id not in self.hosts:
+                    self.refuses.add(job_id)
+                self.up.append(Revoked(job_id, self.number, job_id in self.hosts))
+            case Accepted():
+                pass
+            case _:
+                raise AssertionError(message)
+
+    def load(self, job_id, ranks):
+        """Whether the job is hosted from now on."""
+        used = sum(map(len, self.hosts.values()))
+        if job_id in self.refuses:
+            return False
+        # A restarted PCT has forgotten what it refused; it counts its slots.
+        assert used + len(ranks) <= SLOTS or self.incarnation > 1, "granted twice"
+        if used + len(ranks) > SLOTS:
+            return False
+        self.hosts[job_id] = ranks
+        return True
+
+    def end(self, job_id):
+        del self.hosts[job_id]
+        self.refuses.add(job_id)
+
+    def restart(self):
+        self.incarnation += 1
+        self.hosts, self.refuses = {}, set()
+
+
+class World:
+    def __init__(self):
+        self.partition = Partition(0, limits=Limits())
+        self.pcts = [Pct(number) for number in range(3)]
+        self.loads = []  # (pct, job id, ranks) on their way
+        self.grants = {}  # job id -> (grant, yod)
+        self.waiting = {}  # yod -> the job id whose release it waits for
+        self.hosted = {}  # job id -> nodes that have heard from yod
+        self.yods = 0
+        for each in self.pcts:
+            each.announce()
+
+    # What can happen now, as a list of calls.
+
+    def steps(self):
+        yield self.request
+        yield self.pass_time
+        for each in self.pcts:
+            if each.is_connected:
+                if each.up:
+                    yield lambda each=each: self.to_bebopd(each)
+                if each.down:
+                    yield lambda each=each: each.take(each.down.popleft())
+                yield lambda each=each: self.cut(each)
+            else:
+                yield lambda each=each: self.reconnect(each)
+            yield each.announce
+            yield lambda each=each: self.restart(each)
+            for job_id in each.hosts:
+                yield lambda each=each, job_id=job_id: self.end(each, job_id)
+        for load in self.loads:
+            yield lambda load=load: self.deliver(load)
+        for job_id, (grant, yod) in self.grants.items():
+            yield lambda grant=grant: self.start(grant)
+            if yod not in self.waiting:
+                yield lambda job_id=job_id, yod=yod: self.release(job_id, yod)
+            yield lambda job_id=job_id, yod=yod: self.die(job_id, yod)
+
+    def request(self):
+        yod = PortalId(9, 70000 + self.yods)
+        self.yods += 1
+        specs = REQUESTS[self.yods % len(REQUESTS)]
+        self.perform(self.partition.receive(yod, NodeRequest(specs), ALICE))
+
+    def start(self, grant):
+        """yod sends its load; it does so once."""
+        job_id = grant.job_id
+        if job_id in self.hosted:
+            return
+        self.hosted[job_id] = set()
+        ranks = {}
+        rank = 0
+        for run in grant.runs:
+            ranks.setdefault(run.place, []).extend(range(rank, rank + run.count))
+            rank += run.count
+        for place, node in enumerate(grant.nodes):
+            self.loads.append((self.pcts[node.node], job_id, tuple(ranks[place])))
+
+    def deliver(self, load):
+        self.loads.remove(load)
+        each, job_id, ranks = load
+        if not each.load(job_id, ranks):
+            return
+        self.hosted[job_id].add(each.number)
+        if job_id not in self.grants:
+            return
+        nodes = [node.node for node in self.grants[job_id][0].nodes]
+        root = self.pcts[nodes[0]]
+        if self.hosted[job_id] == set(nodes) and job_id in root.hosts:
+            root.up.append(Hosting(job_id))
+
+    def end(self, each, job_id):
+        each.end(job_id)
+        each.up.append(Freed(job_id, (each.number,)))
+
+    def cut(self, each):
+        each.is_connected = False
+        each.up.clear()
+        each.down.clear()
+        self.perform(self.partition.lose(pct(each.number)))
+
+    def reconnect(self, each):
+        each.is_connected = True
+        each.up.clear()
+        each.announce()
+
+    def restart(self, each):
+        if each.is_connected:
+            self.cut(each)
+        each.restart()
+        self.reconnect(each)
+
+    def release(self, job_id, yod):
+        self.waiting[yod] = job_id
+        self.perform(self.partition.receive(yod, Release(job_id), ALICE))
+
+    def die(self, job_id, yod):
+        del self.grants[job_id]
+        self.waiting.pop(yod, None)
+        self.perform(self.partition.lose(yod))
+
+    def pass_time(self):
+        self.perform(self.partition.wait(11.0))
+
+    def to_bebopd(self, each):
+        self.perform(self.partition.receive(pct(each.number), each.up.popleft(), DAEMON))
+
+    def perform(self, actions):
+        for action in actions:
+            if not isinstance(action, Send):
+                continue
+            match action.message:
+                case Grant(job_id) as grant:
+                    assert job_id not in self.grants and job_id not in self.hosted
+                    self.grants[job_id] = (grant, action.target)
+                case Refused():
+                    pass
+                case Released(job_id):
+                    assert self.waiting.pop(action.target) == job_id
+                    del self.grants[job_id]
+                case message:
+                    each = next(p for p in self.pcts if pct(p.number) == action.target)
+                    if each.is_connected:
+                        each.down.append(message)
+        self.check()
+
+    def check(self):
+        for node in self.partition.machine.nodes:
+            assert node.used() <= SLOTS, "a slot is in two jobs"
+
+    def settle(self):
+        """Everything arrives, jobs end, time passes."""
+        for load in list(self.loads):
+            self.deliver(load)
+        for _ in range(20):
+            for each in self.pcts:
+                if not each.is_connected:
+                    self.reconnect(each)
+                for job_id in list(each.hosts):
+                    self.end(each, job_id)
+                each.announce()
+                while each.up or each.down:
+                    if each.down:
+                        each.take(each.down.popleft())
+                    if each.up:
+                        self.to_bebopd(each)
+            self.pass_time()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(0, 1 << 16), max_size=120))
+def test_no_slot_is_in_two_jobs_and_all_become_free(choices):
+    world = World()
+    for choice in choices:
+        steps = list(world.steps())
+        steps[choice % len(steps)]()
+    world.settle()
+    assert world.partition.free() == {0: SLOTS, 1: SLOTS, 2: SLOTS}
+    assert len(world.partition.machine.jobs) == 0
+    assert not world.waiting, "a release was never answered"
