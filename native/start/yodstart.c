@@ -1,8 +1,13 @@
 /* yodstart.c - the start library: holds a program at the entry of user code.
  *
- * Preloaded into dynamic programs and linked with -z initfirst, so that the
- * loader calls it before every other constructor. It has no libc, because
- * none is initialized yet: raw system calls, no data that needs relocation.
+ * Preloaded into dynamic programs. It has no libc, because none is initialized
+ * yet: raw system calls only.
+ *
+ * It holds while the loader relocates it: the resolver of an indirect function
+ * is called then, when every library has been mapped and no constructor has
+ * run. A constructor linked with -z initfirst is the second line: the loader
+ * obeys one library of that kind only, the last that it meets, and before
+ * glibc 2.34 that is libpthread.
  *
  * It first makes itself unseen: the environment array is edited in place, as
  * `main` and shells hold pointers into it that are older than anything that
@@ -166,16 +171,50 @@ static void wait_for_go (const struct orders *orders)
     call (CALL_CLOSE, orders->go_fd, 0, 0);
 }
 
-__attribute__ ((constructor))
-static void hold_at_entry (int argc, char **argv, char **environment)
+/* Once: the second call finds no orders any more. */
+static void hold (char **environment)
 {
     struct orders orders;
 
-    (void) argc;
-    (void) argv;
-    if (!environment || !take_orders (environment, &orders))
+    if (!take_orders (environment, &orders))
         return;
     restore_preload (environment, orders.path_bytes);
     tell_held (&orders);
     wait_for_go (&orders);
 }
+
+__attribute__ ((constructor))
+static void hold_in_constructor (int argc, char **argv, char **environment)
+{
+    (void) argc;
+    (void) argv;
+    if (environment)
+        hold (environment);
+}
+
+#if __has_include (<gnu/libc-version.h>)        /* else no loader resolves */
+
+/* Of glibc's loader: the stack as the kernel made it, with argc, argv, NULL,
+ * the environment, NULL. */
+extern void *__libc_stack_end __attribute__ ((weak));
+
+static void nothing (void)
+{
+}
+
+__attribute__ ((used))
+static void (*resolve (void)) (void)
+{
+    long *stack = &__libc_stack_end ? __libc_stack_end : NULL;
+
+    if (stack)
+        hold ((char **) stack + 1 + *stack + 1);
+    return nothing;
+}
+
+static void anchor (void) __attribute__ ((ifunc ("resolve")));
+
+/* What makes the loader resolve it. */
+__attribute__ ((used)) static void (*anchor_pointer) (void) = anchor;
+
+#endif
