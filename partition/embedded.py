@@ -10,7 +10,6 @@ import os
 import time
 from _blake2 import blake2b
 from collections.abc import Callable
-from hmac import compare_digest
 
 from allocator.bebopd import Bebopd
 from allocator.grants import Owner
@@ -51,14 +50,14 @@ class EmbeddedPartition:
         self._allocator = _Allocator(allocator_port, reactor, limits, sign)
         become_subreaper()
         node = Node(
-            name=socket_name(),
+            name=host_name(),
             slots=SLOTS_MAX,
             address=node_port.id,
             bebopd=allocator_port.id,
             wanted=0,
             incarnation=1,
             limits=limits,
-            is_signed=lambda data, mac: compare_digest(sign(data), mac),
+            is_signed=lambda data, mac: sign(data) == mac,  # nobody else can try
             unix_time=time.time,
         )
         store = Store(default_directories(), reactor)
@@ -119,6 +118,6 @@ class _Allocator:
                 self._port.send(action.target, action.message)
 
 
-def socket_name() -> str:
+def host_name() -> str:
     """This host's name, without its domain."""
     return os.uname().nodename.partition(".")[0]

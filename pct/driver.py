@@ -6,7 +6,6 @@ is decided in this module, and nothing in it waits.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 
@@ -31,8 +30,6 @@ from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
 from pct.store import Store
 from pct.streams import InputPipe, OutputPipe, PmiSocket
-
-log = logging.getLogger(__name__)
 
 
 class JobParts:
@@ -62,6 +59,7 @@ class Driver:
     """Runs one :class:`pct.node.Node` on a port and a reactor.
 
     Args:
+        say: takes a line for the log.
         on_rejected: called when bebopd does not take this node.
     """
 
@@ -71,12 +69,14 @@ class Driver:
         port: Port,
         reactor: Reactor,
         store: Store,
+        say: Callable[[str], None] = lambda line: None,
         on_rejected: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._node = node
         self._port = port
         self._reactor = reactor
         self._store = store
+        self._say = say
         self._on_rejected = on_rejected
         self._jobs: dict[int, JobParts] = {}
         self._watch = reactor.watch(port.fileno(), self._port_ready)
@@ -102,7 +102,7 @@ class Driver:
         try:
             actions = self._node.handle(event, self._reactor.monotonic())
         except PeerProtocolError as error:
-            log.warning("refused: %s", error)
+            self._say(f"refused: {error}")
             return
         self._perform(actions)
 
@@ -121,12 +121,12 @@ class Driver:
             case PeerLost(peer, _, text):
                 self.handle(PeerGone(peer, text))
             case Refused(source, _, reason):
-                log.warning("from %s: %s", source, reason)
+                self._say(f"from {source}: {reason}")
             case ObjectArrived(key, digest, first_at, last_at):
-                log.info(
-                    "job %d: object %d: first chunk at %.6f, last at %.6f",
-                    key.job_id, key.number, first_at, last_at,
-                )  # fmt: skip
+                self._say(
+                    f"job {key.job_id}: object {key.number}: "
+                    f"first chunk at {first_at:.6f}, last at {last_at:.6f}"
+                )
                 self._object_arrived(key, digest)
             case ObjectSent(key):
                 self._object_passed_on(key)
@@ -218,7 +218,7 @@ class Driver:
             case events.DropJob(job_id):
                 self._drop(job_id)
             case Log(text, job_id):
-                log.info("job %d: %s" if job_id else "%.0d%s", job_id, text)
+                self._say(f"job {job_id}: {text}" if job_id else text)
             case _:
                 raise AssertionError(f"no case for {action!r}")
 

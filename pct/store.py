@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from _blake2 import blake2b
 from collections.abc import Callable
@@ -155,14 +154,14 @@ class Store:
         for key in [key for key in self._reserved if key[0] == job_id]:
             self.drop(*key)
         for directory in self._job_directories.pop(job_id, ()):
-            shutil.rmtree(directory, ignore_errors=True)
+            _remove_tree(directory)
 
     def close(self) -> None:
         """Remove everything."""
         for job_id in {key[0] for key in self._reserved} | set(self._job_directories):
             self.drop_job(job_id)
         for directory in self._own.values():
-            shutil.rmtree(directory, ignore_errors=True)
+            _remove_tree(directory)
         for lock in self._locks:
             os.close(lock)
         self._own.clear()
@@ -329,7 +328,7 @@ def sweep(parent: str) -> None:
         try:
             if os.fstat(fd).st_uid == os.geteuid():
                 flock(fd, LOCK_EX | LOCK_NB)
-                shutil.rmtree(directory, ignore_errors=True)
+                _remove_tree(directory)
         except BlockingIOError:
             pass  # in use
         finally:
@@ -340,6 +339,12 @@ def default_directories() -> list[str]:
     """RAM disks of this node, in the order to try."""
     wanted = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/tmp"]
     return [path for path in wanted if path and os.path.isdir(path) and os.access(path, os.W_OK)]
+
+
+def _remove_tree(directory: str) -> None:
+    import shutil  # takes 2 ms to import; most launches store nothing
+
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _reason(error: OSError, size: int, parent: str) -> str:

@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -167,7 +168,7 @@ def _timing(machine: Launch, began: float, resolved: float) -> tuple[tuple[str, 
     """How long each phase took."""
     lines = [("resolve", resolved - began, "")]
     times = [*machine.began.items(), (None, time.monotonic())]
-    for (phase, start), (_, end) in zip(times, times[1:], strict=False):
+    for (phase, start), (_, end) in pairwise(times):
         assert phase is not None
         slow = machine.slowest.get(phase)
         text = f"{slow.name} ({slow.seconds:.4f} s after its load message)" if slow else ""

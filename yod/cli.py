@@ -134,11 +134,10 @@ def _show_result(
                 file.write(" ".join(sys.argv) + "\n" + "\n".join(report.table()) + "\n")
         except OSError as error:
             _say(f"{report_file}: {error.strerror}; the report follows here")
-            report_file = None
-            is_quiet = False
-    has_more_to_say = report.completions and (result.exit_status or report.notes)
-    if report_file is None and has_more_to_say and not is_quiet:
-        for line in report.table():
+            for line in report.table():
+                _say(line)
+    if report.completions and not is_quiet:
+        for line in report.summary():
             _say(line)
     if wants_timing:
         total = 0.0

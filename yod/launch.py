@@ -384,27 +384,25 @@ class Launch:
         return actions
 
     def _abnormal_end(self, now: float) -> list[Action]:
+        """The first failure of a rank: the others end too, after a delay."""
         options = self._plan.options
-        text = self.report.first_failure
-        if options.keeps_going:
-            return [Tell(f"{text}; the others go on", is_error=False)]
         if self.report.is_complete:
             return []
+        if options.keeps_going:
+            return [Tell(f"{self.report.first_failure}; the others go on", is_error=False)]
         self._kill_at = now if options.kills_at_once else now + self._limits.kill_delay_s
-        if options.kills_at_once:
-            return [Tell(f"{text}; the others are being killed")]
-        delay = self._limits.kill_delay_s
-        return [Tell(f"{text}; the others have {delay:g} s to end (--keep-going lets them run)")]
+        return []
 
     def _kill_due(self, now: float) -> list[Action]:
         """The delay after an abnormal end is over: SIGTERM, the same delay, SIGKILL."""
+        failure = self.report.first_failure
         if self._has_sent_term or self._plan.options.kills_at_once:
-            self._kill_at = None
             self._sent_signals.add(signal.SIGKILL)
-            return self._all_done(now)
+            return [Tell(f"{failure}; the others are being killed"), *self._all_done(now)]
         self._has_sent_term = True
         self._kill_at = now + self._limits.kill_delay_s
-        return self._signal(signal.SIGTERM)
+        advice = "SIGTERM sent to the others (--keep-going lets them run)"
+        return [Tell(f"{failure}; {advice}"), *self._signal(signal.SIGTERM)]
 
     def _signal(self, number: int) -> list[Action]:
         self._sent_signals.add(number)

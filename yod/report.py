@@ -184,6 +184,28 @@ class Report:
             first += size
         return [*lines, *self.notes]
 
+    def summary(self) -> list[str]:
+        """The report folded: ranks that ended alike share a line, the first failure first."""
+        groups: dict[str, list[int]] = {}
+        for rank, done in self.completions.items():  # in the order they were received
+            if done.wait_status:
+                groups.setdefault(_end_of(done), []).append(rank)
+        missing = [rank for rank in range(self.size) if rank not in self.completions]
+        if missing and self.unix_pids:
+            groups["no completion received"] = missing
+        lines = []
+        for end, ranks in groups.items():
+            where = self._nodes_of(ranks)
+            noun = "rank" if len(ranks) == 1 else "ranks"
+            lines.append(f"{noun} {nodelist.format_nodes(sorted(ranks))} on {where}: {end}")
+        return [*lines, *self.notes]
+
+    def _nodes_of(self, ranks: list[int]) -> str:
+        nodes = sorted({self._node_of[rank] for rank in ranks if rank < len(self._node_of)})
+        if len(nodes) == 1:
+            return self.node_names[nodes[0]]
+        return f"nodes {nodelist.format_nodes(nodes)}"
+
     def _row(self, rank: int) -> str:
         done = self.completions.get(rank)
         node = self._node_of[rank] if rank < len(self._node_of) else -1
@@ -194,12 +216,7 @@ class Report:
             end = "no completion received" if pid else "never started"
             return f"{name:<20} {rank:>6} {number:>5} {pid or '-':>8} {'-':>9}  {end}"
         clock = hms(done.elapsed_s)
-        end = how(done.wait_status)
-        if done.is_ours:
-            end += " at yod's request"
-        elif not done.was_released:
-            end += " before its entry"
-        return f"{name:<20} {rank:>6} {number:>5} {done.unix_pid:>8} {clock:>9}  {end}"
+        return f"{name:<20} {rank:>6} {number:>5} {done.unix_pid:>8} {clock:>9}  {_end_of(done)}"
 
     def log_line(
         self, started: str, ended: str, elapsed_s: float, user: str, program: str, batch: str
@@ -239,6 +256,13 @@ def how(wait_status: int) -> str:
     except ValueError:
         name = f"signal {number}"
     return f"was killed by {name}"
+
+
+def _end_of(done: Completion) -> str:
+    end = how(done.wait_status)
+    if done.is_ours:
+        return end + " at yod's request"
+    return end if done.was_released else end + " before its entry"
 
 
 def hms(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Union
 
 from msgspec import DecodeError, Struct, msgpack
@@ -25,7 +26,11 @@ def _classes() -> tuple[type[Message], ...]:
 MESSAGES = _classes()
 
 _encoder = msgpack.Encoder()
-_decoder: msgpack.Decoder[Message] = msgpack.Decoder(Union[MESSAGES])  # noqa: UP007
+
+
+@cache  # made on first use: a process whose peers are all inside it decodes nothing
+def _decoder() -> msgpack.Decoder[Message]:
+    return msgpack.Decoder(Union[MESSAGES])  # noqa: UP007
 
 
 def encode(message: Message) -> bytes:
@@ -52,7 +57,7 @@ def decode(data: bytes | memoryview) -> Message:
     if len(data) > MESSAGE_MAX_BYTES:
         raise PeerProtocolError(f"message of {len(data)} bytes, at most {MESSAGE_MAX_BYTES}")
     try:
-        return _decoder.decode(data)
+        return _decoder().decode(data)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerProtocolError(f"not a message: {error}") from None
 
@@ -62,8 +67,9 @@ def encode_part(part: Struct) -> bytes:
     return _encoder.encode(part)
 
 
-_credential_decoder = msgpack.Decoder(alloc.Credential)
-_arguments_decoder = msgpack.Decoder(load.Arguments)
+@cache
+def _credential_decoder() -> msgpack.Decoder[alloc.Credential]:
+    return msgpack.Decoder(alloc.Credential)
 
 
 def decode_credential(data: bytes) -> alloc.Credential:
@@ -73,7 +79,7 @@ def decode_credential(data: bytes) -> alloc.Credential:
         PeerProtocolError: not a credential.
     """
     try:
-        return _credential_decoder.decode(data)
+        return _credential_decoder().decode(data)
     except DecodeError as error:
         raise PeerProtocolError(f"not a credential: {error}") from None
 
@@ -85,6 +91,6 @@ def decode_arguments(data: bytes) -> load.Arguments:
         PeerProtocolError: not an arguments object.
     """
     try:
-        return _arguments_decoder.decode(data)
+        return msgpack.decode(data, type=load.Arguments)
     except DecodeError as error:
         raise PeerProtocolError(f"not an arguments object: {error}") from None
