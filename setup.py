@@ -39,6 +39,11 @@ PRODUCTS = ["native/libportals.so", "native/keeper/yod-keeper", "native/start/yo
 # script with -E (PYTHON* variables do not exist) and -P (neither does the script's
 # directory, as a place for modules). A first line of `#!python -EP` would be simpler
 # and half a millisecond faster, but installers drop the options.
+#
+# Of a short launch, the rest saves a fifth: nothing that imports make is garbage;
+# msgspec asks for typing_extensions first, slow to import where it is installed,
+# and does as well with typing; and taking an interpreter down in order serves
+# nobody after main() has returned.
 SCRIPT = """\
 #!/bin/sh
 ''':'
@@ -49,11 +54,28 @@ python=${self%/*}/python3
 exec "$python" -EP "$0" "$@"
 '''
 
+import gc
+import os
 import sys
 
+gc.disable()
+sys.modules["typing_extensions"] = None
 from MODULE import main
 
-sys.exit(main())
+del sys.modules["typing_extensions"]
+gc.freeze()
+gc.enable()
+
+try:
+    status = main()
+except SystemExit as ended:
+    status = ended.code
+if isinstance(status, str):
+    sys.exit(status)
+for stream in (sys.stdout, sys.stderr):
+    if stream is not None:
+        stream.flush()
+os._exit(status or 0)
 """
 
 

@@ -148,18 +148,18 @@ def _partition(yodctl: str, size: int, stack: ExitStack, scratch: Path) -> dict[
         "XDG_STATE_HOME": str(place / "state"),
     }
 
-    def control(*words: str) -> None:
+    def control(*words: str, check: bool = True) -> None:
         subprocess.run(
             [yodctl, *words],
             env=environment,
-            check=True,
+            check=check,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
         )
 
-    stack.callback(control, "down")
+    stack.callback(control, "down", check=False)  # also what came up in part
     control("up", "--local", str(size))
     return environment
 
