@@ -1,0 +1,164 @@
+"""The command ``pct``: the daemon of one node."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+
+import click
+
+from native import limits as limits_module
+from native import options
+from native.errors import PartitionError, UsageError, YodError
+from native.reactor import Reactor
+from native.wire.base import NODE_MAX, SLOTS_MAX
+from pct.driver import Driver
+from pct.keeper import become_subreaper, kill_descendants
+from pct.node import Node
+from pct.store import Store, default_directories
+
+KEY_BYTES = 32
+
+
+@click.command(add_help_option=False, context_settings={"max_content_width": 100})
+@click.option("--bebopd", metavar="ADDRESS", help="host:port or unix:PATH of the allocator.")
+@click.option("--key-file", metavar="FILE", help="The partition's key, 32 bytes, mode 0600.")
+@click.option("--listen", metavar="HOST:PORT", default="0.0.0.0:0", help="Where to listen.")
+@click.option("--advertise", metavar="HOST", help="The address that others reach this node at.")
+@click.option("--node", metavar="N", default=-1, type=int, help="Node number; default: any.")
+@click.option("--name", metavar="NAME", help="Node name; default: the host's.")
+@click.option("--slots", metavar="N", type=int, help="Ranks at a time; default: processors.")
+@click.option("--store", metavar="DIR", multiple=True, help="RAM disk for images; may repeat.")
+@click.option("--ready-fd", metavar="FD", type=int, help="Write host:port there when listening.")
+@click.option("-D", "debug", is_flag=True, help="Say more in the log.")
+@click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
+@click.pass_context
+def command(
+    context: click.Context,
+    bebopd: str | None,
+    key_file: str | None,
+    listen: str,
+    advertise: str | None,
+    node: int,
+    name: str | None,
+    slots: int | None,
+    store: tuple[str, ...],
+    ready_fd: int | None,
+    debug: bool,
+    wants_help: bool,
+) -> int:
+    """Be a node: host jobs that bebopd grants, until told to end (SIGTERM)."""
+    if wants_help:
+        click.echo(context.get_help())
+        return 0
+    if bebopd is None or key_file is None:
+        raise UsageError("--bebopd and --key-file are needed (pct -help)")
+    if not -1 <= node <= NODE_MAX:
+        raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")
+    if slots is not None and not 1 <= slots <= SLOTS_MAX:
+        raise UsageError(f"--slots {slots}: must be from 1 to {SLOTS_MAX}")
+    from native.portals_port import PortalsPort
+
+    limits = limits_module.load(os.environ)
+    _raise_descriptor_limit()
+    key = read_key(key_file)
+    reactor = Reactor()
+    port = PortalsPort(
+        listen=listen, advertise=advertise, partition_key=key, connect_timeout_s=limits.connect_s
+    )
+    become_subreaper()
+    from native.auth import is_signed
+
+    machine = Node(
+        name=name or os.uname().nodename.partition(".")[0],
+        slots=slots or len(os.sched_getaffinity(0)),
+        address=port.id,
+        bebopd=port.resolve(bebopd),
+        wanted=node,
+        incarnation=int.from_bytes(os.urandom(8), "little") >> 1,
+        limits=limits,
+        is_signed=lambda data, mac: is_signed(key, data, mac),
+        unix_time=time.time,
+    )
+    status = 0
+
+    def rejected(text: str) -> None:
+        nonlocal status
+        status = 1
+        sys.stderr.write(f"pct: bebopd at {bebopd} does not take this node: {text}\n")
+        reactor.stop()
+
+    driver = Driver(
+        machine,
+        port,
+        reactor,
+        Store(list(store) or default_directories(), reactor),
+        say=_say if debug else lambda line: None,
+        on_rejected=rejected,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        reactor.on_signal(number, reactor.stop)
+    if ready_fd is not None:
+        os.write(ready_fd, f"{port.id}\n".encode())
+        os.close(ready_fd)
+    driver.start()
+    reactor.run()
+    driver.close()
+    kill_descendants(reactor, reactor.stop)
+    reactor.run()
+    port.close()
+    reactor.close()
+    return status
+
+
+def read_key(path: str) -> bytes:
+    """The partition's key.
+
+    Raises:
+        PartitionError: missing, readable by others, or not a key.
+    """
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            key = file.read(KEY_BYTES + 1)
+    except OSError as error:
+        raise PartitionError(f"key file {path}: {error.strerror}") from None
+    if mode & 0o077:
+        raise PartitionError(f"key file {path}: others may read it; chmod 600 {path}")
+    if len(key) != KEY_BYTES:
+        raise PartitionError(f"key file {path}: not a key of {KEY_BYTES} bytes")
+    return key
+
+
+def _raise_descriptor_limit() -> None:
+    """A daemon holds many connections; the keeper gives ranks the user's limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+
+
+def main() -> None:
+    """Entry point. Exit status: 0 ended when told; 1 rejected or unable; 2 wrong use."""
+    try:
+        words = options.expand(sys.argv[1:], options.of_click(command.params))
+        status = command.main(words, "pct", standalone_mode=False)
+    except UsageError as error:
+        sys.stderr.write(f"pct: {error}\n")
+        status = 2
+    except (YodError, OSError) as error:
+        sys.stderr.write(f"pct: {error}\n")
+        status = 1
+    except click.ClickException as error:
+        sys.stderr.write(f"pct: {error.format_message()}\n")
+        status = 2
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
