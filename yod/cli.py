@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import click
@@ -10,9 +11,7 @@ import click
 from native import nodelist, options
 from native.errors import UsageError, YodError
 from yod import api, image, loadfile, request
-from yod.report import NEVER_STARTED
-
-PROGRAM_ERRORS = "exit status 125: never started; 126, 127: not executable, not found"
+from yod.report import NEVER_STARTED, SIGNAL_BASE
 
 
 @click.command(
@@ -136,7 +135,8 @@ def _show_result(
             _say(f"{report_file}: {error.strerror}; the report follows here")
             for line in report.table():
                 _say(line)
-    if report.completions and not is_quiet:
+    is_pipe_closed = result.exit_status == SIGNAL_BASE + signal.SIGPIPE and not report.reason
+    if report.completions and not is_quiet and not is_pipe_closed:
         for line in report.summary():
             _say(line)
     if wants_timing:

@@ -127,7 +127,7 @@ class Driver:
 
     def _broken(self, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
-            self.handle(launch.Interrupted(signal.SIGPIPE))
+            self.handle(launch.OutputClosed())
         else:
             text = f"the application's output cannot be written: {error.strerror}"
             self.handle(launch.OutputFailed(text))

@@ -27,7 +27,7 @@ from native.machine import Action, DeadlineReached, Event, MessageReceived, Peer
 from native.wire import alloc, io, load
 from native.wire.base import Message
 from yod.output import OutputLedger
-from yod.report import NEVER_STARTED, Report
+from yod.report import NEVER_STARTED, SIGNAL_BASE, Report
 from yod.request import Plan
 from yod.signals import Interrupts, Press
 
@@ -76,6 +76,10 @@ class OutputFailed(Event, frozen=True):
     """Output cannot be written; the text says why."""
 
     text: str
+
+
+class OutputClosed(Event, frozen=True):
+    """Nobody reads the output any more, as in ``yod ... | head``."""
 
 
 class InputRead(Event, frozen=True):
@@ -229,7 +233,9 @@ class Launch:
                 due = self._output.written(count_bytes, count_messages)
                 return self._to_root(io.OutputCredit(self._job_id, due)) if due else []
             case OutputFailed(text):
-                return self._output_failed(text, now)
+                return self._output_failed(NEVER_STARTED, text, now)
+            case OutputClosed():
+                return self._output_failed(SIGNAL_BASE + signal.SIGPIPE, "", now)
             case InputRead(data):
                 return self._to_root(io.Input(self._job_id, data))
             case ObjectDelivered():
@@ -435,12 +441,15 @@ class Launch:
         self.report.fail(NEVER_STARTED, text)
         return [Tell(text), *self._all_done(now)]
 
-    def _output_failed(self, text: str, now: float) -> list[Action]:
+    def _output_failed(self, status: int, text: str, now: float) -> list[Action]:
+        """The job ends; a closed pipe is how a reader says that it has enough."""
         if self.phase not in OPEN:
             return []
-        self.report.fail(NEVER_STARTED, text)
+        self.report.fail(status, text)
         self._sent_signals.add(signal.SIGKILL)
-        return [Tell(text), *self._all_done(now)]
+        if self.phase is Phase.ALLOCATING:
+            return self._done()
+        return [*([Tell(text)] if text else []), *self._all_done(now)]
 
     def _interrupted(self, number: int, now: float) -> list[Action]:
         said = self._interrupts.next(number, has_gone=self.phase not in BEFORE_GO)
