@@ -23,7 +23,7 @@ def test_the_end_of_a_process_is_seen_before_it_is_reaped():
 def test_text_that_comes_in_pieces_is_read_to_its_end():
     reader, writer = os.pipe()
     os.write(writer, b"rank 0 is he")
-    with pytest.raises(AssertionError, match="'held' did not come .*'rank 0 is he'"):
+    with pytest.raises(AssertionError, match=r"'held' did not come .*'rank 0 is he'"):
         read_until(reader, b"held", 0.01)
     os.write(writer, b"held\nmore")
     assert read_until(reader, b"held") == b"held\nmore"
