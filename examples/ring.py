@@ -1,6 +1,6 @@
 """A token goes once round all ranks; each adds its number.
 
-    yod -sz 4 python examples/ring.py
+yod -sz 4 python examples/ring.py
 """
 
 from mpi4py import MPI
