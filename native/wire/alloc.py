@@ -22,6 +22,7 @@ from native.wire.base import (
     Name,
     NodeNumber,
     Part,
+    Seconds,
     Text,
     Uid,
 )
@@ -92,7 +93,7 @@ class Grant(Message, frozen=True, tag="alloc.grant"):
     expires: U63
     credential: Annotated[bytes, Meta(max_length=128 * 1024)]
     credential_mac: Annotated[bytes, Meta(max_length=32)]
-    pending_s: float
+    pending_s: Seconds
     addresses: tuple[tuple[U32, Name], ...] = ()
 
 

@@ -15,6 +15,7 @@ PATH_MAX = 4096
 DATA_MAX = 64 * 1024  # bytes of output or input in one message
 ARITY_MAX = 64
 SLOTS_MAX = 1 << 16
+TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
 JobId = Annotated[int, Meta(ge=1, lt=1 << 47)]
 NodeNumber = Annotated[int, Meta(ge=0, le=NODE_MAX)]
@@ -22,7 +23,8 @@ Rank = Annotated[int, Meta(ge=0, lt=SIZE_MAX)]
 Count = Annotated[int, Meta(ge=0, le=SIZE_MAX)]
 U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
 U63 = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-Seconds = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, le=TIME_MAX_S)]
+Interval = Annotated[float, Meta(gt=0, le=TIME_MAX_S)]
 Uid = Annotated[int, Meta(ge=0, lt=(1 << 32) - 1)]
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
 Name = Annotated[str, Meta(max_length=NAME_MAX)]

@@ -25,6 +25,9 @@ def _classes() -> tuple[type[Message], ...]:
 
 MESSAGES = _classes()
 
+# What decoding raises; a deep nesting in elements that nobody reads is one of them.
+NONSENSE = (DecodeError, UnicodeDecodeError, RecursionError)
+
 _encoder = msgpack.Encoder()
 
 
@@ -58,7 +61,7 @@ def decode(data: bytes | memoryview) -> Message:
         raise PeerProtocolError(f"message of {len(data)} bytes, at most {MESSAGE_MAX_BYTES}")
     try:
         return _decoder().decode(data)
-    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NONSENSE as error:
         raise PeerProtocolError(f"not a message: {error}") from None
 
 
@@ -80,7 +83,7 @@ def decode_credential(data: bytes) -> alloc.Credential:
     """
     try:
         return _credential_decoder().decode(data)
-    except DecodeError as error:
+    except NONSENSE as error:
         raise PeerProtocolError(f"not a credential: {error}") from None
 
 
@@ -92,5 +95,5 @@ def decode_arguments(data: bytes) -> load.Arguments:
     """
     try:
         return msgpack.decode(data, type=load.Arguments)
-    except DecodeError as error:
+    except NONSENSE as error:
         raise PeerProtocolError(f"not an arguments object: {error}") from None

@@ -16,10 +16,12 @@ from native.wire.base import (
     MEMBERS_MAX,
     NODE_MAX,
     OBJECTS_MAX,
+    SIZE_MAX,
     U32,
     U63,
     Count,
     Digest,
+    Interval,
     JobId,
     Message,
     Name,
@@ -31,6 +33,9 @@ from native.wire.base import (
     SignalNumber,
     Text,
 )
+
+Resource = Annotated[int, Meta(ge=0, lt=64)]  # RLIMIT_ number
+SoftLimit = Annotated[int, Meta(ge=-1, le=(1 << 63) - 1)]
 
 
 class ShippedObject(Part, frozen=True):
@@ -58,7 +63,7 @@ class MemberLoad(Part, frozen=True):
         directory: working directory.
     """
 
-    size: Annotated[int, Meta(ge=1)]
+    size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
     object_index: Annotated[int, Meta(ge=0, lt=OBJECTS_MAX)]
     arguments: Annotated[tuple[bytes, ...], Meta(min_length=1)]
     directory: Path
@@ -97,12 +102,12 @@ class Load(Message, frozen=True, tag="load.load"):
     objects: Annotated[tuple[ShippedObject, ...], Meta(max_length=OBJECTS_MAX)]
     arguments: Arguments | None
     umask: U32
-    limits: tuple[tuple[int, int], ...]
+    limits: tuple[tuple[Resource, SoftLimit], ...]
     offers_pmi: bool
     has_input: bool
     chunk_bytes: Annotated[int, Meta(ge=4096, le=1 << 26)]
-    deadline_s: Annotated[float, Meta(gt=0)]
-    orphan_s: Annotated[float, Meta(gt=0)]
+    deadline_s: Interval
+    orphan_s: Interval
     output_window_bytes: Annotated[int, Meta(ge=64 * 1024, le=1 << 30)]
     addresses: tuple[tuple[U32, Name], ...] = ()
 
@@ -209,9 +214,9 @@ class Failure(Message, frozen=True, tag="load.failure"):
     phase: Name
     node: NodeNumber
     name: Name
-    rank: Annotated[int, Meta(ge=-1)]
+    rank: Annotated[int, Meta(ge=-1, lt=SIZE_MAX)]
     text: Text
-    exit_code: int = 0
+    exit_code: Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)] = 0
 
 
 class Signal(Message, frozen=True, tag="load.signal"):

@@ -14,6 +14,7 @@ from native.wire.base import (
     SLOTS_MAX,
     U32,
     U63,
+    Interval,
     JobId,
     Message,
     Name,
@@ -70,7 +71,7 @@ class Accepted(Message, frozen=True, tag="status.accepted"):
 
     node: NodeNumber
     epoch: U63
-    heartbeat_s: Annotated[float, Meta(gt=0)]
+    heartbeat_s: Interval
 
 
 class Rejected(Message, frozen=True, tag="status.rejected"):
