@@ -83,7 +83,11 @@ class Driver:
 
     def handle(self, event: Event) -> None:
         """Give the machine an event and do what it says."""
-        self._perform(self._machine.handle(event, self._reactor.monotonic()))
+        before = self._machine.phase
+        actions = self._machine.handle(event, self._reactor.monotonic())
+        if self._plan.options.debug:
+            self._trace(event, before)
+        self._perform(actions)
 
     def close(self) -> None:
         """Give back what the launch held."""
@@ -168,6 +172,15 @@ class Driver:
                 self._is_over()
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _trace(self, event: Event, before: Phase) -> None:
+        """What ``-D`` shows: once phases, twice messages."""
+        if self._plan.options.debug > 1 and isinstance(event, MessageReceived):
+            self._say(f"{type(event.message).__name__} from {event.source}")
+        if self._machine.phase is not before:
+            grant = self._machine.grant
+            job = f"job {grant.job_id}: " if grant else ""
+            self._say(f"{job}{before.value} -> {self._machine.phase.value}")
 
     def _say(self, text: str) -> None:
         """yod's own words go to standard error, a line each, behind what is queued there."""

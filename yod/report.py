@@ -129,7 +129,7 @@ class Report:
             self._first_status = status_of(outcome.wait_status)
             rank = min(fresh)
             where = self.node_names.get(self.completions[rank].node, "?")
-            self.first_failure = f"rank {rank} on {where} {how(outcome.wait_status)}"
+            self.first_failure = f"rank {rank} on {where}: {how(outcome.wait_status)}"
 
     def blame(self, failure: Failure, has_gone: bool) -> str:
         """A failure of the launch or of a node.
@@ -255,7 +255,7 @@ def how(wait_status: int) -> str:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    return f"was killed by {name}"
+    return f"killed by {name}"
 
 
 def _end_of(done: Completion) -> str:
