@@ -53,6 +53,7 @@ struct ptl_conn {
 
     uint8_t header[PTL_HEADER_BYTES]; /* half read */
     unsigned header_have;
+    struct ptl_frame frame; /* the last header, taken apart */
     uint32_t payload_left;
     struct ptl_rx *rx;    /* whose payload is next */
     struct ptl_rx single; /* an operation of one frame */

@@ -79,6 +79,7 @@ struct ptl_ni {
     size_t n_unproven;
     struct ptl_node conns, dirty, grave;
     struct ptl_node work;
+    struct ptl_node later; /* work that may take long: after all output */
     struct ptl_node self_held;
     struct ptl_node targets, addresses;
     struct ptl_node eqs, cts, mds, mes, objects;

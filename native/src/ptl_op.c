@@ -117,6 +117,10 @@ static void deliver_here (struct ptl_op *op)
         .hdr_data = op->hdr_data,
     };
 
+    if ((op->flags & PTL_FLAG_RETRY) && !ptl_list_empty (&ni->self_held)) {
+        ptl_ni_hold (ni, op);
+        return;
+    }
     ptl_pt_begin (ni, &ni->self, &frame, &rx);
     if (rx.fail == PTL_NI_PT_DISABLED && (op->flags & PTL_FLAG_RETRY)) {
         ptl_ni_hold (ni, op);

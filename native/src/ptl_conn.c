@@ -1,0 +1,365 @@
+#include "ptl_conn.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "ptl_address.h"
+#include "ptl_peer.h"
+#include "ptl_shake.h"
+
+#define ACCEPT_BATCH 64
+#define ACCEPT_REST_MS 100      /* when descriptors have run out */
+#define DRAIN_MS 2000           /* for the other's end of stream */
+#define NOT_SENT_BYTES 262144   /* what the kernel may queue before control */
+
+static void set_option (int fd, int level, int name, int value)
+{
+    /* Each is a wish: the connection works without it. */
+    (void)!setsockopt (fd, level, name, &value, sizeof (value));
+}
+
+static void tune (const struct ptl_ni *ni, int fd)
+{
+    int liveness_s = (int)(ni->config.liveness_ms / 1000);
+
+    set_option (fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option (fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOT_SENT_BYTES);
+    set_option (fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+                (int)ni->config.liveness_ms);
+    set_option (fd, IPPROTO_TCP, TCP_KEEPIDLE, liveness_s / 2 + 1);
+    set_option (fd, IPPROTO_TCP, TCP_KEEPINTVL, liveness_s / 6 + 1);
+    set_option (fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set_option (fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+struct ptl_conn *ptl_conn_alloc (struct ptl_ni *ni, int fd, bool is_dialled,
+                                 bool is_unix)
+{
+    struct ptl_conn *conn = calloc (1, sizeof (*conn));
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = conn };
+
+    if (!conn) {
+        close (fd);
+        return NULL;
+    }
+    conn->source = (struct ptl_source){ PTL_SOURCE_CONN, fd };
+    conn->ni = ni;
+    conn->is_dialled = is_dialled;
+    conn->is_unix = is_unix;
+    conn->who.serial = ++ni->serial;
+    ptl_list_init (&conn->dirty);
+    if (is_dialled) {
+        event.events |= EPOLLOUT;
+        conn->wants_out = true;
+    }
+    if (!is_unix)
+        tune (ni, fd);
+    if (epoll_ctl (ni->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        close (fd);
+        free (conn);
+        return NULL;
+    }
+    ptl_list_append (&ni->conns, &conn->all);
+    return conn;
+}
+
+static void rest (struct ptl_ni *ni)
+{
+    struct epoll_event none = { 0 };
+    struct ptl_source *sources[] = { &ni->tcp, &ni->local };
+
+    for (int i = 0; i < 2; i++) {
+        none.data.ptr = sources[i];
+        if (sources[i]->fd >= 0)
+            epoll_ctl (ni->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &none);
+    }
+    ni->accept_ms = ni->now_ms + ACCEPT_REST_MS;
+    ptl_ni_wake_at (ni, ni->accept_ms);
+}
+
+static void admit (struct ptl_ni *ni, int fd, bool is_unix)
+{
+    struct ptl_conn *conn;
+    uint8_t m4[PTL_M4_BYTES];
+
+    if (ni->n_unproven >= ni->config.max_unproven) {
+        ptl_auth_put_m4 (NULL, PTL_CODE_FULL, ni->config.version_min,
+                         ni->config.version_max, m4);
+        (void)!send (fd, m4, sizeof (m4), MSG_NOSIGNAL);
+        close (fd);
+        return;
+    }
+    if (!(conn = ptl_conn_alloc (ni, fd, false, is_unix)))
+        return;
+    conn->state = PTL_CONN_SHAKING;
+    conn->deadline_ms = ni->now_ms + ni->config.handshake_timeout_ms;
+    ptl_ni_wake_at (ni, conn->deadline_ms);
+    if (!ptl_shake_listen (conn))
+        ptl_conn_close (conn);
+}
+
+void ptl_conn_accept (struct ptl_ni *ni, struct ptl_source *listener)
+{
+    int fd;
+
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        fd = accept4 (listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            admit (ni, fd, listener->kind == PTL_SOURCE_UNIX);
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS
+                 || errno == ENOMEM) {
+            rest (ni);
+            return;
+        }
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return;
+    }
+}
+
+static const struct ptlx_key *key_for (struct ptl_ni *ni, uint32_t nid,
+                                       uint32_t pid)
+{
+    struct ptl_target *t;
+
+    for (struct ptl_node *n = ni->targets.next; n != &ni->targets;
+         n = n->next) {
+        t = ptl_entry (n, struct ptl_target, node);
+        if (t->nid == nid && t->pid == pid)
+            return &t->key;
+    }
+    return &ni->default_key;
+}
+
+static int open_socket (const struct sockaddr_storage *address,
+                        socklen_t length, int *fdp)
+{
+    int fd = socket (address->ss_family,
+                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return errno;
+    if (connect (fd, (const struct sockaddr *)address, length) < 0
+        && errno != EINPROGRESS) {
+        int error = errno;
+
+        close (fd);
+        return error;
+    }
+    *fdp = fd;
+    return 0;
+}
+
+int ptl_conn_dial (struct ptl_peer *peer)
+{
+    struct ptl_ni *ni = peer->ni;
+    struct sockaddr_storage address = { 0 };
+    socklen_t length
+        = ptl_address_find (ni, peer->nid, peer->pid, &address);
+    struct ptlx_key key = *key_for (ni, peer->nid, peer->pid);
+    struct ptl_conn *conn;
+    bool is_unix;
+    int fd = -1, error;
+
+    if (length == 0)
+        return EHOSTUNREACH;
+    is_unix = address.ss_family == AF_UNIX;
+    if (key.kind == PTLX_KEY_NONE) {
+        if (!is_unix)
+            return ENOKEY;
+        key.kind = PTLX_KEY_LOCAL;
+    }
+    if ((error = open_socket (&address, length, &fd)) != 0)
+        return error;
+    if (!(conn = ptl_conn_alloc (ni, fd, true, is_unix)))
+        return ENOMEM;
+    conn->state = PTL_CONN_CONNECTING;
+    conn->deadline_ms = peer->dial_until_ms;
+    conn->who.nid = peer->nid;
+    conn->who.pid = peer->pid;
+    conn->peer = peer;
+    peer->dial = conn;
+    if (!ptl_shake_dial (conn, &key,
+                         peer->pid == PTL_PID_ANY ? PTL_NID_ANY : peer->nid,
+                         peer->pid)) {
+        peer->dial = NULL;
+        conn->peer = NULL;
+        ptl_conn_close (conn);
+        return ENOMEM;
+    }
+    return 0;
+}
+
+/* The verdict on a connect that was in progress. */
+static void connected (struct ptl_conn *conn)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = conn };
+    int error = 0;
+    socklen_t size = sizeof (error);
+
+    getsockopt (conn->source.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) {
+        ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, error);
+        return;
+    }
+    conn->wants_out = false;
+    epoll_ctl (conn->ni->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
+    ptl_shake_connected (conn);
+}
+
+void ptl_conn_ready (struct ptl_conn *conn, uint32_t events)
+{
+    switch (conn->state) {
+    case PTL_CONN_CONNECTING:
+        connected (conn);
+        break;
+    case PTL_CONN_SHAKING:
+        ptl_shake_read (conn);
+        break;
+    case PTL_CONN_READY:
+    case PTL_CONN_DRAINING:
+        if (events & EPOLLOUT)
+            ptl_conn_flush (conn);
+        if (events & ~(uint32_t)EPOLLOUT)
+            ptl_conn_read (conn);
+        break;
+    case PTL_CONN_DEAD:
+        break;
+    }
+}
+
+void ptl_conn_kick (struct ptl_conn *conn)
+{
+    if (!conn->wants_out && ptl_list_empty (&conn->dirty)
+        && conn->state != PTL_CONN_DEAD)
+        ptl_list_append (&conn->ni->dirty, &conn->dirty);
+}
+
+static bool make_room (struct ptl_conn *conn)
+{
+    size_t room = conn->small_room ? conn->small_room * 2 : 512;
+    uint8_t *small;
+
+    if (conn->small_length + PTL_HEADER_BYTES <= conn->small_room)
+        return true;
+    if (!(small = realloc (conn->small, room)))
+        return false;
+    conn->small = small;
+    conn->small_room = room;
+    return true;
+}
+
+/* An honest peer owes us no more acks than it has operations: one that lets
+ * them pile up is cut off, so the buffer is bounded. */
+void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame)
+{
+    struct ptl_frame full = *frame;
+
+    if (conn->state == PTL_CONN_DEAD)
+        return;
+    if (conn->small_length - conn->small_done
+            > 2 * PTL_UNACKED_MAX * PTL_HEADER_BYTES
+        || !make_room (conn)) {
+        ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, ENOBUFS);
+        return;
+    }
+    full.incarnation = (uint32_t)conn->ni->incarnation;
+    ptl_wire_encode (&full, conn->small + conn->small_length);
+    conn->small_length += PTL_HEADER_BYTES;
+    ptl_conn_kick (conn);
+}
+
+static void end_arrivals (struct ptl_conn *conn)
+{
+    if (conn->rx && conn->rx == &conn->single)
+        ptl_pt_end (conn->ni, &conn->who, conn->rx, PTL_NI_UNDELIVERABLE);
+    for (int i = 0; conn->open && i < PTL_OPEN_MAX; i++)
+        if (conn->open[i].is_open)
+            ptl_pt_end (conn->ni, &conn->who, &conn->open[i],
+                        PTL_NI_UNDELIVERABLE);
+    conn->rx = NULL;
+}
+
+void ptl_conn_close (struct ptl_conn *conn)
+{
+    if (conn->state == PTL_CONN_DEAD)
+        return;
+    conn->state = PTL_CONN_DEAD;
+    conn->peer = NULL;
+    ptl_shake_free (conn);
+    end_arrivals (conn);
+    close (conn->source.fd); /* leaves the epoll set with it */
+    conn->source.fd = -1;
+    ptl_list_remove (&conn->dirty);
+    ptl_list_remove (&conn->all);
+    ptl_list_append (&conn->ni->grave, &conn->all);
+}
+
+void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail)
+{
+    struct ptl_peer *peer = conn->peer;
+
+    if (conn->state == PTL_CONN_DEAD)
+        return;
+    if (peer && (peer->conn == conn || peer->dial == conn))
+        ptl_peer_lost (peer, loss, detail);
+    else
+        ptl_conn_close (conn);
+}
+
+void ptl_conn_free (struct ptl_conn *conn)
+{
+    ptl_list_remove (&conn->all);
+    free (conn->open);
+    free (conn->small);
+    free (conn->pending);
+    free (conn);
+}
+
+void ptl_conn_leave (struct ptl_conn *conn)
+{
+    struct ptl_frame bye = { .type = PTL_FRAME_BYE };
+
+    ptl_conn_small (conn, &bye);
+    if (conn->state == PTL_CONN_DEAD)
+        return;
+    conn->peer = NULL;
+    conn->state = PTL_CONN_DRAINING;
+    conn->deadline_ms = conn->ni->now_ms + DRAIN_MS;
+    ptl_ni_wake_at (conn->ni, conn->deadline_ms);
+    end_arrivals (conn);
+}
+
+/* A ping makes the kernel notice a dead host. That no pong comes is no death:
+ * a stopped process is silent, too. */
+static void look_alive (struct ptl_conn *conn)
+{
+    struct ptl_ni *ni = conn->ni;
+    int64_t due = conn->heard_ms + ni->config.liveness_ms / 2;
+    struct ptl_frame ping = { .type = PTL_FRAME_PING };
+
+    if (ni->now_ms < due || conn->is_pinged) {
+        ptl_ni_wake_at (ni, conn->is_pinged ? PTL_NEVER : due);
+        return;
+    }
+    conn->is_pinged = true;
+    ptl_conn_small (conn, &ping);
+}
+
+void ptl_conn_tick (struct ptl_conn *conn)
+{
+    int64_t now = conn->ni->now_ms;
+
+    if (conn->deadline_ms && now >= conn->deadline_ms) {
+        ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, ETIMEDOUT);
+        return;
+    }
+    if (conn->deadline_ms)
+        ptl_ni_wake_at (conn->ni, conn->deadline_ms);
+    if (conn->state == PTL_CONN_READY)
+        look_alive (conn);
+}

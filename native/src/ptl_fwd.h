@@ -1,0 +1,35 @@
+/* ptl_fwd.h - an object on its way down a tree.
+ *
+ * Receiver: one match entry over the mapped file, one counter of chunks, and
+ * per child a triggered put of chunk k at threshold k + 1. Chunks come in
+ * order from one parent, so the count says which have landed. They are hashed
+ * in order after they have been passed on. When all have landed the writable
+ * mapping goes (a file that is open for writing cannot be executed) and a
+ * read-only one takes its place until the children have everything.
+ *
+ * Source: chunks are read with pread into a few buffers as they drain. A map
+ * of a file that shrinks would be SIGBUS.
+ */
+#ifndef PTL_FWD_H
+#define PTL_FWD_H
+
+#include "portals4_ext.h"
+
+#define PTL_PT_MESSAGES 0
+#define PTL_PT_OBJECTS 1
+
+struct ptl_ni;
+
+/* Results as PtlxForward. */
+int ptl_fwd_arm (struct ptl_ni *ni, const struct ptlx_object *object);
+
+/* No event follows. */
+void ptl_fwd_cancel (struct ptl_ni *ni, uint64_t match_bits);
+
+/* The connection with that serial is gone: it may have been a parent's. */
+void ptl_fwd_peer_lost (struct ptl_ni *ni, uint64_t serial);
+
+/* Only while the interface ends, after its connections. */
+void ptl_fwd_free_all (struct ptl_ni *ni);
+
+#endif
