@@ -141,8 +141,8 @@ class Keeper:
                 )
             except BlockingIOError:
                 return
-            except ConnectionResetError:
-                packet, ancillary, flags = b"", [], 0
+            except ConnectionResetError:  # it left with a command unread; its reports follow
+                continue
             fds = deque(fd for _, _, data in ancillary for fd in memoryview(data).cast("i"))
             if not packet:
                 self._hang_up()

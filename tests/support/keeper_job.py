@@ -31,6 +31,7 @@ from native.wire.keeper import (
 from pct.keeper import KEEPER, START_LIBRARY, Keeper, become_subreaper, kill_descendants
 
 LIMIT_S = 20.0
+UNDER_TEST = os.environ.get("KEEPER_UNDER_TEST", KEEPER)  # another build of the keeper
 
 
 def make_spec(
@@ -91,7 +92,7 @@ class Job:
     """
 
     def __init__(
-        self, spec: KeeperSpec, *, keeper: str = KEEPER, start_library: str = START_LIBRARY
+        self, spec: KeeperSpec, *, keeper: str = UNDER_TEST, start_library: str = START_LIBRARY
     ) -> None:
         self.spec = spec
         self.events: list[Report] = []

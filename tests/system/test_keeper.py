@@ -55,7 +55,7 @@ def build() -> Iterator[Build]:
     """Compile a program of ``tests/c/keeper``; gives its path, which every user can reach."""
     if not shutil.which("cc"):
         pytest.skip("needs a C compiler")
-    with TemporaryDirectory(prefix="keeper-programs-") as name:
+    with TemporaryDirectory(prefix="keeper-programs-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
         yield partial(build_in, folder)

@@ -296,6 +296,13 @@ def test_what_a_keeper_said_last_is_heard_after_its_exit(peer: Peer) -> None:
     assert len(peer.events) == 2
 
 
+def test_reports_of_a_keeper_that_left_a_command_unread_are_heard(peer: Peer) -> None:
+    peer.keeper.end()
+    peer.socket.send(report(5))
+    peer.exit(0)
+    assert peer.events == [wire.KeeperEmpty()]
+
+
 def test_a_keepers_own_reason_is_the_reason_of_its_loss(peer: Peer) -> None:
     peer.say(report(6, text=b"specification: cut short"))
     assert peer.events == []

@@ -1,0 +1,185 @@
+"""The keeper under sanitizers, and with input that makes no sense."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from native.wire import keeper as wire
+from pct.keeper import KEEPER
+from tests.support.keeper_job import make_spec
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "tests" / "c" / "keeper"
+SOURCES = ROOT / "native" / "keeper"
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+Compile = Callable[..., Path]
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Compile:
+    """Compile with sanitizers and the keeper's headers; gives the program's path."""
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler")
+
+    def compiled(name: str, *sources: Path) -> Path:
+        target = tmp_path / name
+        sources = (*sources, PROGRAMS / "sanitizer_options.c")
+        subprocess.run(
+            ["cc", *FLAGS, *SANITIZERS, f"-I{SOURCES}", "-o", target, *sources], check=True
+        )
+        return target
+
+    return compiled
+
+
+def encoded(parent: int = 1) -> bytes:
+    spec = make_spec(
+        ("/bin/true", "argument"),
+        ranks=3,
+        others=(("/bin/false",),),
+        environment=(b"A=1", b"PATH=/bin:/usr/bin"),
+        own=lambda rank: (b"YOD_RANK=%d" % rank,),
+        limits=((7, 100), (3, wire.KEEP, wire.UNLIMITED)),
+        groups=(0, 1, 2),
+    )
+    return wire.encode_spec(spec, parent, b"/lib/yodstart.so")
+
+
+def test_no_specification_makes_the_reader_read_beyond_it(compiled: Compile) -> None:
+    program = compiled("test_spec", PROGRAMS / "test_spec.c", SOURCES / "spec.c")
+    done = subprocess.run([program], input=encoded(), capture_output=True)
+    assert done.returncode == 0, done
+    assert 0 < int(done.stdout) < 8000  # some changes are harmless, some are not
+
+
+@pytest.mark.parametrize("kind", ["binary", "script"])
+def test_no_program_file_makes_the_inspection_fail(
+    compiled: Compile, tmp_path: Path, kind: str
+) -> None:
+    victim = tmp_path / "victim"
+    if kind == "binary":
+        shutil.copy("/bin/true", victim)
+    else:
+        victim.write_text("#!/usr/bin/env -S python3 -x\nprint('main')\n" + "#" * 500)
+        victim.chmod(0o755)
+    program = compiled("test_inspect", PROGRAMS / "test_inspect.c", SOURCES / "inspect.c")
+    done = subprocess.run([program, victim], capture_output=True)
+    assert done.returncode == 0, done
+
+
+def receive(control: socket.socket) -> bytes:
+    try:
+        return control.recv(256 * wire.REPORTS_PER_PACKET)
+    except ConnectionResetError:  # it left with a command unread; the reports are there
+        return control.recv(256 * wire.REPORTS_PER_PACKET)
+
+
+def run_keeper(keeper: str, spec: bytes, *commands: bytes) -> tuple[int, bytes]:
+    """Run a keeper to its end; gives its exit status and the kinds of its reports."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    file = os.memfd_create("spec")
+    os.write(file, spec)
+    # Above 4, so that making one of the two descriptors does not overwrite the other.
+    os.dup2(theirs.fileno(), 200)
+    os.dup2(file, 201)
+    try:
+        unix_pid = os.posix_spawn(
+            keeper,
+            [keeper],
+            {},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, 200, 3),
+                (os.POSIX_SPAWN_DUP2, 201, 4),
+                (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0),
+            ],
+            setpgroup=0,
+        )
+    finally:
+        for fd in (200, 201, file):
+            os.close(fd)
+        theirs.close()
+    with ours:
+        for command in commands:
+            ours.send(command)
+        if not commands:
+            ours.shutdown(socket.SHUT_WR)
+        kinds = b""
+        while packet := receive(ours):
+            kinds += packet[::256]
+    return os.waitstatus_to_exitcode(os.waitpid(unix_pid, 0)[1]), kinds
+
+
+@pytest.fixture
+def sanitized(compiled: Compile) -> str:
+    """A keeper with sanitizers."""
+    return str(compiled("yod-keeper", *sorted(SOURCES.glob("*.c"))))
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [(b"", 64), (b"YOK1", 64), (b"\xff" * 5000, 64), (encoded(parent=1), 70)],
+    ids=["empty", "short", "nonsense", "another's"],
+)
+def test_a_keeper_refuses_what_is_not_meant_for_it(spec: bytes, status: int) -> None:
+    exit_status, kinds = run_keeper(KEEPER, spec)
+    assert exit_status == status
+    assert kinds == bytes([6])  # FAILED
+
+
+def test_random_changes_of_a_specification_never_break_a_keeper(sanitized: str) -> None:
+    chance = random.Random(1)
+    whole = encoded(parent=os.getpid())
+    assert run_keeper(sanitized, whole)[0] == 0
+    for _ in range(100):
+        changed = bytearray(whole)
+        for _ in range(chance.randint(1, 3)):
+            # Not the owner (a keeper that became another's user is not ours to test).
+            at = chance.choice([*range(8), *range(24, len(whole))])
+            changed[at] = chance.choice([0, 1, 255, chance.randrange(256)])
+        assert run_keeper(sanitized, bytes(changed))[0] in (0, 64, 70)
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        (b"x",),
+        (b"\0" * 16,) * 20 + (wire.encode_end(),),
+        (b"\xff" * 16, wire.encode_end()),
+        (wire.encode_signal(9999), wire.encode_signal(-1, 5), wire.encode_end()),
+        (wire.encode_go(),) * 5 + (wire.encode_end(),) * 5,
+        (wire.encode_signal(9), wire.encode_go(), wire.encode_end()),
+    ],
+)
+def test_no_command_breaks_a_keeper(sanitized: str, commands: tuple[bytes, ...]) -> None:
+    exit_status, kinds = run_keeper(sanitized, encoded(parent=os.getpid()), *commands)
+    assert exit_status == 0
+    assert kinds.count(1) == kinds.count(4) == 4
+    assert kinds.endswith(bytes([5]))  # EMPTY
+
+
+@pytest.mark.timeout(300)
+def test_the_keepers_tests_pass_with_sanitizers(sanitized: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-m", "system", "-p", "no:cacheprovider"),
+            *(f"--basetemp={tmp_path / 'nested'}", "tests/system/test_keeper.py"),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"KEEPER_UNDER_TEST": sanitized},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert re.search(r"\d{3} passed", done.stdout)
