@@ -18,7 +18,7 @@ import stat
 from _blake2 import blake2b
 from collections.abc import Callable
 from fcntl import LOCK_EX, LOCK_NB, flock
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from native.reactor import Reactor
@@ -251,7 +251,7 @@ class _Comparison:
             stat.S_ISREG(status.st_mode)
             and status.st_size == shipped.size
             and status.st_mode & 0o111 == shipped.mode & 0o111
-            and is_local(status.st_dev, os.fsdecode(shipped.path))
+            and is_local(status.st_dev, os.path.dirname(os.fsdecode(shipped.path)))
         )
         self._key = identity(status)
         if not is_candidate or self._key in known:
@@ -288,11 +288,16 @@ def identity(status: os.stat_result) -> tuple[int, ...]:
     )
 
 
-def is_local(device: int, path: str) -> bool:
-    """The file lies on a file system of this node alone.
+@lru_cache(maxsize=256)
+def is_local(device: int, directory: str) -> bool:
+    """The file system lies on this node alone.
 
     A thousand nodes that each hash one shared file are the storm that shipping is
     to avoid.
+
+    Args:
+        device: st_dev of a file.
+        directory: where it lies, for file systems whose st_dev is not their mount's.
     """
     wanted = f"{os.major(device)}:{os.minor(device)}"
     best, kind = -1, ""
@@ -304,7 +309,7 @@ def is_local(device: int, path: str) -> bool:
             if fields[2] == wanted:
                 return not _is_network(fstype)
             point = fields[4].rstrip("/")
-            if path.startswith(point + "/") and len(point) > best:
+            if (directory + "/").startswith(point + "/") and len(point) > best:
                 best, kind = len(point), fstype
     return not _is_network(kind)
 
