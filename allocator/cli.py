@@ -1,0 +1,229 @@
+"""The command bebopd: options in, exit status out."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from allocator import keys, nodesfile
+from allocator.driver import Driver
+from allocator.ledger import Ledger
+from allocator.nodes import NodeTable
+from native import limits, options
+from native.errors import UsageError, YodError
+from native.reactor import Reactor
+
+log = logging.getLogger(__name__)
+
+FAILED = 1
+WRONG_USAGE = 2
+
+
+@click.command(context_settings={"help_option_names": ["--help"]})
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where PCTs and yods reach it; port 0 is any free one.",
+)
+@click.option("--advertise", metavar="HOST", help="The address that others reach this host at.")
+@click.option("--unix", "unix_path", metavar="PATH", help="A Unix socket to listen on as well.")
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    help="The partition's key, made at the first start; default: STATE-DIR/key.",
+)
+@click.option("--state-dir", metavar="DIR", help="Where records are kept.")
+@click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
+@click.option("--name", default="local", show_default=True, help="The partition's name.")
+@click.option("-D", "--debug", is_flag=True, help="Say more in the log.")
+@click.option(
+    "--ready-fd", type=int, metavar="FD", help="Write a line HOST:PORT there when listening."
+)
+@click.option(
+    "--expect",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="COUNT",
+    help="Write a second line, `nodes COUNT`, when so many nodes are up.",
+)
+def command(
+    listen: str,
+    advertise: str | None,
+    unix_path: str | None,
+    key_file: str | None,
+    state_dir: str | None,
+    nodes_file: str | None,
+    name: str,
+    debug: bool,
+    ready_fd: int | None,
+    expect: int,
+) -> None:
+    """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
+    from native.portals import PtlError
+    from native.portals_port import PortalsPort
+
+    _log_to_stderr(debug)
+    in_force = limits.load(os.environ)
+    directory = Path(state_dir) if state_dir else _default_state_directory()
+    names = _read_nodes(nodes_file) if nodes_file else {}
+    _raise_descriptor_limit()
+    ledger = Ledger(directory)
+    key = keys.read_or_make(key_file or str(directory / "key"))
+    reactor = Reactor()
+    try:
+        port = PortalsPort(
+            listen=_numeric(listen),
+            advertise=advertise,
+            unix_path=os.path.abspath(unix_path) if unix_path else None,
+            partition_key=key,
+            connect_timeout_s=in_force.connect_s,
+        )
+    except PtlError as error:
+        raise YodError(f"cannot listen at {listen} {unix_path or ''}: {error}") from None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        reactor.on_signal(number, reactor.stop)
+    ready = _Ready(ready_fd, expect)
+    ready.listening(str(port.id))
+
+    # Slow to import, and PCTs can connect meanwhile.
+    from allocator.bebopd import Bebopd
+    from allocator.owners import Owners
+    from allocator.placement import FirstFit
+    from native import auth
+
+    machine = Bebopd(
+        FirstFit(),
+        epoch=int.from_bytes(os.urandom(8), "little") >> 1,
+        next_job_id=ledger.first_job_id(),
+        sign=lambda data: auth.sign(key, data),
+        job_key=lambda job_id, uid, expires: auth.derive_job_key(key, job_id, uid, expires),
+        owner_of=Owners().find,
+        wall_clock=time.time,
+        limits=in_force,
+        name=name,
+        only_uid=os.geteuid() or None,  # only root's PCTs can become another user
+        fixed_names=names,
+        remembered_names=ledger.names(),
+    )
+    driver = Driver(
+        machine,
+        port,
+        reactor,
+        ledger,
+        on_event=lambda: ready.nodes(machine.nodes),
+    )
+    log.info("partition %s at %s", name, port.id)
+    reactor.run()
+    log.info("ends; its jobs go on")
+    driver.close()
+    port.close()
+    ledger.close()
+    reactor.close()
+
+
+def main() -> None:
+    """Entry point. Exit status: 0 ended when told; 1 unable; 2 wrong use."""
+    try:
+        words = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
+        command.main(words, "bebopd", standalone_mode=False)
+    except UsageError as error:
+        _fail(str(error), WRONG_USAGE)
+    except click.ClickException as error:
+        _fail(error.format_message(), WRONG_USAGE)
+    except (YodError, OSError) as error:
+        _fail(str(error), FAILED)
+
+
+_HELP = options.Option(("--help",))
+
+
+class _Ready:
+    """Tells who started us how far we are. Each line is written once."""
+
+    def __init__(self, fd: int | None, expect: int) -> None:
+        self._fd = fd
+        self._expect = expect
+
+    def listening(self, address: str) -> None:
+        self._write(f"{address}\n", is_last=not self._expect)
+
+    def nodes(self, nodes: NodeTable) -> None:
+        if self._fd is not None and (count := nodes.up_count()) >= self._expect:
+            self._write(f"nodes {count}\n", is_last=True)
+
+    def _write(self, line: str, is_last: bool) -> None:
+        if self._fd is None:
+            return
+        try:
+            os.write(self._fd, line.encode())
+        except BrokenPipeError:
+            is_last = True  # nobody waits any more
+        if is_last:
+            os.close(self._fd)
+            self._fd = None
+
+
+class _Formatter(logging.Formatter):
+    """Time, level, and the job that a record is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        job_id = getattr(record, "job_id", 0)
+        record.job = f"job {job_id}: " if job_id else ""
+        return super().format(record)
+
+
+def _log_to_stderr(debug: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(job)s%(message)s"))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler])
+
+
+def _default_state_directory() -> Path:
+    if os.geteuid() == 0:
+        return Path("/var/lib/yod")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state, "yod", "bebopd")
+
+
+def _read_nodes(path: str) -> dict[str, int]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"nodes file {path}: {getattr(error, 'strerror', error)}") from None
+    return nodesfile.parse(text, path)
+
+
+def _numeric(listen: str) -> str:
+    """The address with its host as a number: names are resolved before there is a loop."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise UsageError(f"--listen {listen}: must be HOST:PORT")
+    try:
+        return f"{socket.gethostbyname(host)}:{port}"
+    except OSError as error:
+        raise UsageError(f"--listen {listen}: {host}: {error.strerror}") from None
+
+
+def _raise_descriptor_limit() -> None:
+    """Every PCT and yod is a connection."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _fail(text: str, status: int) -> None:
+    click.echo(f"bebopd: {text}", err=True)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

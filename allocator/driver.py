@@ -1,0 +1,114 @@
+"""Carries out what bebopd's machine decides: messages, records, log lines.
+
+Nothing is decided in this module.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from allocator.bebopd import Bebopd, RecordGrant, RecordNode, ReserveJobIds
+from allocator.jobtable import RecordEnd
+from allocator.ledger import FLUSH_AFTER_S, Ledger, LedgerError
+from native.machine import Action, DeadlineReached, Event, Log, MessageReceived, PeerGone, Send
+from native.port import PeerLost, Port, Received, Refused
+from native.reactor import Reactor
+
+log = logging.getLogger(__name__)
+
+
+class Driver:
+    """Runs one :class:`allocator.bebopd.Bebopd` on a port and a reactor.
+
+    Args:
+        ledger: where records go; None: nowhere.
+        on_event: called after each event, when its actions have been carried out.
+    """
+
+    def __init__(
+        self,
+        machine: Bebopd,
+        port: Port,
+        reactor: Reactor,
+        ledger: Ledger | None = None,
+        *,
+        on_event: Callable[[], None] = lambda: None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._machine = machine
+        self._port = port
+        self._reactor = reactor
+        self._ledger = ledger
+        self._on_event = on_event
+        self._wall_clock = wall_clock
+        self._flush_at: float | None = None
+        self._watch = reactor.watch(port.fileno(), self._ready)
+        self._stop_timers = [
+            reactor.add_timer(machine.deadline, self._due),
+            reactor.add_timer(lambda: self._flush_at, self._flush),
+        ]
+
+    def close(self) -> None:
+        """Stop listening to the port; jobs go on without a bebopd."""
+        self._watch.close()
+        for stop in self._stop_timers:
+            stop()
+
+    def _ready(self) -> None:
+        for event in self._port.events():
+            match event:
+                case Received(source, principal, message):
+                    self._handle(MessageReceived(source, principal, message))
+                case PeerLost(peer, _, text):
+                    self._handle(PeerGone(peer, text))
+                case Refused(source, _, reason):
+                    log.warning("from %s: %s", source, reason, extra={"job_id": 0})
+                case _:
+                    raise AssertionError(f"bebopd handles no objects: {event!r}")
+
+    def _due(self) -> None:
+        self._handle(DeadlineReached())
+
+    def _handle(self, event: Event) -> None:
+        for action in self._machine.handle(event, self._reactor.monotonic()):
+            self._perform(action)
+        self._on_event()
+
+    def _perform(self, action: Action) -> None:
+        """Carry out one action. Every kind of action has a case here."""
+        match action:
+            case Send(target, message):
+                self._port.send(target, message)
+            case Log(text, job_id):
+                log.info("%s", text, extra={"job_id": job_id})
+            case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd():
+                if self._ledger is not None:
+                    self._record(self._ledger, action)
+            case _:
+                raise AssertionError(f"no case for {action!r}")
+
+    def _record(self, ledger: Ledger, action: Action) -> None:
+        match action:
+            case ReserveJobIds(end):
+                ledger.reserve(end)
+            case RecordNode(number, name):
+                ledger.remember_node(name, number)
+            case RecordGrant(job_id, uid, program, batch_job, size, nodes):
+                now = self._wall_clock()
+                ledger.job_granted(job_id, uid, program, batch_job, size, nodes, now)
+            case RecordEnd(job_id, outcome):
+                ledger.job_ended(job_id, outcome, self._wall_clock())
+        if ledger.has_waiting and self._flush_at is None:
+            self._flush_at = self._reactor.monotonic() + FLUSH_AFTER_S
+
+    def _flush(self) -> None:
+        self._flush_at = None
+        assert self._ledger is not None
+        try:
+            self._ledger.flush()
+        except LedgerError as error:
+            # History is not worth stopping for; job ids are, see Ledger.reserve.
+            log.error("records wait: %s", error, extra={"job_id": 0})
+            self._flush_at = self._reactor.monotonic() + 100 * FLUSH_AFTER_S

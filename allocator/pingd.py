@@ -1,0 +1,145 @@
+"""The command pingd: which node is doing what."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Sequence
+
+import click
+
+from allocator import show
+from native import limits, nodelist, options
+from native.errors import PartitionError, UsageError, YodError
+from native.wire.status import NodeRow, NodeState
+
+UNREACHABLE = 1  # exit status: no partition, or it does not answer
+WRONG_USAGE = 2
+
+_STYLES = {NodeState.BUSY: "green", NodeState.PENDING: "yellow", NodeState.DOWN: "red"}
+
+_ADVICE = (
+    "pingd: try `yodctl status`, start a partition with `yodctl up --local N`,"
+    " or name one with --partition ADDRESS"
+)
+
+
+@click.command(context_settings={"help_option_names": ["-help"], "allow_interspersed_args": False})
+@click.option("-parse", "is_parsed", is_flag=True, help="Print colon-separated columns.")
+@click.option("-summary", "is_summary", is_flag=True, help="Print totals only.")
+@click.option("-list", "listed", metavar="LIST", help="Only these nodes, as in 5,1..3.")
+@click.option("-job", "job_id", type=click.IntRange(min=1), metavar="N", help="Only this job.")
+@click.option("-mine", "is_mine", is_flag=True, help="Only jobs of yours.")
+@click.option("-all", "is_all", is_flag=True, help="All nodes; the default.")
+@click.option(
+    "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
+)
+@click.argument("nodes", required=False, metavar="[LIST]")
+def command(
+    is_parsed: bool,
+    is_summary: bool,
+    listed: str | None,
+    job_id: int | None,
+    is_mine: bool,
+    is_all: bool,
+    partition: str,
+    nodes: str | None,
+) -> None:
+    """Show the nodes of the partition and what they are doing.
+
+    Conditions combine: only what meets all of them is shown. A name may be
+    shortened as long as it is clear, and -l is -list.
+
+    Exit status: 0; 1 the partition is not there or does not answer; 2 wrong usage.
+    """
+    if nodes is not None and listed is not None:
+        raise UsageError("one node list at a time")
+    wanted = nodelist.parse(text) if (text := nodes or listed) else None
+    rows = show.merge(_ask(partition))
+    if wanted is not None and (unknown := set(wanted) - {row.node for row in rows}):
+        raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")
+    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=_me() if is_mine else None)
+    if is_parsed:
+        _print(show.parse_lines(rows))
+        return
+    if not is_summary:
+        _print_table(rows)
+    _print(show.totals(rows))
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        arguments = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
+        command.main(arguments, prog_name="pingd", standalone_mode=False)
+    except UsageError as error:
+        _fail(str(error), WRONG_USAGE)
+    except click.UsageError as error:
+        _fail(error.format_message(), WRONG_USAGE)
+    except PartitionError as error:
+        click.echo(f"pingd: {error}", err=True)
+        click.echo(_ADVICE, err=True)
+        sys.exit(UNREACHABLE)
+    except YodError as error:
+        _fail(str(error), UNREACHABLE)
+    except (BrokenPipeError, KeyboardInterrupt):
+        # Nobody reads any more; the interpreter must not try to flush either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNREACHABLE)
+
+
+_HELP = options.Option(("-help",))
+
+
+def _ask(partition: str) -> list[NodeRow]:
+    from allocator.query import ask
+    from native.reactor import Reactor
+    from partition import discover
+
+    where = discover.find(partition, os.environ)
+    if where.is_embedded:
+        raise PartitionError("no partition is up here; yod runs jobs on this host by itself")
+    in_force = limits.load(os.environ)
+    reactor = Reactor()
+    opened = discover.open_partition(where, reactor, in_force)
+    try:
+        return ask(opened.port, opened.bebopd, reactor, where.name, in_force.allocate_s)
+    finally:
+        opened.close()
+        reactor.close()
+
+
+def _me() -> str:
+    uid = os.getuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _print_table(rows: Sequence[NodeRow]) -> None:
+    if not sys.stdout.isatty():
+        _print(show.plain(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, title in enumerate(show.HEADER):
+        table.add_column(title, justify="right" if column in (0, 3) else "left", no_wrap=True)
+    for row in rows:
+        style = _STYLES.get(row.state, "")
+        table.add_row(*(Text(cell) for cell in show.cells(row)), style=style)
+    Console().print(table)
+
+
+def _print(lines: Sequence[str]) -> None:
+    sys.stdout.write("".join(line + "\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _fail(text: str, status: int) -> None:
+    click.echo(f"pingd: {text}", err=True)
+    sys.exit(status)

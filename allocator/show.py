@@ -1,0 +1,133 @@
+"""What pingd prints, from the rows of bebopd's table. Pure.
+
+The words and columns of :func:`parse_lines` are read by other programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from native.nodelist import format_nodes
+from native.wire.status import NodeJob, NodeRow, NodeState
+
+HEADER = ("Node", "Name", "State", "Job", "Ranks", "Owner", "Elapsed")
+PARSE_HEADER = "nid:name:status:reserved:session:job-id:spid:rank:owner:hours:minutes:seconds"
+UNKNOWN = "_"
+
+
+def merge(rows: Iterable[NodeRow]) -> list[NodeRow]:
+    """One row for each node, one job for each job on it: a large one comes in parts."""
+    nodes: dict[int, NodeRow] = {}
+    jobs: dict[int, dict[int, NodeJob]] = {}
+    for row in rows:
+        nodes.setdefault(row.node, row)
+        here = jobs.setdefault(row.node, {})
+        for job in row.jobs:
+            earlier = here.get(job.job_id)
+            ranks = (earlier.ranks if earlier else ()) + job.ranks
+            here[job.job_id] = replace(job, ranks=ranks)
+    return [replace(row, jobs=tuple(jobs[node].values())) for node, row in nodes.items()]
+
+
+def select(
+    rows: Iterable[NodeRow],
+    *,
+    nodes: Collection[int] | None = None,
+    job_id: int | None = None,
+    owner: str | None = None,
+) -> list[NodeRow]:
+    """The rows and jobs that meet every condition given.
+
+    Args:
+        nodes: numbers.
+        job_id: only this job, and nodes that have it.
+        owner: only jobs of this user, and nodes that have one.
+    """
+    chosen = []
+    for row in rows:
+        if nodes is not None and row.node not in nodes:
+            continue
+        if job_id is not None or owner is not None:
+            jobs = tuple(
+                job
+                for job in row.jobs
+                if job_id in (None, job.job_id) and owner in (None, job.owner)
+            )
+            if not jobs:
+                continue
+            row = replace(row, jobs=jobs)
+        chosen.append(row)
+    return chosen
+
+
+def cells(row: NodeRow) -> tuple[str, ...]:
+    """One line of the display, under HEADER; several jobs are joined by commas."""
+    return (
+        str(row.node),
+        printable(row.name),
+        row.state.value,
+        ",".join(str(job.job_id) for job in row.jobs),
+        "; ".join(format_nodes(job.ranks) for job in row.jobs),
+        ",".join(dict.fromkeys(printable(job.owner) for job in row.jobs)),
+        elapsed(max(job.elapsed_s for job in row.jobs)) if row.jobs else "",
+    )
+
+
+def plain(rows: Sequence[NodeRow]) -> list[str]:
+    """The display as lines of text in columns."""
+    table = [HEADER, *map(cells, rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(HEADER))]
+    return [
+        "  ".join(
+            # Numbers to the right, words to the left.
+            cell.rjust(width) if column in (0, 3) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]
+
+
+def totals(rows: Sequence[NodeRow]) -> list[str]:
+    """Nodes by state, and slots."""
+    count = {state: sum(row.state is state for row in rows) for state in NodeState}
+    used, slots = sum(row.slots_used for row in rows), sum(row.slots for row in rows)
+    jobs = {job.job_id for row in rows for job in row.jobs}
+    return [
+        f"{len(rows)} nodes: " + ", ".join(f"{count[state]} {state.value}" for state in NodeState),
+        f"{slots} slots: {used} in use, jobs: {len(jobs)}",
+    ]
+
+
+def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
+    """The display for programs: a header, then a line for each node and job."""
+    lines = [PARSE_HEADER]
+    for row in rows:
+        start = f"{row.node}:{printable(row.name)}:{row.state.value}:false:{UNKNOWN}"
+        for job in row.jobs:
+            hours, minutes, seconds = _clock(job.elapsed_s)
+            ranks = format_nodes(job.ranks) or UNKNOWN
+            owner = printable(job.owner) or UNKNOWN
+            lines.append(
+                f"{start}:{job.job_id}:{UNKNOWN}:{ranks}:{owner}:{hours}:{minutes}:{seconds}"
+            )
+        if not row.jobs:
+            lines.append(start + f":{UNKNOWN}" * 7)
+    return lines
+
+
+def elapsed(seconds: float) -> str:
+    """hhhh:mm:ss."""
+    hours, minutes, left = _clock(seconds)
+    return f"{hours:04}:{minutes:02}:{left:02}"
+
+
+def printable(name: str) -> str:
+    """A name that cannot move the cursor, break a line or a colon-separated column."""
+    return "".join(c if c.isprintable() and c not in ": " else "?" for c in name)
+
+
+def _clock(seconds: float) -> tuple[int, int, int]:
+    minutes, left = divmod(int(seconds), 60)
+    return minutes // 60, minutes % 60, left

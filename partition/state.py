@@ -1,0 +1,119 @@
+"""The partition that ``yodctl up`` has started: where it is, and who it is.
+
+One JSON file in a directory of the user's own, which also has the daemons'
+socket, key, records and logs: ``$XDG_RUNTIME_DIR/yod``, or ``~/.local/state/yod``
+where there is no such directory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from native.errors import PartitionError
+
+FILE_NAME = "partition.json"
+
+
+class Daemon(msgspec.Struct, frozen=True):
+    """One process of the partition.
+
+    Attributes:
+        start_ticks: when it started, as /proc has it; with the Unix process id
+            this names a process for as long as the host runs.
+        node: its number; -1: the bebopd.
+    """
+
+    unix_pid: int
+    start_ticks: int
+    log: str
+    node: int = -1
+
+    def __str__(self) -> str:
+        what = "bebopd" if self.node < 0 else f"pct of node {self.node}"
+        return f"{what} (process {self.unix_pid})"
+
+
+class State(msgspec.Struct, frozen=True):
+    """What ``yodctl up`` has started.
+
+    Attributes:
+        is_up: all of it runs; False while it is being started.
+        address: host:port of the bebopd.
+        unix_address: ``unix:PATH`` of the same; empty: it has none.
+        key_file: the partition's key.
+        boot_id: of the host's present life; after a reboot nothing of it is left.
+        began: unix time.
+    """
+
+    is_up: bool
+    name: str
+    address: str
+    unix_address: str
+    key_file: str
+    boot_id: str
+    began: float
+    daemons: tuple[Daemon, ...] = ()
+
+
+def directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the state of this user's partition belongs."""
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    if runtime and _is_own(runtime):
+        return Path(runtime, "yod")
+    home = environment.get("HOME") or os.path.expanduser("~")
+    return Path(home, ".local", "state", "yod")
+
+
+def load(environment: Mapping[str, str] = os.environ) -> State | None:
+    """The partition that is up; None: there is none.
+
+    Raises:
+        PartitionError: the file is there and cannot be read.
+    """
+    state = load_any(environment)
+    return state if state is not None and state.is_up else None
+
+
+def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
+    """The same, or one that is being started, or was when that was cut off."""
+    path = directory(environment) / FILE_NAME
+    try:
+        state = msgspec.json.decode(path.read_bytes(), type=State)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise PartitionError(f"{path}: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise PartitionError(f"{path}: damaged ({error}); remove it") from None
+    return state if state.boot_id == boot_id() else None
+
+
+def save(state: State, where: Path) -> None:
+    """Write the file, whole or not at all."""
+    temporary = where / f".{FILE_NAME}.{os.getpid()}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
+    temporary.rename(where / FILE_NAME)
+
+
+def boot_id() -> str:
+    """Names the present life of this host."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _is_own(path: str) -> bool:
+    # A runtime directory of another user survives `su`.
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()

@@ -1,0 +1,170 @@
+"""The command yodctl: brings a partition up on this host, and takes it down."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import click
+
+from native import limits
+from native.errors import PartitionError, UsageError, YodError
+from native.wire.base import SLOTS_MAX
+from partition import local, processes, state
+from partition.state import State
+
+FAILED = 1
+WRONG_USAGE = 2
+LOCAL_MAX = 1024
+
+
+@click.group(context_settings={"help_option_names": ["--help", "-help", "-h"]})
+def command() -> None:
+    """Bring a partition up, look at it, take it down.
+
+    Exit status: 0; 1 no partition, or it is not whole, or it did not come up;
+    2 wrong usage.
+    """
+
+
+@command.command()
+@click.option(
+    "--local",
+    "count",
+    type=click.IntRange(1, LOCAL_MAX),
+    required=True,
+    metavar="N",
+    help="Start N nodes on this host.",
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(1, SLOTS_MAX),
+    default=1,
+    show_default=True,
+    help="Ranks that each node takes at a time.",
+)
+@click.option(
+    "--base-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="TCP port of the bebopd, those of the nodes follow; default: any free ones.",
+)
+@click.option("-D", "--debug", is_flag=True, help="The daemons say more in their logs.")
+def up(count: int, slots: int, base_port: int, debug: bool) -> None:
+    """Start a bebopd and N PCTs."""
+    if base_port and base_port + count > 65535:
+        raise UsageError(f"--base-port {base_port}: {count + 1} ports do not fit above it")
+    limits.load(os.environ)  # what is wrong with them is better said here
+    earlier = state.load_any()
+    if earlier is not None and local.is_stale(earlier):
+        click.echo("yodctl: the daemons of an earlier partition are gone; cleaned up", err=True)
+    began = time.monotonic()
+    os.umask(0o077)
+    os.chdir("/")  # the daemons hold no directory of the user's
+    found = local.up(
+        count, slots=slots, base_port=base_port, debug=debug, environment=dict(os.environ)
+    )
+    took_s = time.monotonic() - began
+    each = f" of {slots} slots" if slots > 1 else ""
+    click.echo(f"{count} nodes{each} are up at {_address(found)} ({took_s:.2f} s)")
+    click.echo("yod finds them by itself; `yodctl down` takes them down")
+
+
+@command.command()
+def status() -> None:
+    """Show whether a partition is up, and its totals."""
+    found = state.load_any()
+    if found is None or local.is_stale(found):
+        gone = " (its daemons are gone; `yodctl up` cleans up)" if found is not None else ""
+        click.echo(f"no partition is up{gone}")
+        sys.exit(FAILED)
+    alive = [processes.is_alive(daemon) for daemon in found.daemons]
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.began))
+    click.echo(f"partition {found.name}, since {since}")
+    click.echo(f"  address    {_address(found)}")
+    if found.unix_address:
+        click.echo(f"             {found.address}")
+    click.echo(f"  key file   {found.key_file}")
+    click.echo(f"  logs       {os.path.dirname(found.daemons[0].log)}")
+    click.echo(f"  bebopd     process {found.daemons[0].unix_pid}{'' if alive[0] else ', gone'}")
+    click.echo(f"  pcts       {sum(alive[1:])} of {len(alive) - 1} alive")
+    if not alive[0]:
+        raise PartitionError("bebopd is gone; `yodctl down` clears what is left")
+    for line in _totals(found):
+        click.echo(line)
+    if not all(alive):
+        gone_nodes = [
+            daemon for daemon, lives in zip(found.daemons, alive, strict=True) if not lives
+        ]
+        raise PartitionError("gone: " + ", ".join(map(str, gone_nodes)))
+
+
+@command.command()
+def down() -> None:
+    """End every daemon of the partition, and what they host."""
+    result = local.down(os.environ)
+    if result is None:
+        click.echo("no partition is up")
+        return
+    found, ended, killed = result
+    gone = len(found.daemons) - ended
+    notes = [f"{killed} had to be killed" if killed else "", f"{gone} were gone" if gone else ""]
+    said = ", ".join(filter(None, notes))
+    click.echo(f"ended {ended} daemons of {len(found.daemons)}" + (f" ({said})" if said else ""))
+
+
+@command.command("limits")
+def show_limits() -> None:
+    """Print every limit: its value, what sets it, what it means."""
+    in_force = limits.load(os.environ)
+    for name, meaning in limits.MEANINGS.items():
+        value = getattr(in_force, name)
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        click.echo(f"{name:<24} {text:>10}  {limits.variable(name):<28}  {meaning}")
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        command.main(prog_name="yodctl", standalone_mode=False)
+    except UsageError as error:
+        _fail(str(error), WRONG_USAGE)
+    except click.ClickException as error:
+        _fail(error.format_message(), WRONG_USAGE)
+    except click.Abort:
+        _fail("interrupted", FAILED)
+    except YodError as error:
+        _fail(str(error), FAILED)
+
+
+def _address(found: State) -> str:
+    return found.unix_address or found.address
+
+
+def _totals(found: State) -> list[str]:
+    from allocator import show
+    from allocator.query import ask
+    from native.reactor import Reactor
+    from partition import discover
+
+    where = discover.find(_address(found), {"YOD_KEY_FILE": found.key_file})
+    in_force = limits.load(os.environ)
+    reactor = Reactor()
+    opened = discover.open_partition(where, reactor, in_force)
+    try:
+        rows = ask(opened.port, opened.bebopd, reactor, _address(found), in_force.allocate_s)
+    finally:
+        opened.close()
+        reactor.close()
+    return show.totals(show.merge(rows))
+
+
+def _fail(text: str, exit_status: int) -> None:
+    click.echo(f"yodctl: {text}", err=True)
+    sys.exit(exit_status)
+
+
+if __name__ == "__main__":
+    main()
