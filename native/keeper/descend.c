@@ -105,23 +105,22 @@ static size_t stop_new (const struct pids *found, const struct pids *before)
 
 size_t descend_kill (void)
 {
-    struct pids found = { 0 }, before = { 0 }, swap;
-    size_t killed = 0;
+    struct pids now = { 0 }, last = { 0 }, swap;
+    size_t killed = 0, n_new;
 
     for (int i = 0; i < MAX_WALKS; i++) {
-        walk (&found);
-        if (stop_new (&found, &before) == 0)
+        walk (&now);
+        n_new = stop_new (&now, &last);
+        swap = last;
+        last = now;
+        now = swap;
+        if (n_new == 0)
             break;
-        swap = before;
-        before = found;
-        found = swap;
     }
-    /* The last walk, whether it ended the loop or was one too many. */
-    swap = found.count >= before.count ? found : before;
-    for (size_t i = 0; i < swap.count; i++)
-        if (kill (swap.list[i], SIGKILL) == 0)
+    for (size_t i = 0; i < last.count; i++)
+        if (kill (last.list[i], SIGKILL) == 0)
             killed++;
-    free (found.list);
-    free (before.list);
+    free (now.list);
+    free (last.list);
     return killed;
 }

@@ -1,6 +1,7 @@
 #include "trace.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 

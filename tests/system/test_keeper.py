@@ -21,6 +21,7 @@ import pytest
 from native.wire.keeper import (
     KEEP,
     UNLIMITED,
+    ExecFailed,
     ExecStep,
     Hold,
     HowHeld,
@@ -29,7 +30,7 @@ from native.wire.keeper import (
     RankEnded,
     RankHeld,
 )
-from tests.support.keeper_job import Job, failure_of, make_spec
+from tests.support.keeper_job import UNDER_TEST, Job, failure_of, make_spec
 from tests.support.wait import read_until, wait_for_exit
 
 HERE = Path(__file__).parents[1]
@@ -525,9 +526,17 @@ def test_a_program_that_may_be_executed_and_not_read_is_traced(build: Build) -> 
         assert job.text() == "preinit\nconstructor\nmain\n"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can be anybody")
-def test_an_ordinary_pct_can_not_start_anothers_job() -> None:
-    with Job(make_spec(("/bin/true",), uid=os.getuid() + 1)) as job:
+def test_an_ordinary_pct_can_not_start_anothers_job(build: Build) -> None:
+    keeper = shutil.copy(UNDER_TEST, Path(build("constructors")).parent / "keeper")
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)
+    try:
+        job = Job(make_spec(("/bin/true",), uid=os.getuid() + 1), keeper=str(keeper))
+    finally:
+        if is_root:
+            os.seteuid(0)
+    with job:
         job.run_until(lambda: bool(job.of(KeeperLost)), "the refusal")
         assert "cannot become uid" in str(job.events)
 
@@ -683,6 +692,51 @@ def test_a_program_on_a_noexec_mount_is_refused(build: Build, tmp_path: Path) ->
         f"errno={errno.EACCES}, step=<ExecStep.EXEC: 8>, text='{tmp_path}/program'" in done.stdout
     )
     assert done.stdout.endswith("over\n"), done
+
+
+def confined(build: Build, flag: str) -> str:
+    return build("confined", flag, f'-DKEEPER="{UNDER_TEST}"', output=f"confined{flag}")
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_where_tracing_is_forbidden_the_hold_is_before_exec(build: Build, kind: str) -> None:
+    program = build("constructors", *(["-static"] if kind == "static" else []))
+    spec = make_spec((program,), ranks=2)
+    with Job(spec, keeper=confined(build, "-DNO_PTRACE")) as job:
+        job.wait_held()
+        wanted = HowHeld.PRELOAD if kind == "dynamic" else HowHeld.BEFORE_EXEC
+        assert held_how(job) == [wanted] * 2
+        assert set(job.output.values()) == {b""}
+        assert job.run().text(1) == "preinit\nconstructor\nmain\n"
+
+
+def test_a_node_without_descriptors_says_so_for_each_rank_that_has_none(build: Build) -> None:
+    spec = make_spec(("/bin/true",), ranks=20)
+    with Job(spec, keeper=confined(build, "-DOPEN_FILES=20")) as job:
+        job.wait_ended(1)
+        job.run_until(
+            lambda: len(job.of(RankEnded)) + len(job.of(RankHeld)) == 20, "all ended or held"
+        )
+        failures = job.of(ExecFailed)
+        assert len(failures) == len(job.of(RankEnded)) > 0
+        assert {(f.errno, f.step) for f in failures if isinstance(f, ExecFailed)} == {
+            (errno.EMFILE, ExecStep.STREAMS)
+        }
+
+
+@needs_root
+def test_a_user_without_processes_is_told(build: Build) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NPROC)
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, before[1]))
+    try:
+        job = Job(make_spec(("/bin/true",), ranks=3, uid=4242, gid=4242, cwd="/"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, before)
+    with job:
+        job.wait_ended()
+        failures = [event for event in job.events if isinstance(event, ExecFailed)]
+        assert {(f.errno, f.step) for f in failures} == {(errno.EAGAIN, ExecStep.FORK)}
+        assert len(failures) == 3
 
 
 def test_one_rank_that_can_not_start_leaves_the_others_held(build: Build) -> None:
@@ -844,6 +898,35 @@ def pct() -> Iterator[Callable[..., Pct]]:
         each.process.wait()
         assert each.process.stdout
         each.process.stdout.close()
+
+
+def test_killing_descendants_spares_whom_it_is_told_to(build: Build) -> None:
+    code = """if True:
+        import os, subprocess, sys
+        from native.reactor import Reactor
+        from pct.keeper import become_subreaper, kill_descendants
+        become_subreaper()
+        spared = subprocess.Popen(["sh", "-c", "sleep 1000 & wait"])
+        killed = subprocess.Popen([sys.argv[1]], stdout=subprocess.PIPE)
+        while killed.stdout.readline() != b"ready\\n":
+            pass
+        reactor = Reactor()
+        kill_descendants(reactor, reactor.stop, {spared.pid})
+        reactor.run()
+        assert not os.path.exists(f"/proc/{killed.pid}")
+        kill_descendants(reactor, lambda: print("none at once"), {spared.pid})
+        assert spared.poll() is None
+        kill_descendants(reactor, reactor.stop)
+        reactor.run()
+        assert not os.path.exists(f"/proc/{spared.pid}")
+        """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, build("daemon")],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "none at once\n"), done.stderr
 
 
 def test_a_killed_pct_leaves_no_process(build: Build, pct: Callable[..., Pct]) -> None:

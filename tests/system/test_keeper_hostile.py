@@ -44,6 +44,18 @@ def compiled(tmp_path: Path) -> Compile:
     return compiled
 
 
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
+def test_the_start_library_needs_nobody(tmp_path: Path, level: str) -> None:
+    target = tmp_path / "yodstart.so"
+    flags = ("-ffreestanding", "-nostdlib", "-fPIC", "-shared", "-fno-stack-protector")
+    source = ROOT / "native" / "start" / "yodstart.c"
+    subprocess.run(["cc", *FLAGS, *flags, level, "-o", target, source], check=True)
+    done = subprocess.run(
+        ["nm", "-D", "--undefined-only", target], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["w", "__libc_stack_end"]
+
+
 def encoded(parent: int = 1) -> bytes:
     spec = make_spec(
         ("/bin/true", "argument"),
