@@ -107,7 +107,8 @@ def command(
     driver.start()
     reactor.run()
     driver.close()
-    kill_descendants(reactor, reactor.stop)
+    # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
+    reactor.call_soon(lambda: kill_descendants(reactor, reactor.stop))
     reactor.run()
     port.close()
     reactor.close()
