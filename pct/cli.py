@@ -15,6 +15,7 @@ from native import options
 from native.errors import PartitionError, UsageError, YodError
 from native.reactor import Reactor
 from native.wire.base import NODE_MAX, SLOTS_MAX
+from pct.cgroup import Cgroup
 from pct.driver import Driver
 from pct.keeper import become_subreaper, kill_descendants
 from pct.node import Node
@@ -70,6 +71,7 @@ def command(
         listen=listen, advertise=advertise, partition_key=key, connect_timeout_s=limits.connect_s
     )
     become_subreaper()
+    own_cgroup = Cgroup.enter()
     from native.auth import is_signed
 
     machine = Node(
@@ -112,6 +114,8 @@ def command(
     reactor.run()
     port.close()
     reactor.close()
+    if own_cgroup is not None:
+        own_cgroup.leave()
     return status
 
 

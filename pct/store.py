@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from native.reactor import Reactor
 from native.wire.load import ShippedObject
+from pct import cgroup
 from pct.events import NoPlace, ObjectsChecked
 
 PREFIX = "yod-store-"
@@ -361,7 +362,7 @@ def _reason(error: OSError, size: int, parent: str) -> str:
 
 def _cgroup_room() -> int | None:
     """Bytes that the memory cgroup (v2) still allows; None: no limit is known."""
-    path = _cgroup_path()
+    path = cgroup.own_path()
     if path is None:
         return None
     try:
@@ -373,14 +374,3 @@ def _cgroup_room() -> int | None:
             return max(0, int(text) - int(current.read()))
     except (OSError, ValueError):
         return None
-
-
-def _cgroup_path() -> str | None:
-    try:
-        with open("/proc/self/cgroup", encoding="utf-8") as own:
-            inside = [line[3:].strip() for line in own if line.startswith("0::")]
-        with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
-            points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
-    except OSError:
-        return None
-    return points[0] + inside[0] if points and inside else None

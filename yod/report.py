@@ -141,7 +141,7 @@ class Report:
         where = f"node {failure.node} ({failure.name}){rank}"
         match failure.kind:
             case FailureKind.NODE_LOST:
-                text = f"{where} was lost while {failure.phase}: {failure.text}"
+                text = f"{where} was lost ({failure.phase}): {failure.text}"
             case FailureKind.ABORTED:
                 text = f"{where}: {failure.text}"
             case _:

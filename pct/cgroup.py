@@ -1,0 +1,105 @@
+"""A cgroup of the PCT's own, where cgroup v2 lets it make one.
+
+All that a PCT starts is born in its cgroup. When the PCT and a job's keeper are
+killed at the same moment nobody is left who knows the job's processes; but the
+cgroup does, and the next PCT of this host that starts, or ``yodctl down``, kills
+what is in a cgroup whose PCT is gone. A lock on the directory says that it lives.
+"""
+
+from __future__ import annotations
+
+import os
+from fcntl import LOCK_EX, LOCK_NB, flock
+
+PREFIX = "yod-pct-"
+
+
+class Cgroup:
+    """The cgroup this process has moved into; :meth:`leave` moves back."""
+
+    def __init__(self, path: str, parent: str, lock: int) -> None:
+        self._path = path
+        self._parent = parent
+        self._lock = lock
+
+    @classmethod
+    def enter(cls) -> Cgroup | None:
+        """Make a cgroup below our own and move into it; None: not allowed here."""
+        parent = own_path()
+        if parent is None:
+            return None
+        sweep(parent)
+        path = os.path.join(parent, f"{PREFIX}{os.getpid()}")
+        try:
+            os.mkdir(path)
+        except OSError:
+            return None
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            flock(lock, LOCK_EX | LOCK_NB)
+            _write(os.path.join(path, "cgroup.procs"), "0")
+        except OSError:
+            os.rmdir(path)
+            return None
+        return cls(path, parent, lock)
+
+    def leave(self) -> None:
+        """Move back and remove the cgroup; harmless when something is left in it."""
+        try:
+            _write(os.path.join(self._parent, "cgroup.procs"), "0")
+            os.rmdir(self._path)
+        except OSError:
+            pass
+        os.close(self._lock)
+
+
+def own_path() -> str | None:
+    """The directory of this process's cgroup v2; None: there is no such file system."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as own:
+            inside = [line[3:].strip() for line in own if line.startswith("0::")]
+        with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+            points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
+    except OSError:
+        return None
+    return os.path.normpath(points[0] + inside[0]) if points and inside else None
+
+
+def sweep(parent: str) -> int:
+    """Kill what PCTs that are gone have left in their cgroups.
+
+    Args:
+        parent: the cgroup directory that holds theirs.
+
+    Returns:
+        How many such cgroups there were.
+    """
+    found = 0
+    try:
+        names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]
+    except OSError:
+        return 0
+    for name in names:
+        path = os.path.join(parent, name)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            flock(fd, LOCK_EX | LOCK_NB)
+            found += 1
+            _write(os.path.join(path, "cgroup.kill"), "1")
+            os.rmdir(path)
+        except OSError:  # in use, or not empty yet: the next one removes it
+            pass
+        finally:
+            os.close(fd)
+    return found
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
