@@ -1,0 +1,326 @@
+"""Messages on the wire: what PROTOCOL.md says is what the codec does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import inspect, msgpack
+
+from native.errors import PeerProtocolError, Refusal
+from native.wire import alloc, codec, load, pmi, status
+from native.wire.base import MESSAGE_MAX_BYTES, Message
+from tests.wire import protocol
+
+MESSAGES = {cls.__struct_config__.tag: cls for cls in codec.MESSAGES}
+APART = {"Credential": codec.decode_credential, "Arguments": codec.decode_arguments}
+VECTORS = {name: protocol.read_vector(name) for name in protocol.VECTORS}
+SECTIONS = protocol.sections()
+
+
+def decode(name: str, data: bytes) -> msgspec.Struct:
+    return APART.get(name, codec.decode)(data)
+
+
+def _parts(cls: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """The parts that a message is made of, at any depth."""
+    pending: list[inspect.Type] = [inspect.type_info(cls)]
+    while pending:
+        match pending.pop():
+            case inspect.StructType() as kind:
+                pending += [field.type for field in kind.fields]
+                yield kind.cls
+            case inspect.VarTupleType(item_type=item):
+                pending.append(item)
+            case inspect.UnionType(types=types):
+                pending += types
+
+
+PARTS = {
+    part.__name__: part
+    for cls in (*codec.MESSAGES, alloc.Credential)
+    for part in _parts(cls)
+    if not issubclass(part, Message)
+}
+
+
+# -- the text --------------------------------------------------------------
+
+
+def test_the_text_has_a_section_for_every_message_and_part_and_for_nothing_else():
+    assert set(SECTIONS) == set(MESSAGES) | set(PARTS)
+
+
+@pytest.mark.parametrize("name", [*MESSAGES, *PARTS])
+def test_a_section_has_the_fields_of_its_class_with_type_and_range(name):
+    cls = MESSAGES.get(name) or PARTS[name]
+    assert SECTIONS[name].class_name == cls.__name__
+    assert SECTIONS[name].fields == protocol.fields_of(cls)
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_a_message_says_who_sends_it_when_and_what_answers(kind):
+    body = SECTIONS[kind].body
+    assert " → " in body
+    assert "\n* **Sent** " in body
+    assert "\n* **Answer** " in body
+
+
+@pytest.mark.parametrize("enumeration", [Refusal, status.NodeState, load.FailureKind])
+def test_every_value_of_an_enumeration_is_listed(enumeration: type[Enum]):
+    title = f"| {enumeration.__name__} | value | means |\n|---|---|---|\n"
+    _, found, rest = protocol.TEXT.partition(title)
+    assert found
+    rows = [line.split(" | ")[:2] for line in rest.partition("\n\n")[0].splitlines()]
+    quote = "" if issubclass(enumeration, int) else "`"
+    assert rows == [[f"| {each.name}", f"{quote}{each.value}{quote}"] for each in enumeration]
+
+
+# -- the examples ----------------------------------------------------------
+
+
+def test_every_message_has_an_example():
+    assert set(VECTORS) == {*MESSAGES, *APART}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_an_example_is_the_same_in_the_text_and_in_its_file(name):
+    assert SECTIONS[name].hex == protocol.hex_lines(VECTORS[name])
+    assert SECTIONS[name].notation == protocol.notation(VECTORS[name])
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_an_example_decodes_and_encodes_to_the_same_bytes(name):
+    decoded = decode(name, VECTORS[name])
+    assert type(decoded) is (MESSAGES.get(name) or PARTS[name])
+    assert codec.encode_part(decoded) == VECTORS[name]
+
+
+def test_the_credential_in_the_examples_is_the_example_of_a_credential():
+    grant = codec.decode(VECTORS["alloc.grant"])
+    job = codec.decode(VECTORS["load.load"])
+    assert isinstance(grant, alloc.Grant) and isinstance(job, load.Load)
+    assert grant.credential == job.credential == VECTORS["Credential"]
+
+
+# -- nonsense --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_every_truncation_of_an_example_is_refused(name):
+    data = VECTORS[name]
+    for length in range(len(data)):
+        with pytest.raises(PeerProtocolError):
+            decode(name, data[:length])
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_bytes_after_a_message_are_refused(name):
+    with pytest.raises(PeerProtocolError):
+        decode(name, VECTORS[name] + b"\x00")
+
+
+@given(data=st.binary(max_size=300))
+def test_random_bytes_do_no_worse_than_be_refused(data):
+    for name in ("load.go", *APART):
+        refused_or_decoded(name, data)
+
+
+@given(
+    name=st.sampled_from(sorted(VECTORS)),
+    changes=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), min_size=1, max_size=4),
+)
+def test_damaged_examples_do_no_worse_than_be_refused(name, changes):
+    data = bytearray(VECTORS[name])
+    for position, value in changes:
+        data[position % len(data)] = value
+    refused_or_decoded(name, bytes(data))
+
+
+_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 64) - 1)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.binary(max_size=8),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=12,
+)
+
+
+@given(kind=st.sampled_from(sorted(MESSAGES)), fields=st.lists(_values, max_size=19))
+def test_random_fields_do_no_worse_than_be_refused(kind, fields):
+    refused_or_decoded(kind, msgpack.encode([kind, *fields]))
+
+
+def refused_or_decoded(name: str, data: bytes) -> None:
+    try:
+        decoded = decode(name, data)
+    except PeerProtocolError:
+        return
+    assert decode(name, codec.encode_part(decoded)) == decoded
+
+
+NESTED = b"\x91" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("load.go", b"\x93\xa7load.go\x01" + NESTED),
+        ("Arguments", b"\x93\x91\x94\x01\x00\x91\xc4\x01a\xc4\x00\x90" + NESTED),
+        ("Credential", b"\x99" + VECTORS["Credential"][1:] + NESTED),
+    ],
+    ids=["after its fields", "after arguments", "after a credential"],
+)
+def test_arrays_nested_without_end_are_refused(name, data):
+    with pytest.raises(PeerProtocolError, match="recursion depth"):
+        decode(name, data)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["load.nope", 1],
+        ["", 1],
+        [b"load.go", 1],
+        [7, 1],
+        [None],
+        [],
+        7,
+        "load.go",
+        {"message": "load.go", "job_id": 1},
+        [["load.go", 1]],
+    ],
+)
+def test_what_is_of_no_known_kind_is_refused(value):
+    with pytest.raises(PeerProtocolError, match=r"^not a message: "):
+        codec.decode(msgpack.encode(value))
+
+
+def test_a_message_may_be_as_long_as_the_limit_and_no_longer():
+    # An array of 5: the kind (14 bytes), two numbers, one pair, a flag; lengths take 5 bytes.
+    rest = len(codec.encode(pmi.FenceIn(1, 0, (pmi.KeyValue(b"k", bytes(1 << 17)),), True)))
+    room = MESSAGE_MAX_BYTES - rest + (1 << 17)
+    longest = pmi.FenceIn(1, 0, (pmi.KeyValue(b"k", bytes(room)),), True)
+    data = codec.encode(longest)
+    assert len(data) == MESSAGE_MAX_BYTES
+    assert codec.decode(data) == longest
+    too_long = pmi.FenceIn(1, 0, (pmi.KeyValue(b"k", bytes(room + 1)),), True)
+    with pytest.raises(ValueError, match="FenceIn of 262145 bytes exceeds 262144"):
+        codec.encode(too_long)
+    with pytest.raises(PeerProtocolError, match="message of 262145 bytes, at most 262144"):
+        codec.decode(codec.encode_part(too_long))
+
+
+def test_a_message_is_decoded_from_any_buffer():
+    assert codec.decode(memoryview(VECTORS["load.go"])) == load.Go(4711)
+
+
+def test_fields_with_a_default_may_be_missing_at_the_end_and_elements_beyond_are_ignored():
+    short = msgpack.encode(["alloc.refused", 2, "no"])
+    assert codec.decode(short) == alloc.Refused(Refusal.BUSY, "no", -1)
+    long = msgpack.encode(["alloc.refused", 2, "no", 3, "of a later version", [1]])
+    assert codec.decode(long) == alloc.Refused(Refusal.BUSY, "no", 3)
+
+
+# -- ranges ----------------------------------------------------------------
+
+Path = tuple[int, ...]
+
+
+def _leaves(kind: inspect.Type, value: Any, path: Path) -> Iterator[tuple[inspect.Type, Any, Path]]:
+    """Every place of an encoded example, with its type."""
+    yield kind, value, path
+    match kind:
+        case inspect.StructType():
+            skipped = 1 if kind.tag else 0
+            for index, field in enumerate(kind.fields, start=skipped):
+                yield from _leaves(field.type, value[index], (*path, index))
+        case inspect.VarTupleType():
+            for index, item in enumerate(value):
+                yield from _leaves(kind.item_type, item, (*path, index))
+        case inspect.TupleType():
+            for index, (item_type, item) in enumerate(zip(kind.item_types, value, strict=True)):
+                yield from _leaves(item_type, item, (*path, index))
+        case inspect.UnionType() if value is not None:
+            (some,) = (each for each in kind.types if not isinstance(each, inspect.NoneType))
+            yield from (leaf for leaf in _leaves(some, value, path) if leaf[2] != path)
+
+
+def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
+    """Values that are good and values that are bad in the place of one."""
+    match kind:
+        case inspect.IntType():
+            low, high = protocol.bounds(kind)
+            return [low, high], [low - 1, high + 1, None, True, 1.5, "1", b"1", []]
+        case inspect.FloatType():
+            low = kind.ge if kind.ge is not None else kind.gt
+            assert low is not None and kind.le is not None
+            bad = [low - 1, kind.le * 2, math.nan, math.inf, -math.inf, None, "1", True]
+            return [kind.le, 1, 0.5], bad if kind.ge is not None else [*bad, low]
+        case inspect.BoolType():
+            return [True, False], [0, 1, None, "true"]
+        case inspect.StrType(max_length=longest):
+            assert longest is not None
+            return ["", "x" * longest, "€" * longest], ["x" * (longest + 1), b"x", None, 1]
+        case inspect.BytesType(max_length=longest):
+            if longest is None:
+                return [b""], ["x", None, 1]
+            return [b"", bytes(longest)], [bytes(longest + 1), "x", None, 1]
+        case inspect.EnumType(cls=cls):
+            return [each.value for each in cls], [0, 99, "no such", None]
+        case inspect.VarTupleType(min_length=fewest, max_length=most):
+            good, bad = [], [None, 1, "x", {}]
+            if fewest:
+                bad.append([])
+            else:
+                good.append([])
+            if most is not None and most <= 2048 and value:
+                good.append(value[:1] * most)
+                bad.append(value[:1] * (most + 1))
+            return good, bad
+        case inspect.TupleType():
+            return [], [[], value[:-1], None, 1]
+        case inspect.StructType() if not kind.tag:
+            needed = sum(field.required for field in kind.fields)
+            return [value[:needed]], [value[: needed - 1], None, 1, {}]
+    return [], []
+
+
+def _replaced(value: Any, path: Path, by: Any) -> Any:
+    if not path:
+        return by
+    copy = list(value)
+    copy[path[0]] = _replaced(value[path[0]], path[1:], by)
+    return copy
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_value_at_the_edge_of_its_range_is_taken_and_one_beyond_is_refused(name):
+    whole = msgpack.decode(VECTORS[name])
+    info = inspect.type_info(MESSAGES.get(name) or PARTS[name])
+    for kind, value, path in _leaves(info, whole, ()):
+        good, bad = _variants(kind, value)
+        for each in good:
+            if len(data := _encoded(_replaced(whole, path, each))) <= MESSAGE_MAX_BYTES:
+                decode(name, data)
+        for each in bad:
+            with pytest.raises(PeerProtocolError):
+                decode(name, _encoded(_replaced(whole, path, each)))
+                pytest.fail(f"{path} of {name} took {each!r}")
+
+
+def _encoded(value: Any) -> bytes:
+    """Also numbers that no MessagePack integer holds: those become something else."""
+    try:
+        return msgpack.encode(value)
+    except OverflowError:
+        return b"\xc1"
