@@ -1,0 +1,258 @@
+"""A PCT in the simulation: the real machine, a fake driver after ``pct/driver.py``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
+from native.machine import Log, PeerGone, Send
+from native.port import ObjectArrived, ObjectFailed, ObjectSent
+from native.wire import keeper as wire
+from pct import events
+from pct.node import Node
+from tests.sim import rules
+from tests.sim.actor import Actor
+from tests.sim.network import Process
+from tests.sim.system import FakeKeeper, Host, RankProcess
+
+if TYPE_CHECKING:
+    from native.machine import Action
+    from tests.sim.world import Sim
+
+PATH = b"/run/yod/object-%d"
+
+
+class JobParts:
+    """What one job holds at a PCT."""
+
+    def __init__(self) -> None:
+        self.keeper: FakeKeeper | None = None
+        self.ranks: dict[int, RankProcess] = {}
+        self.shipping: dict[int, events.ReceiveObject] = {}
+        self.landed: set[int] = set()
+        self.passed_on: set[int] = set()
+        self.lacking: set[int] = set()
+        self.is_paused = False
+        self.input: list[bytes] = []  # not yet in the pipe
+
+
+class PctActor(Actor):
+    """One PCT on a host."""
+
+    def __init__(self, sim: Sim, number: int, host: Host, incarnation: int) -> None:
+        self.number = number
+        self.host = host
+        self.parts: dict[int, JobParts] = {}
+        process = Process(f"pct{number}", host.name, pct_id(number))
+        process.slowness = host.slowness
+        process.principal_to = lambda other: Principal(PrincipalKind.PARTITION, 0)
+        process.on_object = self._object
+        self.machine: Node = sim.machines.node(
+            name=host.name,
+            slots=sim.slots[number],
+            address=process.id,
+            bebopd=sim.bebopd_id,
+            wanted=number,
+            incarnation=incarnation,
+            limits=sim.limits,
+            is_signed=lambda data, mac: sim.sign(data) == mac,
+            unix_time=sim.unix_time,
+        )
+        super().__init__(sim, process, self.machine)
+
+    def begin(self) -> None:
+        """Announce the node."""
+        self.act(self.machine.begin(self.sim.clock.now))
+
+    def gone(self) -> None:
+        """The process has died: its keepers see that."""
+        self.parts.clear()
+        self.sim.objects.forget(self.process)
+
+    # -- events in ----------------------------------------------------------
+
+    def lost(self, peer: PortalId, text: str) -> None:
+        self.handle(PeerGone(peer, text))
+
+    def _object(self, event: ObjectArrived | ObjectSent | ObjectFailed) -> None:
+        if not self.process.is_alive:
+            return
+        job_id, number = event.key
+        parts = self.parts.get(job_id)
+        match event:
+            case ObjectFailed(_, text):
+                self.handle(events.ObjectLost(job_id, number, text))
+            case ObjectArrived(_, digest) if parts and number in parts.shipping:
+                if digest != parts.shipping[number].shipped.digest:
+                    self.handle(events.ObjectLost(job_id, number, "it arrived damaged"))
+                    return
+                parts.landed.add(number)
+                self._publish(job_id, parts, number)
+            case ObjectSent() if parts and number in parts.shipping:
+                parts.passed_on.add(number)
+                self._publish(job_id, parts, number)
+
+    def _publish(self, job_id: int, parts: JobParts, number: int) -> None:
+        if number not in parts.landed or number not in parts.passed_on:
+            return
+        del parts.shipping[number]
+        content = self.sim.content_of(job_id, number)
+        path = b"" if content else PATH % number
+        self.handle(events.ObjectStored(job_id, number, path, content))
+
+    def _checked(self, action: events.CheckObjects) -> None:
+        """The store's answer."""
+        job_id = action.job_id
+        parts = self.parts.get(job_id)
+        if parts is None or not self.process.is_alive:
+            return
+        present, lacking, no_place = [], [], []
+        for number, shipped in enumerate(action.objects):
+            if not shipped.digest or shipped.digest in self.host.objects:
+                present.append((number, shipped.path))
+            elif self.host.has_room:
+                lacking.append(number)
+            else:
+                no_place.append(events.NoPlace(number, "the RAM disk is full"))
+        parts.lacking |= set(lacking)
+        event = events.ObjectsChecked(job_id, tuple(present), tuple(lacking), tuple(no_place))
+        self.handle(event)
+
+    # -- actions out ----------------------------------------------------------
+
+    def perform(self, action: Action) -> None:
+        """Carry out one action. Every kind of action has a case here."""
+        sim, rng = self.sim, self.sim.clock.rng
+        match action:
+            case Send(target, message):
+                sim.network.send(self.process, target, message)
+            case events.CheckObjects(job_id, _, _):
+                self.parts.setdefault(job_id, JobParts())
+                delay = rng.uniform(1e-5, 2e-3) if rng.random() < 0.95 else rng.uniform(0.01, 1)
+                sim.clock.after(delay * self.host.slowness, lambda: self._checked(action))
+            case events.ReceiveObject(job_id, number, shipped, chunk, children):
+                parts = self.parts[job_id]
+                assert number in parts.lacking
+                parts.shipping[number] = action
+                if not children:
+                    parts.passed_on.add(number)
+                key = ObjectKey(job_id, number)
+                sim.objects.receive(self.process, key, shipped.size, chunk, children)
+            case events.SendObject(job_id, number, shipped, _, chunk, children):
+                key = ObjectKey(job_id, number)
+                digest = shipped.digest
+                sim.objects.send(self.process, key, shipped.size, chunk, children, digest)
+            case events.DropObject(job_id, number):
+                sim.objects.cancel(self.process, ObjectKey(job_id, number))
+                parts = self.parts[job_id]
+                parts.lacking.discard(number)
+                parts.shipping.pop(number, None)
+            case events.StartKeeper(job_id, spec):
+                self._start_keeper(job_id, spec)
+            case events.KeeperGo(job_id):
+                if keeper := self._keeper(job_id):
+                    keeper.go()
+            case events.KeeperSignal(job_id, number):
+                if keeper := self._keeper(job_id):
+                    keeper.signal(number)
+            case events.KeeperEnd(job_id):
+                if keeper := self._keeper(job_id):
+                    keeper.end()
+            case events.PauseOutput(job_id):
+                self._pause(job_id, True)
+            case events.ResumeOutput(job_id):
+                self._pause(job_id, False)
+            case events.WriteInput(job_id, data):
+                parts = self.parts[job_id]
+                parts.input.append(data)
+                self._feed(job_id, parts)
+            case events.PmiReply(job_id, rank, data):
+                if keeper := self._keeper(job_id):
+                    keeper.pmi_reply(rank, data)
+            case events.DropJob(job_id):
+                self._drop(job_id)
+            case Log():
+                pass
+            case _:
+                raise AssertionError(f"no case for {action!r}")
+
+    def _keeper(self, job_id: int) -> FakeKeeper | None:
+        parts = self.parts.get(job_id)
+        return parts.keeper if parts else None
+
+    def _start_keeper(self, job_id: int, spec: wire.KeeperSpec) -> None:
+        parts = self.parts[job_id]
+        assert parts.keeper is None, "one keeper a job"
+
+        def on_report(report: wire.Report) -> None:
+            if self.process.is_alive:
+                self.handle(events.KeeperReported(job_id, report))
+
+        def on_streams(number: int, rank: RankProcess) -> None:
+            parts.ranks[number] = rank
+            for stream, pipe in rank.out.items():
+                pipe.connect(
+                    lambda data, stream=stream: self._read(job_id, number, stream, data),  # type: ignore[misc]
+                    parts.is_paused,
+                )
+
+        def on_pmi(rank: int, line: bytes) -> None:
+            if self.process.is_alive:
+                self.handle(events.PmiReceived(job_id, rank, line))
+
+        if self.sim.keeper_fails(self.number, job_id):
+            lost = wire.KeeperLost("the keeper could not be started: out of memory")
+            self.handle(events.KeeperReported(job_id, lost))
+            return
+        rules.check_started(self.sim, self.number, job_id)
+        truth = self.sim.truths[job_id]
+        parts.keeper = FakeKeeper(self.host, spec, truth, on_report, on_streams, on_pmi)
+        parts.keeper.on_input_room = lambda: self._feed(job_id, parts)
+
+    def _read(self, job_id: int, rank: int, stream: int, data: bytes) -> None:
+        if self.process.is_alive and job_id in self.parts:
+            self.handle(events.OutputRead(job_id, rank, stream, data))
+
+    def _pause(self, job_id: int, is_paused: bool) -> None:
+        parts = self.parts[job_id]
+        parts.is_paused = is_paused
+        for rank in parts.ranks.values():
+            for pipe in rank.out.values():
+                pipe.pause(is_paused)
+
+    def _feed(self, job_id: int, parts: JobParts) -> None:
+        """Pass input on as far as rank 0's pipe takes it."""
+        keeper = parts.keeper
+        if keeper is None or job_id not in self.parts or not self.process.is_alive:
+            return
+        taken = 0
+        while parts.input:
+            data = parts.input[0]
+            if not data:
+                parts.input.clear()
+                keeper.give_input(0, True)
+                break
+            count = min(len(data), keeper.input_room() - taken)
+            if not count:
+                break
+            taken += count
+            parts.input[0] = data[count:]
+            if not parts.input[0]:
+                del parts.input[0]
+        if taken:
+            keeper.give_input(taken, False)
+            self.handle(events.InputTaken(job_id, taken))
+
+    def _drop(self, job_id: int) -> None:
+        parts = self.parts.pop(job_id, None)
+        if parts is None:
+            return
+        if parts.keeper:
+            parts.keeper.hang_up()
+        for number in parts.shipping:
+            self.sim.objects.cancel(self.process, ObjectKey(job_id, number))
+
+
+def pct_id(number: int) -> PortalId:
+    """Where the PCT of a node listens."""
+    return PortalId(0x0A000000 + number, 7000)

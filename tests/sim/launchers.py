@@ -1,0 +1,272 @@
+"""A yod in the simulation: the real launch, a fake driver after ``yod/driver.py``."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
+from native.machine import Action, Event, PeerGone, Send
+from native.port import ObjectArrived, ObjectFailed, ObjectSent
+from native.wire import codec
+from native.wire.alloc import NodeSpec
+from native.wire.base import Message
+from native.wire.load import Arguments, Completions, MemberLoad, ShippedObject
+from tests.sim import rules
+from tests.sim.actor import Actor
+from tests.sim.apps import Program
+from tests.sim.network import Process
+from tests.sim.truth import JobTruth
+from yod import launch
+from yod.launch import Launch, Phase
+from yod.request import Options, Plan
+
+if TYPE_CHECKING:
+    from tests.sim.world import Sim
+
+UID = 1000
+
+
+class Reader(Enum):
+    """Who reads yod's output."""
+
+    FAST = "fast"
+    SLOW = "slow"
+    STOPS = "stops for some seconds"
+    LEAVES = "leaves early"
+
+
+class Job(Struct):
+    """What a yod is to launch.
+
+    Attributes:
+        is_shipped: else the image is on a shared file system.
+    """
+
+    programs: list[Program]
+    nodes: tuple[int, ...] = ()
+    options: Options = Options()
+    is_shipped: bool = True
+    image_bytes: int = 3_000_000
+    arguments_inline: bool = True
+    input_bytes: int = 0
+    reader: Reader = Reader.FAST
+    batch_job: str = ""
+
+
+class YodActor(Actor):
+    """One yod, and its user.
+
+    Attributes:
+        presses: interrupts so far.
+        said: what it told its user.
+        reports: rank -> times that its completion came.
+        has_ended: it has finished, and written everything.
+    """
+
+    def __init__(self, sim: Sim, number: int, job: Job) -> None:
+        self.job = job
+        self.truth: JobTruth | None = None
+        self.said: list[str] = []
+        self.presses: list[int] = []
+        self.reports: dict[int, int] = {}
+        self.has_ended = False
+        self.began_at = sim.clock.now
+        self.ended_at = 0.0
+        self.was_confirmed = False
+        self.was_refused = False
+        self.has_left = False  # the reader of its output
+        self._queue: deque[int] = deque()
+        self._is_draining = False
+        self._is_finished = False
+        self._allowed = 0
+        self._input_left = job.input_bytes
+        self._input_over = False
+        self._written = 0
+        self._gap = 0
+        process = Process(f"yod{number}", "front", PortalId(0x0A010001, 70_000 + number))
+        process.principal_to = self._principal_to
+        process.on_object = self._object
+        self.plan, self.content = make_plan(job)
+        self.machine: Launch = sim.machines.launch(
+            self.plan, sim.limits, sim.bebopd_id, "10.1.0.1:6000"
+        )
+        super().__init__(sim, process, self.machine)
+
+    def begin(self) -> None:
+        """Ask for nodes."""
+        self.act(self.machine.begin(self.sim.clock.now))
+
+    # -- the user -------------------------------------------------------------
+
+    def press(self, signo: int = signal.SIGINT) -> None:
+        """Ctrl-C, or another signal that ends yod."""
+        if not self.has_ended:
+            self.presses.append(signo)
+            self.handle(launch.Interrupted(signo))
+
+    def pass_signal(self, signo: int = signal.SIGUSR1) -> None:
+        """A signal for the application."""
+        if not self.has_ended:
+            self.handle(launch.SignalToPass(signo))
+
+    # -- events in --------------------------------------------------------------
+
+    def lost(self, peer: PortalId, text: str) -> None:
+        self.handle(PeerGone(peer, text))
+
+    def _message(self, source: PortalId, principal: Principal, message: Message) -> None:
+        if isinstance(message, Completions):
+            for outcome in message.outcomes:
+                for rank in outcome.ranks:
+                    self.reports[rank] = self.reports.get(rank, 0) + 1
+        rules.watch_yod(self, message)
+        super()._message(source, principal, message)
+
+    def handle(self, event: Event) -> None:
+        before = self.machine.phase
+        super().handle(event)
+        if self.machine.phase is not before and self.process.is_alive:
+            self.sim.phase_entered(self, self.machine.phase)
+
+    def _object(self, event: ObjectArrived | ObjectSent | ObjectFailed) -> None:
+        match event:
+            case ObjectSent(key):
+                self.handle(launch.ObjectDelivered(key.number))
+            case ObjectFailed(key, text):
+                self.handle(launch.ObjectUndelivered(key.number, text))
+            case _:
+                raise AssertionError("nobody sends yod objects")
+
+    def _principal_to(self, other: Process) -> Principal:
+        if other.id == self.sim.bebopd_id:
+            return Principal(PrincipalKind.USER, UID)
+        assert self.truth is not None, "no key of a job yet"
+        return Principal(PrincipalKind.JOB, UID, self.truth.job_id)
+
+    # -- actions out --------------------------------------------------------------
+
+    def perform(self, action: Action) -> None:
+        """Carry out one action. Every kind of action has a case here."""
+        sim = self.sim
+        match action:
+            case Send(target, message):
+                sim.network.send(self.process, target, message)
+            case launch.UseGrant(grant):
+                self.truth = sim.use_grant(self, grant)
+            case launch.Write(stream, rank, data):
+                assert self.truth is not None
+                gap, self._gap = self._gap, 0
+                self.truth.arrived(rank, stream, data, gap)
+                self._write(len(data))
+            case launch.ReadInput(count_bytes):
+                self._allowed += count_bytes
+                sim.clock.after(1e-5, self._read)
+            case launch.Tell(text):
+                self.said.append(text)
+                self._gap = rules.gap_in(text)
+            case launch.SendObject(number, target, job_id):
+                shipped = self.plan.objects[number]
+                chunk = sim.limits.chunk_bytes
+                key = ObjectKey(job_id, number)
+                digest = shipped.digest
+                sim.objects.send(self.process, key, shipped.size, chunk, (target,), digest)
+            case launch.CopyToShared(number, _):
+                if sim.has_shared_room:
+                    event: Event = launch.Shared(number, b"/enfs/tmp/yod-1")
+                else:
+                    event = launch.NotShared(number, "and the shared file system is full")
+                sim.clock.after(sim.clock.rng.uniform(0.01, 2), lambda: self.handle(event))
+            case launch.Finish():
+                self._is_finished = True
+                self._look()
+            case _:
+                raise AssertionError(f"no case for {action!r}")
+
+    def _write(self, count: int) -> None:
+        self._written += count
+        if self.has_left:
+            self._was_written(count, 1)
+            return
+        if self.job.reader is Reader.LEAVES and self._written > 2000:
+            self.has_left = True
+            self.presses.append(signal.SIGPIPE)
+            self.handle(launch.Interrupted(signal.SIGPIPE))
+            self._was_written(count, 1)
+            return
+        if self.job.reader is Reader.FAST:
+            self._was_written(count, 1)
+            return
+        self._queue.append(count)
+        if not self._is_draining:
+            self._is_draining = True
+            stops = self.job.reader is Reader.STOPS and self._written < 100_000
+            self.sim.clock.after(8.0 if stops else 1e-3, self._drain)
+
+    def _drain(self) -> None:
+        if not self.process.is_alive:
+            return
+        count = self._queue.popleft()
+        if self._queue:
+            self.sim.clock.after(count / 3e6 + 1e-5, self._drain)
+        else:
+            self._is_draining = False
+        self._was_written(count, 1)
+
+    def _was_written(self, count_bytes: int, count_messages: int) -> None:
+        if self.machine.phase is not Phase.DONE:
+            self.handle(launch.OutputWritten(count_bytes, count_messages))
+        self._look()
+
+    def _read(self) -> None:
+        if self._input_over or not self._allowed or not self.process.is_alive:
+            return
+        count = min(self._allowed, self._input_left, 65536)
+        self._allowed -= count
+        self._input_left -= count
+        if not count:
+            self._input_over = True
+        else:
+            self.sim.clock.after(1e-4, self._read)
+        self.handle(launch.InputRead(b"x" * count))
+
+    def _look(self) -> None:
+        """Leave once the launch is done and its output is out."""
+        if self._is_finished and not self._queue and not self.has_ended:
+            self.has_ended = True
+            self.ended_at = self.sim.clock.now
+            self.sim.clock.note(self.name, f"EXIT {self.machine.report.exit_status}")
+            rules.check_ended(self)
+            self.sim.network.close(self.process)
+            self.sim.objects.forget(self.process)
+
+
+def make_plan(job: Job) -> tuple[Plan, bytes]:
+    """The plan of a job, and its arguments where they travel as object 0."""
+    size = len(job.programs)
+    number = 0 if job.arguments_inline else 1
+    digest = b"image" * 6 + b"%02d" % (size % 100) if job.is_shipped else b""
+    image = ShippedObject(b"/home/user/a.out", job.image_bytes, digest, 0o755)
+    members = (MemberLoad(size, number, (b"a.out", b"-x"), b"/tmp"),)
+    arguments = Arguments(members, (b"HOME=/home/user",))
+    content = codec.encode_part(arguments)
+    objects: tuple[ShippedObject, ...] = (image,)
+    if not job.arguments_inline:
+        objects = (ShippedObject(b"", len(content), b"arguments" * 3 + b"12345", 0), image)
+    plan = Plan(
+        specs=(NodeSpec(size, job.nodes),),
+        origins=("",),
+        names=("a.out",),
+        arguments=arguments,
+        objects=objects,
+        are_arguments_inline=job.arguments_inline,
+        umask=0o022,
+        limits=(),
+        options=job.options,
+        batch_job=job.batch_job,
+    )
+    return plan, b"" if job.arguments_inline else content

@@ -1,0 +1,215 @@
+"""The invariants of DESIGN.md 12, checked while a simulation runs and at its end.
+
+A rule that holds at each moment is checked at the event that could break it; one
+that holds in the end, when a yod exits or when the partition has come to rest.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import TYPE_CHECKING
+
+from native.wire.alloc import Grant, Refused, Released
+from native.wire.base import Message
+from tests.sim.clock import Violation
+from yod.report import status_of
+
+if TYPE_CHECKING:
+    from tests.sim.hosts import PctActor
+    from tests.sim.launchers import YodActor
+    from tests.sim.truth import JobTruth
+    from tests.sim.world import Sim
+
+_GAP = re.compile(r"(\d+) bytes of rank \d+'s output are lost")
+
+
+def gap_in(text: str) -> int:
+    """How many lost bytes a line for the user tells of."""
+    found = _GAP.fullmatch(text)
+    return int(found[1]) if found else 0
+
+
+# -- at every event -------------------------------------------------------------
+
+
+def check_pct(pct: PctActor) -> None:
+    """Rule 1, as the machine itself sees it: ranks alive against slots."""
+    used = pct.host.slots_used()
+    if sum(used.values()) > pct.sim.slots[pct.number]:
+        raise Violation(f"rule 1: {pct.name} has {pct.sim.slots[pct.number]} slots, runs {used}")
+
+
+def check_grant(sim: Sim, grant: Grant) -> None:
+    """Rules 1 and 7: a new job id, and slots that no other job holds."""
+    if grant.job_id in sim.granted:
+        raise Violation(f"rule 7: job id {grant.job_id} is given a second time")
+    sim.granted[grant.job_id] = sim.disk.epoch
+    assert sim.bebopd is not None
+    for node in sim.bebopd.machine.nodes:
+        if node.used() > sim.slots[node.number]:
+            raise Violation(f"rule 1: {node} has {node.slots} slots, {node.held} are granted")
+
+
+def check_freed(sim: Sim, number: int, job_id: int) -> None:
+    """Rule 1: bebopd takes slots back only when nothing of the job is left there."""
+    host = sim.hosts[number]
+    if any(process.job_id == job_id for process in host.processes.values()):
+        raise Violation(f"rule 1: node {number} is freed of job {job_id}, which runs there")
+    pct = sim.pcts.get(number)
+    if pct is not None and job_id in pct.machine.jobs:
+        raise Violation(f"rule 1: node {number} is freed of job {job_id}, which its PCT hosts")
+
+
+def check_started(sim: Sim, number: int, job_id: int) -> None:
+    """Rule 1: nothing starts where bebopd has not, or not any more, granted it."""
+    bebopd = sim.bebopd
+    if bebopd is None or sim.granted.get(job_id) != bebopd.epoch:
+        return  # it does not know yet what an earlier one granted
+    node = bebopd.machine.nodes.get(number)
+    if node is not None and job_id not in node.held:
+        raise Violation(f"rule 1: job {job_id} starts on node {number}, which it does not hold")
+
+
+def watch_yod(yod: YodActor, message: Message) -> None:
+    """Rule 2: when bebopd confirms that all is free, nothing of the job is alive."""
+    if isinstance(message, Refused):
+        yod.was_refused = True
+    if isinstance(message, Released) and not message.unreachable:
+        yod.was_confirmed = True
+        if left := yod.sim.processes_of(message.job_id):
+            raise Violation(f"rule 2: job {message.job_id} is confirmed free, {left} live")
+
+
+# -- when a yod exits -------------------------------------------------------------
+
+
+def check_ended(yod: YodActor) -> None:
+    """Rules 3, 5 and 6 for the job of a yod that exits by itself."""
+    report, truth = yod.machine.report, yod.truth
+    status = report.exit_status
+    if truth is None:
+        if not status:
+            raise Violation(f"rule 3: {yod.name} exits with {status}, and had no job")
+        return
+    _check_completions(yod, truth)
+    if status == 0:
+        _check_success(yod, truth)
+    elif not truth.trouble:
+        _check_failure(yod, truth)
+    _check_output(yod, truth)
+
+
+def _check_completions(yod: YodActor, truth: JobTruth) -> None:
+    report = yod.machine.report
+    for rank, completion in report.completions.items():
+        told = (completion.wait_status, completion.was_released)
+        if truth.ends.get(rank) != told:
+            raise Violation(
+                f"rule 6: job {truth.job_id}: rank {rank} is reported as {told},"
+                f" and ended as {truth.ends.get(rank)}"
+            )
+    if truth.trouble:
+        if len(report.completions) < truth.size and not (report.reason or report.notes):
+            raise Violation(f"rule 6: job {truth.job_id}: completions are missing, without a word")
+        return
+    repeated = sorted(rank for rank, times in yod.reports.items() if times > 1)
+    if repeated:
+        raise Violation(f"rule 6: job {truth.job_id}: completion of {repeated[:8]} comes twice")
+    if len(yod.presses) < 2:
+        missing = sorted(truth.was_reported - yod.reports.keys())
+        if missing:
+            raise Violation(f"rule 6: job {truth.job_id}: no completion of ranks {missing[:8]}")
+
+
+def _check_success(yod: YodActor, truth: JobTruth) -> None:
+    """Exit status 0 says that every rank has run and ended well."""
+    bad = [rank for rank in range(truth.size) if truth.ends.get(rank) != (0, True)]
+    if bad:
+        ends = {rank: truth.ends.get(rank) for rank in bad[:4]}
+        raise Violation(f"rule 3: job {truth.job_id}: exit status 0, and ranks ended so: {ends}")
+
+
+def _check_failure(yod: YodActor, truth: JobTruth) -> None:
+    """Without trouble from outside, the status is one that a rank or the user gave."""
+    status = yod.machine.report.exit_status
+    possible = {128 + yod.presses[0]} if yod.presses else set()
+    if yod.was_refused:
+        possible.add(125)
+    for rank, (wait_status, was_released) in truth.ends.items():
+        if wait_status:
+            possible.add(status_of(wait_status))
+        start = truth.programs[rank].start
+        if start.error:
+            possible.add(127 if start.error == 2 else 126)
+        elif not was_released and rank not in truth.passed:
+            possible.add(125)
+    if any(program.start.hangs for program in truth.programs):
+        possible.add(125)
+    if truth.is_aborted:
+        possible.add(77)
+    if truth.ends.keys() >= set(range(truth.size)) and not yod.presses:
+        bad = [ws for ws, _ in truth.ends.values() if ws]
+        if not bad and truth.passed:
+            raise Violation(f"rule 3: job {truth.job_id}: status {status}, and all ended well")
+    if status not in possible:
+        raise Violation(
+            f"rule 3: job {truth.job_id}: exit status {status}, possible are {sorted(possible)};"
+            f" said: {yod.said[-3:]}"
+        )
+
+
+def _check_output(yod: YodActor, truth: JobTruth) -> None:
+    """What is missing at the end of a stream is told of by something else."""
+    missing = truth.missing_output()
+    if not missing:
+        return
+    report = yod.machine.report
+    if truth.trouble and (report.reason or report.notes or report.exit_status):
+        return
+    if signal.SIGPIPE in yod.presses or len(yod.presses) > 1:
+        return
+    raise Violation(
+        f"rule 5: job {truth.job_id}: output is missing, without a word:"
+        f" {dict(list(missing.items())[:4])}; said: {yod.said[-3:]}"
+    )
+
+
+# -- at rest ------------------------------------------------------------------------
+
+
+def check_at_rest(sim: Sim) -> None:
+    """Rules 2 and 4, and of rule 3 that every yod ends."""
+    for yod in sim.yods:
+        if yod.process.is_alive and not yod.has_ended:
+            raise Violation(
+                f"rule 3: {yod.name} has not ended, phase {yod.machine.phase.value},"
+                f" {sim.clock.now - yod.began_at:.0f} s after it began; said: {yod.said[-3:]}"
+            )
+    for number, host in sim.hosts.items():
+        if host.processes:
+            jobs = sorted({process.job_id for process in host.processes.values()})
+            raise Violation(f"rule 2: processes of jobs {jobs} live on node {number}")
+        if host.keepers:
+            raise Violation(f"rule 2: a keeper lives on node {number}")
+    for number, pct in sim.pcts.items():
+        if not pct.process.is_alive:
+            continue
+        if pct.machine.jobs:
+            states = {job_id: job.state.value for job_id, job in pct.machine.jobs.items()}
+            raise Violation(f"rule 4: node {number} still hosts {states}")
+        if pct.machine.reservation.slots_used:
+            raise Violation(f"rule 4: node {number} has slots in use")
+        if pct.parts:
+            raise Violation(f"rule 4: node {number} keeps parts of jobs {list(pct.parts)}")
+    assert sim.bebopd is not None
+    for node in sim.bebopd.machine.nodes:
+        if not node.is_up:
+            raise Violation(f"rule 4: {node} is down: {node.down_text}")
+        if node.held:
+            raise Violation(f"rule 4: {node} is still held: {node.held}")
+    if len(sim.bebopd.machine.jobs):
+        jobs = [(job.job_id, job.state.value) for job in sim.bebopd.machine.jobs]
+        raise Violation(f"rule 4: bebopd still has {jobs}")
+    if len(sim.bebopd.machine.nodes) != len(sim.hosts):
+        raise Violation(f"{len(sim.bebopd.machine.nodes)} of {len(sim.hosts)} nodes are known")
