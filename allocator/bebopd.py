@@ -116,6 +116,11 @@ class Bebopd:
         self._batch = batch or BatchTable()
         self._sweep_at: float | None = None  # when a node may have been silent too long
 
+    @property
+    def next_job_id(self) -> int:
+        """The lowest id that no job has had."""
+        return self._ids.next
+
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
         dues = [due for due in (self._sweep_at, self.jobs.deadline()) if due is not None]

@@ -127,6 +127,7 @@ def command(
     log.info("ends; its jobs go on")
     driver.close()
     port.close()
+    ledger.reserve(machine.next_job_id)  # the rest of the block is not used
     ledger.close()
     reactor.close()
 

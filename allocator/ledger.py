@@ -73,21 +73,27 @@ class Ledger:
 
     def first_job_id(self) -> int:
         """The first id of a block that nobody has used, now reserved."""
-        row = self._db.execute("SELECT used_below FROM ids").fetchone()
+        row = self._query("SELECT used_below FROM ids").fetchone()
         first = int(row[0]) if row else 1
         self.reserve(first + jobids.BLOCK)
         return first
 
     def reserve(self, end: int) -> None:
-        """Note on the disk that ids below ``end`` are used."""
-        self.flush()
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute("INSERT OR REPLACE INTO ids VALUES (1, ?)", (end,))
-        self._db.execute("PRAGMA synchronous = NORMAL")
+        """Note on the disk that ids below ``end`` are used.
+
+        Raises:
+            LedgerError: the disk refuses. No further id may be given out.
+        """
+        try:
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("INSERT OR REPLACE INTO ids VALUES (1, ?)", (end,))
+            self._db.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error as error:
+            raise LedgerError(f"{self._path}: {error}") from None
 
     def names(self) -> dict[str, int]:
         """Number by node name."""
-        return dict(self._db.execute("SELECT name, number FROM nodes"))
+        return dict(self._query("SELECT name, number FROM nodes"))
 
     def remember_node(self, name: str, number: int) -> None:
         """Keep the number of a name."""
@@ -118,7 +124,7 @@ class Ledger:
     def jobs(self) -> list[dict[str, Any]]:
         """Every job on record, oldest first."""
         self.flush()
-        cursor = self._db.execute("SELECT * FROM jobs ORDER BY job_id")
+        cursor = self._query("SELECT * FROM jobs ORDER BY job_id")
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
@@ -148,9 +154,17 @@ class Ledger:
 
     def close(self) -> None:
         """Write what was collected, and let another bebopd in."""
-        self.flush()
-        self._db.close()
-        os.close(self._lock)
+        try:
+            self.flush()
+        finally:
+            self._db.close()
+            os.close(self._lock)
+
+    def _query(self, statement: str) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(statement)
+        except sqlite3.Error as error:
+            raise LedgerError(f"{self._path}: {error}") from None
 
     def _collect(self, statement: str, *values: object) -> None:
         self._waiting.append((statement, values))

@@ -95,8 +95,9 @@ def totals(rows: Sequence[NodeRow]) -> list[str]:
     used, slots = sum(row.slots_used for row in rows), sum(row.slots for row in rows)
     jobs = {job.job_id for row in rows for job in row.jobs}
     return [
-        f"{len(rows)} nodes: " + ", ".join(f"{count[state]} {state.value}" for state in NodeState),
-        f"{slots} slots: {used} in use, jobs: {len(jobs)}",
+        f"{_count(len(rows), 'node')}: "
+        + ", ".join(f"{count[state]} {state.value}" for state in NodeState),
+        f"{_count(slots, 'slot')}: {used} in use by {_count(len(jobs), 'job')}",
     ]
 
 
@@ -126,6 +127,10 @@ def elapsed(seconds: float) -> str:
 def printable(name: str) -> str:
     """A name that cannot move the cursor, break a line or a colon-separated column."""
     return "".join(c if c.isprintable() and c not in ": " else "?" for c in name)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _clock(seconds: float) -> tuple[int, int, int]:

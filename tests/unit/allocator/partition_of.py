@@ -31,6 +31,7 @@ class Partition:
 
     def __init__(self, count=4, slots=1, *, placement=None, limits=None, **options):
         self.now = 1000.0
+        self.checks = False  # until all nodes are there: it looks at each of them
         self.limits = limits or Limits(silent_s=1e6)  # nobody repeats announcements
         self.machine = Bebopd(
             placement or ListPlacement(),
@@ -47,10 +48,12 @@ class Partition:
         )
         for number in range(count):
             self.announce(number, slots)
+        self.checks = True
 
     def handle(self, event):
         actions = self.machine.handle(event, self.now)
-        self.machine.check()
+        if self.checks:
+            self.machine.check()
         return [action for action in actions if not isinstance(action, Log)]
 
     def receive(self, source, message, principal=DAEMON):

@@ -1,0 +1,164 @@
+"""bebopd's driver over a port in memory: events in, messages and records out."""
+
+import logging
+
+import pytest
+
+from allocator.bebopd import Bebopd
+from allocator.driver import Driver
+from allocator.grants import Owner
+from allocator.ledger import Ledger
+from allocator.placement_list import ListPlacement
+from allocator.query import ask
+from native.errors import PartitionError
+from native.ids import Principal, PrincipalKind
+from native.limits import Limits
+from native.port import Hub, Received, Refused
+from native.reactor import Reactor
+from native.wire.alloc import (
+    Freed,
+    Grant,
+    Hosting,
+    NodeRequest,
+    NodeSpec,
+    Release,
+    Released,
+    Revoke,
+)
+from native.wire.status import Accepted, Announce, NodeState
+
+DAEMON = Principal(PrincipalKind.PARTITION, 0)
+ALICE = Principal(PrincipalKind.USER, 1000)
+
+
+class Small:
+    """bebopd, one PCT and one yod in this process."""
+
+    def __init__(self, tmp_path, limits):
+        self.reactor = Reactor()
+        self.ledger = Ledger(tmp_path)
+        hub = Hub()
+        self.ports = hub.port(DAEMON), hub.port(DAEMON), hub.port(ALICE)
+        self.bebopd, self.pct, self.yod = self.ports
+        machine = Bebopd(
+            ListPlacement(),
+            epoch=1,
+            next_job_id=self.ledger.first_job_id(),
+            sign=lambda data: b"",
+            job_key=lambda *ids: b"",
+            owner_of=lambda uid: Owner(uid, "alice", uid),
+            wall_clock=lambda: 5000.0,
+            limits=limits,
+        )
+        self.driver = Driver(
+            machine, self.bebopd, self.reactor, self.ledger, wall_clock=lambda: 5000.0
+        )
+
+    def receive(self, port):
+        """The next message at a port; the loop runs until it is there."""
+        found = []
+
+        def ready():
+            found.extend(event.message for event in port.events() if isinstance(event, Received))
+            self.reactor.stop()
+
+        watch = self.reactor.watch(port.fileno(), ready)
+        while not found:
+            self.reactor.run()
+        watch.close()
+        assert len(found) == 1
+        return found[0]
+
+    def announce(self):
+        own = self.pct.id
+        self.pct.send(self.bebopd.id, Announce(0, "node0", 1, own.nid, own.pid, 7))
+        assert self.receive(self.pct) == Accepted(0, 1, 10.0)
+
+    def request(self):
+        self.yod.send(self.bebopd.id, NodeRequest((NodeSpec(1),), "a.out"))
+        return self.receive(self.yod)
+
+    def close(self):
+        self.driver.close()
+        for port in self.ports:
+            port.close()
+        self.ledger.close()
+        self.reactor.close()
+
+
+@pytest.fixture
+def small(tmp_path):
+    partition = Small(tmp_path, Limits(pending_s=0.05))
+    yield partition
+    partition.close()
+
+
+def test_a_job_goes_through_bebopd_and_into_its_records(small):
+    small.announce()
+    grant = small.request()
+    assert isinstance(grant, Grant)
+    small.pct.send(small.bebopd.id, Hosting(grant.job_id))
+    small.yod.send(small.bebopd.id, Release(grant.job_id))
+    small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
+    assert small.receive(small.yod) == Released(grant.job_id)
+    (record,) = small.ledger.jobs()
+    assert (record["job_id"], record["program"], record["outcome"]) == (1, "a.out", "ended")
+
+
+def test_deadlines_come_without_messages(small):
+    small.announce()
+    grant = small.request()
+    assert small.receive(small.pct) == Revoke(grant.job_id)
+
+
+def test_a_yod_that_is_gone_is_noticed(tmp_path):
+    small = Small(tmp_path, Limits())
+    small.announce()
+    grant = small.request()
+    small.yod.close()
+    assert small.receive(small.pct) == Revoke(grant.job_id)
+    small.close()
+
+
+def test_records_are_written_a_little_later(small):
+    small.announce()
+    assert small.ledger.has_waiting
+    until = small.reactor.monotonic() + 5
+    while small.ledger.has_waiting and small.reactor.monotonic() < until:
+        small.reactor.run_once(0.1)
+    assert small.ledger.names() == {"node0": 0}
+
+
+def test_what_is_no_message_is_logged_and_harms_nobody(small, caplog):
+    small.bebopd._put(Refused(small.yod.id, ALICE, "not a message: nonsense"))
+    with caplog.at_level(logging.WARNING):
+        small.announce()
+    assert "not a message: nonsense" in caplog.text
+
+
+def test_log_records_carry_the_job(small, caplog):
+    small.announce()
+    with caplog.at_level(logging.INFO):
+        grant = small.request()
+    assert [record.job_id for record in caplog.records] == [grant.job_id]
+    assert caplog.records[0].getMessage() == "granted to alice: ranks 1, nodes 0"
+
+
+def test_pingd_gets_the_table(small):
+    small.announce()
+    rows = ask(small.yod, small.bebopd.id, small.reactor, "here", 5.0)
+    assert [(row.node, row.state) for row in rows] == [(0, NodeState.FREE)]
+
+
+def test_pingd_says_when_bebopd_is_gone(small):
+    bebopd = small.bebopd.id
+    small.driver.close()
+    small.bebopd.close()
+    with pytest.raises(PartitionError, match="no answer from bebopd at here: nothing listens"):
+        ask(small.yod, bebopd, small.reactor, "here", 5.0)
+
+
+def test_pingd_does_not_wait_for_ever(small):
+    small.driver.close()
+    with pytest.raises(PartitionError, match=r"bebopd at here has not answered for 0\.01 s"):
+        ask(small.yod, small.bebopd.id, small.reactor, "here", 0.01)

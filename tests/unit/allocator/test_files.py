@@ -1,0 +1,146 @@
+"""Files of bebopd: its key, its records, the nodes file."""
+
+import os
+import sqlite3
+
+import pytest
+
+from allocator import jobids, keys, nodesfile
+from allocator.keys import KeyFileError
+from allocator.ledger import Ledger, LedgerError
+from native.errors import UsageError
+
+
+def test_the_key_is_made_once_for_its_owner_only(tmp_path):
+    path = tmp_path / "new" / "key"
+    key = keys.read_or_make(str(path))
+    assert len(key) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert keys.read_or_make(str(path)) == key
+    assert os.listdir(path.parent) == ["key"]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_key_that_others_can_use_is_refused(tmp_path, mode):
+    path = tmp_path / "key"
+    path.write_bytes(bytes(32))
+    path.chmod(mode)
+    with pytest.raises(KeyFileError, match=f"mode {mode:04o} lets others use it: chmod 600"):
+        keys.read_or_make(str(path))
+
+
+@pytest.mark.parametrize("size", [0, 31, 33, 1000])
+def test_a_file_of_another_size_is_no_key(tmp_path, size):
+    path = tmp_path / "key"
+    path.write_bytes(bytes(size))
+    path.chmod(0o600)
+    with pytest.raises(KeyFileError, match=r"a key has 32"):
+        keys.read_or_make(str(path))
+
+
+def test_a_directory_is_no_key(tmp_path):
+    with pytest.raises(KeyFileError, match="not a file"):
+        keys.read_or_make(str(tmp_path))
+
+
+def test_job_ids_never_repeat_whatever_was_written(tmp_path):
+    given = []
+    for _ in range(3):
+        ledger = Ledger(tmp_path)
+        given.append(ledger.first_job_id())
+        ledger._db.close()  # a crash: nothing is flushed
+        os.close(ledger._lock)
+    assert given == [1, 1 + jobids.BLOCK, 1 + 2 * jobids.BLOCK]
+
+
+def test_ids_that_were_not_used_are_used_after_an_orderly_end(tmp_path):
+    ledger = Ledger(tmp_path)
+    first = ledger.first_job_id()
+    ledger.reserve(first + 3)
+    ledger.close()
+    again = Ledger(tmp_path)
+    assert again.first_job_id() == first + 3
+    again.close()
+
+
+def test_records_are_there_after_a_restart(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.remember_node("a", 4)
+    ledger.remember_node("a", 5)
+    ledger.job_granted(7, 1000, "a.out", "12", 3, (2, 0), 100.5)
+    ledger.job_granted(8, 1000, "b.out", "", 1, (1,), 101.5)
+    ledger.job_ended(7, "ended", 200.5)
+    assert ledger.has_waiting
+    ledger.close()
+    again = Ledger(tmp_path)
+    assert again.names() == {"a": 5}
+    seven, eight = again.jobs()
+    assert seven == {
+        "job_id": 7,
+        "uid": 1000,
+        "program": "a.out",
+        "batch_job": "12",
+        "size": 3,
+        "nodes": "[2, 0]",
+        "granted": 100.5,
+        "ended": 200.5,
+        "outcome": "ended",
+    }
+    assert (eight["job_id"], eight["ended"]) == (8, None)
+    again.close()
+
+
+def test_two_bebopds_do_not_share_their_records(tmp_path):
+    ledger = Ledger(tmp_path)
+    with pytest.raises(LedgerError, match="another bebopd keeps its records here"):
+        Ledger(tmp_path)
+    ledger.close()
+    Ledger(tmp_path).close()
+
+
+def test_records_that_are_damaged_are_named(tmp_path):
+    (tmp_path / "bebopd.sqlite").write_bytes(b"no database" * 1000)
+    with pytest.raises(LedgerError, match=r"bebopd\.sqlite: file is not a database"):
+        Ledger(tmp_path)
+
+
+def test_what_cannot_be_written_is_kept(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.remember_node("a", 1)
+    other = sqlite3.connect(tmp_path / "bebopd.sqlite", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    ledger._db.execute("PRAGMA busy_timeout = 0")
+    with pytest.raises(LedgerError, match="locked"):
+        ledger.flush()
+    other.execute("ROLLBACK")
+    other.close()
+    ledger.flush()
+    assert ledger.names() == {"a": 1}
+    ledger.close()
+
+
+def test_a_nodes_file_numbers_its_lines():
+    assert nodesfile.parse("# names\na\n\nb # second\n", "f") == {"a": 0, "b": 1}
+
+
+def test_a_nodes_file_may_say_the_numbers():
+    assert nodesfile.parse("5 a\n0 b\n", "f") == {"a": 5, "b": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("a\na\n", "f:2: a is node 0 already"),
+        ("5 a\n5 b\n", "f:2: node 5 is a already"),
+        ("a\n5 b\n", "f:2: lines are either `name` or `number name`, all alike"),
+        ("1 2 3\n", "f:1: lines are either `name` or `number name`, all alike"),
+        ("x a\n", "f:1: `x` is no node number (0 to 1048575)"),
+        ("-1 a\n", "f:1: `-1` is no node number (0 to 1048575)"),
+        ("9999999 a\n", "f:1: `9999999` is no node number (0 to 1048575)"),
+        ("n" * 256, "f:1: a name has at most 255 characters"),
+    ],
+)
+def test_a_nodes_file_is_refused_with_its_line(text, error):
+    with pytest.raises(UsageError) as caught:
+        nodesfile.parse(text, "f")
+    assert str(caught.value) == error
