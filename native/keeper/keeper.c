@@ -103,9 +103,9 @@ _Noreturn static void give_up (struct keeper *k, int exit_status,
     va_start (arguments, format);
     vsnprintf (text, sizeof (text), format, arguments);
     va_end (arguments);
-    dprintf (2, "yod-keeper: %s\n", text);
     report_set_text (report_add (&k->box, REPORT_FAILED, 0), text);
-    report_flush (&k->box);
+    if (!report_flush (&k->box) || k->box.is_broken)
+        dprintf (2, "yod-keeper: %s\n", text);
     exit (exit_status);
 }
 

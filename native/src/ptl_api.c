@@ -625,9 +625,10 @@ int PtlxEvents (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle,
     if ((rc = ptl_handle_find (handle, PTL_HANDLE_NI, &ni)) != PTL_OK
         || (rc = ptl_handle_find (eq_handle, PTL_HANDLE_EQ, &eq)) != PTL_OK)
         return rc;
-    if (!events || !count || eq->ni != ni)
+    if (!events || !count || room < 1 || eq->ni != ni)
         return PTL_ARG_INVALID;
-    ptl_ni_progress (ni, 0);
+    if (eq->used < (size_t)room) /* else arrivals would outrun the reader */
+        ptl_ni_progress (ni, 0);
     for (*count = 0; *count < room; (*count)++)
         if (ptl_eq_get (eq, &events[*count]) == PTL_EQ_EMPTY)
             break;

@@ -173,6 +173,8 @@ int ptl_conn_dial (struct ptl_peer *peer)
             return ENOKEY;
         key.kind = PTLX_KEY_LOCAL;
     }
+    if (key.kind == PTLX_KEY_LOCAL && !is_unix)
+        return ENOKEY;
     if ((error = open_socket (&address, length, &fd)) != 0)
         return error;
     if (!(conn = ptl_conn_alloc (ni, fd, true, is_unix)))
@@ -334,18 +336,36 @@ void ptl_conn_leave (struct ptl_conn *conn)
     end_arrivals (conn);
 }
 
-/* A ping makes the kernel notice a dead host. That no pong comes is no death:
- * a stopped process is silent, too. */
+/* TCP_USER_TIMEOUT also ends connections whose reader is merely stopped (its
+ * window stays shut), and a stopped yod is not a dead one. So it is lifted
+ * while the other host still acknowledges our probes. */
+static void judge_silence (struct ptl_conn *conn)
+{
+    int limit = (int)conn->ni->config.liveness_ms;
+    struct tcp_info info;
+    socklen_t size = sizeof (info);
+
+    if (conn->is_unix || (!conn->wants_out && !conn->is_patient)
+        || getsockopt (conn->source.fd, IPPROTO_TCP, TCP_INFO, &info, &size))
+        return;
+    conn->is_patient = conn->wants_out
+        && info.tcpi_last_ack_recv < (uint32_t)limit / 2;
+    set_option (conn->source.fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+                conn->is_patient ? 0 : limit);
+}
+
+/* A ping makes the kernel notice a dead host, keepalive does while a pong is
+ * awaited. That no pong comes is no death: a stopped process is silent, too. */
 static void look_alive (struct ptl_conn *conn)
 {
     struct ptl_ni *ni = conn->ni;
-    int64_t due = conn->heard_ms + ni->config.liveness_ms / 2;
+    int64_t pause = ni->config.liveness_ms / 4 + 1;
     struct ptl_frame ping = { .type = PTL_FRAME_PING };
 
-    if (ni->now_ms < due || conn->is_pinged) {
-        ptl_ni_wake_at (ni, conn->is_pinged ? PTL_NEVER : due);
+    ptl_ni_wake_at (ni, ni->now_ms + pause);
+    judge_silence (conn);
+    if (conn->is_pinged || ni->now_ms < conn->heard_ms + 2 * pause)
         return;
-    }
     conn->is_pinged = true;
     ptl_conn_small (conn, &ping);
 }

@@ -46,6 +46,7 @@ struct ptl_conn {
     bool is_unix;
     bool wants_out;  /* EPOLLOUT is set */
     bool is_pinged;  /* a pong is awaited */
+    bool is_patient; /* TCP_USER_TIMEOUT is lifted */
     uint64_t incarnation; /* of the peer */
     struct ptl_who who;
     int64_t heard_ms, deadline_ms;

@@ -174,8 +174,6 @@ static void take_pong (struct ptl_conn *conn)
         return;
     }
     conn->is_pinged = false;
-    ptl_ni_wake_at (conn->ni,
-                    conn->ni->now_ms + conn->ni->config.liveness_ms / 2);
 }
 
 static void take_frame (struct ptl_conn *conn)

@@ -159,6 +159,8 @@ static int listen_unix (struct ptl_ni *ni)
         return rc_of_errno ();
     }
     ni->unix_path = path;
+    /* Who connects is proven by credentials, not by the file's mode. */
+    (void)chmod (path, 0666);
     if (listen (fd, BACKLOG) < 0)
         return rc_of_errno ();
     return watch (ni, &ni->local, PTL_SOURCE_UNIX);

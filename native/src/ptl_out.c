@@ -8,7 +8,7 @@
 #include "ptl_peer.h"
 
 #define BATCH_FRAMES 16
-#define BATCH_BYTES (64 * 1024)   /* a fragment ends a batch */
+#define BATCH_BYTES (64 * 1024) /* a fragment ends a batch */
 #define FLUSH_BYTES (1024 * 1024) /* then others have their turn */
 
 static void want_out (struct ptl_conn *conn, bool wanted)

@@ -201,7 +201,8 @@ static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
         return false;
     if (conn->who.kind == PTLX_KEY_PARTITION)
         return true;
-    if (conn->who.kind == PTLX_KEY_JOB && own->kind == PTLX_KEY_JOB)
+    if (conn->who.kind == PTLX_KEY_JOB && own->kind == PTLX_KEY_JOB
+        && own->job_id == conn->who.job_id)
         return true;
     if (pid < 1u << 16 || nid < 1u << 24)
         return false;

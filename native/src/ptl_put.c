@@ -144,11 +144,12 @@ int ptl_put_message (struct ptl_ni *ni, uint32_t nid, uint32_t pid,
     struct ptl_op *op;
 
     if (length > PTLX_MESSAGE_MAX_BYTES || nid == 0 || nid == PTL_NID_ANY
-        || pid == 0)
+        || pid == 0 || (!data && length > 0))
         return PTL_ARG_INVALID;
     if (!(op = ptl_op_alloc (ni, &message_class, length)))
         return PTL_NO_SPACE;
-    memcpy (op->copy, data, length);
+    if (length > 0)
+        memcpy (op->copy, data, length);
     op->nid = nid;
     op->pid = pid;
     op->lane = PTL_LANE_CONTROL;

@@ -283,7 +283,7 @@ static void become_ready (struct ptl_conn *conn)
     conn->heard_ms = conn->ni->now_ms;
     ptl_shake_free (conn);
     ptl_ni_wake_at (conn->ni,
-                    conn->ni->now_ms + conn->ni->config.liveness_ms / 2);
+                    conn->ni->now_ms + conn->ni->config.liveness_ms / 4);
 }
 
 static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)

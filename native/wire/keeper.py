@@ -339,50 +339,46 @@ def decode_reports(packet: bytes) -> list[Report | StreamsTaken | KeeperFailed]:
     if not packet or len(packet) % _REPORT.size:
         raise PeerProtocolError(f"keeper: a packet of {len(packet)} bytes")
     reports: list[Report | StreamsTaken | KeeperFailed] = []
-    for (
-        kind,
-        flags,
-        rank,
-        value,
-        step,
-        user_us,
-        system_us,
-        max_rss_kb,
-        ended_at_ns,
-        text_bytes,
-        fds,
-        text,
-    ) in _REPORT.iter_unpack(packet):
+    for record in _REPORT.iter_unpack(packet):
         try:
-            match kind:
-                case 1:
-                    has = (bool(fds & 1), bool(fds & 2), bool(fds & 4), bool(fds & 8))
-                    reports += (StreamsTaken(rank, *has), RankStarted(rank, value))
-                case 2:
-                    reports.append(RankHeld(rank, HowHeld(value)))
-                case 3:
-                    reports.append(ExecFailed(rank, value, ExecStep(step), _text(text, text_bytes)))
-                case 4:
-                    reports.append(
-                        RankEnded(
-                            rank,
-                            value & 0xFFFF,
-                            bool(flags & _WAS_RELEASED),
-                            user_us / 1e6,
-                            system_us / 1e6,
-                            max_rss_kb * 1024,
-                            ended_at_ns / 1e9,
-                        )
-                    )
-                case 5:
-                    reports.append(KeeperEmpty())
-                case 6:
-                    reports.append(KeeperFailed(_text(text, text_bytes)))
-                case _:
-                    raise ValueError(f"kind {kind}")
+            reports += _decode(*record)
         except ValueError as error:
             raise PeerProtocolError(f"keeper: a report that is none: {error}") from None
     return reports
+
+
+def _decode(
+    kind: int,
+    flags: int,
+    rank: int,
+    value: int,
+    step: int,
+    user_us: int,
+    system_us: int,
+    max_rss_kb: int,
+    ended_at_ns: int,
+    text_bytes: int,
+    fds: int,
+    text: bytes,
+) -> tuple[Report | StreamsTaken | KeeperFailed, ...]:
+    """One record, field by field as it lies."""
+    match kind:
+        case 1:
+            has = (bool(fds & 1), bool(fds & 2), bool(fds & 4), bool(fds & 8))
+            return StreamsTaken(rank, *has), RankStarted(rank, value)
+        case 2:
+            return (RankHeld(rank, HowHeld(value)),)
+        case 3:
+            return (ExecFailed(rank, value, ExecStep(step), _text(text, text_bytes)),)
+        case 4:
+            was_released = bool(flags & _WAS_RELEASED)
+            used = (user_us / 1e6, system_us / 1e6, max_rss_kb * 1024, ended_at_ns / 1e9)
+            return (RankEnded(rank, value & 0xFFFF, was_released, *used),)
+        case 5:
+            return (KeeperEmpty(),)
+        case 6:
+            return (KeeperFailed(_text(text, text_bytes)),)
+    raise ValueError(f"kind {kind}")
 
 
 def _text(text: bytes, count_bytes: int) -> str:
