@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,23 +16,31 @@ pytestmark = pytest.mark.system
 CHILD = """
 import subprocess, sys
 from pct.cgroup import Cgroup
+open(sys.argv[1] + "/cgroup.procs", "w").write("0")
 assert Cgroup.enter() is not None, "no cgroup v2 can be made here"
-child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+child = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, start_new_session=True)
 print(child.pid, flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.fixture
-def parent(needs_root: None) -> str:
-    path = cgroup.own_path()
-    assert path is not None, "cgroup v2 is not mounted"
-    return path
+def parent(needs_root: None) -> Iterator[str]:
+    """A cgroup of the test's own: PCTs of other tests sweep the one it is in."""
+    own = cgroup.own_path()
+    assert own is not None, "cgroup v2 is not mounted"
+    path = f"{own}/test-{os.getpid()}"
+    os.mkdir(path)
+    yield path
+    os.rmdir(path)
 
 
-def start() -> tuple[subprocess.Popen[str], int]:
+def start(parent: str) -> tuple[subprocess.Popen[str], int]:
     process = subprocess.Popen(
-        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD, parent],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     return process, int(process.stdout.readline())
@@ -43,7 +52,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_killed_pcts_daemonised_descendants_are_killed_by_the_next_sweep(parent: str) -> None:
-    process, orphan = start()
+    process, orphan = start(parent)
     end(process)
     os.kill(orphan, 0)  # it has survived
     assert cgroup.sweep(parent) >= 1
@@ -53,11 +62,12 @@ def test_a_killed_pcts_daemonised_descendants_are_killed_by_the_next_sweep(paren
 
 
 def test_a_living_pcts_cgroup_is_left_alone(parent: str) -> None:
-    process, child = start()
+    process, child = start(parent)
     try:
         cgroup.sweep(parent)
         os.kill(child, 0)
     finally:
-        os.kill(child, signal.SIGKILL)
         end(process)
+        cgroup.sweep(parent)
+        wait_for_exit(child)
         cgroup.sweep(parent)
