@@ -1,11 +1,13 @@
 #include "ptl_conn.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "ptl_address.h"
@@ -334,6 +336,16 @@ void ptl_conn_leave (struct ptl_conn *conn)
     conn->deadline_ms = conn->ni->now_ms + DRAIN_MS;
     ptl_ni_wake_at (conn->ni, conn->deadline_ms);
     end_arrivals (conn);
+}
+
+bool ptl_conn_is_flushed (const struct ptl_conn *conn)
+{
+    int queued = 0;
+
+    if (conn->small_length > 0 || conn->n_pending > 0)
+        return false;
+    return conn->is_unix || ioctl (conn->source.fd, SIOCOUTQ, &queued) < 0
+        || queued == 0;
 }
 
 /* TCP_USER_TIMEOUT also ends connections whose reader is merely stopped (its

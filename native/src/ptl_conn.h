@@ -95,6 +95,13 @@ void ptl_conn_flush (struct ptl_conn *conn);
 /* Read frames within the interface's budget (ptl_in.c). */
 void ptl_conn_read (struct ptl_conn *conn);
 
+/* Read all that has arrived on a connection that is about to end: what was
+ * sent before the end is delivered before it, a goodbye included. */
+void ptl_conn_read_all (struct ptl_conn *conn);
+
+/* Has all that we wrote reached the other host? */
+bool ptl_conn_is_flushed (const struct ptl_conn *conn);
+
 /* It has ended, for that reason: its peer or its dial ends with it. */
 void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail);
 

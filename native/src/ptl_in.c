@@ -307,6 +307,12 @@ static bool read_once (struct ptl_conn *conn)
     return (size_t)n == wanted && conn->state != PTL_CONN_DEAD;
 }
 
+void ptl_conn_read_all (struct ptl_conn *conn)
+{
+    while (conn->state == PTL_CONN_READY && read_once (conn))
+        ;
+}
+
 void ptl_conn_read (struct ptl_conn *conn)
 {
     struct ptl_ni *ni = conn->ni;

@@ -26,6 +26,7 @@
 #define BACKLOG 4096
 #define EPOLL_BATCH 64
 #define HOLD_SELF_MS 1
+#define FLUSH_LOOK_MS 5 /* the kernel does not tell when it has sent all */
 #define LOOPBACK 0x7f000001u
 
 int64_t ptl_clock_ns (void)
@@ -405,9 +406,18 @@ void ptl_ni_notify (struct ptl_ni *ni, const struct ptlx_event *event)
 
 /* ---- end ---- */
 
+/* Each has said goodbye and either heard the other's, or knows that the other
+ * host has ours: then closing destroys nothing. */
 static bool is_flushed (const struct ptl_ni *ni)
 {
-    return ptl_list_empty (&ni->conns);
+    struct ptl_conn *conn;
+
+    for (struct ptl_node *n = ni->conns.next; n != &ni->conns; n = n->next) {
+        conn = ptl_entry (n, struct ptl_conn, all);
+        if (conn->state != PTL_CONN_DRAINING || !ptl_conn_is_flushed (conn))
+            return false;
+    }
+    return ni->n_peers == 0;
 }
 
 static void leave_all (struct ptl_ni *ni)
@@ -449,6 +459,11 @@ static void close_unproven (struct ptl_ni *ni)
     }
 }
 
+static int64_t least (int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void flush (struct ptl_ni *ni, uint32_t flush_ms)
 {
     int64_t until = ni->now_ms + flush_ms;
@@ -457,7 +472,7 @@ static void flush (struct ptl_ni *ni, uint32_t flush_ms)
     close_unproven (ni);
     ptl_ni_settle (ni);
     while (!is_flushed (ni) && ni->now_ms < until) {
-        ptl_ni_progress (ni, (int)(until - ni->now_ms));
+        ptl_ni_progress (ni, (int)least (until - ni->now_ms, FLUSH_LOOK_MS));
         leave_all (ni);
         ptl_ni_settle (ni);
     }

@@ -134,7 +134,10 @@ enum step { STEP_MORE, STEP_IDLE, STEP_FULL, STEP_DEAD };
 static enum step wrote (struct ptl_conn *conn, ssize_t n, size_t wanted)
 {
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-        ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
+        int error = errno;
+
+        ptl_conn_read_all (conn);
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, error);
         return STEP_DEAD;
     }
     return n < (ssize_t)wanted ? STEP_FULL : STEP_MORE;

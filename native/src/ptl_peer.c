@@ -224,14 +224,11 @@ static uint32_t fresh_pid (struct ptl_ni *ni, uint32_t nid)
 /* Everything that arrived on the old connection comes before its end. */
 static void replace (struct ptl_peer *peer, uint64_t incarnation)
 {
-    struct ptl_ni *ni = peer->ni;
     struct ptl_conn *old = peer->conn;
     uint32_t loss = old->incarnation == incarnation ? PTLX_LOSS_DIED
                                                     : PTLX_LOSS_RESTARTED;
 
-    ni->budget_bytes = 16 * PTL_BUDGET_BYTES;
-    ni->budget_frames = 16 * PTL_BUDGET_FRAMES;
-    ptl_conn_read (old);
+    ptl_conn_read_all (old);
     if (old->state == PTL_CONN_READY)
         ptl_conn_fail (old, loss, 0);
 }
