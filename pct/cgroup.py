@@ -9,9 +9,11 @@ what is in a cgroup whose PCT is gone. A lock on the directory says that it live
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 
 PREFIX = "yod-pct-"
+ENTER_TRIES = 3
 
 
 class Cgroup:
@@ -29,17 +31,26 @@ class Cgroup:
         if parent is None:
             return None
         sweep(parent)
-        path = os.path.join(parent, f"{PREFIX}{os.getpid()}")
+        for _ in range(ENTER_TRIES):
+            if (own := cls._try(parent)) is not None:
+                return own
+        return None
+
+    @classmethod
+    def _try(cls, parent: str) -> Cgroup | None:
+        # Not by process id: hosts that share a kernel have the same ones.
+        path = os.path.join(parent, PREFIX + os.urandom(6).hex())
+        lock = -1
         try:
             os.mkdir(path)
-        except OSError:
-            return None
-        try:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            flock(lock, LOCK_EX | LOCK_NB)
+            flock(lock, LOCK_EX | LOCK_NB)  # a sweeper may have been faster
             _write(os.path.join(path, "cgroup.procs"), "0")
         except OSError:
-            os.rmdir(path)
+            if lock >= 0:
+                os.close(lock)
+            with suppress(OSError):
+                os.rmdir(path)
             return None
         return cls(path, parent, lock)
 
