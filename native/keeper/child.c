@@ -225,6 +225,7 @@ void child_run (const struct starter *starter, size_t index,
     if (getppid () != starter->keeper)
         _exit (127);
     setpgid (0, 0);
+    setpriority (PRIO_PROCESS, 0, starter->niceness);
     sigprocmask (SIG_SETMASK, &starter->mask, NULL);
     take_streams (&child, streams);
     if (*rank->program->cwd && chdir (rank->program->cwd) != 0)

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A process that forks faster than we walk would keep us here for ever. */
+/* A process that hands itself on faster than we walk would keep us here for
+ * ever; killing what was found makes us faster. */
 #define MAX_WALKS 16
 
 struct pids {
@@ -79,48 +80,48 @@ static int compare (const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void walk (struct pids *found)
+static bool contains (const struct pids *sorted, pid_t pid)
 {
-    found->count = 0;
-    add_children (found, getpid ());
-    for (size_t i = 0; i < found->count; i++)
-        add_children (found, found->list[i]);
-    qsort (found->list, found->count, sizeof (pid_t), compare);
+    return sorted->count > 0
+           && bsearch (&pid, sorted->list, sorted->count, sizeof (pid_t),
+                       compare);
 }
 
-/* Stop what the walk before did not find; how many there were. */
-static size_t stop_new (const struct pids *found, const struct pids *before)
+/* Stop what is below us and not yet known, each before its children are
+ * listed: it can not make more of them afterwards. What is known stands
+ * still; only orphans of processes that ended by themselves are new. */
+static size_t stop_new (struct pids *known)
 {
-    size_t n = 0;
+    struct pids fresh = { 0 };
+    size_t n_new = 0;
 
-    for (size_t i = 0; i < found->count; i++)
-        if (!before->count
-            || !bsearch (&found->list[i], before->list, before->count,
-                         sizeof (pid_t), compare)) {
-            kill (found->list[i], SIGSTOP);
-            n++;
-        }
-    return n;
+    add_children (&fresh, getpid ());
+    for (size_t i = 0; i < fresh.count; i++) {
+        if (contains (known, fresh.list[i]))
+            continue;
+        kill (fresh.list[i], SIGSTOP);
+        add_children (&fresh, fresh.list[i]);
+        n_new++;
+    }
+    for (size_t i = 0; i < fresh.count; i++)
+        add (known, fresh.list[i]);
+    qsort (known->list, known->count, sizeof (pid_t), compare);
+    free (fresh.list);
+    return n_new;
 }
 
 size_t descend_kill (void)
 {
-    struct pids now = { 0 }, last = { 0 }, swap;
-    size_t killed = 0, n_new;
+    struct pids known = { 0 };
+    size_t killed = 0;
 
-    for (int i = 0; i < MAX_WALKS; i++) {
-        walk (&now);
-        n_new = stop_new (&now, &last);
-        swap = last;
-        last = now;
-        now = swap;
-        if (n_new == 0)
+    for (int i = 0; i < MAX_WALKS; i++)
+        if (stop_new (&known) == 0)
             break;
-    }
-    for (size_t i = 0; i < last.count; i++)
-        if (kill (last.list[i], SIGKILL) == 0)
+    for (size_t i = 0; i < known.count; i++)
+        if ((i == 0 || known.list[i] != known.list[i - 1])
+            && kill (known.list[i], SIGKILL) == 0)
             killed++;
-    free (now.list);
-    free (last.list);
+    free (known.list);
     return killed;
 }

@@ -2,8 +2,8 @@
  *
  * As a subreaper the keeper becomes the parent of every orphan, so what once
  * was below it stays below it: setsid and double forks change nothing. One
- * pass stops all that is found, until a walk finds nothing that still runs
- * and could fork; then it kills all of it. The caller reaps, and makes
+ * pass stops all that it finds, until a walk finds nothing that still runs and
+ * could fork; then it kills all of it. The caller reaps, and makes
  * passes until it has no child.
  */
 #ifndef YOD_KEEPER_DESCEND_H

@@ -46,6 +46,7 @@
 
 #define START_BATCH 16                  /* ranks per packet: 64 descriptors */
 #define ALL_RANKS UINT32_MAX
+#define NICER_BY 5
 #define KILL_WAIT_MIN_MS 10             /* between passes over what is left */
 #define KILL_WAIT_MAX_MS 1000
 
@@ -136,6 +137,15 @@ static int take_signals (struct keeper *k)
     return signalfd (-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* Ranks may fill the processors; whoever is to stop them must get one. Only
+ * root can ask for that. */
+static void take_priority (struct keeper *k)
+{
+    k->starter.niceness = getpriority (PRIO_PROCESS, 0);
+    if (geteuid () == 0)
+        setpriority (PRIO_PROCESS, 0, k->starter.niceness - NICER_BY);
+}
+
 /* Be the owner, for good. Only root can, and only root needs to. */
 static void take_owner (struct keeper *k)
 {
@@ -180,6 +190,7 @@ static void prepare (struct keeper *k)
         give_up (k, EXIT_CAN_NOT, "signals: %s", strerror (errno));
     if (prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         give_up (k, EXIT_CAN_NOT, "subreaper: %s", strerror (errno));
+    take_priority (k);
     take_owner (k);
     take_parent (k);
     umask (k->spec->umask);
@@ -443,12 +454,6 @@ static void take_signal_records (struct keeper *k)
 
 /* --- the end ------------------------------------------------------------- */
 
-/* Without /proc: what we know of ourselves. */
-static void kill_ranks (struct keeper *k)
-{
-    send_signal (k, ALL_RANKS, SIGKILL);
-}
-
 /* Kill what is left once all that was killed before has been reaped, or when
  * that takes long: a process in the kernel's hands, or one of another uid. */
 static void kill_more (struct keeper *k, bool has_waited)
@@ -457,8 +462,11 @@ static void kill_more (struct keeper *k, bool has_waited)
         return;
     if (has_waited && k->kill_wait_ms < KILL_WAIT_MAX_MS)
         k->kill_wait_ms *= 2;
+    /* Whole groups first: one call for each, where a walk over hundreds of
+     * busy processes would get little of the processor. */
+    send_signal (k, ALL_RANKS, SIGSTOP);
     if ((k->n_dying = descend_kill ()) == 0)
-        kill_ranks (k);
+        send_signal (k, ALL_RANKS, SIGKILL);    /* no /proc */
 }
 
 _Noreturn static void leave (struct keeper *k)

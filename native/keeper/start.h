@@ -27,6 +27,7 @@ struct starter {
     const struct spec *spec;
     pid_t keeper;
     sigset_t mask;                      /* the ranks' signal mask */
+    int niceness;                       /* and theirs, not the keeper's */
     int null_fd;                        /* /dev/null */
     int report_fd;                      /* messages, the writers' end */
     int messages_fd;                    /* messages, the keeper's end */

@@ -478,6 +478,11 @@ def test_a_limit_too_small_for_anything_still_starts_a_rank() -> None:
         assert job.run().text() == "main\n"
 
 
+def test_ranks_have_the_pcts_priority_whatever_the_keepers_is() -> None:
+    with Job(make_spec((sys.executable, "-S", "-c", "import os; print(os.nice(0))"))) as job:
+        assert job.run().text() == f"{os.nice(0)}\n"
+
+
 @needs_root
 def test_a_job_of_root_runs_as_its_owner(build: Build, tmp_path: Path) -> None:
     command = (
