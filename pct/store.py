@@ -216,13 +216,21 @@ class Store:
         """Our directory below ``parent``, made and locked on first use."""
         if parent not in self._own:
             sweep(parent)
-            directory = os.path.join(parent, f"{PREFIX}{os.getpid()}")
-            os.mkdir(directory, 0o755)
-            lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            flock(lock, LOCK_EX | LOCK_NB)
-            self._locks.append(lock)
-            self._own[parent] = directory
+            self._own[parent] = self._make_directory(parent)
         return self._own[parent]
+
+    def _make_directory(self, parent: str) -> str:
+        # Not by process id: hosts that share a directory have the same ones.
+        while True:
+            directory = os.path.join(parent, PREFIX + os.urandom(6).hex())
+            os.mkdir(directory, 0o755)
+            try:
+                lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                flock(lock, LOCK_EX | LOCK_NB)
+            except (FileNotFoundError, BlockingIOError):
+                continue  # a sweeper was faster; it removes what nobody has locked
+            self._locks.append(lock)
+            return directory
 
     def _slice(self, compare: _Comparison, done: Callable[[], None]) -> None:
         def again() -> None:
