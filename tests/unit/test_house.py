@@ -27,8 +27,10 @@ DOES_IO = {
     "allocator.driver",
     "allocator.keys",
     "allocator.owners",
+    "allocator.query",
     "allocator.cli",
     "allocator.pingd",
+    "pct.cgroup",
     "pct.store",
     "pct.streams",
     "pct.keeper",
@@ -46,6 +48,8 @@ COMMANDS = {"yod.cli", "allocator.cli", "allocator.pingd", "pct.cli", "partition
 # arguments. `signal` and `errno` are for their numbers.
 PURE_STDLIB = {
     "__future__",
+    "_blake2",  # hashlib's, without the time that hashlib takes
+    "_operator",  # hmac's compare_digest, likewise
     "bisect",
     "collections",
     "copy",
@@ -127,10 +131,9 @@ def _imports(node: ast.AST, module: str, at_start: bool, for_types: bool) -> Ite
                 yield Import(alias.name, child.lineno, at_start, for_types)
         elif isinstance(child, ast.ImportFrom):
             assert child.level == 0, f"{module}:{child.lineno}: relative import"
-            for alias in child.names:
-                whole = f"{child.module}.{alias.name}"
-                is_module = whole in MODULES or whole == "native._native"
-                name = whole if is_module else str(child.module)
+            wholes = {f"{child.module}.{alias.name}" for alias in child.names}
+            modules = {whole for whole in wholes if whole in MODULES or whole == "native._native"}
+            for name in sorted(modules or {str(child.module)}):
                 yield Import(name, child.lineno, at_start, for_types)
         else:
             later = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
