@@ -478,6 +478,24 @@ static void flush (struct ptl_ni *ni, uint32_t flush_ms)
     }
 }
 
+/* The time is over, or there was none: say goodbye all the same, so that the
+ * peers know an end in order from a death. */
+static void part (struct ptl_ni *ni)
+{
+    struct ptl_peer *peer;
+    struct ptl_conn *conn;
+
+    for (size_t i = 0; i < ni->peer_slots; i++)
+        for (peer = ni->peers[i]; peer; peer = peer->next) {
+            conn = peer->conn; /* in the middle of a frame no other can go */
+            if (!conn || conn->n_pending > 0)
+                continue;
+            peer->conn = NULL;
+            ptl_conn_leave (conn);
+        }
+    ptl_ni_settle (ni);
+}
+
 static void lose_all_peers (struct ptl_ni *ni)
 {
     for (size_t i = 0; i < ni->peer_slots; i++)
@@ -543,6 +561,7 @@ void ptl_ni_free (struct ptl_ni *ni, uint32_t flush_ms)
     if (flush_ms > 0)
         flush (ni, flush_ms);
     ni->notify = NULL;
+    part (ni);
     lose_all_peers (ni);
     free_objects (ni);
     free_nodes (&ni->targets);
