@@ -8,7 +8,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-TRACE_LENGTH = 300
+TRACE_LENGTH = 5000
 SPINS_MAX = 8  # deadlines in a row at one time
 
 
@@ -62,7 +62,7 @@ class Clock:
         self.now = until
         return False
 
-    def last(self, count: int = 120) -> str:
+    def last(self, count: int = 4000) -> str:
         """The end of the trace as text."""
         lines = [f"{now:12.6f} {who:>10}  {what!r:.240}" for now, who, what in self.trace]
         return "\n".join(lines[-count:])

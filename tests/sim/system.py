@@ -129,7 +129,7 @@ class UnixProcess:
     def kill(self, signo: int) -> None:
         """A signal; of its own kind for ranks."""
         if signo in (signal.SIGKILL, signal.SIGTERM):
-            self.die(signo)
+            self.die(int(signo))
 
     def die(self, wait_status: int) -> None:
         """End, soon."""
@@ -278,7 +278,7 @@ class RankProcess(UnixProcess):
         elif signo in (signal.SIGUSR1, signal.SIGUSR2) and has_handlers and program.handles_usr1:
             self.truth.note_usr1(self.rank)
         else:
-            self.die(signo)
+            self.die(int(signo))
 
     def ended(self, wait_status: int) -> None:
         """Reaped by its keeper, where that lives."""
@@ -391,7 +391,7 @@ class FakeKeeper:
             return
         for process in (*self.ranks.values(), *self.children):
             if process.unix_pid in self.host.processes:
-                process.die(signal.SIGKILL)
+                process.die(int(signal.SIGKILL))
         self._leave_if_empty()
 
     def _leave_if_empty(self) -> None:
@@ -449,7 +449,7 @@ class FakeKeeper:
             rank.stuck_s = 0.0
             if rank.state is not RankState.DEAD:
                 rank.is_dying = False
-                rank.die(signal.SIGKILL)
+                rank.die(int(signal.SIGKILL))
         self.host.clock.after(self._soon(), self._descendants)
 
     def _descendants(self) -> None:
@@ -458,7 +458,7 @@ class FakeKeeper:
             return
         for child in self.children:
             if child.unix_pid in self.host.processes:
-                child.die(signal.SIGKILL)
+                child.die(int(signal.SIGKILL))
 
         def look() -> None:
             processes = (*self.ranks.values(), *self.children)
@@ -542,10 +542,10 @@ class Host:
         for process in list(self.processes.values()):
             process.stuck_s = 0.0
             if isinstance(process, RankProcess):
-                process.ended(signal.SIGKILL)
+                process.ended(int(signal.SIGKILL))
             else:
                 process.is_dying = True
-                process.ended(signal.SIGKILL)
+                process.ended(int(signal.SIGKILL))
 
     def pct_died(self) -> None:
         """Every keeper sees its socket close. Where one is dead too, the cgroup does it."""
@@ -554,4 +554,4 @@ class Host:
         kept = {id(p) for k in self.keepers for p in (*k.ranks.values(), *k.children)}
         for process in list(self.processes.values()):
             if id(process) not in kept:
-                process.die(signal.SIGKILL)
+                process.die(int(signal.SIGKILL))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
@@ -70,7 +71,9 @@ class Sim:
         self.hosts = {number: Host(self.clock, f"n{number}") for number in range(nodes)}
         self.bebopd: BebopdActor | None = BebopdActor(self)
         self.pcts: dict[int, PctActor] = {}
+        self.is_healing = False  # no more faults
         self._incarnations = 0
+        self._yod_numbers = itertools.count()
         for number in range(nodes):
             self.start_pct(number)
 
@@ -132,7 +135,7 @@ class Sim:
 
     def launch(self, job: Job) -> YodActor:
         """A user starts a yod."""
-        yod = YodActor(self, len(self.yods), job)
+        yod = YodActor(self, next(self._yod_numbers), job)
         self.yods.append(yod)
         yod.begin()
         return yod
@@ -150,6 +153,11 @@ class Sim:
                 truth.trouble.add(f"node {number} was lost already")
             if not self.hosts[number].has_room:
                 truth.trouble.add(f"node {number} has no room")
+        names = {self.hosts[number].name for number in truth.nodes} | {"front"}
+        if any(
+            pair & names and heals > self.clock.now for pair, heals in self.network.cuts.items()
+        ):
+            truth.trouble.add("disconnected already")
         if self.granted.get(grant.job_id) != self.disk.epoch or self.bebopd is None:
             truth.trouble.add("bebopd lost")
         return truth
@@ -188,7 +196,7 @@ class Sim:
         if not self.clock.run(self.clock.now + 60.0, is_up):
             raise Violation("the nodes never became known")
 
-    def finish(self, heal: Callable[[], None] = lambda: None) -> None:
+    def finish(self) -> None:
         """Run until every yod has ended, repair everything, and look at what is left."""
         end = self.clock.now + YOD_ENDS_S
 
@@ -196,7 +204,7 @@ class Sim:
             return all(yod.has_ended or not yod.process.is_alive for yod in self.yods)
 
         self.clock.run(end, are_over)
-        heal()
+        self.is_healing = True
         self.network.cuts.clear()
         self.start_bebopd()
         for number in self.hosts:

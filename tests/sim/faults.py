@@ -1,0 +1,184 @@
+"""Faults: what may happen to a launch from outside, and when."""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+
+from msgspec import Struct
+
+from native.ids import PortalId
+from pct import tree
+from tests.sim.hosts import PctActor
+from tests.sim.launchers import YodActor
+from tests.sim.network import Process
+from tests.sim.world import Sim
+from yod.launch import Phase
+
+
+class Victim(Enum):
+    """Who is hit, or what happens."""
+
+    ROOT = "root"
+    INNER = "inner node"
+    LEAF = "leaf"
+    BEBOPD = "bebopd"
+    YOD = "yod"
+    KEEPER = "keeper"
+    LINK = "connection of two neighbours in the tree"
+    CUT = "network between two neighbours in the tree"
+    CUT_YOD = "network between yod and the root"
+    CUT_BEBOPD = "network between bebopd and a node"
+    USER = "the user presses"
+    USR1 = "the user sends SIGUSR1"
+
+
+CRASHES = (
+    Victim.ROOT,
+    Victim.INNER,
+    Victim.LEAF,
+    Victim.BEBOPD,
+    Victim.YOD,
+    Victim.KEEPER,
+)
+
+PHASES = (
+    Phase.FORMING,
+    Phase.LOADING,
+    Phase.STARTING,
+    Phase.RUNNING,
+    Phase.ENDING,
+    Phase.RELEASING,
+)
+
+
+class Fault(Struct, frozen=True):
+    """One fault.
+
+    Attributes:
+        phase: strikes when yod enters it, and ``delay_s`` later.
+        back_s: a killed process starts again after this, a network heals; negative:
+            at the end of the run.
+        is_silent: the whole host is without power.
+        place: of the inner node, leaf, keeper or link, drawn from those there are.
+        times: presses.
+    """
+
+    victim: Victim
+    phase: Phase
+    delay_s: float = 0.0
+    back_s: float = -1.0
+    is_silent: bool = False
+    place: int = 0
+    times: int = 1
+
+
+class Faults:
+    """Strikes yods with faults as they come to their phases."""
+
+    def __init__(self, sim: Sim) -> None:
+        self.sim = sim
+        self.struck = 0
+        self._of: dict[str, list[Fault]] = {}
+        sim.on_phase = self._phase
+
+    def plan(self, yod: YodActor, *faults: Fault) -> None:
+        """What shall happen to a yod that has just begun."""
+        self._of[yod.name] = list(faults)
+
+    def _phase(self, yod: YodActor, phase: Phase) -> None:
+        for fault in self._of.get(yod.name, []):
+            if fault.phase is phase:
+                self.sim.clock.after(fault.delay_s, lambda fault=fault: self.strike(yod, fault))  # type: ignore[misc]
+
+    def strike(self, yod: YodActor, fault: Fault) -> None:
+        """Let it happen now."""
+        if self.sim.is_healing:
+            return
+        self.struck += 1
+        self.sim.clock.note("FAULT", fault)
+        match fault.victim:
+            case Victim.ROOT | Victim.INNER | Victim.LEAF:
+                if (pct := self._pct(yod, fault)) is not None:
+                    pct.die(fault.is_silent)
+                    self._again(fault, lambda: self.sim.start_pct(pct.number))
+            case Victim.BEBOPD:
+                if self.sim.bebopd is not None:
+                    self.sim.bebopd.die(fault.is_silent)
+                    self._again(fault, self.sim.start_bebopd)
+            case Victim.YOD:
+                yod.die(fault.is_silent)
+            case Victim.KEEPER:
+                self._kill_keeper(yod, fault)
+            case Victim.LINK | Victim.CUT | Victim.CUT_YOD | Victim.CUT_BEBOPD:
+                self._disconnect(yod, fault)
+            case Victim.USER:
+                for number in range(fault.times):
+                    self.sim.clock.after(number * 0.05, yod.press)
+            case Victim.USR1:
+                yod.pass_signal(signal.SIGUSR1)
+
+    def _again(self, fault: Fault, start: object) -> None:
+        if fault.back_s >= 0 and callable(start):
+            self.sim.clock.after(fault.back_s, start)
+
+    def _node(self, yod: YodActor, fault: Fault) -> int | None:
+        """A node of the job at a place of this kind."""
+        if yod.truth is None:
+            return None
+        nodes, arity = yod.truth.nodes, self.sim.limits.arity_count
+        count = len(nodes)
+        inner = [place for place in range(1, count) if tree.children(place, count, arity)]
+        leaves = [place for place in range(1, count) if place not in inner]
+        match fault.victim:
+            case Victim.ROOT | Victim.CUT_YOD:
+                places = [0]
+            case Victim.INNER:
+                places = inner or leaves or [0]
+            case Victim.LEAF:
+                places = leaves or [0]
+            case Victim.LINK | Victim.CUT:
+                places = list(range(1, count))
+            case _:
+                places = list(range(count))
+        return nodes[places[fault.place % len(places)]] if places else None
+
+    def _pct(self, yod: YodActor, fault: Fault) -> PctActor | None:
+        number = self._node(yod, fault)
+        return None if number is None else self.sim.pcts[number]
+
+    def _kill_keeper(self, yod: YodActor, fault: Fault) -> None:
+        pct = self._pct(yod, fault)
+        if pct is None or yod.truth is None:
+            return
+        for keeper in list(pct.host.keepers):
+            if keeper.job_id == yod.truth.job_id:
+                yod.truth.trouble.add(f"keeper of node {pct.number} killed")
+                keeper.be_killed()
+
+    def _disconnect(self, yod: YodActor, fault: Fault) -> None:
+        pct = self._pct(yod, fault)
+        if pct is None or yod.truth is None:
+            return
+        one, other = pct.process, self._neighbour(yod, fault, pct)
+        if other is None:
+            return
+        if fault.victim is not Victim.CUT_BEBOPD:
+            self.sim.trouble("disconnected", lambda truth: pct.number in truth.nodes)
+        if fault.victim is Victim.LINK:
+            self.sim.network.reset(one, other)
+        else:
+            self.sim.network.cut(one.host, other.host, abs(fault.back_s))
+
+    def _neighbour(self, yod: YodActor, fault: Fault, pct: PctActor) -> Process | None:
+        assert yod.truth is not None
+        processes = self.sim.network.processes
+        if fault.victim is Victim.CUT_YOD:
+            return yod.process
+        if fault.victim is Victim.CUT_BEBOPD:
+            return processes.get(self.sim.bebopd_id)
+        place = yod.truth.nodes.index(pct.number)
+        parent = tree.parent(place, self.sim.limits.arity_count)
+        number = yod.truth.nodes[parent]
+        peer: PortalId = self.sim.pcts[number].process.id
+        return processes.get(peer)

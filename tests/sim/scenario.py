@@ -1,0 +1,168 @@
+"""What happens to a partition under one seed: nodes, jobs, users, faults."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from msgspec import Struct
+
+from native.limits import Limits
+from tests.sim.apps import Mix, draw
+from tests.sim.faults import CRASHES, PHASES, Fault, Faults, Victim
+from tests.sim.launchers import Job, Reader, YodActor
+from tests.sim.world import Machines, Sim
+from yod.request import Options
+
+CRASHES_BY_PHASE = tuple(itertools.product(CRASHES, PHASES))  # 36
+JOBS = 4
+PATIENCE_S = 40.0  # users try for so long to get nodes
+RETRY_S = 2.0
+
+MIXES = (
+    Mix(),
+    Mix(seconds=3.0, ends_badly=0.02),
+    Mix(starts_badly=0.02),
+    Mix(seconds=1.0, hangs=0.05, ends_badly=0.05),
+    Mix(uses_pmi=False, writes=12, largest_write=60_000, forks=0.0),
+    Mix(aborts=0.02),
+    Mix(seconds=20.0, forks=0.3),
+    Mix(reads_stdin=True, seconds=1.0),
+)
+
+
+class Planned(Struct):
+    """One launch of a scenario."""
+
+    at_s: float
+    job: Job
+    faults: tuple[Fault, ...]
+    press_at_s: float = -1.0  # after its start, for programs that would not end
+
+
+def run(seed: int, nodes: int = 100, machines: Machines | None = None) -> Sim:
+    """One partition under one seed, to its end; raises :class:`Violation`."""
+    rng = random.Random(seed)
+    limits = Limits(
+        heartbeat_s=20.0,
+        silent_s=70.0,
+        arity_count=rng.choice([1, 2, 2, 3, 8]) if nodes < 50 else rng.choice([2, 2, 3, 8]),
+        output_window_bytes=rng.choice([65536, 65536, 1 << 20]),
+    )
+    slots = rng.choice([1, 1, 2, 4])
+    sim = Sim(seed, nodes, lambda number: slots, limits, machines)
+    sim.guarded(lambda: _play(sim, rng, seed))
+    return sim
+
+
+def _play(sim: Sim, rng: random.Random, seed: int) -> None:
+    _disturb(sim, rng)
+    sim.boot()
+    faults = Faults(sim)
+    began = sim.clock.now
+    for number in range(JOBS):
+        planned = _draw(sim, rng, seed * JOBS + number, number)
+        sim.clock.at(began + planned.at_s, lambda planned=planned: _begin(sim, faults, planned))  # type: ignore[misc]
+    sim.clock.run(began + PATIENCE_S)
+    sim.finish()
+
+
+def _begin(sim: Sim, faults: Faults, planned: Planned, tries: int = 0) -> None:
+    """A user starts a yod, and again later where there were too few nodes."""
+    if sim.bebopd is None:
+        sim.clock.after(1.0, lambda: _begin(sim, faults, planned))
+        return
+    yod = sim.launch(planned.job)
+    faults.plan(yod, *planned.faults)
+    if planned.press_at_s >= 0:
+        _press_until_over(sim, yod, planned.press_at_s)
+
+    def look() -> None:
+        if yod.has_ended and yod.was_refused and tries < PATIENCE_S / RETRY_S - 2:
+            sim.yods.remove(yod)
+            _begin(sim, faults, planned, tries + 1)
+
+    sim.clock.after(RETRY_S, look)
+
+
+def _press_until_over(sim: Sim, yod: YodActor, delay_s: float) -> None:
+    """Users of programs that hang lose patience, again and again."""
+
+    def press() -> None:
+        if not yod.has_ended and yod.process.is_alive:
+            yod.press()
+            sim.clock.after(3.0, press)
+
+    sim.clock.after(delay_s, press)
+
+
+def _disturb(sim: Sim, rng: random.Random) -> None:
+    """Some nodes are slow, some have the image, few have no room."""
+    for host in sim.hosts.values():
+        if rng.random() < 0.05:
+            host.slowness = 20.0
+            sim.pcts[int(host.name[1:])].process.slowness = 20.0
+    if rng.random() < 0.1:
+        rng.choice(list(sim.hosts.values())).has_room = False
+        sim.has_shared_room = rng.random() < 0.5
+
+
+def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
+    total = sum(sim.slots.values())
+    sizes = [rng.randint(1, 8), rng.randint(total // 10, total // 3), min(total, len(sim.slots))]
+    size = max(1, sizes[number % 3])
+    mix = MIXES[rng.randrange(len(MIXES))]
+    job = Job(
+        draw(rng, size, mix),
+        options=Options(
+            kills_at_once=rng.random() < 0.2,
+            keeps_going=rng.random() < 0.2,
+            offers_pmi=True,
+        ),
+        is_shipped=rng.random() < 0.8,
+        image_bytes=rng.choice([1, 100_000, 3_000_000, 200_000_000]),
+        arguments_inline=rng.random() < 0.7,
+        input_bytes=rng.choice([0, 1000, 2_000_000]),
+        reader=rng.choice([*([Reader.FAST] * 4), *Reader]),
+    )
+    victim, phase = CRASHES_BY_PHASE[number % len(CRASHES_BY_PHASE)]
+    faults = [
+        Fault(
+            victim,
+            phase,
+            delay_s=rng.choice([0.0, rng.uniform(0, 0.01), rng.uniform(0, 0.5)]),
+            back_s=rng.choice([0.2, rng.uniform(0.2, 5), rng.uniform(5, 60), -1.0]),
+            is_silent=rng.random() < 0.15 and victim is not Victim.KEEPER,
+            place=rng.randrange(1000),
+        )
+    ]
+    if rng.random() < 0.4:
+        faults.append(_other_fault(rng))
+    hangs = mix.hangs or mix.reads_stdin
+    return Planned(
+        at_s=index * rng.uniform(0, 1.5),
+        job=job,
+        faults=tuple(faults),
+        press_at_s=rng.uniform(2, 20) if hangs else -1.0,
+    )
+
+
+def _other_fault(rng: random.Random) -> Fault:
+    victims = (
+        Victim.LINK,
+        Victim.CUT,
+        Victim.CUT_YOD,
+        Victim.CUT_BEBOPD,
+        Victim.USER,
+        Victim.USR1,
+        Victim.INNER,
+        Victim.LEAF,
+    )
+    return Fault(
+        rng.choice(victims),
+        rng.choice(PHASES),
+        delay_s=rng.uniform(0, 1.0),
+        back_s=rng.uniform(1.0, 40.0),
+        place=rng.randrange(1000),
+        times=rng.randint(1, 3),
+    )
