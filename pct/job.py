@@ -59,7 +59,7 @@ from pct.events import (
     WriteInput,
 )
 from pct.kvs import KeyValueSpace
-from pct.load import ObjectTable
+from pct.load import ObjectTable, misfit
 from pct.outcomes import Outcomes, Tally
 from pct.relay import OutputRelay
 
@@ -77,6 +77,9 @@ class JobState(Enum):
     RUNNING = "running"
     ENDING = "ending"
     RELEASED = "released"
+
+
+BEFORE_HELD = (JobState.FORMING, JobState.LOADING, JobState.STARTING)
 
 
 class TellBebopd(Action, frozen=True):
@@ -226,7 +229,9 @@ class Job:
                 return self._end(now)
             case load.UseShared(_, number, path):
                 return [*self._down(message), *self._use_shared(number, path, now)]
-            case pmi.FenceOut():
+            case pmi.FenceOut(_, number) if self.place:
+                if number != self._kvs.number:
+                    return []
                 return [*self._down(message), *self._fence_out(message)]
             case group.Adopted():
                 return []
@@ -242,6 +247,8 @@ class Job:
             case load.Loaded(_, slowest):
                 return self._after_loaded(self._loaded.give(place, slowest), now)
             case load.Held():
+                if place not in self._held.awaited or self.state not in BEFORE_HELD:
+                    return []
                 self._map.append(message)
                 is_complete = message.is_last and self._held.give(place, message.slowest)
                 return self._after_held(is_complete, now)
@@ -314,14 +321,20 @@ class Job:
         self._objects.stored(number, path)
         if number == 0 and self._arguments is None:
             try:
-                self._arguments = codec.decode_arguments(content)
+                arguments = codec.decode_arguments(content)
             except PeerProtocolError as error:
                 return self._fail(load.FailureKind.OBJECT, str(error))
+            ranks = sum(run.count for run in self._load.runs)
+            if text := misfit(arguments, ranks, 1, self._objects.count):
+                return self._fail(load.FailureKind.OBJECT, text)
+            self._arguments = arguments
         self._extend_deadline(now)
         return [*self._start_if_ready(now), *self._own_loaded(now)]
 
     def _use_shared(self, number: int, path: bytes, now: float) -> list[Action]:
-        if number in self._objects.paths or number >= self._objects.count:
+        carries_arguments = number == 0 and self._load.arguments is None
+        is_known = number < self._objects.count and not carries_arguments
+        if number in self._objects.paths or not is_known:
             return []
         was_reserved = number in self._objects.lacking
         self._objects.stored(number, path)
@@ -425,7 +438,7 @@ class Job:
         raise IllegalTransition(self.state, report)
 
     def _own_ranks_held(self, now: float) -> list[Action]:
-        if self._own_held != set(self.ranks):
+        if len(self._own_held) < len(self.ranks):
             return []
         slowest = self._slowest(now)
         unix_pids = tuple(self._unix_pids[rank] for rank in self.ranks)
@@ -439,7 +452,7 @@ class Job:
         self._enter(JobState.HELD, now)
         ranks = [rank for piece in self._map for rank in piece.ranks]
         unix_pids = [unix_pid for piece in self._map for unix_pid in piece.unix_pids]
-        before_exec = tuple(rank for piece in self._map for rank in piece.before_exec)
+        before_exec = {rank for piece in self._map for rank in piece.before_exec}
         self._map.clear()
         slowest = max(self._held.given.values(), key=lambda slow: slow.seconds)
         actions: list[Action] = []
@@ -451,7 +464,7 @@ class Job:
                     self.job_id,
                     tuple(ranks[start:end]),
                     tuple(unix_pids[start:end]),
-                    before_exec if is_last else (),
+                    tuple(rank for rank in ranks[start:end] if rank in before_exec),
                     slowest,
                     is_last,
                 )
@@ -611,7 +624,9 @@ class Job:
             return []
         if self._open_outputs or not self._relay.is_empty:
             return []
-        return self._after_released(self._released.give(SELF, (self._here.node,)))
+        self._released.give(SELF, (self._here.node,))
+        # Not only now: children may have been waiting for their output to leave here.
+        return self._after_released(self._released.is_complete)
 
     def _after_released(self, is_complete: bool) -> list[Action]:
         if not is_complete or self.state is not JobState.ENDING or not self._relay.is_empty:
@@ -679,7 +694,7 @@ class Job:
         if self._orphan_until is None:
             self._orphan_until = now + self._load.orphan_s
         if not self._ancestors[1:]:
-            return self._end(now)
+            return self._end_alone(now)
         self._ancestors.pop(0)
         self._adopter = self._id_of(self._ancestors[0])
         return [Send(self._adopter, group.Orphan(self.job_id, self.place))]
@@ -712,12 +727,14 @@ class Job:
 
     def _reset(self, event: MessageReceived, now: float) -> list[Action]:
         self.parent, self._adopter = event.source, None
-        self._relay.new_parent()
         self._released = Gather(range(0))
         self._children.clear()
-        if self.state is JobState.ENDING:
-            return self._release_if_over()
-        return self._end(now)
+        return [*self._end_alone(now), *self._release_if_over()]
+
+    def _end_alone(self, now: float) -> list[Action]:
+        """End without waiting for anybody above to take output."""
+        self._relay.abandon()
+        return [*self._end(now), *self._flow(now)]
 
     def _deadline_reached(self, now: float) -> list[Action]:
         actions = self._completions(now)
@@ -732,7 +749,7 @@ class Job:
     def _give_up_orphans(self, now: float) -> list[Action]:
         """Nobody adopted us, or heirs of a lost child did not call."""
         if self.parent is None:
-            return self._end(now)
+            return self._end_alone(now)
         missing = [
             place
             for place in self._released.awaited

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from native.wire.load import Arguments
 from pct.events import NoPlace
+
+ARGUMENTS_MAX_BYTES = 256 << 20  # what a keeper takes
 
 
 class ObjectTable:
@@ -50,3 +53,19 @@ class ObjectTable:
         """Assert the invariant."""
         seen = [*self.paths, *self.lacking, *self.no_place]
         assert len(seen) == len(set(seen)), seen
+
+
+def misfit(arguments: Arguments, ranks: int, first_image: int, objects: int) -> str:
+    """Why members are not those of this load; empty: they are.
+
+    Args:
+        ranks: of the job.
+        first_image: number of the first object that can be executed.
+        objects: how many there are.
+    """
+    if sum(member.size for member in arguments.members) != ranks:
+        return "the members' sizes do not add up to the grant's ranks"
+    for member in arguments.members:
+        if not first_image <= member.object_index < objects:
+            return f"no object {member.object_index} to execute, there are {objects}"
+    return ""

@@ -23,6 +23,7 @@ from native.machine import (
 from native.wire import alloc, codec, load, status
 from native.wire.base import Message
 from pct.job import Job, JobState, TellBebopd
+from pct.load import ARGUMENTS_MAX_BYTES, misfit
 from pct.reservation import Reservation
 
 
@@ -186,9 +187,8 @@ class Node:
         for node, count in wanted.items():
             if count > granted.get(node, 0):
                 return f"{count} ranks on node {node}, {granted.get(node, 0)} granted"
-        size = sum(wanted.values())
-        if message.arguments and sum(each.size for each in message.arguments.members) != size:
-            return "the members' sizes do not add up to the grant's ranks"
+        if text := _bad_arguments(message, sum(wanted.values())):
+            return text
         refused = self.reservation.take(credential, self.number, self._unix_time())
         return refused[1] if refused else None
 
@@ -252,6 +252,18 @@ class Node:
         if self._announce_at is not None and now >= self._announce_at:
             actions += self._announce(now)
         return actions
+
+
+def _bad_arguments(message: load.Load, ranks: int) -> str:
+    """Why the members or the object that carries them cannot be taken; empty: they can."""
+    if message.arguments is not None:
+        return misfit(message.arguments, ranks, 0, len(message.objects))
+    if not message.objects:
+        return "neither arguments nor an object that holds them"
+    size = message.objects[0].size
+    if not 1 <= size <= ARGUMENTS_MAX_BYTES:
+        return f"arguments of {size} bytes, at most {ARGUMENTS_MAX_BYTES}"
+    return ""
 
 
 def _demand(principal: Principal, kind: PrincipalKind) -> None:

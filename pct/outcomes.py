@@ -63,7 +63,7 @@ class Outcomes:
             self._known += len(outcome.ranks)
             self._is_urgent |= outcome.wait_status != 0
             self._waiting.append(outcome)
-        if self.due is None:
+        if self.due is None and self._waiting:
             self.due = due
 
     def take(self, now: float) -> list[Completions]:

@@ -15,6 +15,8 @@ from native.wire.io import Output
 
 MESSAGE_COST_BYTES = 64  # what a message costs beside its data: tiny writes count too
 
+UNBOUNDED_BYTES = 1 << 62
+
 
 def cost(message: Output) -> int:
     """What an output message uses of a window, in bytes."""
@@ -61,6 +63,10 @@ class OutputRelay:
     def new_parent(self) -> None:
         """A fresh window: what the old parent had not passed on is lost."""
         self._credit = self._window_bytes
+
+    def abandon(self) -> None:
+        """No credit will come any more: the end does not wait for what is left."""
+        self._credit = UNBOUNDED_BYTES
 
     def take(self) -> tuple[list[Output], list[tuple[int, int]]]:
         """What may go up now.

@@ -1,0 +1,226 @@
+"""Jobs for tests: the load message of a small job, and one job machine a place."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from native.ids import PortalId, Principal, PrincipalKind
+from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
+from native.wire import keeper, load
+from native.wire.alloc import Credential, GrantedNode, Run
+from native.wire.base import Message
+from pct.events import KeeperReported, ObjectsChecked, StartKeeper
+from pct.job import Job, JobState, TellBebopd
+
+JOB_ID = 7
+YOD = PortalId(1, 70000)
+STRANGER = PortalId(9, 9)
+DAEMON = Principal(PrincipalKind.PARTITION, 0)
+OWNER = Principal(PrincipalKind.JOB, 1000, JOB_ID)
+PROGRAM = load.ShippedObject(b"/bin/a.out", 100, b"d" * 32, 0o755)
+CARRIER = load.ShippedObject(b"", 50, b"a" * 32, 0)  # of arguments
+BEGIN = 100.0
+
+
+def pct(place: int) -> PortalId:
+    return PortalId(2, 1000 + place)
+
+
+def node(place: int) -> GrantedNode:
+    return GrantedNode(20 + place, f"n{20 + place}", *pct(place))
+
+
+def arguments(ranks: int, object_index: int = 0) -> load.Arguments:
+    member = load.MemberLoad(ranks, object_index, (b"a.out", b"-x"), b"/home")
+    return load.Arguments((member,), (b"A=1",))
+
+
+def load_message(size: int = 1, place: int = 0, ranks_each: int = 1, **fields) -> load.Load:
+    """The load of a job with ``size`` nodes and as many ranks on each."""
+    return load.Load(
+        **{
+            "job_id": JOB_ID,
+            "credential": b"credential",
+            "credential_mac": b"mac-of-credential",
+            "place": place,
+            "nodes": tuple(map(node, range(size))),
+            "runs": tuple(Run(place, ranks_each) for place in range(size)),
+            "arity": 2,
+            "objects": (PROGRAM,),
+            "arguments": arguments(size * ranks_each),
+            "umask": 0o22,
+            "limits": ((7, 1024),),
+            "offers_pmi": True,
+            "has_input": False,
+            "chunk_bytes": 4096,
+            "deadline_s": 30.0,
+            "orphan_s": 10.0,
+            "output_window_bytes": 64 * 1024,
+            **fields,
+        }
+    )
+
+
+def credential(size: int = 1, ranks_each: int = 1, **fields) -> Credential:
+    return Credential(
+        **{
+            "job_id": JOB_ID,
+            "uid": 1000,
+            "gid": 100,
+            "groups": (100, 27),
+            "epoch": 77,
+            "expires": 5060,
+            "nodes": tuple(node(place).node for place in range(size)),
+            "slots": (ranks_each,) * size,
+            **fields,
+        }
+    )
+
+
+def received(source: PortalId, message: Message) -> MessageReceived:
+    return MessageReceived(source, OWNER if source == YOD else DAEMON, message)
+
+
+def slowest(place: int = 0, seconds: float = 0.0) -> load.Slowest:
+    return load.Slowest(node(place).node, node(place).name, seconds)
+
+
+def vote(place: int, *lacking: int, count: int = 1) -> load.Vote:
+    return load.Vote(JOB_ID, count, lacking, (), slowest(place))
+
+
+def started(rank: int) -> KeeperReported:
+    return KeeperReported(JOB_ID, keeper.RankStarted(rank, 3000 + rank))
+
+
+def held(rank: int, how: keeper.HowHeld = keeper.HowHeld.PRELOAD) -> KeeperReported:
+    return KeeperReported(JOB_ID, keeper.RankHeld(rank, how))
+
+
+def ended(rank: int, wait_status: int = 0, was_released: bool = True) -> KeeperReported:
+    report = keeper.RankEnded(rank, wait_status, was_released, 1.5, 0.25, 8192, 999.0)
+    return KeeperReported(JOB_ID, report)
+
+
+EMPTY = KeeperReported(JOB_ID, keeper.KeeperEmpty())
+PRESENT = ObjectsChecked(JOB_ID, ((0, b"/bin/a.out"),), (), ())
+LACKING = ObjectsChecked(JOB_ID, (), (0,), ())
+
+
+class Tree:
+    """The jobs of one load at all their places. What they send one another arrives.
+
+    Attributes:
+        to_yod, to_bebopd: messages that have gone there, in order.
+        actions: by place, everything else that was asked for.
+    """
+
+    def __init__(self, size: int = 3, ranks_each: int = 1, **fields) -> None:
+        self.now = BEGIN
+        self.size = size
+        self.jobs: dict[int, Job] = {}
+        self.to_yod: list[Message] = []
+        self.to_bebopd: list[Message] = []
+        self.actions: dict[int, list[Action]] = {place: [] for place in range(size)}
+        self.gone: set[int] = set()
+        self.credential = credential(size, ranks_each)
+        self._places = {pct(place): place for place in range(size)}
+        self._waiting: deque[tuple[PortalId, PortalId, Message]] = deque()
+        self._send(YOD, pct(0), load_message(size, 0, ranks_each, **fields))
+
+    def at(self, place: int, *events) -> None:
+        """Events at one place, and what follows from them everywhere."""
+        for event in events:
+            self._do(place, self.jobs[place].handle(event, self.now))
+        self._run()
+
+    def everywhere(self, *events) -> None:
+        for place in self.alive():
+            self.at(place, *events)
+
+    def from_yod(self, message: Message, place: int = 0) -> None:
+        self._send(YOD, pct(place), message)
+
+    def lose(self, place: int, *noticed_by: int) -> None:
+        """A node dies; those who had a connection to it are told in this order."""
+        self.gone.add(place)
+        for other in noticed_by:
+            self.at(other, PeerGone(pct(place), "connection reset"))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, place by place."""
+        self.now += seconds
+        for place in self.alive():
+            due = self.jobs[place].deadline()
+            if due is not None and due <= self.now:
+                self.at(place, DeadlineReached())
+
+    def start(self, ranks_each: int = 1) -> None:
+        """Everywhere the object is here, and every rank comes to its entry."""
+        self.everywhere(PRESENT)
+        for place in self.alive():
+            for rank in self.jobs[place].ranks:
+                self.at(place, started(rank), held(rank))
+
+    def run(self) -> None:
+        self.start()
+        self.from_yod(load.Go(JOB_ID))
+
+    def alive(self) -> list[int]:
+        return [place for place in self.jobs if place not in self.gone]
+
+    def states(self) -> list[JobState]:
+        return [self.jobs[place].state for place in sorted(self.alive())]
+
+    def take_to_yod(self) -> list[Message]:
+        taken, self.to_yod = self.to_yod, []
+        return taken
+
+    def took(self, place: int, kind: type[Action]) -> list[Action]:
+        """What a place asked for, of one kind."""
+        return [action for action in self.actions[place] if isinstance(action, kind)]
+
+    def _send(self, source: PortalId, target: PortalId, message: Message) -> None:
+        self._waiting.append((source, target, message))
+        self._run()
+
+    def _run(self) -> None:
+        while self._waiting:
+            source, target, message = self._waiting.popleft()
+            place = self._places.get(target)
+            if target == YOD:
+                self.to_yod.append(message)
+            elif place is None or place in self.gone:
+                continue
+            elif isinstance(message, load.Load):
+                job = self.jobs[place] = Job(message, self.credential, source, self.now)
+                self._do(place, job.begin(self.now))
+            elif self.jobs[place].state is JobState.RELEASED:  # as a node answers
+                if isinstance(message, (load.AllDone, load.Reset)):
+                    freed = load.Released(JOB_ID, (node(place).node,))
+                    self._waiting.append((target, source, freed))
+            else:
+                self._do(place, self.jobs[place].handle(received(source, message), self.now))
+
+    def _do(self, place: int, actions: list[Action]) -> None:
+        self.jobs[place].check()
+        for action in actions:
+            match action:
+                case Send(target, message):
+                    self._waiting.append((pct(place), target, message))
+                case TellBebopd(message):
+                    self.to_bebopd.append(message)
+                case _:
+                    self.actions[place].append(action)
+
+
+def keeper_spec(actions: list[Action]) -> keeper.KeeperSpec:
+    """What the only keeper started by these actions is to do."""
+    (spec,) = (action.spec for action in actions if isinstance(action, StartKeeper))
+    return spec
+
+
+def replaced(message: Message, **fields) -> Message:
+    return msgspec.structs.replace(message, **fields)
