@@ -194,6 +194,7 @@ class Launch:
         self._to_confirm: dict[PortalId, int] = {}  # PCT -> node, not yet released
         self._to_share: set[int] = set()
         self._voted = False
+        self._before_exec_count = 0
 
     # -- the machine's face -----------------------------------------------
 
@@ -257,6 +258,8 @@ class Launch:
     # -- messages ---------------------------------------------------------
 
     def _message(self, source: PortalId, message: Message, now: float) -> list[Action]:
+        if self.grant is None and not isinstance(message, (alloc.Grant, alloc.Refused)):
+            return []  # bebopd's nonsense: nobody else can be heard yet
         match message:
             case alloc.Grant() if self.phase is Phase.ALLOCATING:
                 return self._granted(message, now)
@@ -356,12 +359,12 @@ class Launch:
 
     def _held(self, held: load.Held, now: float) -> list[Action]:
         self.report.map(held)
+        self._before_exec_count += len(held.before_exec)
         if not held.is_last or self.phase not in (Phase.LOADING, Phase.STARTING):
             return []
         self.slowest[Phase.STARTING] = held.slowest
         actions: list[Action] = []
-        if held.before_exec:
-            count = len(held.before_exec)
+        if count := self._before_exec_count:
             text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
             actions.append(Tell(text, is_error=False))
         self._enter(Phase.RUNNING, now, None)
