@@ -14,7 +14,8 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 LIMIT_S = 10.0
-_PROBE_S = 0.005
+_FIRST_PROBE_S = 0.002
+_LAST_PROBE_S = 0.1
 
 
 def wait_for_exit(unix_pid: int, limit_s: float = LIMIT_S) -> None:
@@ -53,11 +54,14 @@ def wait_until(
     """Ask ``probe`` until its answer is true, and give that answer.
 
     For what the kernel announces to nobody (a mount, an entry of /proc). Where a
-    descriptor tells, use that.
+    descriptor tells, use that. It asks less often the longer it takes, so that
+    waiting does not slow down what it waits for.
     """
     deadline = time.monotonic() + limit_s
+    pause_s = _FIRST_PROBE_S
     while not (answer := probe()):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} is not so after {limit_s:g} s: {answer!r}")
-        select.select([], [], [], _PROBE_S)
+        select.select([], [], [], pause_s)
+        pause_s = min(1.5 * pause_s, _LAST_PROBE_S)
     return answer
