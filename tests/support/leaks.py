@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.support.place import MARK, Place
@@ -88,7 +88,7 @@ class Watch:
         self._processes = self._own_processes()
         self._files = place.files()
         self._shared = _shared_files()
-        self._descriptors = {pid: len(open_descriptors(pid)) for pid in self._processes}
+        self._descriptors = _counts(self._processes)
         self._partitions: list[tuple[Callable[[], str], str]] = []
 
     def partition(self, place: Place, daemons: list[int], pingd: Callable[[], str]) -> None:
@@ -102,7 +102,7 @@ class Watch:
         if place not in self._places:
             self._places.append(place)
         self._processes |= set(daemons)
-        self._descriptors |= {pid: len(open_descriptors(pid)) for pid in daemons}
+        self._descriptors |= _counts(daemons)
         self._files |= place.files()
         self._partitions.append((pingd, pingd()))
 
@@ -126,11 +126,10 @@ class Watch:
             for path in sorted(_shared_files() - self._shared)
             if not _in_use_elsewhere(path)
         ]
-        for pid, before in self._descriptors.items():
-            now = open_descriptors(pid)
-            if now and len(now) > before:
-                names = ", ".join(sorted(now.values()))
-                left.append(f"{len(now) - before} descriptors more in {pid} ({names})")
+        for pid, now in _counts(self._descriptors).items():
+            if (more := now - self._descriptors[pid]) > 0:
+                names = ", ".join(sorted(open_descriptors(pid).values()))
+                left.append(f"{more} descriptors more in {pid} ({names})")
         for pingd, before_text in self._partitions:
             if (now_text := pingd()) != before_text:
                 left.append(f"pingd -parse says {now_text!r}, was {before_text!r}")
@@ -139,6 +138,32 @@ class Watch:
     def _own_processes(self) -> set[int]:
         marks = [marked(place.mark) for place in self._places]
         return descendants(os.getpid()).union(*marks)
+
+
+def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
+    """How many descriptors each process has open.
+
+    TCP connections among these processes are not counted: daemons of a partition
+    keep theirs.
+    """
+    held = {pid: list(open_descriptors(pid).values()) for pid in unix_pids}
+    inodes = {
+        name[len("socket:[") : -1]
+        for names in held.values()
+        for name in names
+        if name.startswith("socket:[")
+    }
+    ends: dict[tuple[str, str], str] = {}
+    for pid in held:
+        try:
+            lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+        except OSError:  # it has ended
+            continue
+        for fields in map(str.split, lines):
+            if fields[9] in inodes:
+                ends[fields[1], fields[2]] = f"socket:[{fields[9]}]"
+    among = {name for (own, peer), name in ends.items() if (peer, own) in ends}
+    return {pid: sum(name not in among for name in names) for pid, names in held.items()}
 
 
 def _stat_fields(unix_pid: int) -> list[str]:

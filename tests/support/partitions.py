@@ -1,0 +1,500 @@
+"""Partitions for tests: embedded, daemons on this host, daemons on several hosts.
+
+All have one face, so a promise that holds everywhere is tested everywhere: the
+fixture ``anywhere`` gives each in turn. Daemons are ended by process id, and it is
+an error when one does not end by itself.
+
+On hosts made of namespaces node ``n`` is on host ``n``. bebopd and yod have one
+more host of their own, so that what leaves it is what yod sends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.hosts import Host, Hosts
+from tests.support.leaks import Watch, descendants
+from tests.support.place import MARK, Place
+from tests.support.wait import read_until, wait_until
+
+BIN = Path(sys.executable).parent
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+END_S = 10.0
+
+Word = str | bytes | os.PathLike[str]
+
+
+class Done(NamedTuple):
+    """What became of a command."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Partition:
+    """The embedded partition, and what the others have in common with it.
+
+    Attributes:
+        kind: ``embedded``, ``local`` or ``hosts``.
+        node_names: of node 0, 1, ...
+    """
+
+    kind = "embedded"
+
+    def __init__(self) -> None:
+        self.node_names = [os.uname().nodename.partition(".")[0]]
+
+    def yod(
+        self,
+        *words: Word,
+        env: Mapping[str, str] | None = None,
+        input: bytes = b"",
+        timeout: float = 30.0,
+        **options: Any,
+    ) -> Done:
+        """Run yod to its end.
+
+        Args:
+            env: added to its environment; ``None`` as a value takes a name out.
+            input: its standard input.
+            options: as for :class:`subprocess.Popen`.
+        """
+        return finish(self.start_yod(*words, env=env, **options), input, timeout)
+
+    def start_yod(
+        self, *words: Word, env: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start yod; its three streams are unbuffered pipes unless told."""
+        return self._start([BIN / "yod", *words], env, **options)
+
+    def pingd(self) -> str:
+        """What ``pingd -parse`` says."""
+        return ""
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """A user's environment for yod and pingd."""
+        path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+        both = {**os.environ, "PATH": path, **(more or {})}
+        return {name: value for name, value in both.items() if value is not None}
+
+    def _start(
+        self, command: Sequence[Word], env: Mapping[str, str] | None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        for stream in ("stdin", "stdout", "stderr"):
+            options.setdefault(stream, subprocess.PIPE)
+        options.setdefault("cwd", ROOT)
+        return self._popen(command, env=self.environment(env), bufsize=0, **options)
+
+    def _popen(self, command: Sequence[Word], **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, **options)
+
+
+class Daemon:
+    """A bebopd or PCT that runs.
+
+    Attributes:
+        unix_pid: as the test process sees it.
+        log: the file with what it says.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.unix_pid = process.pid
+        self.log = log
+        self._process = process
+
+    def kill(self) -> None:
+        """SIGKILL it, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait(timeout=END_S)
+
+    def stop(self) -> None:
+        """SIGTERM; it must end by itself."""
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(timeout=END_S)
+            raise AssertionError(f"{self.log.name} had to be killed:\n{self.text()}") from None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def text(self) -> str:
+        """What it has said so far."""
+        return self.log.read_text(errors="replace")
+
+
+class Daemons(Partition):
+    """A bebopd and N PCTs on this host.
+
+    Args:
+        place: of the test.
+        count: of nodes.
+        slots: of each node.
+        env: added to the daemons' environment.
+        pct_options: words for every PCT, or a function of the node's number.
+        bebopd_options: words for bebopd.
+
+    Attributes:
+        address: host:port of bebopd.
+        key_file: the partition's key.
+        bebopd: the daemon.
+        pcts: the daemons, by node number.
+    """
+
+    kind = "local"
+
+    def __init__(
+        self,
+        place: Place,
+        count: int,
+        *,
+        slots: int = 4,
+        env: Mapping[str, str] | None = None,
+        pct_options: Callable[[int], Sequence[Word]] | Sequence[Word] = (),
+        bebopd_options: Sequence[Word] = (),
+    ) -> None:
+        super().__init__()
+        self.node_names = [f"node{number}" for number in range(count)]
+        self.directory = self._make_directory(place)
+        self.key_file = self.directory / "key"
+        self.socket = self.directory / "bebopd.sock"
+        self.stores = self.directory / "stores"
+        self.stores.mkdir()
+        self.mark = place.mark
+        self.pcts: list[Daemon] = []
+        self._slots = slots
+        self._env = dict(env or {})
+        self._pct_options = pct_options
+        self._bebopd_options = bebopd_options
+        self._last_pingd = ""
+        self._is_up = False
+
+    def start(self) -> None:
+        """Bring it up; returns when every node is known to bebopd."""
+        self.start_bebopd(len(self.node_names))
+        try:
+            self.pcts = [self.start_pct(node) for node in range(len(self.node_names))]
+            self.wait_for_nodes()
+        except BaseException:
+            for daemon in (*self.pcts, self.bebopd):
+                daemon.kill()
+            raise
+        self._is_up = True
+
+    def start_bebopd(self, expected: int, listen: str = "") -> None:
+        """Start bebopd; returns when it listens, ``address`` then says where."""
+        reading, writing = os.pipe()
+        try:
+            self.bebopd = self._daemon(
+                [
+                    *(BIN / "bebopd", "--listen", listen or self._listen(-1)),
+                    *("--unix", self.socket, "--key-file", self.key_file),
+                    *("--state-dir", self.directory / "records"),
+                    *("--ready-fd", str(writing), "--expect", str(expected)),
+                    *self._bebopd_options,
+                ],
+                -1,
+                (writing,),
+            )
+        finally:
+            os.close(writing)
+        self._ready = reading
+        try:
+            line = read_until(reading, b"\n")
+        except AssertionError as error:
+            self.bebopd.kill()
+            raise AssertionError(f"{error}\n{self.bebopd.text()}") from None
+        self.address = line.split(b"\n")[0].decode()
+        self._said = line.partition(b"\n")[2]
+
+    def wait_for_nodes(self) -> None:
+        """Return when bebopd knows as many nodes as it was told to expect."""
+        if b"\n" not in self._said:
+            read_until(self._ready, b"\n")
+        os.close(self._ready)
+
+    def start_pct(self, node: int, *more: Word) -> Daemon:
+        """Start a PCT; it announces itself by and by."""
+        options = self._pct_options
+        given = options(node) if callable(options) else options
+        store = [] if "--store" in given else ["--store", self._store(node)]
+        command = [
+            *(BIN / "pct", "--bebopd", self.address, "--key-file", self.key_file),
+            *("--listen", self._listen(node), "--node", str(node)),
+            *("--name", self.node_names[node], "--slots", str(self._slots), "-D"),
+            *(*store, *given, *more),
+        ]
+        return self._daemon(command, node, ())
+
+    def stop(self) -> None:
+        """End every daemon, nodes first, in order."""
+        self._last_pingd = self.pingd()
+        self._is_up = False
+        errors = []
+        for daemon in (*self.pcts, self.bebopd):
+            if daemon.is_alive:
+                try:
+                    daemon.stop()
+                except AssertionError as error:
+                    errors.append(str(error))
+        shutil.rmtree(self.directory)
+        assert not errors, "\n".join(errors)
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        return super().environment({"YOD_PARTITION": f"unix:{self.socket}", **(more or {})})
+
+    def pingd(self) -> str:
+        """What ``pingd -parse`` says; after :meth:`stop`, what it said last."""
+        if not self._is_up:
+            return self._last_pingd
+        done = finish(self._start([BIN / "pingd", "-parse"], None))
+        return done.out if done.status == 0 else f"{done.status}: {done.err}"
+
+    def log(self) -> str:
+        """What all daemons have said, for messages."""
+        return "".join(f"--- {d.log.name}\n{d.text()}" for d in (self.bebopd, *self.pcts))
+
+    def files(self) -> set[str]:
+        """Everything in the stores but the directory that each living PCT keeps there."""
+        found = {str(path) for store in self._all_stores() for path in store.rglob("*")}
+        kept = {
+            str(path)
+            for store in self._all_stores()
+            for path in store.glob("yod-store-*")
+            if any(daemon.is_alive for daemon in self.pcts)
+        }
+        return found - kept
+
+    def keepers(self, node: int) -> list[int]:
+        """Keepers of a node's jobs: children of its PCT."""
+        pid = self.pcts[node].unix_pid
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        return [int(word) for word in text.split()]
+
+    def _all_stores(self) -> list[Path]:
+        return [self.stores]
+
+    def _make_directory(self, place: Place) -> Path:
+        # Beside the test's own, where launches may leave nothing; a short path.
+        return Path(tempfile.mkdtemp(prefix="test-of-yod-", dir=place.runtime.parent))
+
+    def _listen(self, node: int) -> str:
+        return "127.0.0.1:0"
+
+    def _store(self, node: int) -> Path:
+        store = self.stores / str(node)
+        store.mkdir(exist_ok=True)
+        return store
+
+    def _daemon(self, command: Sequence[Word], node: int, fds: tuple[int, ...]) -> Daemon:
+        log = self.directory / ("bebopd.log" if node < 0 else f"pct-{node}.log")
+        env = {name: value for name, value in os.environ.items() if name != "YOD_PARTITION"}
+        with open(log, "ab") as file:
+            process = self._popen_at(
+                node,
+                command,
+                env={**env, **self._env},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                pass_fds=fds,
+                cwd="/",
+            )
+        return Daemon(process, log)
+
+    def _popen_at(
+        self, node: int, command: Sequence[Word], **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start on a node; -1: where bebopd and yod are."""
+        return subprocess.Popen(command, start_new_session=True, **options)
+
+
+class HostDaemons(Daemons):
+    """A PCT on each of N hosts, and bebopd on one more.
+
+    Attributes:
+        hosts: N + 1 of them; the last is bebopd's and yod's.
+    """
+
+    kind = "hosts"
+
+    def __init__(self, place: Place, hosts: Hosts, **options: Any) -> None:
+        super().__init__(place, len(hosts) - 1, **options)
+        self.hosts = hosts
+        self._off: set[int] = set()
+
+    @property
+    def front(self) -> Host:
+        """The host of bebopd and yod."""
+        return self.hosts[len(self.hosts) - 1]
+
+    def power_off(self, node: int) -> None:
+        """Everything on a node's host ends at once, unseen by the others."""
+        self._off.add(node)
+        self.hosts[node].kill()
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        own = {"YOD_PARTITION": self.address, "YOD_KEY_FILE": str(self.key_file)}
+        return Partition.environment(self, {**self.front.environment(), **own, **(more or {})})
+
+    def _popen(self, command: Sequence[Word], **options: Any) -> subprocess.Popen[bytes]:
+        return self.front.popen(command, **options)
+
+    def _popen_at(
+        self, node: int, command: Sequence[Word], **options: Any
+    ) -> subprocess.Popen[bytes]:
+        host = self.front if node < 0 else self.hosts[node]
+        options["env"] = {**host.environment(), **options["env"]}
+        options["env"]["XDG_RUNTIME_DIR"] = host.environment()["XDG_RUNTIME_DIR"]
+        return host.popen(command, **options)
+
+    def _make_directory(self, place: Place) -> Path:
+        directory = place.directory / "partition"  # all hosts see it
+        directory.mkdir()
+        return directory
+
+    def _listen(self, node: int) -> str:
+        return f"{(self.front if node < 0 else self.hosts[node]).address}:0"
+
+    def _store(self, node: int) -> Path:
+        return Path("/run/yod-ram")
+
+    def _all_stores(self) -> list[Path]:
+        places = ("/run/yod-ram", "/dev/shm")
+        hosts = [host for number, host in enumerate(self.hosts) if number not in self._off]
+        return [host.path(place) for host in hosts for place in places]
+
+
+def finish(process: subprocess.Popen[bytes], input: bytes = b"", timeout: float = 30.0) -> Done:
+    """Let a command run to its end; a late one is killed and an error."""
+    with process:
+        try:
+            out, err = process.communicate(input if process.stdin else None, timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    texts = [(data or b"").decode(errors="surrogateescape") for data in (out, err)]
+    return Done(process.returncode, *texts)
+
+
+def wait_for_log(daemon: Daemon, text: str) -> str:
+    """Return what a daemon has said once ``text`` is in it."""
+    said = wait_until(lambda: text in daemon.text() and daemon.text(), what=f"{text!r} in its log")
+    return str(said)
+
+
+class _Up:
+    """Brings daemons up for one test, and down when it is over."""
+
+    def __init__(self, place: Place, watch: Watch) -> None:
+        self._place = place
+        self._watch = watch
+        self._up: list[Daemons] = []
+
+    def add(self, partition: Daemons) -> None:
+        partition.start()
+        self._up.append(partition)
+        # What holds hosts up is there to stay as well.
+        running = sorted(descendants(os.getpid()))
+        self._watch.partition(partition, running, partition.pingd)
+
+    def end(self) -> None:
+        try:
+            if self._up:
+                self._watch.check()
+        except AssertionError as error:
+            logs = "".join(partition.log() for partition in self._up)
+            raise AssertionError(f"{error}\n{logs}") from None
+        finally:
+            for partition in self._up:
+                partition.stop()
+
+
+@pytest.fixture
+def embedded(place: Place) -> Partition:
+    """Inside yod."""
+    return Partition()
+
+
+@pytest.fixture
+def start_local(
+    place: Place, nothing_left_behind: Watch, tmp_path: Path
+) -> Iterator[Callable[..., Daemons]]:
+    """A function that starts a partition of daemons on this host: see :class:`Daemons`."""
+    up = _Up(place, nothing_left_behind)
+
+    def start(count: int, **options: Any) -> Daemons:
+        partition = Daemons(place, count, **options)
+        up.add(partition)
+        return partition
+
+    yield start
+    up.end()
+
+
+@pytest.fixture
+def start_hosts(
+    place: Place, nothing_left_behind: Watch, needs_root: None
+) -> Iterator[Callable[..., HostDaemons]]:
+    """A function that starts a partition on hosts of its own: see :class:`HostDaemons`."""
+    up = _Up(place, nothing_left_behind)
+    made: list[Hosts] = []
+
+    def start(count: int, *, ram_bytes: int = 64 << 20, **options: Any) -> HostDaemons:
+        hosts = Hosts(count + 1, ram_bytes=ram_bytes)
+        made.append(hosts)
+        partition = HostDaemons(place, hosts, **options)
+        up.add(partition)
+        return partition
+
+    yield start
+    try:
+        up.end()
+    finally:
+        for hosts in made:
+            hosts.close()
+
+
+@pytest.fixture
+def local(start_local: Callable[..., Daemons]) -> Daemons:
+    """Four nodes of four slots on this host."""
+    return start_local(4)
+
+
+@pytest.fixture(
+    params=["embedded", "local", pytest.param("hosts", marks=pytest.mark.hosts)],
+)
+def anywhere(request: pytest.FixtureRequest) -> Partition:
+    """Each kind of partition in turn, with room for 12 ranks at least."""
+    match request.param:
+        case "embedded":
+            return request.getfixturevalue("embedded")  # type: ignore[no-any-return]
+        case "local":
+            return request.getfixturevalue("start_local")(3)  # type: ignore[no-any-return]
+    return request.getfixturevalue("start_hosts")(3)  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=["embedded", "local"])
+def here(request: pytest.FixtureRequest) -> Partition:
+    """The partitions of this host in turn, with room for 8 ranks at least."""
+    if request.param == "embedded":
+        return request.getfixturevalue("embedded")  # type: ignore[no-any-return]
+    return request.getfixturevalue("start_local")(2)  # type: ignore[no-any-return]
+
+
+__all__ = ["MARK", "anywhere", "embedded", "here", "local", "start_hosts", "start_local"]

@@ -1,0 +1,59 @@
+"""Programs that tests launch: compiled once a session, or written where needed."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HELLO = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main (int argc, char **argv)
+{
+    if (argc > 1)  /* a file that says that main has run */
+        fclose (fopen (argv[1], "a"));
+    printf ("rank %s\n", getenv ("YOD_RANK"));
+    return 0;
+}
+"""
+
+# A library whose constructor is later than the hold, and one to be missing.
+LIBRARY = "int from_library (void) { return 3; }\n"
+NEEDY = "int from_library (void); int main (void) { return from_library (); }\n"
+
+
+class Programs:
+    """Compiled programs of one session.
+
+    Attributes:
+        dynamic: prints its rank; makes the file that its first argument names.
+        static: the same, without a dynamic loader.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.dynamic = self.compile("dynamic", HELLO)
+        self.static = self.compile("static", HELLO, "-static")
+
+    def compile(self, name: str, source: str, *options: str) -> Path:
+        """Compile C source to a program or, with ``-shared``, to a library."""
+        path = self._directory / name
+        command = ["cc", "-O1", "-x", "c", "-", "-o", str(path), *options]
+        subprocess.run(command, input=source.encode(), check=True)
+        return path
+
+
+def script(path: Path, text: str, mode: int = 0o755) -> Path:
+    """Write a program of a test."""
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    """Compiled programs."""
+    return Programs(tmp_path_factory.mktemp("programs"))

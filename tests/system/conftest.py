@@ -1,0 +1,11 @@
+"""Partitions and programs for every system test."""
+
+from tests.support.partitions import (  # noqa: F401
+    anywhere,
+    embedded,
+    here,
+    local,
+    start_hosts,
+    start_local,
+)
+from tests.support.programs import programs  # noqa: F401
