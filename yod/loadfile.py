@@ -15,7 +15,7 @@ from native import nodelist, options
 from native.errors import LoadFileError, UsageError
 from native.wire.base import MEMBERS_MAX
 
-OPTIONS = ("sz", "size", "list")
+OPTIONS = (options.Option(("-sz", "-size"), True), options.Option(("-list",), True))
 
 
 class Line(Struct, frozen=True):
@@ -54,23 +54,19 @@ def _line(content: str, path: str, number: int) -> Line:
         raise LoadFileError(path, number, f"{str(error).lower()} in: {content}") from None
     size: int | None = None
     nodes: tuple[int, ...] | None = None
-    position = 0
     try:
-        while position < len(words) and words[position].startswith("-"):
-            name = options.match(words[position], OPTIONS)
-            if position + 1 >= len(words):
-                raise UsageError(f"{words[position]} needs a value")
-            value = words[position + 1]
-            if name == "list":
+        words = options.expand(words, OPTIONS)
+        while words and words[0] in ("-sz", "-list"):
+            name, value, *words = words
+            if name == "-list":
                 nodes = tuple(nodelist.parse(value))
             else:
-                size = parse_size(words[position], value)
-            position += 2
+                size = parse_size(name, value)
     except UsageError as error:
         raise LoadFileError(path, number, str(error)) from None
-    if position == len(words):
+    if not words:
         raise LoadFileError(path, number, "no program on this line")
-    return Line(f"{path}:{number}", size, nodes, tuple(words[position:]))
+    return Line(f"{path}:{number}", size, nodes, tuple(words))
 
 
 def parse_size(option: str, value: str) -> int:
