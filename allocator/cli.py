@@ -95,7 +95,9 @@ def command(
     ready = _Ready(ready_fd, expect)
     ready.listening(str(port.id))
 
-    # Slow to import, and PCTs can connect meanwhile.
+    # Slow to import, and PCTs can connect meanwhile. numpy's linear algebra would
+    # start a thread for each processor.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from allocator.bebopd import Bebopd
     from allocator.owners import Owners
     from allocator.placement import FirstFit

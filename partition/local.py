@@ -28,7 +28,7 @@ START_S = 30.0  # all are up within this, and so much more for each node
 START_NODE_S = 0.5
 UNIX_PATH_MAX = 107  # bytes of a socket's path, sockaddr_un without its NUL
 TAIL_LINES = 12
-KEPT = ("records",)  # what outlives the partition: job numbers go on
+KEPT = ("records",)  # where the state directory is the persistent one
 
 
 class AlreadyUpError(PartitionError):
@@ -54,10 +54,11 @@ def up(
         AlreadyUpError: there is one.
         PartitionError: it does not come up; the text has the end of the log.
     """
-    where = _make_directory(state.directory(environment))
+    where = state.directory(environment)
+    _make_directory(where)
     with _locked(where):
         _refuse_second(environment)
-        _clean(where)
+        _clean(where, removes_itself=False)
         (where / "logs").mkdir(mode=0o700)
         starter = _Starter(where, count, slots, base_port, debug, environment)
         try:
@@ -121,6 +122,7 @@ class _Starter:
         self._partial = b""
         self._failure = ""
         self._key_file = str(where / "key")
+        self._records = state.records_directory(environment)
         socket_path = str(where / "bebopd.sock")
         self._unix_path = socket_path if len(os.fsencode(socket_path)) <= UNIX_PATH_MAX else ""
 
@@ -169,7 +171,7 @@ class _Starter:
             [
                 *processes.command_line("bebopd"),
                 *("--listen", f"127.0.0.1:{self._base_port}", *unix),
-                *("--key-file", self._key_file, "--state-dir", str(self._where / "records")),
+                *("--key-file", self._key_file, "--state-dir", str(self._records)),
                 *("--ready-fd", str(processes.READY_FD), "--expect", str(self._count)),
                 *self._debug,
             ],
@@ -244,7 +246,7 @@ def _refuse_second(environment: Mapping[str, str]) -> None:
         )
 
 
-def _make_directory(where: Path) -> Path:
+def _make_directory(where: Path) -> None:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         if where.stat().st_uid != os.geteuid():
@@ -252,21 +254,29 @@ def _make_directory(where: Path) -> Path:
         where.chmod(0o700)
     except OSError as error:
         raise PartitionError(f"{where}: {error.strerror}") from None
-    return where
 
 
 @contextmanager
 def _locked(where: Path) -> Iterator[None]:
-    """One yodctl at a time."""
-    fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    """One yodctl at a time; the directory is there as long as it is locked."""
+    while True:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            if os.fstat(fd).st_ino == where.stat().st_ino:
+                break
+        except FileNotFoundError:
+            pass
+        os.close(fd)  # another yodctl has removed it meanwhile
+    try:
         yield
     finally:
         os.close(fd)
 
 
-def _clean(where: Path) -> None:
+def _clean(where: Path, *, removes_itself: bool = True) -> None:
+    """Remove everything in the state directory."""
     for entry in where.iterdir():
         if entry.name in KEPT:
             continue
@@ -274,6 +284,11 @@ def _clean(where: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink(missing_ok=True)
+    if removes_itself:
+        try:
+            where.rmdir()
+        except OSError:
+            pass  # it has records
 
 
 def _tail(log: str) -> str:

@@ -1,8 +1,9 @@
 """The partition that ``yodctl up`` has started: where it is, and who it is.
 
 One JSON file in a directory of the user's own, which also has the daemons'
-socket, key, records and logs: ``$XDG_RUNTIME_DIR/yod``, or ``~/.local/state/yod``
-where there is no such directory.
+socket, key and logs: ``$XDG_RUNTIME_DIR/yod``, or ``~/.local/state/yod`` where
+there is no such directory. bebopd's records outlive the partition, so that job
+numbers go on; they are in ``~/.local/state/yod/records``.
 """
 
 from __future__ import annotations
@@ -65,8 +66,12 @@ def directory(environment: Mapping[str, str] = os.environ) -> Path:
     runtime = environment.get("XDG_RUNTIME_DIR", "")
     if runtime and _is_own(runtime):
         return Path(runtime, "yod")
-    home = environment.get("HOME") or os.path.expanduser("~")
-    return Path(home, ".local", "state", "yod")
+    return _persistent(environment)
+
+
+def records_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where bebopd keeps what outlives the partition."""
+    return _persistent(environment) / "records"
 
 
 def load(environment: Mapping[str, str] = os.environ) -> State | None:
@@ -108,6 +113,11 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def _persistent(environment: Mapping[str, str]) -> Path:
+    home = environment.get("HOME") or os.path.expanduser("~")
+    return Path(environment.get("XDG_STATE_HOME") or Path(home, ".local", "state"), "yod")
 
 
 def _is_own(path: str) -> bool:

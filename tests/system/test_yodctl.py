@@ -1,0 +1,235 @@
+"""yodctl: a partition of daemons on this host, up and down."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.partitions import BIN, finish
+from tests.support.wait import wait_for_exit, wait_until
+
+
+def run(*words, env=None, timeout=60.0):
+    process = subprocess.Popen(
+        [BIN / words[0], *words[1:]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+    )
+    return finish(process, timeout=timeout)
+
+
+def state_file(place):
+    return place.runtime / "yod" / "partition.json"
+
+
+def unix_pids(place):
+    return [each["unix_pid"] for each in json.loads(state_file(place).read_text())["daemons"]]
+
+
+@pytest.fixture
+def down():
+    """Takes down whatever the test left up."""
+    yield
+    run("yodctl", "down")
+
+
+@pytest.fixture
+def four(place, down):
+    done = run("yodctl", "up", "--local", "4")
+    assert done.status == 0, done.err
+    return done
+
+
+def test_up_status_and_down(place, four):
+    assert four.out.startswith("4 nodes are up at unix:")
+    assert run("yod", "-sz", "4", "echo", "hello").out == "hello\n" * 4
+    status = run("yodctl", "status")
+    assert status.status == 0
+    assert "pcts       4 of 4 alive" in status.out
+    assert "4 nodes: 4 free, 0 pending, 0 busy, 0 down" in status.out
+    daemons = unix_pids(place)
+    done = run("yodctl", "down")
+    assert (done.status, done.out) == (0, "ended 5 daemons of 5\n")
+    for unix_pid in daemons:
+        wait_for_exit(unix_pid)
+    assert run("yodctl", "status")[:2] == (1, "no partition is up\n")
+    assert run("yodctl", "down")[:2] == (0, "no partition is up\n")
+
+
+def test_everything_of_it_is_the_owners_only(place, four):
+    directory = place.runtime / "yod"
+    for path in (directory, *directory.rglob("*")):
+        if not path.is_socket():  # who connects to it is asked who they are
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_eight_nodes_are_up_in_a_moment(place, down):
+    began = time.monotonic()
+    assert run("yodctl", "up", "--local", "8", "--slots", "2").status == 0
+    # Well under a second on an idle machine; tests run beside each other.
+    assert time.monotonic() - began < 10
+    assert "16 slots: 0 in use" in run("yodctl", "status").out
+
+
+def test_a_second_partition_is_refused(place, four):
+    done = run("yodctl", "up", "--local", "2")
+    assert done.status == 1
+    assert done.err.startswith("yodctl: a partition of 4 nodes is up already, at unix:")
+    assert done.err.endswith("`yodctl down` takes it down\n")
+    assert "4 of 4 alive" in run("yodctl", "status").out
+
+
+def test_job_numbers_go_on_from_one_partition_to_the_next(place, down):
+    numbers = []
+    for _ in range(2):
+        run("yodctl", "up", "--local", "1")
+        numbers.append(int(run("yod", "printenv", "YOD_JOB_ID").out))
+        run("yodctl", "down")
+    assert numbers == [1, 2]
+
+
+def test_a_partition_whose_daemons_are_gone_is_cleaned_up(place, four):
+    for unix_pid in unix_pids(place):
+        os.kill(unix_pid, signal.SIGKILL)
+        wait_for_exit(unix_pid)
+    status = run("yodctl", "status")
+    assert (status.status, status.out) == (
+        1,
+        "no partition is up (its daemons are gone; `yodctl up` cleans up)\n",
+    )
+    done = run("yodctl", "up", "--local", "1")
+    assert done.status == 0
+    assert done.err == "yodctl: the daemons of an earlier partition are gone; cleaned up\n"
+
+
+def test_a_lost_node_is_seen(place, four):
+    _, first, *_ = unix_pids(place)
+    os.kill(first, signal.SIGKILL)
+    wait_for_exit(first)
+    wait_until(lambda: ":down:" in run("pingd", "-parse").out)
+    status = run("yodctl", "status")
+    assert status.status == 1
+    assert "pcts       3 of 4 alive" in status.out
+    assert "4 nodes: 3 free, 0 pending, 0 busy, 1 down" in status.out
+    assert status.err == f"yodctl: gone: pct of node 0 (process {first})\n"
+    assert run("yodctl", "down").out == "ended 4 daemons of 5 (1 were gone)\n"
+
+
+def test_a_lost_bebopd_is_seen(place, four):
+    bebopd, *_ = unix_pids(place)
+    os.kill(bebopd, signal.SIGKILL)
+    wait_for_exit(bebopd)
+    status = run("yodctl", "status")
+    assert status.status == 1
+    assert "yodctl: bebopd is gone; `yodctl down` clears what is left\n" in status.err
+    assert run("yodctl", "down").out == "ended 4 daemons of 5 (1 were gone)\n"
+
+
+def test_a_daemon_that_is_stopped_is_killed_in_the_end(place, four):
+    _, first, *_ = unix_pids(place)
+    os.kill(first, signal.SIGSTOP)
+    assert run("yodctl", "down").out == "ended 5 daemons of 5 (1 had to be killed)\n"
+
+
+def test_down_ends_what_runs(place, four, nothing_left_behind):
+    yod = subprocess.Popen(
+        [BIN / "yod", "-sz", "4", "sleep", "600"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until(lambda: run("pingd", "-parse").out.count(":busy:") == 4)
+    run("yodctl", "down")
+    assert yod.wait(30) != 0
+
+
+def test_what_fails_is_shown_and_nothing_is_left(place, down):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("yodctl", "up", "--local", "3", "--base-port", str(port - 2))
+    assert done.status == 1
+    assert "yodctl: the partition did not come up: pct of node 1 (process" in done.err
+    assert "ended with exit status 1" in done.err
+    assert "the address is in use" in done.err  # the end of its log
+    assert not (place.runtime / "yod").exists()
+
+
+def test_an_interrupted_start_leaves_nothing(place, down):
+    process = subprocess.Popen(
+        [BIN / "yodctl", "up", "--local", "16"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    wait_until(lambda: state_file(place).exists())
+    process.send_signal(signal.SIGINT)
+    done = finish(process)
+    assert (done.status, done.err) == (
+        1,
+        "yodctl: the partition did not come up: interrupted\n",
+    )
+    assert not (place.runtime / "yod").exists()
+
+
+def test_a_start_that_was_killed_is_taken_down(place, down):
+    process = subprocess.Popen([BIN / "yodctl", "up", "--local", "16"])
+    wait_until(lambda: state_file(place).exists() and len(unix_pids(place)) > 16)
+    process.kill()
+    process.wait()
+    assert run("yodctl", "down").out == "ended 17 daemons of 17\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["up"], "Missing option '--local'"),
+        (["up", "--local", "0"], "Invalid value for '--local'"),
+        (["up", "--local", "x"], "Invalid value for '--local'"),
+        (["up", "--local", "2", "--slots", "0"], "Invalid value for '--slots'"),
+        (["up", "--local", "9", "--base-port", "65530"], "10 ports do not fit above it"),
+        (["sideways"], "No such command 'sideways'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(place, words, error):
+    done = run("yodctl", *words)
+    assert done.status == 2
+    assert done.err.startswith("yodctl: ") and error in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_limit_that_is_no_number_is_said_before_anything_starts(place):
+    done = run("yodctl", "up", "--local", "1", env={"YOD_PENDING_S": "soon"})
+    assert (done.status, done.err) == (2, "yodctl: YOD_PENDING_S=soon: not a number\n")
+
+
+def test_limits_are_printed_with_what_sets_them(place):
+    done = run("yodctl", "limits", env={"YOD_PENDING_S": "7.5"})
+    (line,) = [line for line in done.out.splitlines() if line.startswith("pending_s")]
+    assert line.split(maxsplit=3) == [
+        "pending_s",
+        "7.5",
+        "YOD_PENDING_S",
+        "a grant that no PCT has heard of lapses after this",
+    ]
+
+
+def test_a_users_python_path_does_not_reach_the_daemons(place, down, tmp_path):
+    (tmp_path / "allocator.py").write_text("raise SystemExit('not ours')")
+    done = run("yodctl", "up", "--local", "1", env={"PYTHONPATH": str(tmp_path)})
+    assert done.status == 0, done.err
+
+
+def test_it_works_where_there_is_no_run_time_directory(place, down):
+    env = {"XDG_RUNTIME_DIR": ""}
+    try:
+        assert run("yodctl", "up", "--local", "1", env=env).status == 0
+        assert run("yod", "echo", "hi", env=env).out == "hi\n"
+    finally:
+        assert run("yodctl", "down", env=env).out == "ended 2 daemons of 2\n"
+    assert Path(os.environ["XDG_STATE_HOME"], "yod", "records").is_dir()
