@@ -160,6 +160,8 @@ class Keeper:
 
     def _take(self, packet: bytes, fds: deque[int]) -> None:
         for report in wire.decode_reports(packet):
+            if self._on_event is None:  # closed by what it heard before
+                return
             match report:
                 case wire.StreamsTaken(rank, has_stdin, True, True, has_pmi):
                     if len(fds) < 2 + has_stdin + has_pmi:
@@ -175,8 +177,7 @@ class Keeper:
                 case wire.KeeperEmpty() | wire.KeeperLost():
                     self._finish(report)
                 case _:
-                    if self._on_event:
-                        self._on_event(report)
+                    self._on_event(report)
 
     def _exited(self, wait_status: int) -> None:
         self._receive()

@@ -427,6 +427,15 @@ def test_argv0_may_differ_from_the_image() -> None:
         assert job.run().text() == "name\n"
 
 
+def test_the_examples_run(build: Build) -> None:
+    environment = (b"YOD_RANK=0", b"YOD_SIZE=1", b"YOD_NODE_NAME=here")
+    with Job(make_spec((build("hello"),), environment=environment)) as job:
+        assert job.run().text() == "hello from rank 0 of 1 on here\n"
+    with Job(make_spec((build("static", "-static"),))) as job:
+        assert job.run().text() == "TracerPid:\t0\n"
+        assert held_how(job) == [HowHeld.TRACE]
+
+
 # --- what it starts with -----------------------------------------------------
 
 
@@ -814,6 +823,27 @@ def test_end_kills_what_ignores_every_signal_and_has_left_its_session(build: Bui
         for unix_pid in unix_pids:
             wait_for_exit(unix_pid)
         assert [event.wait_status for event in job.wait_ended()] == [signal.SIGKILL] * 2
+
+
+def test_end_finds_children_of_every_thread() -> None:
+    code = """if True:
+        import os, subprocess, threading
+        def start():
+            child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            print(child.pid, "ready", flush=True)
+            threading.Event().wait()
+        for _ in range(3):
+            threading.Thread(target=start).start()
+        """
+    with Job(make_spec((sys.executable, "-c", code))) as job:
+        job.wait_held()
+        job.keeper.go()
+        job.run_until(lambda: job.output[0, 1].count(b"ready") == 3, "three children")
+        unix_pids = [int(line.split()[0]) for line in job.text().splitlines()]
+        job.keeper.end()
+        job.wait_empty()
+        for unix_pid in unix_pids:
+            wait_for_exit(unix_pid)
 
 
 def test_what_a_rank_left_behind_ends_with_the_job(build: Build) -> None:

@@ -319,6 +319,15 @@ def test_a_closed_keeper_tells_nothing_more(peer: Peer) -> None:
     assert peer.events == []
 
 
+def test_closing_on_what_was_heard_drops_the_rest(peer: Peer) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    peer.keeper._on_event = lambda event: (peer.events.append(event), peer.keeper.close())[0]
+    peer.say(report(2, 4, 1) + report(1, 5, 100, fds=6) + report(5), (0, 1))
+    assert peer.events == [wire.RankHeld(4, wire.HowHeld.PRELOAD)]
+    assert peer.streams == []
+    assert len(os.listdir("/proc/self/fd")) == before - 1  # its own end
+
+
 def test_commands_wait_for_room_and_keep_their_order(peer: Peer) -> None:
     sent = 0
     while peer.watch.on_writable is None:
