@@ -230,3 +230,5 @@ class RawPeer:
     def close(self) -> None:
         """Hang up."""
         self.socket.close()
+
+    __del__ = close
