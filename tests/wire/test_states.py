@@ -1,0 +1,341 @@
+"""The tables of PROTOCOL.md, section 5: what a message does in each state.
+
+Each cell is tried on the real machine. "no" must be refused, "late" must do
+nothing, "yes" must be taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from allocator.jobs import JobState as AllocatorState
+from native.errors import PeerProtocolError
+from native.ids import PortalId, Principal, PrincipalKind
+from native.machine import Log, MessageReceived, PeerGone, Send
+from native.wire import alloc, codec, group, io, load, pmi, status
+from native.wire.base import Message
+from pct.job import Job, JobState
+from tests.unit.allocator.partition_of import ALICE, DAEMON, YOD, Partition, spec
+from tests.unit.allocator.partition_of import pct as node_pct
+from tests.unit.pct import job_of
+from tests.unit.yod import launch_of
+from tests.wire import protocol
+from yod.launch import Phase
+
+
+def table_after(place: str) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the first table below a line that begins so."""
+    _, found, rest = protocol.TEXT.partition(f"\n{place}")
+    assert found, place
+    block = re.search(r"^\|(?:.*\|\n)+", rest, re.M)
+    assert block
+    lines = [line.split("|")[1:-1] for line in block[0].splitlines()]
+    columns, _, *rows = [[cell.strip() for cell in line] for line in lines]
+    return columns, rows
+
+
+def cells_of(heading: str, labels: int) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """(label, column, cell) of a table whose first columns are the label."""
+    columns, rows = table_after(heading)
+    for row in rows:
+        assert len(row) == len(columns)
+        for column, cell in zip(columns[labels:], row[labels:], strict=True):
+            yield tuple(row[:labels]), column, cell
+
+
+# -- a job on a node -------------------------------------------------------
+
+JOB_TABLE = "### 5.1 A job on a node"
+ID = job_of.JOB_ID
+
+
+def _job(state: JobState, size: int, place: int) -> Job:
+    """A job in a state: alone, root of three, or a leaf of three; place 3 of 7 when 4 wide."""
+    parent = job_of.YOD if place == 0 else job_of.pct((place - 1) // 2)
+    message = job_of.load_message(size, place, has_input=True)
+    job = Job(message, job_of.credential(size), parent, job_of.BEGIN)
+    job.begin(job_of.BEGIN)
+    children = [each for each in (2 * place + 1, 2 * place + 2) if each < size]
+    lacks = state is JobState.LOADING
+
+    def give(*events):
+        for event in events:
+            job.handle(event, job_of.BEGIN)
+
+    if state is not JobState.FORMING:
+        give(job_of.LACKING if lacks else job_of.PRESENT)
+        give(*(job_of.received(job_of.pct(each), job_of.vote(each)) for each in children))
+    if state in (JobState.HELD, JobState.RUNNING, JobState.ENDING):
+        for each in children:
+            piece = load.Held(ID, (each,), (3000 + each,), (), job_of.slowest(each), True)
+            give(job_of.received(job_of.pct(each), piece))
+        give(job_of.started(place), job_of.held(place))
+    if state in (JobState.RUNNING, JobState.ENDING):
+        give(job_of.received(parent, load.Go(ID)))
+    if state is JobState.ENDING:
+        give(job_of.received(parent, load.AllDone(ID)))
+    assert job.state is state
+    return job
+
+
+def _alone(state: JobState) -> Job:
+    return _job(state, 1, 0)
+
+
+def _root(state: JobState) -> Job:
+    return _job(state, 3, 0)
+
+
+def _leaf(state: JobState) -> Job:
+    return _job(state, 3, 1)
+
+
+def _orphan(state: JobState) -> Job:
+    """A leaf of seven that has lost its parent and asked the root."""
+    job = _job(state, 7, 3)
+    job.handle(PeerGone(job_of.pct(1), "gone"), job_of.BEGIN)
+    return job
+
+
+def _voting(state: JobState) -> Job:
+    """A root one of whose children has not spoken yet, as far as the state allows."""
+    if state is JobState.LOADING:
+        job = _job(JobState.FORMING, 3, 0)
+        job.handle(job_of.PRESENT, job_of.BEGIN)
+        for place in (1, 2):
+            vote = job_of.vote(place, 0)
+            job.handle(job_of.received(job_of.pct(place), vote), job_of.BEGIN)
+        assert job.state is JobState.LOADING
+        return job
+    return _root(state)
+
+
+PARENT, CHILD = job_of.YOD, job_of.pct(1)
+FIRST_OUTPUT = io.Output(ID, 1, 1, 0, b"x")
+
+JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Message]] = {
+    ("parent", "`load.use_shared`"): (_alone, PARENT, load.UseShared(ID, 0, b"/x")),
+    ("parent", "`load.go`"): (_alone, PARENT, load.Go(ID)),
+    ("parent", "`load.signal`"): (_alone, PARENT, load.Signal(ID, 10)),
+    ("parent", "`load.all_done`"): (_alone, PARENT, load.AllDone(ID)),
+    ("parent", "`io.output_credit`"): (_alone, PARENT, io.OutputCredit(ID, 1)),
+    ("parent", "`io.input` (to the root)"): (_alone, PARENT, io.Input(ID, b"x")),
+    ("parent", "`io.input` (to another)"): (_leaf, job_of.pct(0), io.Input(ID, b"x")),
+    ("parent", "`pmi.fence_out` (present number)"): (
+        _leaf,
+        job_of.pct(0),
+        pmi.FenceOut(ID, 0, (), True),
+    ),
+    ("parent", "`pmi.fence_out` (another number)"): (
+        _leaf,
+        job_of.pct(0),
+        pmi.FenceOut(ID, 1, (), True),
+    ),
+    ("parent", "`pmi.fence_out` (to the root)"): (_alone, PARENT, pmi.FenceOut(ID, 0, (), True)),
+    ("parent", "`group.adopted`"): (_leaf, job_of.pct(0), group.Adopted(ID)),
+    ("child", "`load.vote`"): (_root, CHILD, job_of.vote(1)),
+    ("child", "`load.loaded`"): (_voting, CHILD, load.Loaded(ID, job_of.slowest(1))),
+    ("child", "`load.held`"): (
+        _voting,
+        CHILD,
+        load.Held(ID, (1,), (3001,), (), job_of.slowest(1), True),
+    ),
+    ("child", "`load.failure`"): (
+        _root,
+        CHILD,
+        load.Failure(ID, load.FailureKind.OBJECT, "loading", 21, "n21", -1, "lost"),
+    ),
+    ("child", "`load.completions`"): (_root, CHILD, load.Completions(ID, ())),
+    ("child", "`load.released`"): (_root, CHILD, load.Released(ID, (21,))),
+    ("child", "`io.output`"): (_root, CHILD, FIRST_OUTPUT),
+    ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, pmi.FenceIn(ID, 0, (), True)),
+    ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, pmi.FenceIn(ID, 9, (), True)),
+    ("place below", "`group.orphan`"): (
+        lambda state: _job(state, 7, 0),
+        job_of.pct(3),
+        group.Orphan(ID, 3),
+    ),
+    ("adopter", "`group.adopted`"): (_orphan, job_of.pct(0), group.Adopted(ID)),
+    ("anybody", "`load.reset`"): (_root, job_of.STRANGER, load.Reset(ID)),
+    ("another node of the job", "anything else"): (_leaf, job_of.pct(2), load.Go(ID)),
+    ("anybody", "anything else"): (_root, job_of.STRANGER, load.Go(ID)),
+}
+
+
+def test_every_row_of_the_jobs_table_is_tried():
+    _, rows = table_after(JOB_TABLE)
+    assert [tuple(row[:2]) for row in rows] == list(JOB_ROWS)
+
+
+@pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(JOB_TABLE, 2)))
+def test_a_message_to_a_job_does_what_the_table_says(label, column, cell):
+    make, source, message = JOB_ROWS[label]
+    job = make(JobState[column])
+    event = job_of.received(source, message)
+    assert cell in ("yes", "late", "no")
+    if cell == "no":
+        with pytest.raises(PeerProtocolError):
+            job.handle(event, job_of.BEGIN + 1)
+    else:
+        actions = job.handle(event, job_of.BEGIN + 1)
+        assert cell == "yes" or actions == []
+    if cell != "yes":
+        assert job.state is JobState[column]
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RELEASED])
+def test_what_a_parent_or_child_may_not_send_is_refused(state):
+    """Rows that the table has not are violations, from a parent and from a child."""
+    from_parent = {"load.use_shared", "load.go", "load.signal", "load.all_done"}
+    from_parent |= {"io.output_credit", "io.input", "pmi.fence_out", "group.adopted"}
+    from_child = {"load.vote", "load.loaded", "load.held", "load.failure", "load.completions"}
+    from_child |= {"load.released", "io.output", "pmi.fence_in"}
+    anybody = {"load.reset", "group.orphan", "load.load"}
+    for name in protocol.VECTORS:
+        if name.partition(".")[0] not in ("load", "group", "io", "pmi") or name in anybody:
+            continue
+        message = codec.decode(protocol.read_vector(name))
+        for source, allowed in ((PARENT, from_parent), (CHILD, from_child)):
+            if name not in allowed:
+                with pytest.raises(PeerProtocolError):
+                    _root(state).handle(job_of.received(source, message), job_of.BEGIN)
+
+
+# -- a launch --------------------------------------------------------------
+
+LAUNCH_TABLE = "### 5.3 A launch in yod"
+BOTH = launch_of.completions(0, 1)
+LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
+    "`alloc.grant`": (launch_of.BEBOPD, launch_of.grant(2)),
+    "`alloc.refused`": (launch_of.BEBOPD, alloc.Refused(2, "no")),
+    "`alloc.released`": (launch_of.BEBOPD, alloc.Released(launch_of.JOB_ID)),
+    "`load.vote`": (
+        launch_of.ROOT,
+        load.Vote(launch_of.JOB_ID, 2, (0,), (), launch_of.slowest()),
+    ),
+    "`load.loaded`": (launch_of.ROOT, load.Loaded(launch_of.JOB_ID, launch_of.slowest())),
+    "`load.held`": (launch_of.ROOT, launch_of.held(0, 1)),
+    "`load.failure`": (launch_of.ROOT, launch_of.failure()),
+    "`load.completions`": (launch_of.ROOT, BOTH),
+    "`load.released`": (launch_of.ROOT, launch_of.released(0, 1)),
+    "`io.output`": (launch_of.ROOT, launch_of.output(1, b"x")),
+    "`io.input_credit`": (launch_of.ROOT, io.InputCredit(launch_of.JOB_ID, 1)),
+    "anything else": (launch_of.ROOT, load.Go(launch_of.JOB_ID)),
+}
+
+
+def test_every_row_and_phase_of_the_launchs_table_is_tried():
+    columns, rows = table_after(LAUNCH_TABLE)
+    assert [row[0] for row in rows] == list(LAUNCH_ROWS)
+    assert [Phase[name] for name in columns[1:]] == list(Phase)[:-1]
+
+
+@pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(LAUNCH_TABLE, 1)))
+def test_a_message_to_a_launch_does_what_the_table_says(label, column, cell):
+    yod = launch_of.Yod(2).to(Phase[column])
+    source, message = LAUNCH_ROWS[label[0]]
+    assert yod.phase is Phase[column]
+    completed = len(yod.report.completions)
+    actions = yod.receive(message, source)
+    match cell:
+        case "late":
+            assert actions == []
+            assert yod.phase is Phase[column]
+        case "back":
+            assert actions == [launch_of.to_bebopd(alloc.Release(launch_of.JOB_ID))]
+            assert yod.phase is Phase[column]
+        case "yes":
+            has_advanced = yod.phase is not Phase[column]
+            assert actions or has_advanced or len(yod.report.completions) >= completed
+        case _:
+            pytest.fail(f"{cell!r} is no effect")
+
+
+def test_a_launch_that_is_over_takes_nothing():
+    yod = launch_of.Yod(2).to(Phase.DONE)
+    assert yod.phase is Phase.DONE
+    for source, message in LAUNCH_ROWS.values():
+        assert yod.receive(message, source) == []
+
+
+# -- bebopd ----------------------------------------------------------------
+
+BEBOPD_TABLE = "### 5.4 bebopd"
+JOBS_TABLE = "What becomes of a job"
+SENDERS = {
+    "a node's PCT": (node_pct(0), DAEMON),
+    "other PARTITION": (PortalId(5, 5), DAEMON),
+    "USER": (YOD, ALICE),
+    "JOB": (YOD, Principal(PrincipalKind.JOB, 1000, 1)),
+}
+
+
+def _said_by(sender: str, label: str) -> Message:
+    """The row's message; an announcement is in its sender's own name."""
+    name = label.strip("`")
+    if name == "status.announce":
+        source, _ = SENDERS[sender]
+        number = 0 if sender == "a node's PCT" else 9
+        return status.Announce(number, f"node{number}", 1, *source, 1)
+    if name == "anything else":
+        return load.Go(1)
+    return {
+        "alloc.hosting": alloc.Hosting(1),
+        "alloc.freed": alloc.Freed(1, (0,)),
+        "alloc.revoked": alloc.Revoked(1, 0, True),
+        "alloc.request": alloc.NodeRequest((alloc.NodeSpec(1),)),
+        "alloc.release": alloc.Release(1),
+        "status.query": status.Query(),
+    }[name]
+
+
+@pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(BEBOPD_TABLE, 1)))
+def test_bebopd_takes_from_each_principal_what_the_table_says(label, column, cell):
+    partition = Partition(3)
+    partition.grant(spec(2))
+    source, principal = SENDERS[column]
+    event = MessageReceived(source, principal, _said_by(column, label[0]))
+    actions = partition.machine.handle(event, partition.now)
+    partition.machine.check()
+    logs = [action.text for action in actions if isinstance(action, Log)]
+    is_refused = any("is not for this peer" in text for text in logs)
+    assert is_refused == (cell == "no")
+    answers = [type(action.message) for action in actions if isinstance(action, Send)]
+    if cell == "no":
+        refusals = {"`alloc.request`": [alloc.Refused], "`alloc.release`": [alloc.Refused]}
+        refusals["`status.announce`"] = [status.Rejected]
+        assert answers == refusals.get(label[0], [])
+        assert len(partition.machine.jobs) == 1
+
+
+@pytest.mark.parametrize(("event", "column", "cell"), list(cells_of(JOBS_TABLE, 1)))
+def test_bebopds_jobs_go_where_the_table_says(event, column, cell):
+    if not cell:
+        return  # the event cannot happen there
+    partition = Partition(3)
+    job_id = partition.grant(spec(2)).job_id
+    if column == "RUNNING":
+        partition.receive(node_pct(0), alloc.Hosting(job_id))
+    elif column == "REVOKING":
+        partition.wait(partition.limits.pending_s)
+    elif column == "RELEASING":
+        partition.release(job_id)
+    job = partition.machine.jobs[job_id]
+    assert job.state is AllocatorState[column]
+    match event[0]:
+        case "`alloc.hosting` of the root":
+            partition.receive(node_pct(0), alloc.Hosting(job_id))
+        case "`alloc.revoked`, hosting":
+            partition.receive(node_pct(0), alloc.Revoked(job_id, 0, True))
+        case "`alloc.release`":
+            partition.release(job_id)
+        case "`pending_s` over":
+            partition.wait(partition.limits.pending_s)
+        case "its yod lost":
+            partition.lose(YOD)
+        case _:
+            pytest.fail(f"{event[0]} is not tried")
+    assert job.state is (AllocatorState[column] if cell == "—" else AllocatorState[cell])
