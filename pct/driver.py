@@ -26,7 +26,7 @@ from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire.load import ShippedObject
 from pct import events
-from pct.keeper import Keeper, kill_descendants
+from pct.keeper import Keeper, children_of, kill_descendants
 from pct.node import Node
 from pct.store import Store
 from pct.streams import InputPipe, OutputPipe, PmiSocket
@@ -37,6 +37,7 @@ class JobParts:
 
     def __init__(self) -> None:
         self.keeper: Keeper | None = None
+        self.strangers: list[int] = []  # our children that are not the job's
         self.outputs: dict[tuple[int, int], OutputPipe] = {}
         self.input: InputPipe | None = None
         self.pmi: dict[int, PmiSocket] = {}
@@ -262,6 +263,7 @@ class Driver:
         ) -> None:
             self._take_streams(job_id, parts, rank, (stdin, stdout, stderr, pmi))
 
+        parts.strangers = children_of(os.getpid())
         try:
             parts.keeper = Keeper.start(spec, self._reactor, on_event, on_streams)
         except (OSError, ValueError) as error:
@@ -270,13 +272,14 @@ class Driver:
 
     def _keeper_lost(self, job_id: int, report: wire.KeeperLost) -> None:
         """Orphans of a killed keeper are ours; its end is reported when none is left."""
-        others = [
+        keepers = [
             parts.keeper.unix_pid
             for other_id, parts in self._jobs.items()
             if parts.keeper is not None and other_id != job_id
         ]
+        spared = [*keepers, *self._jobs[job_id].strangers]
         event = events.KeeperReported(job_id, report)
-        kill_descendants(self._reactor, lambda: self.handle(event), others)
+        kill_descendants(self._reactor, lambda: self.handle(event), spared)
 
     def _take_streams(
         self,
