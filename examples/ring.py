@@ -9,8 +9,9 @@ world = MPI.COMM_WORLD
 rank, size = world.Get_rank(), world.Get_size()
 
 if rank == 0:
-    world.send(0, dest=(rank + 1) % size)
+    first = world.isend(0, dest=(rank + 1) % size)  # alone it is its own neighbour
     token = world.recv(source=(rank - 1) % size)
+    first.wait()
     print(f"ring of {size}: the token came back as {token}, expected {sum(range(size))}")
 else:
     token = world.recv(source=rank - 1)

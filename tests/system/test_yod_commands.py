@@ -185,7 +185,7 @@ def test_a_load_file_is_one_world_of_several_programs(here, tmp_path):
         "# comment\n\n"
         f"sh -c '{WHERE}'\n"
         f"  -size 2 sh -c 'echo second; {WHERE}'\n"
-        f'-s 1 sh -c "{WHERE.replace("$", chr(92) + "$")}; echo \\"a  b\\""\n'
+        f"-s=1 sh -c '{WHERE}; '\"echo 'a  b'\"\n"
     )
     done = here.yod(load)
     assert (done.status, done.err) == (0, "")
