@@ -22,20 +22,20 @@ def run(*words, env=None):
     return finish(process)
 
 
-def start_again(partition, watch):
+def start_again(partition, watch, place):
     """bebopd at its former address; returns when it has heard from every node."""
     partition.start_bebopd(len(partition.pcts), partition.address)
     partition.wait_for_nodes()
-    watch.partition(watch._places[0], [partition.bebopd.unix_pid], lambda: "")
+    watch.partition(place, [partition.bebopd.unix_pid], lambda: "")
 
 
-def restart(partition, watch, *, kill):
+def restart(partition, watch, place, *, kill):
     """End bebopd, and start it again."""
     if kill:
         partition.bebopd.kill()
     else:
         partition.bebopd.stop()
-    start_again(partition, watch)
+    start_again(partition, watch, place)
 
 
 def job_number(text):
@@ -50,24 +50,24 @@ def test_it_makes_its_key_and_serves_with_it(start_local):
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
-def test_job_numbers_never_repeat_over_restarts(start_local, nothing_left_behind, kill):
+def test_job_numbers_never_repeat_over_restarts(start_local, nothing_left_behind, place, kill):
     partition = start_local(2)
     seen = []
     for _ in range(3):
         for _ in range(2):
             seen.append(job_number(partition.yod("printenv", "YOD_JOB_ID").out))
-        restart(partition, nothing_left_behind, kill=kill)
+        restart(partition, nothing_left_behind, place, kill=kill)
     assert seen == sorted(set(seen))
     if not kill:
         assert seen == [1, 2, 3, 4, 5, 6]
 
 
-def test_running_jobs_go_on_over_a_restart(start_local, nothing_left_behind):
+def test_running_jobs_go_on_over_a_restart(start_local, nothing_left_behind, place):
     partition = start_local(2, slots=1)
     yod = partition.start_yod("-sz", "2", "sh", "-c", "echo up; read line; echo $line; exec true")
     read_until(yod.stdout.fileno(), b"up\nup\n")
     before = partition.pingd().splitlines()[1].split(":")
-    restart(partition, nothing_left_behind, kill=True)
+    restart(partition, nothing_left_behind, place, kill=True)
     after = partition.pingd().splitlines()[1].split(":")
     assert (after[2], after[5], after[7]) == ("busy", before[5], "0")
     assert partition.yod("true").status == 125  # every slot is in use
@@ -77,7 +77,7 @@ def test_running_jobs_go_on_over_a_restart(start_local, nothing_left_behind):
     assert job_number(partition.yod("printenv", "YOD_JOB_ID").out) > int(before[5])
 
 
-def test_a_job_that_ends_without_a_bebopd_is_over(start_local, nothing_left_behind):
+def test_a_job_that_ends_without_a_bebopd_is_over(start_local, nothing_left_behind, place):
     partition = start_local(1)
     yod = partition.start_yod("sh", "-c", "echo up; read line")
     read_until(yod.stdout.fileno(), b"up\n")
@@ -85,7 +85,7 @@ def test_a_job_that_ends_without_a_bebopd_is_over(start_local, nothing_left_behi
     yod.stdin.write(b"\n")
     assert yod.wait(30) == 0
     finish(yod)
-    start_again(partition, nothing_left_behind)
+    start_again(partition, nothing_left_behind, place)
     assert partition.pingd().count(":free:") == 1
 
 
@@ -122,9 +122,9 @@ def test_a_busy_partition_says_so_with_numbers(start_local):
     finish(yod)
 
 
-def test_the_socket_of_a_killed_bebopd_is_taken_over(start_local, nothing_left_behind):
+def test_the_socket_of_a_killed_bebopd_is_taken_over(start_local, nothing_left_behind, place):
     partition = start_local(1)
-    restart(partition, nothing_left_behind, kill=True)
+    restart(partition, nothing_left_behind, place, kill=True)
     assert partition.yod("echo", "hi").out == "hi\n"
 
 

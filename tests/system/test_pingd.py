@@ -90,12 +90,13 @@ def test_a_terminal_gets_the_same_table(local):
     assert b"node3" in seen
 
 
-def test_a_node_that_is_down_is_shown_so(start_local):
+def test_a_node_that_is_down_is_shown_so(start_local, nothing_left_behind, place):
     partition = start_local(2)
     partition.pcts[1].kill()
     wait_until(lambda: "1:node1:down:" in pingd(partition, "-parse").out)
-    partition.pcts[1] = partition.start_pct(1)  # what was there before is there again
+    partition.pcts[1] = partition.start_pct(1)
     wait_until(lambda: "1:node1:free:" in pingd(partition, "-parse").out)
+    nothing_left_behind.partition(place, [partition.pcts[1].unix_pid], lambda: "")
 
 
 @pytest.mark.parametrize(
