@@ -17,6 +17,7 @@
 #define ACCEPT_BATCH 64
 #define ACCEPT_REST_MS 100      /* when descriptors have run out */
 #define DRAIN_MS 2000           /* for the other's end of stream */
+#define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
 #define NOT_SENT_BYTES 262144   /* what the kernel may queue before control */
 
 static void set_option (int fd, int level, int name, int value)
@@ -360,8 +361,8 @@ static void judge_silence (struct ptl_conn *conn)
     if (conn->is_unix || (!conn->wants_out && !conn->is_patient)
         || getsockopt (conn->source.fd, IPPROTO_TCP, TCP_INFO, &info, &size))
         return;
-    conn->is_patient = conn->wants_out
-        && info.tcpi_last_ack_recv < (uint32_t)limit / 2;
+    conn->is_patient = conn->wants_out && info.tcpi_unacked == 0
+        && info.tcpi_probes < UNANSWERED_PROBES;
     set_option (conn->source.fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
                 conn->is_patient ? 0 : limit);
 }

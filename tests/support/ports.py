@@ -191,16 +191,16 @@ class RawPeer:
         self.listener_incarnation = HELLO.unpack(m2[:96])[11]
         return m4[5]
 
-    def frame(self, kind: int, payload: bytes = b"", **changes: int) -> bytes:
+    def frame(self, type_: int, payload: bytes = b"", **changes: int) -> bytes:
         """A frame; by default a whole message."""
         fields = {
-            "type": kind,
+            "type": type_,
             "version": VERSION,
-            "flags": 3 if kind == 1 else 0,
+            "flags": 3 if type_ == 1 else 0,
             "kind": 0,
             "lane": 0,
             "pt_index": 0,
-            "detail": 1 if kind == 1 else 0,
+            "detail": 1 if type_ == 1 else 0,
             "length": len(payload),
             "incarnation": self.incarnation & 0xFFFFFFFF,
             "op_index": 0,
