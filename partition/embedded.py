@@ -22,7 +22,7 @@ from native.reactor import Reactor
 from native.wire.alloc import Grant
 from native.wire.base import SLOTS_MAX
 from pct.driver import Driver as PctDriver
-from pct.keeper import become_subreaper
+from pct.keeper import become_subreaper, children_of
 from pct.node import Node
 from pct.store import Store, default_directories
 
@@ -61,7 +61,8 @@ class EmbeddedPartition:
             unix_time=time.time,
         )
         store = Store(default_directories(), reactor)
-        self._pct = PctDriver(node, node_port, reactor, store)
+        strangers = children_of(os.getpid())  # of a user's program that yod.api is embedded in
+        self._pct = PctDriver(node, node_port, reactor, store, strangers)
         self._pct.start()
 
     def use_grant(self, grant: Grant) -> None:

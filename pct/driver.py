@@ -7,7 +7,7 @@ is decided in this module, and nothing in it waits.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from native.errors import PeerProtocolError
 from native.ids import ObjectKey
@@ -26,7 +26,7 @@ from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire.load import ShippedObject
 from pct import events
-from pct.keeper import Keeper, children_of, kill_descendants
+from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
 from pct.store import Store
 from pct.streams import InputPipe, OutputPipe, PmiSocket
@@ -37,7 +37,6 @@ class JobParts:
 
     def __init__(self) -> None:
         self.keeper: Keeper | None = None
-        self.strangers: list[int] = []  # our children that are not the job's
         self.outputs: dict[tuple[int, int], OutputPipe] = {}
         self.input: InputPipe | None = None
         self.pmi: dict[int, PmiSocket] = {}
@@ -60,6 +59,7 @@ class Driver:
     """Runs one :class:`pct.node.Node` on a port and a reactor.
 
     Args:
+        strangers: children of this process that are none of a job's.
         say: takes a line for the log.
         on_rejected: called when bebopd does not take this node.
     """
@@ -70,6 +70,7 @@ class Driver:
         port: Port,
         reactor: Reactor,
         store: Store,
+        strangers: Collection[int] = (),
         say: Callable[[str], None] = lambda line: None,
         on_rejected: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -77,6 +78,7 @@ class Driver:
         self._port = port
         self._reactor = reactor
         self._store = store
+        self._strangers = strangers
         self._say = say
         self._on_rejected = on_rejected
         self._jobs: dict[int, JobParts] = {}
@@ -263,7 +265,6 @@ class Driver:
         ) -> None:
             self._take_streams(job_id, parts, rank, (stdin, stdout, stderr, pmi))
 
-        parts.strangers = children_of(os.getpid())
         try:
             parts.keeper = Keeper.start(spec, self._reactor, on_event, on_streams)
         except (OSError, ValueError) as error:
@@ -277,9 +278,8 @@ class Driver:
             for other_id, parts in self._jobs.items()
             if parts.keeper is not None and other_id != job_id
         ]
-        spared = [*keepers, *self._jobs[job_id].strangers]
         event = events.KeeperReported(job_id, report)
-        kill_descendants(self._reactor, lambda: self.handle(event), spared)
+        kill_descendants(self._reactor, lambda: self.handle(event), [*keepers, *self._strangers])
 
     def _take_streams(
         self,
