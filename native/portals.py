@@ -7,8 +7,9 @@ closes all that was made from it. One thread.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from native._native import ffi, lib
 
@@ -118,6 +119,23 @@ class Key(IntEnum):
 NO_LISTEN: int = lib.PTLX_NO_LISTEN
 
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+def _in_range(call: Callable[P, Result]) -> Callable[P, Result]:
+    """Numbers that C's types do not hold raise ValueError, like all other misuse."""
+
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Result:
+        try:
+            return call(*args, **kwargs)
+        except OverflowError as error:
+            raise ValueError(f"{call.__qualname__}: {error}") from None
+
+    checked.__doc__ = call.__doc__
+    return checked
+
+
 class _Object:
     """Something with a handle; 0 once it is closed."""
 
@@ -173,6 +191,7 @@ class NetworkInterface(_Object):
 
     _what = "network interface"
 
+    @_in_range
     def __init__(
         self,
         *,
@@ -247,11 +266,15 @@ class NetworkInterface(_Object):
 
     def send(self, nid: int, pid: int, data: bytes) -> None:
         """Put a copy of a message to portal table entry 0 of the target."""
-        rc = lib.PtlxSend(self._handle, nid, pid, data, len(data))
+        try:
+            rc = lib.PtlxSend(self._handle, nid, pid, data, len(data))
+        except OverflowError as error:
+            raise ValueError(f"nid {nid}, pid {pid}: {error}") from None
         if rc:
-            self.handle  # noqa: B018  a closed interface has a better text
+            self.handle  # noqa: B018  of a closed interface: another text
             check(rc, "PtlxSend")
 
+    @_in_range
     def use_key(
         self,
         target: tuple[int, int],
@@ -273,15 +296,18 @@ class NetworkInterface(_Object):
         ffi.memmove(key.secret, secret, len(secret))
         check(lib.PtlxUseKey(self.handle, _process(*target)[0], key), "PtlxUseKey")
 
+    @_in_range
     def set_address(self, nid: int, address: bytes | None) -> None:
         """An entry of the address table: "/path" or "[ipv6]:port"; None removes it."""
         text = ffi.new("char[]", address) if address is not None else ffi.NULL
         check(lib.PtlxSetAddress(self.handle, nid, text), "PtlxSetAddress")
 
+    @_in_range
     def disconnect(self, nid: int, pid: int) -> None:
         """Flush to one peer, then end the connection."""
         check(lib.PtlxDisconnect(self.handle, nid, pid), "PtlxDisconnect")
 
+    @_in_range
     def forward(
         self,
         match_bits: int,
@@ -309,6 +335,7 @@ class NetworkInterface(_Object):
         new.is_source = is_source
         check(lib.PtlxForward(self.handle, new), "PtlxForward")
 
+    @_in_range
     def cancel(self, match_bits: int) -> None:
         """Forget an object."""
         check(lib.PtlxCancel(self.handle, match_bits), "PtlxCancel")
@@ -319,6 +346,7 @@ class NetworkInterface(_Object):
         check(lib.PtlxCounters(self.handle, counters), "PtlxCounters")
         return {name: getattr(counters, name) for name in dir(counters)}
 
+    @_in_range
     def pt_alloc(self, index: int, queue: EventQueue | None, *, flow_control: bool = False) -> int:
         """Allocate a portal table entry; its index."""
         found = ffi.new("uint32_t *")
@@ -327,10 +355,12 @@ class NetworkInterface(_Object):
         check(rc, "PtlPTAlloc")
         return int(found[0])
 
+    @_in_range
     def pt_enable(self, index: int) -> None:
         """Let operations in again."""
         check(lib.PtlPTEnable(self.handle, index), "PtlPTEnable")
 
+    @_in_range
     def pt_disable(self, index: int) -> None:
         """Refuse operations until it is enabled."""
         check(lib.PtlPTDisable(self.handle, index), "PtlPTDisable")
@@ -352,6 +382,7 @@ class EventQueue(_Object):
 
     _what = "event queue"
 
+    @_in_range
     def __init__(self, interface: NetworkInterface, count: int) -> None:
         super().__init__()
         handle = ffi.new("uint32_t *")
@@ -387,6 +418,7 @@ class CountingEvent(_Object):
         check(lib.PtlCTGet(self.handle, event), "PtlCTGet")
         return event.success, event.failure
 
+    @_in_range
     def increment(self, success: int = 1, failure: int = 0) -> None:
         """Add to it; releases what has reached its threshold."""
         event = ffi.new("ptl_ct_event_t *", {"success": success, "failure": failure})
@@ -405,6 +437,7 @@ class MemoryDescriptor(_Object):
 
     _what = "memory descriptor"
 
+    @_in_range
     def __init__(
         self,
         interface: NetworkInterface,
@@ -428,6 +461,7 @@ class MemoryDescriptor(_Object):
         self._interface = interface
         interface._parts.append(self)
 
+    @_in_range
     def put(
         self,
         target: tuple[int, int],
@@ -480,6 +514,7 @@ class MatchEntry(_Object):
 
     _what = "match entry"
 
+    @_in_range
     def __init__(
         self,
         interface: NetworkInterface,
