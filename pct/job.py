@@ -64,6 +64,7 @@ from pct.outcomes import Outcomes, Tally
 from pct.relay import OutputRelay
 
 MAP_PIECE = 8192  # ranks of the map in one message
+SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
 LEVEL_GRACE = 0.1  # of a deadline, per level below: who is late is told by its neighbour
 
 
@@ -115,6 +116,10 @@ class Job:
         self._ancestors = tree.ancestors(self.place, arity)
         self._adopter: PortalId | None = None  # asked to take us; has not answered
         self._orphan_until: float | None = None
+        self._heirs: set[int] = set()  # children of lost children that have not called
+        self._heirs_until: float | None = None
+        self._reset_from: PortalId | None = None  # the parent that a reset has put aside
+        self._was_reset = False
         self._levels = tree.height(self.place, size, arity)
         self._objects = ObjectTable(len(message.objects))
         self._votes: Gather[load.Vote] = Gather(below)
@@ -151,7 +156,7 @@ class Job:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        times = (self._phase_until, self._orphan_until, self._outcomes.due)
+        times = (self._phase_until, self._orphan_until, self._heirs_until, self._outcomes.due)
         return min((due for due in times if due is not None), default=None)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -637,9 +642,14 @@ class Job:
         actions: list[Action] = []
         for message in self._outcomes.take_all():
             actions += self._up(message)
-        if self.place == 0 or self.parent is None:
+        if self.place == 0:
             actions.append(TellBebopd(alloc.Freed(self.job_id, nodes)))
-        actions += self._up(load.Released(self.job_id, nodes))
+        elif self.parent is None or self._was_reset:
+            actions.append(TellBebopd(alloc.Freed(self.job_id, (self._here.node,))))
+        released = load.Released(self.job_id, nodes)
+        actions += self._up(released)
+        if self._reset_from is not None:
+            actions.append(Send(self._reset_from, released))
         return [*actions, DropJob(self.job_id)]
 
     # -- trouble ----------------------------------------------------------
@@ -667,10 +677,10 @@ class Job:
         return []
 
     def _child_lost(self, place: int, text: str, now: float) -> list[Action]:
-        """Report it; its children will call, or not, within orphan_s."""
+        """Report it; its children are ours now, and will call, or not, within orphan_s."""
         lost = self._load.nodes[place]
         del self._children[self._id_of(place)]
-        heirs = tree.children(place, len(self._load.nodes), self._load.arity)
+        self._heirs.discard(place)
         actions: list[Action] = []
         if self.state is not JobState.ENDING or place in self._released.awaited:
             actions += self._up(
@@ -684,8 +694,18 @@ class Job:
                     text[:4000],
                 )
             )
-        self._orphan_until = now + self._load.orphan_s + 1.0
-        return [*actions, *self._after_released(self._released.drop(place, heirs))]
+        if place not in self._released.awaited:
+            return actions
+        heirs = tree.children(place, len(self._load.nodes), self._load.arity)
+        self._released.drop(place, heirs)
+        for heir in heirs:
+            if heir in self._released.awaited:
+                self._children[self._id_of(heir)] = heir
+                self._heirs.add(heir)
+                if self.state is JobState.ENDING:  # one that has nothing of the job says so
+                    actions.append(Send(self._id_of(heir), load.AllDone(self.job_id)))
+        self._heirs_until = now + self._load.orphan_s + 1.0
+        return [*actions, *self._after_released(self._released.is_complete)]
 
     def _parent_lost(self, now: float) -> list[Action]:
         """Ask the next ancestor; with none left the job is over here."""
@@ -695,6 +715,7 @@ class Job:
             self._orphan_until = now + self._load.orphan_s
         if not self._ancestors[1:]:
             return self._end_alone(now)
+        self._relay.hold()
         self._ancestors.pop(0)
         self._adopter = self._id_of(self._ancestors[0])
         return [Send(self._adopter, group.Orphan(self.job_id, self.place))]
@@ -718,6 +739,7 @@ class Job:
         if self.state is JobState.RELEASED:
             return [*actions, Send(source, load.AllDone(self.job_id))]
         self._children[source] = place
+        self._heirs.discard(place)
         self._released.awaited.add(place)
         if self._last_signal:
             actions.append(Send(source, load.Signal(self.job_id, self._last_signal)))
@@ -726,10 +748,15 @@ class Job:
         return actions
 
     def _reset(self, event: MessageReceived, now: float) -> list[Action]:
+        """End here and wait for nobody below; the parent of before is told too."""
+        if self.parent != event.source:
+            self._reset_from = self.parent
         self.parent, self._adopter = event.source, None
-        self._released = Gather(range(0))
-        self._children.clear()
-        return [*self._end_alone(now), *self._release_if_over()]
+        self._was_reset = True
+        actions = self._end_alone(now)
+        self._released.awaited &= {SELF}
+        self._heirs.clear()
+        return [*actions, *self._release_if_over()]
 
     def _end_alone(self, now: float) -> list[Action]:
         """End without waiting for anybody above to take output."""
@@ -740,25 +767,23 @@ class Job:
         actions = self._completions(now)
         if self._orphan_until is not None and now >= self._orphan_until:
             self._orphan_until = None
-            actions += self._give_up_orphans(now)
+            if self.parent is None:  # nobody has adopted us
+                actions += self._end_alone(now)
+        if self._heirs_until is not None and now >= self._heirs_until:
+            self._heirs_until = None
+            actions += self._give_up_heirs()
         if self._phase_until is not None and now >= self._phase_until:
             self._phase_until = None
             actions += self._fail(load.FailureKind.TIMED_OUT, self._who_is_late())
         return actions
 
-    def _give_up_orphans(self, now: float) -> list[Action]:
-        """Nobody adopted us, or heirs of a lost child did not call."""
-        if self.parent is None:
-            return self._end_alone(now)
-        missing = [
-            place
-            for place in self._released.awaited
-            if place != SELF and self._id_of(place) not in self._children
-        ]
-        is_complete = False
-        for place in missing:
-            is_complete = self._released.drop(place) or is_complete
-        return self._after_released(is_complete)
+    def _give_up_heirs(self) -> list[Action]:
+        """Some did not call: bebopd and yod look after them."""
+        for heir in sorted(self._heirs):
+            self._children.pop(self._id_of(heir), None)
+            self._released.drop(heir)
+        self._heirs.clear()
+        return self._after_released(self._released.is_complete)
 
     def _who_is_late(self) -> str:
         match self.state:
@@ -791,7 +816,10 @@ class Job:
             self._phase_until = now + self._patience()
 
     def _patience(self) -> float:
-        return self._load.deadline_s * (1 + LEVEL_GRACE * self._levels)
+        patience = self._load.deadline_s * (1 + LEVEL_GRACE * self._levels)
+        if self.state is JobState.LOADING:
+            patience += sum(shipped.size for shipped in self._load.objects) / SLOWEST_LOAD
+        return patience
 
     def _completion_delay_s(self) -> float:
         return 0.05 * (1 + self._levels)

@@ -20,7 +20,7 @@ from native.machine import (
     PeerGone,
     Send,
 )
-from native.wire import alloc, codec, load, status
+from native.wire import alloc, codec, group, load, status
 from native.wire.base import Message
 from pct.job import Job, JobState, TellBebopd
 from pct.load import ARGUMENTS_MAX_BYTES, misfit
@@ -139,9 +139,19 @@ class Node:
         job = self.jobs.get(job_id)
         if job is not None:
             return self._of_job(job, event, now)
-        if isinstance(message, (load.Reset, load.AllDone)):  # nothing of it is here (any more)
-            return [Send(source, load.Released(job_id, (self.number,)))]
-        return []  # late
+        return self._of_no_job(source, job_id, message)
+
+    def _of_no_job(self, source: PortalId, job_id: int, message: Message) -> list[Action]:
+        """About a job of which nothing is here, or not any more."""
+        if isinstance(message, group.Orphan):  # it has ended here; so let it end below
+            return [Send(source, group.Adopted(job_id)), Send(source, load.AllDone(job_id))]
+        if not isinstance(message, (load.Reset, load.AllDone)) or self.number < 0:
+            return []  # late
+        self.reservation.refuse(job_id)  # its load message may still be on the way
+        actions: list[Action] = [Send(source, load.Released(job_id, (self.number,)))]
+        if isinstance(message, load.Reset):
+            actions.append(Send(self._bebopd, alloc.Freed(job_id, (self.number,))))
+        return actions
 
     def _load(
         self, source: PortalId, principal: Principal, message: load.Load, now: float

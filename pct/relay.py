@@ -60,6 +60,10 @@ class OutputRelay:
         """The parent takes more."""
         self._credit += count_bytes
 
+    def hold(self) -> None:
+        """The parent is lost: what comes waits for the next one."""
+        self._credit = 0
+
     def new_parent(self) -> None:
         """A fresh window: what the old parent had not passed on is lost."""
         self._credit = self._window_bytes
