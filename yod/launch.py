@@ -426,6 +426,8 @@ class Launch:
     # -- trouble ----------------------------------------------------------
 
     def _failure(self, failure: load.Failure, now: float) -> list[Action]:
+        if self.phase is Phase.ENDING and failure.kind is load.FailureKind.NODE_LOST:
+            return self._lost_at_the_end(failure.node, failure.name)
         if self.phase not in OPEN:
             return []
         status = self.report.blame(failure, has_gone=self.phase is Phase.RUNNING)
@@ -489,11 +491,19 @@ class Launch:
             phase = self.phase.value
             failure = load.Failure(self._job_id, kind, phase, root.node, root.name, -1, text[:4000])
             actions.append(Tell(self.report.blame(failure, self.phase is Phase.RUNNING)))
+        elif peer == self._root and self.phase is Phase.ENDING and peer in self._to_confirm:
+            actions += self._lost_at_the_end(self.grant.nodes[0].node, self.grant.nodes[0].name)
         if self._to_confirm.pop(peer, None) is not None and self.phase is Phase.RESETTING:
             return [*actions, *self._after_reset(now)]
         if peer == self._root and self.phase in (*OPEN, Phase.ENDING):
             return [*actions, *self._reset(now)]
         return actions
+
+    def _lost_at_the_end(self, node: int, name: str) -> list[Action]:
+        """Nothing more can fail, but what the node had not sent will not come."""
+        text = f"node {node} ({name}) was lost at the end: its last output may be missing"
+        self.report.note(text)
+        return [] if self.report.reason else [Tell(text)]
 
     def _bebopd_gone(self, text: str) -> list[Action]:
         """Running jobs go on without it."""
@@ -521,6 +531,7 @@ class Launch:
                 return [Tell(reason), *self._done()]
             case Phase.ENDING:
                 names = ", ".join(self._unconfirmed()[:6])
+                self.report.note(f"reset, as no end was confirmed by {names}")
                 return [Tell(f"no end confirmed by {names}: resetting"), *self._reset(now)]
             case Phase.RESETTING:
                 return self._release(now)
