@@ -110,7 +110,8 @@ def _check_completions(yod: YodActor, truth: JobTruth) -> None:
                 f" and ended as {truth.ends.get(rank)}"
             )
     if truth.trouble:
-        if len(report.completions) < truth.size and not (report.reason or report.notes):
+        has_said = report.reason or report.notes or yod.presses
+        if len(report.completions) < truth.size and not has_said:
             raise Violation(f"rule 6: job {truth.job_id}: completions are missing, without a word")
         return
     repeated = sorted(rank for rank, times in yod.reports.items() if times > 1)

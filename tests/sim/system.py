@@ -221,6 +221,7 @@ class RankProcess(UnixProcess):
                 self._fork(seconds, is_own_group)
                 clock.after(1e-4, lambda: self.advance(b""))
             case "pmi", bytes(line):
+                self.truth.is_aborted |= line.startswith(b"cmd=abort")
                 self.keeper.pmi(self.rank, line)
             case "barrier", int(number):
                 self._barrier = number

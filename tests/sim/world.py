@@ -20,7 +20,7 @@ from tests.sim.allocators import BebopdActor, Disk
 from tests.sim.clock import Clock, Violation
 from tests.sim.hosts import PctActor
 from tests.sim.launchers import Job, YodActor
-from tests.sim.network import Network
+from tests.sim.network import LIVENESS_S, Network
 from tests.sim.objects import Objects
 from tests.sim.system import Host
 from tests.sim.truth import JobTruth
@@ -63,6 +63,7 @@ class Sim:
         self.disk = Disk()
         self.granted: dict[int, int] = {}
         self.truths: dict[int, JobTruth] = {}
+        self.died_at: dict[int, float] = {}  # node -> when its PCT last died
         self.has_shared_room = True
         self.keeper_fails: Callable[[int, int], bool] = lambda number, job_id: False
         self.on_phase: Callable[[YodActor, Phase], None] = lambda yod, phase: None
@@ -111,6 +112,7 @@ class Sim:
         """A process was killed: what that touches."""
         match actor:
             case PctActor(number=number):
+                self.died_at[number] = self.clock.now
                 self.trouble(f"node {number} lost", lambda truth: number in truth.nodes)
                 if is_silent:
                     self.hosts[number].power_off()
@@ -149,8 +151,12 @@ class Sim:
         truth = JobTruth(grant, yod.job.programs, yod.name)
         self.truths[grant.job_id] = truth
         for number in truth.nodes:
+            if self.clock.now - self.died_at.get(number, -1e9) < LIVENESS_S[1] + 5:
+                truth.trouble.add(f"node {number} was lost lately, and not all may know")
             if not self.pcts[number].process.is_alive:
                 truth.trouble.add(f"node {number} was lost already")
+            if self.pcts[number].machine.reservation.epoch != self.disk.epoch:
+                truth.trouble.add(f"node {number} does not know its bebopd yet")
             if not self.hosts[number].has_room:
                 truth.trouble.add(f"node {number} has no room")
         names = {self.hosts[number].name for number in truth.nodes} | {"front"}
@@ -191,7 +197,10 @@ class Sim:
         everybody = len(self.hosts)
 
         def is_up() -> bool:
-            return self.bebopd is not None and self.bebopd.machine.nodes.up_count() == everybody
+            bebopd = self.bebopd
+            if bebopd is None or bebopd.machine.nodes.up_count() < everybody:
+                return False
+            return all(pct.machine.reservation.epoch == bebopd.epoch for pct in self.pcts.values())
 
         if not self.clock.run(self.clock.now + 60.0, is_up):
             raise Violation("the nodes never became known")
