@@ -136,7 +136,7 @@ setup(
     # Naming the root makes an editable install one line of path, which costs a
     # start nothing; the import hook that setuptools installs otherwise does.
     package_dir={"": "."},
-    package_data={"native": ["include/*.h"], "native.wire": ["PROTOCOL.md"]},
+    package_data={"native": ["include/*.h"], "native.wire": ["*.md"]},
     cffi_modules=["native/build_native.py:ffibuilder"],
     scripts=list(COMMANDS),
     cmdclass={"build_ext": BuildNative, "build_scripts": BuildCommands},
