@@ -14,10 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.hosts import Hosts
 from tests.support.leaks import Watch
 from tests.support.place import Place
+
+# Speed is never asserted in a test; on a busy machine any example may take long.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 IN_CI = os.environ.get("CI") == "true"
 SYSTEM = Path(__file__).parent / "system"
