@@ -7,6 +7,7 @@
 #ifndef HARNESS_H
 #define HARNESS_H
 
+#include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
