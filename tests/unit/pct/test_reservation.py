@@ -1,0 +1,156 @@
+"""What a node gives away: only its slots, only once, only to this bebopd's grants."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native.errors import Refusal
+from native.wire.alloc import Credential
+from pct.reservation import REMEMBERED_COUNT, Reservation
+
+NODE, EPOCH, NOW = 5, 77, 1000.0
+
+
+def grant(job_id=7, slots=2, **fields):
+    return Credential(
+        **{
+            "job_id": job_id,
+            "uid": 1000,
+            "gid": 100,
+            "groups": (),
+            "epoch": EPOCH,
+            "expires": 1060,
+            "nodes": (4, NODE),
+            "slots": (1, slots),
+            **fields,
+        }
+    )
+
+
+def reservation(slots=4, jobs_max=64):
+    node = Reservation(slots, jobs_max)
+    node.epoch = EPOCH
+    return node
+
+
+def test_slots_are_taken_and_given_back():
+    node = reservation()
+    assert node.take(grant(7), NODE, NOW) is None
+    assert node.take(grant(8), NODE, NOW) is None
+    assert node.slots_used == 4
+    node.give_back(7)
+    assert node.slots_used == 2
+    node.check()
+
+
+@pytest.mark.parametrize(
+    ("credential", "now", "refusal"),
+    [
+        (
+            grant(nodes=(4, 6)),
+            NOW,
+            (Refusal.BAD_CREDENTIAL, "the grant of job 7 does not name node 5"),
+        ),
+        (
+            grant(epoch=76),
+            NOW,
+            (Refusal.STALE_RESERVATION, "the reservation of job 7 is no longer valid"),
+        ),
+        (
+            grant(),
+            1063.0,
+            (Refusal.STALE_RESERVATION, "the reservation of job 7 is 3 s old"),
+        ),
+        (grant(slots=5), NOW, (Refusal.BUSY, "5 slots granted, 4 of 4 are free")),
+    ],
+    ids=["other node", "other bebopd", "expired", "too many slots"],
+)
+def test_a_grant_is_refused_with_the_reason(credential, now, refusal):
+    node = reservation()
+    assert node.take(credential, NODE, now) == refusal
+    assert node.slots_used == 0
+
+
+def test_a_grant_is_good_to_the_second_in_which_it_expires():
+    assert reservation().take(grant(), NODE, 1060.0) is None
+
+
+def test_a_node_that_no_bebopd_has_accepted_takes_nothing():
+    node = Reservation(4, 64)
+    assert node.take(grant(), NODE, NOW)[0] is Refusal.STALE_RESERVATION
+
+
+def test_two_grants_of_one_slot_are_not_both_honoured():
+    node = reservation(slots=3)
+    assert node.take(grant(7), NODE, NOW) is None
+    assert node.take(grant(8), NODE, NOW) == (
+        Refusal.BUSY,
+        "2 slots granted, 1 of 3 are free",
+    )
+
+
+def test_a_job_is_taken_once():
+    node = reservation()
+    node.take(grant(), NODE, NOW)
+    assert node.take(grant(), NODE, NOW) == (Refusal.STALE_RESERVATION, "job 7 is here already")
+    node.give_back(7)
+    assert node.take(grant(), NODE, NOW) == (
+        Refusal.STALE_RESERVATION,
+        "the reservation of job 7 is no longer valid",
+    )
+
+
+def test_a_revoked_job_is_never_taken():
+    node = reservation()
+    assert node.refuse(7) is False
+    assert node.take(grant(), NODE, NOW)[0] is Refusal.STALE_RESERVATION
+
+
+def test_a_job_that_is_here_is_not_revoked():
+    node = reservation()
+    node.take(grant(), NODE, NOW)
+    assert node.refuse(7) is True
+    assert node.slots_used == 2
+    node.check()
+
+
+def test_the_number_of_jobs_is_bounded():
+    node = reservation(slots=10, jobs_max=2)
+    node.take(grant(7), NODE, NOW)
+    node.take(grant(8), NODE, NOW)
+    assert node.take(grant(9), NODE, NOW) == (Refusal.BUSY, "2 jobs are here already")
+
+
+def test_job_ids_that_are_spent_are_remembered_up_to_a_bound():
+    node = reservation()
+    for job_id in range(1, REMEMBERED_COUNT + 2):
+        node.refuse(job_id)
+    assert node.take(grant(1), NODE, NOW) is None  # forgotten; its grant has long expired
+    assert node.take(grant(2), NODE, NOW)[0] is Refusal.STALE_RESERVATION
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["take", "give_back", "refuse"]), st.integers(1, 6)), max_size=40
+    )
+)
+def test_slots_are_never_given_twice_whatever_the_order(steps):
+    node = reservation(slots=5)
+    hosted, spent = set(), set()
+    for step, job_id in steps:
+        match step:
+            case "take":
+                expected = job_id not in hosted | spent and len(hosted) < 2
+                assert (node.take(grant(job_id), NODE, NOW) is None) == expected
+                if expected:
+                    hosted.add(job_id)
+            case "give_back" if job_id in hosted:
+                node.give_back(job_id)
+                hosted.discard(job_id)
+                spent.add(job_id)
+            case "refuse":
+                assert node.refuse(job_id) == (job_id in hosted)
+                if job_id not in hosted:
+                    spent.add(job_id)
+        node.check()
+        assert node.slots_used == 2 * len(hosted)
