@@ -219,6 +219,10 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`load.loaded`": (launch_of.ROOT, load.Loaded(launch_of.JOB_ID, launch_of.slowest())),
     "`load.held`": (launch_of.ROOT, launch_of.held(0, 1)),
     "`load.failure`": (launch_of.ROOT, launch_of.failure()),
+    "`load.failure` NODE_LOST": (
+        launch_of.ROOT,
+        launch_of.failure(load.FailureKind.NODE_LOST),
+    ),
     "`load.completions`": (launch_of.ROOT, BOTH),
     "`load.released`": (launch_of.ROOT, launch_of.released(0, 1)),
     "`io.output`": (launch_of.ROOT, launch_of.output(1, b"x")),

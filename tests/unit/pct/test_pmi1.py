@@ -175,16 +175,15 @@ def test_random_lines_do_no_worse_than_end_the_conversation(line):
 
 
 _word = st.sampled_from(
-    [b"cmd=put", b"cmd=get", b"cmd=init", b"mcmd=spawn", b"kvsname=yod_7_cafe", b"key=\n", b"key=a"]
-    + [b"value=", b"=", b"==", b"pmi_version=1", b"exitcode=x", b"\x00=\xff", b" "]
+    b"cmd=put cmd=get cmd=init mcmd=spawn kvsname=yod_7_cafe key=\r key=a value= = == "
+    b"pmi_version=1 exitcode=x \x00=\xff".split(b" ")
 )
 
 
 @given(words=st.lists(_word, max_size=8))
 def test_an_answer_is_always_one_line(words):
-    """A newline in a key would forge a second answer."""
     try:
-        reply, _, _ = client().handle(b" ".join(words).replace(b"\n", b""))
+        reply, _, _ = client().handle(b" ".join(words))
     except PmiError:
         return
     assert reply.count(b"\n") == (1 if reply else 0)

@@ -1,5 +1,7 @@
 """The tree of a job: every place below one parent, ancestors and subtrees that agree."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +40,7 @@ def test_ancestors_go_from_the_parent_up_to_the_root(size, arity):
     for place in range(size):
         chain = [place, *ancestors(place, arity)]
         assert chain[-1] == 0
-        assert all(parent(low, arity) == high for low, high in zip(chain, chain[1:], strict=False))
+        assert all(parent(low, arity) == high for low, high in pairwise(chain))
 
 
 @given(size=SIZES, arity=ARITIES)

@@ -1,0 +1,366 @@
+"""A node: which loads it takes, what it routes where, what it tells bebopd."""
+
+import msgspec
+import pytest
+
+from native.errors import PeerProtocolError
+from native.ids import PortalId, Principal, PrincipalKind
+from native.limits import Limits
+from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
+from native.wire import alloc, codec, group, load, status
+from native.wire.alloc import Run
+from pct.events import CheckObjects, KeeperGo, ObjectsChecked, PmiReceived
+from pct.job import JobState
+from pct.node import Node
+from tests.unit.pct.job_of import (
+    CARRIER,
+    EMPTY,
+    JOB_ID,
+    PRESENT,
+    PROGRAM,
+    STRANGER,
+    YOD,
+    arguments,
+    credential,
+    held,
+    load_message,
+    node,
+    pct,
+    started,
+)
+
+BEBOPD = PortalId(1, 1)
+DAEMON = Principal(PrincipalKind.PARTITION, 0)
+OWNER = Principal(PrincipalKind.JOB, 1000, JOB_ID)
+USER = Principal(PrincipalKind.USER, 1000)
+UNIX_TIME = 5000.0
+LIMITS = Limits()
+
+
+def a_node(wanted=-1, slots=4, **limits) -> Node:
+    return Node(
+        name="n20",
+        slots=slots,
+        address=pct(0),
+        bebopd=BEBOPD,
+        wanted=wanted,
+        incarnation=99,
+        limits=msgspec.structs.replace(LIMITS, **limits),
+        is_signed=lambda data, mac: mac == b"mac of " + data[:4],
+        unix_time=lambda: UNIX_TIME,
+    )
+
+
+def accepted(number=20, epoch=77, heartbeat_s=10.0):
+    return MessageReceived(BEBOPD, DAEMON, status.Accepted(number, epoch, heartbeat_s))
+
+
+def ready(slots=4, **limits) -> Node:
+    """A node that bebopd has accepted as number 20."""
+    machine = a_node(slots=slots, **limits)
+    machine.begin(0.0)
+    machine.handle(accepted(), 0.0)
+    return machine
+
+
+def granted(size=1, ranks_each=1, place=0, **fields):
+    """A load with a signed credential; ``credential`` fields by their name."""
+    names = {"job_id", "uid", "epoch", "expires", "nodes", "slots"}
+    of_credential = {
+        name.removeprefix("of_"): value
+        for name, value in fields.items()
+        if name.startswith("of_") and name.removeprefix("of_") in names
+    }
+    own = {name: value for name, value in fields.items() if not name.startswith("of_")}
+    data = codec.encode_part(credential(size, ranks_each, **of_credential))
+    proof = {"credential": data, "credential_mac": b"mac of " + data[:4]}
+    return load_message(size, place, ranks_each, **{**proof, **own})
+
+
+def received(message, principal=OWNER, source=YOD):
+    return MessageReceived(source, principal, message)
+
+
+def refusal(text, job_id=JOB_ID):
+    failure = load.Failure(
+        job_id, load.FailureKind.REFUSED, "forming the group", 20, "n20", -1, text
+    )
+    return [Send(YOD, failure), Log(text, job_id)]
+
+
+# -- bebopd ----------------------------------------------------------------
+
+
+def announced(number=-1, jobs=()):
+    return [Send(BEBOPD, status.Announce(number, "n20", 4, *pct(0), 99, jobs))]
+
+
+def test_a_node_announces_itself_until_bebopd_answers():
+    machine = a_node()
+    assert machine.begin(0.0) == announced()
+    assert machine.deadline() == LIMITS.announce_retry_s
+    assert machine.handle(DeadlineReached(), 1.0) == announced()
+    assert machine.handle(accepted(), 1.5) == [Log("node 20 of the partition")]
+    assert machine.deadline() == 11.5
+
+
+def test_a_node_announces_itself_at_every_heartbeat_with_its_number_and_its_jobs():
+    machine = ready()
+    assert machine.handle(DeadlineReached(), 10.0) == announced(20)
+    assert machine.handle(accepted(), 10.0) == []
+    machine.handle(received(granted(1, 2)), 12.0)
+    here = status.HostedJob(JOB_ID, 1000, 2, (0, 1), 8.0)
+    assert machine.handle(DeadlineReached(), 20.0) == announced(20, (here,))
+
+
+def test_a_node_without_bebopd_tries_again_soon_and_its_jobs_go_on():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    assert machine.handle(PeerGone(BEBOPD, "gone"), 5.0) == []
+    assert machine.deadline() == 6.0
+    assert [type(each.message) for each in machine.handle(DeadlineReached(), 6.0)] == [
+        status.Announce
+    ]
+    assert machine.deadline() == 7.0
+    assert list(machine.jobs) == [JOB_ID]
+
+
+def test_a_restarted_bebopds_epoch_makes_earlier_grants_stale():
+    machine = ready()
+    machine.handle(accepted(epoch=78), 1.0)
+    text = "the reservation of job 7 is no longer valid"
+    assert machine.handle(received(granted()), 1.0) == refusal(text)
+    assert machine.jobs == {}
+
+
+def test_a_rejected_node_knows_why():
+    machine = a_node()
+    rejected = MessageReceived(BEBOPD, DAEMON, status.Rejected("node 20 is there already"))
+    text = "bebopd does not take this node: node 20 is there already"
+    assert machine.handle(rejected, 0.0) == [Log(text)]
+    assert machine.is_rejected == "node 20 is there already"
+
+
+def test_a_revoked_job_is_not_taken_afterwards():
+    machine = ready()
+    revoke = MessageReceived(BEBOPD, DAEMON, alloc.Revoke(JOB_ID))
+    assert machine.handle(revoke, 0.0) == [Send(BEBOPD, alloc.Revoked(JOB_ID, 20, False))]
+    text = "the reservation of job 7 is no longer valid"
+    assert machine.handle(received(granted()), 0.0) == refusal(text)
+
+
+def test_a_hosted_job_is_not_revoked():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    revoke = MessageReceived(BEBOPD, DAEMON, alloc.Revoke(JOB_ID))
+    assert machine.handle(revoke, 0.0) == [Send(BEBOPD, alloc.Revoked(JOB_ID, 20, True))]
+    assert list(machine.jobs) == [JOB_ID]
+
+
+@pytest.mark.parametrize("principal", [OWNER, USER])
+@pytest.mark.parametrize(
+    "message", [status.Accepted(3, 1, 1.0), status.Rejected("no"), alloc.Revoke(JOB_ID)]
+)
+def test_only_who_holds_the_partitions_key_speaks_as_bebopd(principal, message):
+    machine = ready()
+    with pytest.raises(PeerProtocolError, match="needs the partition key"):
+        machine.handle(received(message, principal), 0.0)
+    assert machine.number == 20 and not machine.is_rejected
+
+
+# -- loads -----------------------------------------------------------------
+
+
+def test_a_granted_job_is_hosted():
+    machine = ready()
+    message = granted(1, 2)
+    assert machine.handle(received(message), 3.0) == [
+        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False)
+    ]
+    assert machine.reservation.slots_used == 2
+    job = machine.jobs[JOB_ID]
+    assert (job.ranks, job.uid, job.slots, job.state) == ((0, 1), 1000, 2, JobState.FORMING)
+    machine.check()
+
+
+def test_a_daemon_passes_a_load_on_as_a_parent_does():
+    machine = ready()
+    nodes = (node(5), node(0))
+    message = granted(2, 1, place=1, nodes=nodes, of_nodes=(25, 20))
+    actions = machine.handle(received(message, DAEMON, pct(5)), 0.0)
+    assert actions == [CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False)]
+
+
+MISFIT = "the members' sizes do not add up to the grant's ranks"
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (granted(credential_mac=b"forged"), "the credential is not this partition's"),
+        (granted(credential=b"\x90"), "the credential is not this partition's"),
+        (granted(of_job_id=8), "a credential of job 8 for job 7"),
+        (granted(of_uid=1001), "user 1000 uses a grant of user 1001"),
+        (granted(place=1), "place 1 of 1 nodes"),
+        (granted(nodes=(node(1),)), "this is node 20, not 21"),
+        (granted(runs=(Run(0, 1), Run(1, 1))), "ranks on place 1 of 1 nodes"),
+        (granted(runs=(Run(0, 2),)), "2 ranks on node 20, 1 granted"),
+        (
+            granted(2, 1, nodes=(node(0), node(3)), of_nodes=(20, 21)),
+            "1 ranks on node 23, 0 granted",
+        ),
+        (granted(arguments=arguments(2)), MISFIT),
+        (granted(arguments=arguments(1, object_index=1)), "no object 1 to execute, there are 1"),
+        (
+            granted(arguments=None, objects=()),
+            "neither arguments nor an object that holds them",
+        ),
+        (
+            granted(arguments=None, objects=(msgspec.structs.replace(CARRIER, size=0), PROGRAM)),
+            "arguments of 0 bytes, at most 268435456",
+        ),
+        (
+            granted(
+                arguments=None, objects=(msgspec.structs.replace(CARRIER, size=1 << 40), PROGRAM)
+            ),
+            "arguments of 1099511627776 bytes, at most 268435456",
+        ),
+        (granted(of_epoch=76), "the reservation of job 7 is no longer valid"),
+        (granted(of_expires=4990), "the reservation of job 7 is 10 s old"),
+        (granted(1, 5), "5 slots granted, 4 of 4 are free"),
+        (granted(of_nodes=(21,)), "1 ranks on node 20, 0 granted"),
+    ],
+)
+def test_a_load_that_claims_too_much_is_refused_and_holds_nothing(message, text):
+    machine = ready()
+    assert machine.handle(received(message), 0.0) == refusal(text)
+    assert machine.jobs == {} and machine.reservation.slots_used == 0
+
+
+def test_a_job_comes_once():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    assert machine.handle(received(granted()), 0.0) == refusal("job 7 is here already")
+    assert list(machine.jobs) == [JOB_ID]
+
+
+def test_a_node_with_as_many_jobs_as_it_may_have_refuses_another():
+    machine = ready(jobs_per_node_count=1)
+    machine.handle(received(granted()), 0.0)
+    owner = Principal(PrincipalKind.JOB, 1000, 8)
+    another = granted(job_id=8, of_job_id=8)
+    assert machine.handle(received(another, owner), 0.0) == refusal("1 jobs are here already", 8)
+
+
+def test_a_node_without_a_number_takes_no_job():
+    machine = a_node()
+    machine.begin(0.0)
+    (action, _) = machine.handle(received(granted()), 0.0)
+    assert action.message.text == "this is node -1, not 20"
+    assert action.message.node == 0
+
+
+# -- routing ---------------------------------------------------------------
+
+
+def test_what_happens_reaches_the_job_that_it_concerns():
+    machine = ready()
+    other = Principal(PrincipalKind.JOB, 1000, 8)
+    machine.handle(received(granted()), 0.0)
+    machine.handle(received(granted(job_id=8, of_job_id=8), other, STRANGER), 0.0)
+    for event in (PRESENT, started(0), held(0)):
+        machine.handle(event, 0.0)
+    assert [job.state for job in machine.jobs.values()] == [JobState.HELD, JobState.FORMING]
+    assert machine.handle(received(load.Go(JOB_ID)), 0.0) == [KeeperGo(JOB_ID)]
+
+
+def test_what_concerns_no_job_here_is_late():
+    machine = ready()
+    assert machine.handle(ObjectsChecked(9, (), (), ()), 0.0) == []
+    assert machine.handle(PmiReceived(9, 0, b"cmd=init"), 0.0) == []
+    assert machine.handle(received(load.Go(JOB_ID)), 0.0) == []
+
+
+@pytest.mark.parametrize("message", [load.Reset(JOB_ID), load.AllDone(JOB_ID)])
+def test_the_end_of_a_job_that_is_not_here_is_confirmed_and_it_never_comes(message):
+    machine = ready()
+    actions = machine.handle(received(message), 0.0)
+    assert actions[0] == Send(YOD, load.Released(JOB_ID, (20,)))
+    freed = [Send(BEBOPD, alloc.Freed(JOB_ID, (20,)))]
+    assert actions[1:] == (freed if isinstance(message, load.Reset) else [])
+    text = "the reservation of job 7 is no longer valid"
+    assert machine.handle(received(granted()), 0.0) == refusal(text)
+
+
+def test_an_orphan_of_a_job_that_is_over_here_is_told_to_end():
+    orphan = received(group.Orphan(JOB_ID, 3), DAEMON, pct(3))
+    assert ready().handle(orphan, 0.0) == [
+        Send(pct(3), group.Adopted(JOB_ID)),
+        Send(pct(3), load.AllDone(JOB_ID)),
+    ]
+
+
+def test_words_to_bebopd_go_to_bebopd():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    actions = machine.handle(PRESENT, 0.0)
+    assert Send(BEBOPD, alloc.Hosting(JOB_ID)) in actions
+
+
+def test_a_job_that_is_over_is_forgotten_and_its_slots_are_free():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    machine.handle(PRESENT, 0.0)
+    machine.handle(received(load.AllDone(JOB_ID)), 0.0)
+    assert machine.reservation.slots_used == 1
+    actions = machine.handle(EMPTY, 0.0)
+    assert Send(BEBOPD, alloc.Freed(JOB_ID, (20,))) in actions
+    assert machine.jobs == {} and machine.reservation.slots_used == 0
+    machine.check()
+    assert machine.handle(received(granted()), 0.0) == refusal(
+        "the reservation of job 7 is no longer valid"
+    )
+
+
+def test_every_job_of_a_lost_peer_is_told():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    machine.handle(PeerGone(YOD, "killed"), 0.0)
+    assert machine.jobs == {}  # nothing had been started: it is over at once
+
+
+def test_the_earliest_deadline_of_all_jobs_is_the_nodes():
+    machine = ready()
+    machine.handle(received(granted(deadline_s=3.0)), 1.0)
+    assert machine.deadline() == 4.0
+    (late,) = machine.handle(DeadlineReached(), 4.0)
+    assert late.message.kind is load.FailureKind.TIMED_OUT
+    assert machine.deadline() == 10.0
+
+
+# -- principals ------------------------------------------------------------
+
+
+def test_a_job_speaks_only_of_itself():
+    machine = ready()
+    thief = Principal(PrincipalKind.JOB, 1000, 8)
+    machine.handle(received(granted()), 0.0)
+    for message in (granted(), load.AllDone(JOB_ID), load.Reset(JOB_ID)):
+        with pytest.raises(PeerProtocolError, match="job 8 speaks of job 7"):
+            machine.handle(received(message, thief), 0.0)
+    assert machine.jobs[JOB_ID].state is JobState.FORMING
+
+
+def test_a_users_key_opens_no_job():
+    machine = ready()
+    for message in (granted(), load.Reset(JOB_ID)):
+        with pytest.raises(PeerProtocolError, match="a user's key does not open a job"):
+            machine.handle(received(message, USER), 0.0)
+
+
+@pytest.mark.parametrize(
+    "message", [status.Query(), alloc.NodeRequest((alloc.NodeSpec(1),)), status.Table((), True)]
+)
+def test_what_is_not_for_a_pct_is_refused(message):
+    with pytest.raises(PeerProtocolError, match="is not for a PCT"):
+        ready().handle(received(message, DAEMON), 0.0)
