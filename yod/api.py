@@ -72,7 +72,7 @@ def make_plan(
             objects[path] = image.measure(path, is_shipped)
         paths.append(path)
     places = list(objects)
-    directory = os.fsencode(os.getcwd())
+    directory = os.fsencode(image.current_directory())
     entries = tuple(name + b"=" + value for name, value in environment.items())
 
     def arguments_from(first: int) -> Arguments:
@@ -100,7 +100,7 @@ def make_plan(
     plan = Plan(
         specs=tuple(member.spec for member in members),
         origins=tuple(member.origin for member in members),
-        names=tuple(member.words[0] for member in members),
+        names=tuple(_printable(member.words[0]) for member in members),
         arguments=arguments,
         objects=shipped,
         are_arguments_inline=is_inline,
@@ -181,6 +181,11 @@ def _arguments_object(encoded: bytes) -> ShippedObject:
 
     digest = blake2b(encoded, digest_size=image.DIGEST_BYTES).digest()
     return ShippedObject(b"", len(encoded), digest, 0o600)
+
+
+def _printable(name: str) -> str:
+    """A program's name for messages, which are text; file names need not be."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def _umask() -> int:

@@ -156,8 +156,23 @@ def _say(text: str) -> None:
     sys.stderr.write(f"yod: {text}\n")
 
 
+def _open_closed_streams() -> None:
+    """Give descriptors 0 to 2 the null device where the caller has closed them.
+
+    Other files of ours would get these numbers else.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
 def main() -> None:
     """Entry point: the exit status tells what happened."""
+    _open_closed_streams()
     try:
         words = options.expand(sys.argv[1:], options.of_click(command.params))
         status = command.main(words, "yod", standalone_mode=False)

@@ -22,8 +22,9 @@ def find(word: str) -> str:
 
     Raises:
         ProgramNotFoundError: there is none; says where was looked.
+        UsageError: there is no current directory any more.
     """
-    here = os.path.abspath(word)
+    here = os.path.normpath(os.path.join(current_directory(), word))
     if "/" in word:
         if os.path.exists(here):
             return here
@@ -39,6 +40,19 @@ def find(word: str) -> str:
     raise ProgramNotFoundError(
         f"{word}: no such program in PATH, no program or load file in the current directory"
     )
+
+
+def current_directory() -> str:
+    """Where ranks are to run.
+
+    Raises:
+        UsageError: it is gone, or cannot be read.
+    """
+    try:
+        return os.getcwd()
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise UsageError(f"the current directory: {reason}; change to another") from None
 
 
 def is_executable(path: str) -> bool:
