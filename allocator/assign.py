@@ -22,10 +22,15 @@ Picks = list[tuple[int, int]]  # (node, slots), in rank order
 
 
 class RequestRefused(Exception):
-    """A request cannot be met; the text has the numbers."""
+    """A request cannot be met; the text has the numbers.
 
-    def __init__(self, code: Refusal, text: str) -> None:
+    Attributes:
+        spec: index of the spec that cannot be met; -1: the request as a whole.
+    """
+
+    def __init__(self, code: Refusal, text: str, spec: int = -1) -> None:
         self.code = code
+        self.spec = spec
         super().__init__(text)
 
 
@@ -43,11 +48,18 @@ def assign(
     Raises:
         RequestRefused: with why.
     """
-    for spec in specs:
-        _check(spec, nodes)
+    for index, spec in enumerate(specs):
+        if wrong := _wrong(spec, nodes):
+            raise RequestRefused(*wrong, index)
     if (size := sum(spec.size for spec in specs)) > SIZE_MAX:
         raise RequestRefused(
             Refusal.BAD_REQUEST, f"{size} ranks requested, a job has at most {SIZE_MAX}"
+        )
+    if size > nodes.slots():
+        raise RequestRefused(
+            Refusal.NOT_ENOUGH_NODES,
+            f"{_count(size, 'rank')} requested, partition `{partition}` has"
+            f" {_count(nodes.slots(), 'slot')} on {_count(len(nodes), 'node')}",
         )
     picks = _attempt(specs, nodes, placement)
     if isinstance(picks, list):
@@ -58,27 +70,25 @@ def assign(
         empty.set_free(node.number, node.slots)
     never = _attempt(specs, nodes, empty)
     if isinstance(never, list):
-        text = _busy(specs[picks], nodes, size)
-        raise RequestRefused(Refusal.BUSY, _member(picks, specs) + text)
-    text = _too_many(specs[never], nodes, size, partition)
-    raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _member(never, specs) + text)
+        raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, size), picks)
+    raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
 
 
-def _check(spec: NodeSpec, nodes: NodeTable) -> None:
-    """Refuse what no state of the partition could satisfy."""
+def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
+    """Why no state of these nodes could satisfy a spec."""
     unknown = [number for number in spec.nodes if nodes.get(number) is None]
     if unknown:
         known = format_nodes(node.number for node in nodes) or "none"
         what = "node" if len(unknown) == 1 else "nodes"
-        raise RequestRefused(
-            Refusal.UNKNOWN_NODE, f"no {what} {format_nodes(unknown)} here; there are {known}"
+        return (
+            Refusal.UNKNOWN_NODE,
+            f"no {what} {format_nodes(unknown)} here; there are {known}",
         )
     if len(set(spec.nodes)) != len(spec.nodes):
-        raise RequestRefused(Refusal.BAD_REQUEST, "a node is listed twice")
+        return Refusal.BAD_REQUEST, "a node is listed twice"
     if spec.one_per_node and spec.size != len(spec.nodes):
-        raise RequestRefused(
-            Refusal.BAD_REQUEST, f"{spec.size} ranks, one on each of {len(spec.nodes)} nodes"
-        )
+        return Refusal.BAD_REQUEST, f"{spec.size} ranks, one on each of {len(spec.nodes)} nodes"
+    return None
 
 
 def _attempt(
@@ -125,21 +135,11 @@ def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
     return sum(node.slots for number in numbers if (node := nodes.get(number)))
 
 
-def _member(index: int, specs: Sequence[NodeSpec]) -> str:
-    return f"member {index + 1}: " if len(specs) > 1 else ""
-
-
-def _too_many(spec: NodeSpec, nodes: NodeTable, size: int, partition: str) -> str:
-    if not spec.nodes or size > nodes.slots():
-        in_all = f"{_count(size, 'rank')} requested" + (" in all" if size > spec.size else "")
-        return (
-            f"{in_all}, partition `{partition}` has"
-            f" {_count(nodes.slots(), 'slot')} on {_count(len(nodes), 'node')}"
-        )
-    return (
-        f"{_count(spec.size, 'rank')} requested on {format_nodes(spec.nodes)},"
-        f" {_count(_slots(spec.nodes, nodes), 'slot')} there"
-        + (" for all members" if size > spec.size else "")
+def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
+    where = f" on {format_nodes(spec.nodes)}" if spec.nodes else ""
+    slots = _slots(spec.nodes, nodes) if spec.nodes else nodes.slots()
+    return f"{_count(spec.size, 'rank')} requested{where}, {_count(slots, 'slot')} there" + (
+        " for all members" if size > spec.size else ""
     )
 
 

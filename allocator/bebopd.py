@@ -10,6 +10,7 @@ Pure: no clock, no transport, no key.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from allocator import jobids
@@ -86,6 +87,7 @@ class Bebopd:
         fixed_names: Mapping[str, int] | None = None,
         remembered_names: Mapping[str, int] | None = None,
         batch: BatchLimits | None = None,
+        began: float = -math.inf,
     ) -> None:
         """Begin with no nodes.
 
@@ -101,7 +103,9 @@ class Bebopd:
             only_uid: the one user whose jobs the PCTs can run; None: any user's.
             fixed_names: number by node name, from the nodes file.
             remembered_names: the same, from an earlier bebopd.
+            began: seconds, monotonic, if it matters to those who find nodes missing.
         """
+        self._began = began
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {})
         self.jobs = JobTable(self.nodes, limits)
         self._placement = placement
@@ -252,11 +256,18 @@ class Bebopd:
         try:
             return self._give(source, self._permitted(principal), request, now)
         except RequestRefused as refused:
-            text = _clip(str(refused))
+            text = _clip(str(refused) + self._excuse(refused.code, now))
             return [
-                Send(source, Refused(refused.code, text)),
+                Send(source, Refused(refused.code, text, refused.spec)),
                 Log(f"refused uid {principal.uid}: {text}"),
             ]
+
+    def _excuse(self, code: Refusal, now: float) -> str:
+        """What more there is to say when nodes are missing."""
+        is_new = now - self._began < self._limits.heartbeat_s
+        if is_new and code in (Refusal.NOT_ENOUGH_NODES, Refusal.UNKNOWN_NODE):
+            return f" (bebopd began {now - self._began:.0f} s ago, more nodes may come)"
+        return ""
 
     def _permitted(self, principal: Principal) -> Owner:
         """The owner of a job that this principal asks nodes for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import resource
 import signal
@@ -116,6 +117,8 @@ def command(
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
         fixed_names=names,
         remembered_names=ledger.names(),
+        # Who expects a number of nodes waits for them: none will come later.
+        began=-math.inf if expect else reactor.monotonic(),
     )
     driver = Driver(
         machine,

@@ -71,40 +71,55 @@ def test_nodes_are_ordered_by_their_lowest_rank():
 
 
 @pytest.mark.parametrize(
-    ("specs", "code", "text"),
+    ("specs", "code", "text", "which"),
     [
         (
             [spec(8)],
             Refusal.NOT_ENOUGH_NODES,
             "8 ranks requested, partition `local` has 4 slots on 4 nodes",
+            -1,
         ),
         (
             [spec(2), spec(4)],
             Refusal.NOT_ENOUGH_NODES,
-            "member 2: 6 ranks requested in all, partition `local` has 4 slots on 4 nodes",
+            "6 ranks requested, partition `local` has 4 slots on 4 nodes",
+            -1,
         ),
         (
             [spec(3, 1, 2)],
             Refusal.NOT_ENOUGH_NODES,
             "3 ranks requested on 1..2, 2 slots there",
+            0,
         ),
         (
             [spec(1, 1), spec(1, 1)],
             Refusal.NOT_ENOUGH_NODES,
-            "member 2: 1 rank requested on 1, 1 slot there for all members",
+            "1 rank requested on 1, 1 slot there for all members",
+            1,
         ),
-        ([spec(1, 9, 1)], Refusal.UNKNOWN_NODE, "no node 9 here; there are 0..3"),
-        ([spec(1, 9, 7)], Refusal.UNKNOWN_NODE, "no nodes 9,7 here; there are 0..3"),
-        ([spec(2, 1, 1)], Refusal.BAD_REQUEST, "a node is listed twice"),
+        ([spec(1), spec(1, 9, 1)], Refusal.UNKNOWN_NODE, "no node 9 here; there are 0..3", 1),
+        ([spec(1, 9, 7)], Refusal.UNKNOWN_NODE, "no nodes 9,7 here; there are 0..3", 0),
+        ([spec(2, 1, 1)], Refusal.BAD_REQUEST, "a node is listed twice", 0),
         (
             [spec(2, 1, one_per_node=True)],
             Refusal.BAD_REQUEST,
             "2 ranks, one on each of 1 nodes",
+            0,
         ),
     ],
 )
-def test_what_the_partition_never_has_is_refused_with_numbers(specs, code, text):
-    assert Partition(4).request(*specs) == Refused(code, text)
+def test_what_the_partition_never_has_is_refused_with_numbers(specs, code, text, which):
+    assert Partition(4).request(*specs) == Refused(code, text, which)
+
+
+def test_nodes_that_are_missing_after_a_start_may_still_come():
+    partition = Partition(1, began=997.0)
+    text = "2 ranks requested, partition `local` has 1 slot on 1 node"
+    more = " (bebopd began 3 s ago, more nodes may come)"
+    assert partition.request(spec(2)).text == text + more
+    assert partition.request(spec(1, 4)).text == "no node 4 here; there are 0" + more
+    partition.now += 7
+    assert partition.request(spec(2)).text == text
 
 
 def test_what_is_held_by_others_is_refused_as_busy():
@@ -126,7 +141,7 @@ def test_what_is_held_by_others_is_refused_as_busy():
             "1 rank requested on 3, 0 of 1 slot free now (node 3 (node3) is down)",
         ),
     ]:
-        assert partition.request(*specs) == Refused(Refusal.BUSY, text)
+        assert partition.request(*specs) == Refused(Refusal.BUSY, text, 0)
     assert partition.free() == {0: 0, 1: 0, 2: 1, 3: 0}
 
 
