@@ -95,6 +95,9 @@ def _attempt(
     specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement
 ) -> list[Picks] | int:
     """Slots for every spec, or the index of one that finds too little."""
+    if len(specs) == 1:
+        only = _pick(specs[0], placement)
+        return 0 if only is None else [only]
     chosen: list[Picks] = [[] for _ in specs]
     before: dict[int, int] = {}
     for index in sorted(range(len(specs)), key=lambda index: _turn(specs[index], nodes)):
