@@ -229,7 +229,10 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
         lines += ["", f"{most} PCTs against `srun`: {share:.2f}. Aim: below 0.25."]
     lines += [f"\nNot measured: {name}: {reason}." for name, reason in absent.items()]
     lines += ["", "## Machine", "", *machine(), ""]
-    lines += ["## Command", "", f"    python bench/launch.py --rounds {rounds}", ""]
+    command = f"python bench/launch.py --rounds {rounds}"
+    if os.sched_getscheduler(0) == os.SCHED_RR:
+        command = f"chrt -r 1 {command}"
+    lines += ["## Command", "", f"    {command}", ""]
     return "\n".join(lines)
 
 
@@ -264,7 +267,7 @@ def machine() -> list[str]:
     if commit := _output(["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]):
         items.append(f"yod's commit {commit}")
     if os.sched_getscheduler(0) == os.SCHED_RR:
-        items.append("everything at real-time priority (`chrt -r 1`): not slowed by other work")
+        items.append("everything at real-time priority: not slowed by other work")
     if version := _output(["slurmctld", "-V"]):
         items.append(version)
     return [f"- {item}" for item in items]
