@@ -58,7 +58,7 @@ class Partition:
     def yod(
         self,
         *words: Word,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         input: bytes = b"",
         timeout: float = 30.0,
         **options: Any,
@@ -73,7 +73,7 @@ class Partition:
         return finish(self.start_yod(*words, env=env, **options), input, timeout)
 
     def start_yod(
-        self, *words: Word, env: Mapping[str, str] | None = None, **options: Any
+        self, *words: Word, env: Mapping[str, str | None] | None = None, **options: Any
     ) -> subprocess.Popen[bytes]:
         """Start yod; its three streams are unbuffered pipes unless told."""
         return self._start([BIN / "yod", *words], env, **options)
@@ -82,14 +82,15 @@ class Partition:
         """What ``pingd -parse`` says."""
         return ""
 
-    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str]:
         """A user's environment for yod and pingd."""
         path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-        both = {**os.environ, "PATH": path, **(more or {})}
+        # Python programs write what they print in one piece.
+        both = {**os.environ, "PYTHONUNBUFFERED": None, "PATH": path, **(more or {})}
         return {name: value for name, value in both.items() if value is not None}
 
     def _start(
-        self, command: Sequence[Word], env: Mapping[str, str] | None, **options: Any
+        self, command: Sequence[Word], env: Mapping[str, str | None] | None, **options: Any
     ) -> subprocess.Popen[bytes]:
         for stream in ("stdin", "stdout", "stderr"):
             options.setdefault(stream, subprocess.PIPE)
@@ -164,7 +165,7 @@ class Daemons(Partition):
         count: int,
         *,
         slots: int = 4,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         pct_options: Callable[[int], Sequence[Word]] | Sequence[Word] = (),
         bebopd_options: Sequence[Word] = (),
     ) -> None:
@@ -255,7 +256,7 @@ class Daemons(Partition):
         shutil.rmtree(self.directory)
         assert not errors, "\n".join(errors)
 
-    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str]:
         return super().environment({"YOD_PARTITION": f"unix:{self.socket}", **(more or {})})
 
     def pingd(self) -> str:
@@ -348,7 +349,7 @@ class HostDaemons(Daemons):
         self._off.add(node)
         self.hosts[node].kill()
 
-    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str]:
         own = {"YOD_PARTITION": self.address, "YOD_KEY_FILE": str(self.key_file)}
         return Partition.environment(self, {**self.front.environment(), **own, **(more or {})})
 

@@ -1,0 +1,196 @@
+"""Signals and terminals: each press goes a step further, and says so."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.partitions import BIN, ROOT, Partition
+from tests.support.wait import read_until
+
+# Says what it hears; ends after two signals.
+LISTEN = """
+import os, signal
+heard = []
+def hear(number, frame):
+    heard.append(number)
+    os.write(1, signal.Signals(number).name.encode() + b"\\n")
+signal.signal(signal.SIGUSR1, hear)
+signal.signal(signal.SIGUSR2, hear)
+os.write(1, b"ready\\n")
+while len(heard) < 2:
+    signal.pause()
+"""
+STUBBORN = "trap '' INT TERM; echo ready; while :; do sleep 60 & wait; done"
+POLITE = "trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 60 & wait $!; done"
+
+
+def count(yod: subprocess.Popen[bytes], word: bytes, times: int) -> None:
+    """Return when the output has a word so often."""
+    seen = b""
+    while seen.count(word) < times:
+        seen += read_until(yod.stdout.fileno(), b"\n")
+
+
+def test_usr1_and_usr2_are_passed_to_every_rank(here):
+    with here.start_yod("-sz", "3", sys.executable, "-c", LISTEN) as yod:
+        count(yod, b"ready\n", 3)
+        yod.send_signal(signal.SIGUSR1)
+        count(yod, b"SIGUSR1\n", 3)
+        yod.send_signal(signal.SIGUSR2)
+        count(yod, b"SIGUSR2\n", 3)
+        _, err = yod.communicate(timeout=20)
+    assert (yod.returncode, err) == (0, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_the_first_interrupt_ends_the_ranks_with_term(here, number):
+    with here.start_yod("-sz", "3", "sh", "-c", "echo ready; exec sleep 60") as yod:
+        count(yod, b"ready\n", 3)
+        yod.send_signal(number)
+        _, err = yod.communicate(timeout=20)
+    assert yod.returncode == 128 + number
+    first = err.splitlines()[0]
+    assert first == b"yod: SIGTERM sent to all ranks; interrupt again to send SIGKILL"
+    assert b"killed by SIGTERM at yod's request" in err
+
+
+def test_ranks_may_end_well_after_an_interrupt(here):
+    with here.start_yod("-sz", "3", "sh", "-c", POLITE) as yod:
+        count(yod, b"ready\n", 3)
+        yod.send_signal(signal.SIGINT)
+        count(yod, b"term\n", 3)
+        yod.communicate(timeout=20)
+    assert yod.returncode == 130
+
+
+def test_the_second_interrupt_kills(here):
+    with here.start_yod("-sz", "3", "sh", "-c", STUBBORN) as yod:
+        count(yod, b"ready\n", 3)
+        yod.send_signal(signal.SIGINT)
+        read_until(yod.stderr.fileno(), b"interrupt again to send SIGKILL\n")
+        yod.send_signal(signal.SIGINT)
+        _, err = yod.communicate(timeout=20)
+    assert yod.returncode == 130
+    assert b"SIGKILL sent to all ranks; interrupt again to reset the nodes and leave" in err
+    assert b"killed by SIGKILL at yod's request" in err
+
+
+@contextmanager
+def on_a_terminal(
+    partition: Partition, *words: str
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """yod in a session of its own whose terminal's other end is ours."""
+    ours, theirs = pty.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    # setsid -c makes the terminal the controlling one.
+    process = subprocess.Popen(
+        ["setsid", "-c", BIN / "yod", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=partition.environment(),
+        cwd=ROOT,
+    )
+    os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def test_three_presses_of_ctrl_c_on_a_terminal(here):
+    with on_a_terminal(here, "-sz", "2", "sh", "-c", STUBBORN) as (yod, terminal):
+        read_until(terminal, b"ready\n")
+        os.write(terminal, b"\x03")
+        read_until(terminal, b"interrupt again to send SIGKILL\n")
+        os.write(terminal, b"\x03")
+        read_until(terminal, b"interrupt again to reset the nodes and leave\n")
+        os.write(terminal, b"\x03")
+        # It may be on its way out already when the last one comes: the same to a shell.
+        assert yod.wait(timeout=20) in (130, -signal.SIGINT)
+
+
+def test_ctrl_c_reaches_yod_only(here):
+    """A rank that would die of SIGINT gets the SIGTERM that it can catch."""
+    with on_a_terminal(here, "-sz", "2", "sh", "-c", POLITE) as (yod, terminal):
+        read_until(terminal, b"ready\n")
+        os.write(terminal, b"\x03")
+        read_until(terminal, b"term\n")
+        assert yod.wait(timeout=20) == 130
+
+
+def test_what_is_typed_reaches_rank_0_and_ctrl_d_ends_it(here):
+    with on_a_terminal(here, "-sz", "2", "cat") as (yod, terminal):
+        os.write(terminal, b"typed\n")
+        read_until(terminal, b"typed\n")
+        os.write(terminal, b"\x04")
+        assert yod.wait(timeout=20) == 0
+
+
+def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
+    """It reads the terminal only in the foreground: SIGTTIN would stop it."""
+    fifo = tmp_path / "fifo"
+    for rank in range(2):
+        os.mkfifo(f"{fifo}{rank}")
+    shell = f"""
+        set -m
+        {BIN}/yod -sz 2 sh -c 'echo up; read line < {fifo}$YOD_RANK; echo $line' &
+        read word
+        echo went on with $word
+        echo go > {fifo}0
+        echo go > {fifo}1
+        wait
+        echo over
+    """
+    ours, theirs = pty.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    with subprocess.Popen(
+        ["setsid", "-c", "bash", "-c", shell],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=here.environment(),
+    ) as process:
+        os.close(theirs)
+        seen = read_until(ours, b"up\n")
+        if seen.count(b"up\n") < 2:
+            read_until(ours, b"up\n")
+        os.write(ours, b"typed\n")
+        text = read_until(ours, b"over\n")
+        process.wait(timeout=20)
+    os.close(ours)
+    assert b"went on with typed" in text
+    assert text.count(b"go\n") == 2
+
+
+def test_yod_under_nohup_does_not_end_when_its_terminal_goes(here):
+    with here.start_yod(
+        "-sz",
+        "2",
+        "sh",
+        "-c",
+        "echo up; cat; echo over",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    ) as yod:
+        count(yod, b"up\n", 2)
+        yod.send_signal(signal.SIGHUP)
+        out, err = yod.communicate(b"more\n", timeout=20)
+    assert (yod.returncode, err) == (0, b"")
+    assert b"more\n" in out and b"over\n" in out
