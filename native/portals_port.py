@@ -111,7 +111,7 @@ class PortalsPort:
         versions: lowest and highest protocol version, (0, 0): all known.
 
     Raises:
-        UsageError: ``listen`` is no address.
+        UsageError: ``listen`` is no address, or 0.0.0.0 without ``advertise``.
         portals.InUseError: the port or the path is in use.
         portals.PtlError: the system refused.
     """
@@ -131,6 +131,8 @@ class PortalsPort:
         versions: tuple[int, int] = (0, 0),
     ) -> None:
         nid, pid = (0, portals.NO_LISTEN) if listen is None else parse_ipv4(listen)
+        if listen is not None and nid == 0 and advertise is None:
+            raise UsageError(f"to listen at {listen} needs an address to advertise")
         self._uid = os.getuid() if uid is None else uid
         self._interface = portals.NetworkInterface(
             listen_nid=nid,

@@ -36,7 +36,7 @@ struct ptlx_key {
 
 /* All that is fixed before an interface exists. Zero means the default. */
 struct ptlx_config {
-    uint32_t listen_nid;    /* IPv4 address; 0 with listen_pid 0: any */
+    uint32_t listen_nid;    /* IPv4 address; 0: all, then advertise_nid too */
     uint32_t listen_pid;    /* port, 0: any free one, PTLX_NO_LISTEN: none */
     uint32_t advertise_nid; /* what peers dial when listen_nid is 0.0.0.0 */
     uint32_t uid;           /* told to peers that hold the partition's key */

@@ -220,7 +220,9 @@ int ptl_ni_alloc (const struct ptlx_config *config, struct ptl_ni **nip)
     struct ptl_ni *ni;
     int rc;
 
-    if (config->listen_pid > 65535 && config->listen_pid != PTLX_NO_LISTEN)
+    if (config->listen_pid != PTLX_NO_LISTEN
+        && (config->listen_pid > 65535
+            || (config->listen_nid == 0 && config->advertise_nid == 0)))
         return PTL_ARG_INVALID;
     if (!(ni = calloc (1, sizeof (*ni))))
         return PTL_NO_SPACE;

@@ -1,7 +1,9 @@
 #include "ptl_shake.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <float.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -182,6 +184,19 @@ static bool is_intended (uint32_t nid, uint32_t pid, uint32_t own_nid,
         && (pid == PTL_PID_ANY || pid == own_pid);
 }
 
+/* A host has several addresses; the one that was dialled is its own as well. */
+static bool is_dialled_address (const struct ptl_conn *conn, uint32_t nid,
+                                uint32_t pid)
+{
+    struct sockaddr_in in = { 0 };
+    socklen_t size = sizeof (in);
+
+    return !conn->is_unix
+        && getsockname (conn->source.fd, (struct sockaddr *)&in, &size) == 0
+        && in.sin_family == AF_INET && ntohl (in.sin_addr.s_addr) == nid
+        && ntohs (in.sin_port) == pid;
+}
+
 /* Highest version both know; 0: none. */
 static uint8_t common_version (const struct ptl_ni *ni,
                                const struct ptl_hello *h)
@@ -202,8 +217,10 @@ static enum ptl_code judge_m1 (struct ptl_conn *conn)
         return PTL_CODE_MALFORMED;
     if (!common_version (conn->ni, &s->theirs))
         return PTL_CODE_WRONG_VERSION;
-    if (!is_intended (s->theirs.intended_nid, s->theirs.intended_pid,
-                      conn->ni->self.nid, conn->ni->self.pid)
+    if ((!is_intended (s->theirs.intended_nid, s->theirs.intended_pid,
+                       conn->ni->self.nid, conn->ni->self.pid)
+         && !is_dialled_address (conn, s->theirs.intended_nid,
+                                 s->theirs.intended_pid))
         || s->theirs.incarnation == conn->ni->incarnation)
         return PTL_CODE_WRONG_PEER;
     return find_key (conn);
@@ -225,6 +242,10 @@ static void take_m1 (struct ptl_conn *conn)
     if (!fill_hello (conn, &hello)) {
         ptl_conn_close (conn);
         return;
+    }
+    if (s->theirs.intended_pid != PTL_PID_ANY) { /* known by that name there */
+        hello.nid = s->theirs.intended_nid;
+        hello.pid = s->theirs.intended_pid;
     }
     hello.version = common_version (conn->ni, &s->theirs);
     ptl_auth_put_hello (2, &hello, s->m2);
