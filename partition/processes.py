@@ -14,12 +14,13 @@ from partition.state import Daemon
 
 READY_FD = 3  # where a started daemon finds its end of the ready pipe
 
+_OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
 _MODULES = {"bebopd": "allocator.cli", "pct": "pct.cli"}
 
 
 def command_line(name: str) -> list[str]:
     """What starts a command of ours: the script beside this one, or its module."""
-    for beside in (os.path.realpath(sys.argv[0]), sys.executable):
+    for beside in (_OWN, sys.executable):
         script = Path(beside).with_name(name)
         if script.is_file() and os.access(script, os.X_OK):
             return [str(script)]

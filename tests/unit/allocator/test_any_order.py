@@ -42,6 +42,7 @@ class Pct:
         self.up, self.down = deque(), deque()  # messages to and from bebopd
         self.hosts = {}  # job id -> ranks
         self.refuses = set()
+        self.epoch = 0
 
     def announce(self):
         jobs = tuple(
@@ -59,22 +60,20 @@ class Pct:
                 if job_id not in self.hosts:
                     self.refuses.add(job_id)
                 self.up.append(Revoked(job_id, self.number, job_id in self.hosts))
-            case Accepted():
-                pass
+            case Accepted(_, epoch):
+                self.epoch = epoch
             case _:
                 raise AssertionError(message)
 
-    def load(self, job_id, ranks):
+    def load(self, job_id, ranks, epoch):
         """Whether the job is hosted from now on."""
-        used = sum(map(len, self.hosts.values()))
-        if job_id in self.refuses:
-            return False
-        # A restarted PCT has forgotten what it refused; it counts its slots.
-        assert used + len(ranks) <= SLOTS or self.incarnation > 1, "granted twice"
-        if used + len(ranks) > SLOTS:
+        if job_id in self.refuses or epoch != self.epoch:
             return False
         self.hosts[job_id] = ranks
         return True
+
+    def free(self):
+        return SLOTS - sum(map(len, self.hosts.values()))
 
     def end(self, job_id):
         del self.hosts[job_id]
@@ -82,15 +81,17 @@ class Pct:
 
     def restart(self):
         self.incarnation += 1
-        self.hosts, self.refuses = {}, set()
+        self.hosts, self.refuses, self.epoch = {}, set(), 0
 
 
 class World:
     def __init__(self, may_restart):
         self.may_restart = may_restart
-        self.partition = Partition(0, limits=Limits())
+        self.epoch = 1
+        self.partition = Partition(0, limits=Limits(), epoch=1)
         self.pcts = [Pct(number) for number in range(3)]
-        self.loads = []  # (pct, job id, ranks) on their way
+        self.loads = []  # (pct, job id, ranks, epoch) on their way
+        self.epochs = {}  # job id -> the bebopd that granted it
         self.grants = {}  # job id -> (grant, yod)
         self.waiting = {}  # yod -> the job id whose release it waits for
         self.hosted = {}  # job id -> nodes that have heard from yod
@@ -103,6 +104,8 @@ class World:
     def steps(self):
         yield self.request
         yield self.pass_time
+        if self.may_restart:
+            yield self.restart_bebopd
         for each in self.pcts:
             if each.is_connected:
                 if each.up:
@@ -143,12 +146,18 @@ class World:
             ranks.setdefault(run.place, []).extend(range(rank, rank + run.count))
             rank += run.count
         for place, node in enumerate(grant.nodes):
-            self.loads.append((self.pcts[node.node], job_id, tuple(ranks[place])))
+            epoch = self.epochs[job_id]
+            self.loads.append((self.pcts[node.node], job_id, tuple(ranks[place]), epoch))
 
     def deliver(self, load):
         self.loads.remove(load)
-        each, job_id, ranks = load
-        if not each.load(job_id, ranks):
+        each, job_id, ranks, epoch = load
+        if each.free() < len(ranks):
+            # A restarted PCT has forgotten what it refused, and a restarted bebopd
+            # hears late of a load that was on its way: then a PCT's count decides.
+            assert self.may_restart or job_id in each.refuses, "granted twice"
+            return
+        if not each.load(job_id, ranks, epoch):
             return
         self.hosted[job_id].add(each.number)
         if job_id not in self.grants:
@@ -179,6 +188,16 @@ class World:
         each.restart()
         self.reconnect(each)
 
+    def restart_bebopd(self):
+        self.epoch += 1
+        first = max(self.epochs, default=0) + 1
+        self.partition = Partition(0, limits=Limits(), epoch=self.epoch, next_job_id=first)
+        self.waiting.clear()
+        for each in self.pcts:
+            each.is_connected = False
+            each.up.clear()
+            each.down.clear()
+
     def release(self, job_id, yod):
         self.waiting[yod] = job_id
         self.perform(self.partition.receive(yod, Release(job_id), ALICE))
@@ -200,8 +219,9 @@ class World:
                 continue
             match action.message:
                 case Grant(job_id) as grant:
-                    assert job_id not in self.grants and job_id not in self.hosted
+                    assert job_id not in self.epochs
                     self.grants[job_id] = (grant, action.target)
+                    self.epochs[job_id] = self.epoch
                 case Refused():
                     pass
                 case Released(job_id):
@@ -215,7 +235,7 @@ class World:
 
     def check(self):
         for node in self.partition.machine.nodes:
-            assert node.used() <= SLOTS, "a slot is in two jobs"
+            assert self.may_restart or node.used() <= SLOTS, "a slot is in two jobs"
 
     def settle(self):
         """Everything arrives, jobs end, time passes."""
