@@ -54,6 +54,7 @@ class Job(Struct):
     image_bytes: int = 3_000_000
     arguments_inline: bool = True
     input_bytes: int = 0
+    reads_input: bool = False  # rank 0 reads all of it
     reader: Reader = Reader.FAST
     batch_job: str = ""
 
@@ -202,6 +203,7 @@ class YodActor(Actor):
             self._was_written(count, 1)
             return
         self._queue.append(count)
+        rules.check_yod_queue(self, sum(self._queue))
         if not self._is_draining:
             self._is_draining = True
             stops = self.job.reader is Reader.STOPS and self._written < 100_000

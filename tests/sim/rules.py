@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from native.wire.alloc import Grant, Refused, Released
 from native.wire.base import Message
+from pct.relay import cost
 from tests.sim.clock import Violation
+from yod.launch import Phase
 from yod.report import status_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tests.sim.launchers import YodActor
     from tests.sim.truth import JobTruth
     from tests.sim.world import Sim
+
+RELAY_SLACK_BYTES = 130 * 1024  # the last message of a window; what was read before a pause
 
 _GAP = re.compile(r"(\d+) bytes of rank \d+'s output are lost")
 
@@ -34,10 +38,22 @@ def gap_in(text: str) -> int:
 
 
 def check_pct(pct: PctActor) -> None:
-    """Rule 1, as the machine itself sees it: ranks alive against slots."""
+    """Rule 1: ranks alive against slots. And what waits in a relay is bounded."""
     used = pct.host.slots_used()
     if sum(used.values()) > pct.sim.slots[pct.number]:
         raise Violation(f"rule 1: {pct.name} has {pct.sim.slots[pct.number]} slots, runs {used}")
+    for job_id, job in pct.machine.jobs.items():
+        relay = job._relay
+        bound = (len(job._children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
+        if (waiting := sum(map(cost, (each for _, each in relay._queue)))) > bound:
+            raise Violation(f"{pct.name}: {waiting} bytes of job {job_id}'s output wait")
+
+
+def check_yod_queue(yod: YodActor, waiting: int) -> None:
+    """A slow reader does not grow yod's memory beyond the window; an end may flush more."""
+    bound = yod.sim.limits.output_window_bytes + RELAY_SLACK_BYTES
+    if waiting > bound and yod.machine.phase is Phase.RUNNING:
+        raise Violation(f"{yod.name}: {waiting} bytes of output wait to be written")
 
 
 def check_grant(sim: Sim, grant: Grant) -> None:
@@ -95,6 +111,11 @@ def check_ended(yod: YodActor) -> None:
     _check_completions(yod, truth)
     if status == 0:
         _check_success(yod, truth)
+        if yod.job.reads_input and truth.input_bytes != yod.job.input_bytes:
+            raise Violation(
+                f"job {truth.job_id}: {truth.input_bytes} bytes of input read,"
+                f" of {yod.job.input_bytes}"
+            )
     elif not truth.trouble:
         _check_failure(yod, truth)
     _check_output(yod, truth)
@@ -162,6 +183,8 @@ def _check_failure(yod: YodActor, truth: JobTruth) -> None:
 
 def _check_output(yod: YodActor, truth: JobTruth) -> None:
     """What is missing at the end of a stream is told of by something else."""
+    if truth.gaps and not truth.trouble and len(yod.presses) < 2:
+        raise Violation(f"rule 5: job {truth.job_id}: output lost on a sound network {truth.gaps}")
     missing = truth.missing_output()
     if not missing:
         return

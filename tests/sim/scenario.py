@@ -123,6 +123,7 @@ def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
         image_bytes=rng.choice([1, 100_000, 3_000_000, 200_000_000]),
         arguments_inline=rng.random() < 0.7,
         input_bytes=rng.choice([0, 1000, 2_000_000]),
+        reads_input=mix.reads_stdin,
         reader=rng.choice([*([Reader.FAST] * 4), *Reader]),
     )
     victim, phase = CRASHES_BY_PHASE[number % len(CRASHES_BY_PHASE)]

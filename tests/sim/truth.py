@@ -38,6 +38,7 @@ class JobTruth:
         self._entered: dict[int, set[int]] = {}
         self._usr1: dict[int, int] = {}
         self.input_bytes = 0
+        self.gaps: dict[tuple[int, int], int] = {}  # bytes that yod has told as lost
         if len(self.node_of) != self.size:
             raise Violation(f"job {self.job_id}: {len(self.node_of)} ranks, {self.size} asked")
 
@@ -71,6 +72,8 @@ class JobTruth:
     def arrived(self, rank: int, stream: int, data: bytes, gap: int) -> None:
         """yod writes a rank's output, having told of ``gap`` bytes before it."""
         key = rank, stream
+        if gap:
+            self.gaps[key] = self.gaps.get(key, 0) + gap
         offset = self._received.get(key, 0) + gap
         self._received[key] = offset + len(data)
         if data != self.text(rank, stream, offset, len(data)):

@@ -1,0 +1,22 @@
+"""The checker finds every defect that is put into the machines."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim import scenario
+from tests.sim.clock import Violation
+from tests.sim.defects import DEFECTS
+
+SEEDS = 150  # a defect that needs more to be found is not being looked for
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch):
+    DEFECTS[name](monkeypatch)
+    for seed in range(SEEDS):
+        try:
+            scenario.run(seed, nodes=12)
+        except Violation:
+            return
+    pytest.fail(f"{name} was not found under {SEEDS} seeds")
