@@ -4,10 +4,11 @@ import logging
 
 import pytest
 
+from allocator import jobids
 from allocator.bebopd import Bebopd
 from allocator.driver import Driver
 from allocator.grants import Owner
-from allocator.ledger import Ledger
+from allocator.ledger import Ledger, LedgerError
 from allocator.placement_list import ListPlacement
 from allocator.query import ask
 from native.errors import PartitionError
@@ -162,3 +163,18 @@ def test_pingd_does_not_wait_for_ever(small):
     small.driver.close()
     with pytest.raises(PartitionError, match=r"bebopd at here has not answered for 0\.01 s"):
         ask(small.yod, small.bebopd.id, small.reactor, "here", 0.01)
+
+
+def test_bebopd_stops_before_an_id_could_be_given_twice(small, monkeypatch):
+    def full(end):
+        raise LedgerError("bebopd.sqlite: database or disk is full")
+
+    monkeypatch.setattr(small.ledger, "reserve", full)
+    small.announce()
+    numbers = []
+    with pytest.raises(LedgerError, match="disk is full"):
+        while True:
+            grant = small.request()
+            numbers.append(grant.job_id)
+            small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
+    assert max(numbers) < jobids.BLOCK

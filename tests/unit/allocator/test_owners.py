@@ -1,0 +1,42 @@
+"""Users of the partition's hosts, as bebopd finds them."""
+
+import grp
+import os
+import pwd
+
+from allocator import owners
+from allocator.owners import Owners
+
+
+def test_the_user_that_bebopd_runs_as_is_known():
+    owner = Owners().find(os.geteuid())
+    assert owner is not None
+    assert (owner.uid, owner.name) == (os.geteuid(), pwd.getpwuid(os.geteuid()).pw_name)
+
+
+def test_a_user_comes_with_all_groups():
+    entry = next(entry for entry in pwd.getpwall() if entry.pw_uid != os.geteuid())
+    owner = Owners().find(entry.pw_uid)
+    member_of = {group.gr_gid for group in grp.getgrall() if entry.pw_name in group.gr_mem}
+    assert owner is not None
+    assert owner.gid == pwd.getpwuid(entry.pw_uid).pw_gid
+    assert member_of <= set(owner.groups)
+
+
+def test_nobody_is_nobody():
+    known = {entry.pw_uid for entry in pwd.getpwall()}
+    stranger = next(uid for uid in range(60000, 1 << 20) if uid not in known)
+    assert Owners().find(stranger) is None
+
+
+def test_a_lookup_is_remembered_for_a_while(monkeypatch):
+    now = 0.0
+    asked = []
+    monkeypatch.setattr(owners, "_look_up", lambda uid: asked.append(uid))
+    found = Owners(lambda: now)
+    found.find(7)
+    found.find(7)
+    assert asked == [7]
+    now = owners.REMEMBERED_S
+    found.find(7)
+    assert asked == [7, 7]
