@@ -29,7 +29,7 @@ from native.wire.base import Message
 from yod.output import OutputLedger
 from yod.report import NEVER_STARTED, SIGNAL_BASE, Report
 from yod.request import Plan
-from yod.signals import Interrupts, Press
+from yod.signals import Interrupts, Press, Stage
 
 
 class Phase(Enum):
@@ -48,6 +48,12 @@ class Phase(Enum):
 
 BEFORE_GO = (Phase.ALLOCATING, Phase.FORMING, Phase.LOADING, Phase.STARTING)
 OPEN = (*BEFORE_GO, Phase.RUNNING)  # the end has not been asked for yet
+STAGES = {
+    Phase.RUNNING: Stage.RUNNING,
+    Phase.ENDING: Stage.ENDING,
+    Phase.RESETTING: Stage.LEAVING,
+    Phase.RELEASING: Stage.LEAVING,
+}
 
 
 # -- events ---------------------------------------------------------------
@@ -383,7 +389,7 @@ class Launch:
 
     def _completions(self, outcomes: tuple[load.Outcome, ...], now: float) -> list[Action]:
         actions: list[Action] = []
-        for outcome in outcomes:
+        for outcome in sorted(outcomes, key=lambda each: min(each.ranks, default=0)):
             was_clean = self.report.has_succeeded_so_far
             self.report.complete(outcome, self._sent_signals)
             if was_clean and not self.report.has_succeeded_so_far and self.phase is Phase.RUNNING:
@@ -457,9 +463,10 @@ class Launch:
         return [*([Tell(text)] if text else []), *self._all_done(now)]
 
     def _interrupted(self, number: int, now: float) -> list[Action]:
-        said = self._interrupts.next(number, has_gone=self.phase not in BEFORE_GO)
+        said = self._interrupts.next(number, STAGES.get(self.phase, Stage.LOADING))
         press = self._interrupts.press
-        self.report.interrupted_by = self._interrupts.first_signal
+        if self.phase in OPEN:
+            self.report.interrupted_by = self._interrupts.first_signal
         if self.phase is Phase.ALLOCATING:
             self.report.fail(128 + number, "interrupted")
             return [Tell("interrupted before nodes were granted"), *self._done()]

@@ -147,16 +147,16 @@ class Report:
             case _:
                 text = f"{where}: {failure.text}" + ("" if has_gone else f" ({failure.phase})")
         if failure.kind is FailureKind.ABORTED:
-            self.fail(failure.exit_code & 0xFF, text)
+            self.fail(failure.exit_code & 0xFF or 1, text)  # an abort is no success
         else:
             self.fail(_STATUS.get(failure.kind, NEVER_STARTED), text)
         return text
 
     def fail(self, exit_status: int, reason: str) -> None:
-        """The launcher's own verdict; the first one stands."""
-        if self._failed_with is None:
+        """The launcher's own verdict; the first one stands, a rank's earlier end before it."""
+        if self._failed_with is None and self._first_status is None:
             self._failed_with = exit_status
-            self.reason = reason
+        self.reason = self.reason or reason
 
     def note(self, text: str) -> None:
         """Something for the log and the table's end."""

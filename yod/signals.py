@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class Press(IntEnum):
@@ -14,16 +14,34 @@ class Press(IntEnum):
     RESET = 3
 
 
-_SAID = {
-    Press.TERMINATE: "SIGTERM sent to all ranks; interrupt again to send SIGKILL",
-    Press.KILL: "SIGKILL sent to all ranks; interrupt again to reset the nodes and leave",
-    Press.RESET: "nodes are being reset",
-}
+class Stage(Enum):
+    """What an interrupt finds."""
 
-_SAID_BEFORE_GO = {
-    Press.TERMINATE: "the load is being cancelled; interrupt again to reset the nodes",
-    Press.KILL: "nodes are being reset; interrupt again to leave",
-    Press.RESET: "leaving; bebopd takes the nodes back",
+    LOADING = "loading"  # the application has not begun
+    RUNNING = "running"
+    ENDING = "ending"
+    LEAVING = "leaving"  # the nodes are being reset or released
+
+
+_SAID = {
+    Stage.LOADING: {
+        Press.TERMINATE: "the load is being cancelled; interrupt again to reset the nodes",
+    },
+    Stage.RUNNING: {
+        Press.TERMINATE: "SIGTERM sent to all ranks; interrupt again to send SIGKILL",
+        Press.KILL: "SIGKILL sent to all ranks; interrupt again to reset the nodes and leave",
+        Press.RESET: "nodes are being reset; interrupt again to leave",
+    },
+    Stage.ENDING: {
+        Press.TERMINATE: "the job is ending; interrupt again to reset the nodes",
+        Press.KILL: "nodes are being reset; interrupt again to leave",
+        Press.RESET: "nodes are being reset; interrupt again to leave",
+    },
+    Stage.LEAVING: {
+        Press.TERMINATE: "the nodes are being given back; interrupt twice more to leave now",
+        Press.KILL: "the nodes are being given back; interrupt again to leave now",
+        Press.RESET: "leaving; bebopd takes the nodes back",
+    },
 }
 
 
@@ -39,7 +57,7 @@ class Interrupts:
         self.press = Press.NONE
         self.first_signal = 0
 
-    def next(self, signal_number: int, has_gone: bool) -> str:
+    def next(self, signal_number: int, stage: Stage) -> str:
         """One more press.
 
         Returns:
@@ -47,4 +65,4 @@ class Interrupts:
         """
         self.first_signal = self.first_signal or signal_number
         self.press = Press(min(self.press + 1, Press.RESET))
-        return (_SAID if has_gone else _SAID_BEFORE_GO)[self.press]
+        return _SAID[stage][self.press]
