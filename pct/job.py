@@ -33,7 +33,7 @@ from native.ids import PortalId
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
-from pct import environment, pmi1, tree
+from pct import spec, tree
 from pct.collective import SELF, Gather
 from pct.events import (
     CheckObjects,
@@ -58,10 +58,10 @@ from pct.events import (
     StartKeeper,
     WriteInput,
 )
-from pct.kvs import KeyValueSpace
 from pct.load import ObjectTable, misfit
 from pct.outcomes import Outcomes, Tally
 from pct.relay import OutputRelay
+from pct.wireup import Step, Wireup
 
 MAP_PIECE = 8192  # ranks of the map in one message
 SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
@@ -104,7 +104,7 @@ class Job:
         self.place = message.place
         self.parent: PortalId | None = parent
         self.started_at = now
-        self.ranks = _ranks_of(message, message.place)
+        self.ranks = spec.ranks_at(message, message.place)
         self.slots = credential.slots[credential.nodes.index(message.nodes[message.place].node)]
         self._load = message
         self._arguments = message.arguments
@@ -139,8 +139,7 @@ class Job:
         self._phase_until: float | None = now + self._patience()
         self._last_signal = 0
         self._told_freed = False
-        self._kvs = KeyValueSpace(self.ranks, below)
-        self._clients: dict[int, pmi1.Client] = {}
+        self._wireup: Wireup | None = None
 
     # -- the machine's face -----------------------------------------------
 
@@ -190,7 +189,7 @@ class Job:
             case InputTaken(_, count_bytes):
                 return self._up(io.InputCredit(self.job_id, count_bytes))
             case PmiReceived(_, rank, line):
-                return self._pmi_line(rank, line)
+                return self._wire(self._wireup.line(rank, line)) if self._wireup else []
         raise IllegalTransition(self.state, event)
 
     def check(self) -> None:
@@ -234,10 +233,8 @@ class Job:
                 return self._end(now)
             case load.UseShared(_, number, path):
                 return [*self._down(message), *self._use_shared(number, path, now)]
-            case pmi.FenceOut(_, number) if self.place:
-                if number != self._kvs.number:
-                    return []
-                return [*self._down(message), *self._fence_out(message)]
+            case pmi.FenceOut() if self.place:
+                return self._wire(self._wireup.fence_out(message)) if self._wireup else []
             case group.Adopted():
                 return []
         raise PeerProtocolError(f"{type(message).__name__} is not a parent's to send")
@@ -264,10 +261,8 @@ class Job:
                 return self._completions(now)
             case load.Released(_, nodes):
                 return self._after_released(self._released.give(place, nodes))
-            case pmi.FenceIn(_, number, pairs, is_last) if number == self._kvs.number:
-                return self._after_fence(self._kvs.merge_child(place, pairs, is_last))
             case pmi.FenceIn():
-                return []
+                return self._wire(self._wireup.fence_in(place, message)) if self._wireup else []
         raise PeerProtocolError(f"{type(message).__name__} is not a child's to send")
 
     # -- form and load ----------------------------------------------------
@@ -371,54 +366,20 @@ class Job:
     def _start_if_ready(self, now: float) -> list[Action]:
         if self._keeper is not _Keeper.NONE or not self._objects.is_complete or self._failed:
             return []
+        assert self._arguments is not None
         self._keeper = _Keeper.STARTED
         self._extend_deadline(now)
-        return [StartKeeper(self.job_id, self._keeper_spec())]
-
-    def _keeper_spec(self) -> keeper.KeeperSpec:
-        assert self._arguments is not None
-        size = sum(member.size for member in self._arguments.members)
-        member_of = [
-            number
-            for number, member in enumerate(self._arguments.members)
-            for _ in range(member.size)
-        ]
-        used = sorted({member_of[rank] for rank in self.ranks})
-        here, offers_pmi = self._here, self._load.offers_pmi
-        kvsname = b"yod_%d_%s" % (self.job_id, self._load.credential_mac[:8].hex().encode())
-        ranks = []
-        for local_rank, rank in enumerate(self.ranks):
-            member = member_of[rank]
-            own = environment.for_rank(rank, local_rank, member, size, offers_pmi)
-            has_input = self._load.has_input and rank == 0
-            ranks.append(keeper.RankSpec(rank, used.index(member), own, has_input, offers_pmi))
-            if offers_pmi:
-                self._clients[rank] = pmi1.Client(rank, size, member, kvsname)
-        if offers_pmi:
-            mapping = pmi1.process_mapping(_places(self._load))
-            self._kvs.spread((pmi.KeyValue(b"PMI_process_mapping", mapping),))
-        shared = environment.for_job(self._arguments.environment, self.job_id, size)
-        shared += environment.for_node(here.node, here.name, len(self.ranks))
-        members = self._arguments.members
-        programs = tuple(
-            keeper.ProgramSpec(
-                self._objects.paths[members[number].object_index],
-                members[number].arguments,
-                members[number].directory,
+        if self._load.offers_pmi:
+            below = list(self._children.values())
+            members = spec.members_of(self._arguments)
+            self._wireup = Wireup(self._load, self.ranks, below, members)
+        paths = self._objects.paths
+        return [
+            StartKeeper(
+                self.job_id,
+                spec.keeper_spec(self._load, self._arguments, self._credential, paths),
             )
-            for number in used
-        )
-        return keeper.KeeperSpec(
-            job_id=self.job_id,
-            uid=self._credential.uid,
-            gid=self._credential.gid,
-            groups=self._credential.groups,
-            umask=self._load.umask,
-            limits=self._load.limits,
-            environment=shared,
-            programs=programs,
-            ranks=tuple(ranks),
-        )
+        ]
 
     def _keeper_report(self, report: keeper.Report, now: float) -> list[Action]:
         match report:
@@ -538,7 +499,9 @@ class Job:
             now + self._completion_delay_s(),
         )
         actions += self._completions(now)
-        return [*actions, *self._after_fence(self._kvs.leave(report.rank))]
+        if self._wireup is not None:
+            actions += self._wire(self._wireup.left(report.rank))
+        return actions
 
     def _completions(self, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -553,58 +516,17 @@ class Job:
 
     # -- PMI --------------------------------------------------------------
 
-    def _pmi_line(self, rank: int, line: bytes) -> list[Action]:
-        client = self._clients.get(rank)
-        if client is None:
-            return []
-        try:
-            answer, request, words = client.handle(line)
-        except pmi1.PmiError as error:
-            return self._fail(load.FailureKind.ABORTED, f"PMI: {error}", rank=rank, exit_code=1)
-        actions: list[Action] = []
-        match request:
-            case pmi1.Request.PUT:
-                self._kvs.put(words[b"key"], words.get(b"value", b""))
-            case pmi1.Request.GET:
-                value = self._kvs.get(words[b"key"])
-                answer = client.absent(words[b"key"]) if value is None else client.found(value)
-            case pmi1.Request.BARRIER:
-                actions = self._after_fence(self._kvs.enter(rank))
-            case pmi1.Request.ABORT:
-                code = words.get(b"exitcode", b"1")
-                number = int(code) if code.lstrip(b"-").isdigit() and len(code) < 10 else 1
-                text = f"the application called abort with code {number}"
-                actions = self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=number)
-        if answer:
-            actions.insert(0, PmiReply(self.job_id, rank, answer))
+    def _wire(self, step: Step) -> list[Action]:
+        """Do what the wire-up leads to."""
+        actions: list[Action] = [PmiReply(self.job_id, rank, data) for rank, data in step.replies]
+        for message in step.up:
+            actions += self._up(message)
+        for message in step.down:
+            actions += self._down(message)
+        if step.abort is not None:
+            rank, code, text = step.abort.rank, step.abort.exit_code, step.abort.text
+            actions += self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=code)
         return actions
-
-    def _after_fence(self, is_full: bool) -> list[Action]:
-        if not is_full:
-            return []
-        pieces = self._kvs.take_fresh()
-        if self.place == 0:
-            actions: list[Action] = []
-            for index, pairs in enumerate(pieces):
-                is_last = index == len(pieces) - 1
-                out = pmi.FenceOut(self.job_id, self._kvs.number, pairs, is_last)
-                actions += self._down(out)
-            return [*actions, *self._leave_fence()]
-        actions = []
-        for index, pairs in enumerate(pieces):
-            is_last = index == len(pieces) - 1
-            actions += self._up(pmi.FenceIn(self.job_id, self._kvs.number, pairs, is_last))
-        return actions
-
-    def _fence_out(self, message: pmi.FenceOut) -> list[Action]:
-        self._kvs.spread(message.pairs)
-        return self._leave_fence() if message.is_last else []
-
-    def _leave_fence(self) -> list[Action]:
-        return [
-            PmiReply(self.job_id, rank, b"cmd=barrier_out rc=0\n")
-            for rank in sorted(self._kvs.release())
-        ]
 
     # -- end --------------------------------------------------------------
 
@@ -853,22 +775,6 @@ class _Keeper(Enum):
     NONE = "not started"
     STARTED = "started"
     GONE = "gone"
-
-
-def _ranks_of(message: load.Load, place: int) -> tuple[int, ...]:
-    """Ranks on one node, ascending."""
-    found: list[int] = []
-    first = 0
-    for run in message.runs:
-        if run.place == place:
-            found += range(first, first + run.count)
-        first += run.count
-    return tuple(found)
-
-
-def _places(message: load.Load) -> list[int]:
-    """The place of rank 0, 1, ..."""
-    return [run.place for run in message.runs for _ in range(run.count)]
 
 
 def _first_of_each(rooms: Iterable[load.NoRoom]) -> tuple[load.NoRoom, ...]:
