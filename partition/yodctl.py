@@ -42,6 +42,7 @@ def command() -> None:
     type=click.IntRange(1, SLOTS_MAX),
     default=1,
     show_default=True,
+    metavar="K",
     help="Ranks that each node takes at a time.",
 )
 @click.option(
