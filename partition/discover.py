@@ -79,8 +79,8 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     if (up := state.load()) is not None:
         address = up.unix_address or up.address
         return Where(f"{address} (yodctl up)", address, key_file or up.key_file)
-    if (address := _site_address(environment)) is not None:
-        return _where(address, "cplant-host file", key_file)
+    if (site := _site_address(environment)) is not None:
+        return _where(site, "cplant-host file", key_file)
     return Where(EMBEDDED)
 
 
