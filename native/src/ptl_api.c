@@ -1,35 +1,20 @@
-/* ptl_api.c - the public calls: handles in, objects out, nothing decided.
- *
- * Every call that may begin something leaves by done(): owed output is
- * written and the descriptor told before the caller goes on.
- */
-#include <stdlib.h>
-#include <string.h>
+/* ptl_api.c - the public calls: handles in, objects out, nothing decided. */
+#include "ptl_api.h"
 
-#include "portals4_ext.h"
-#include "ptl_address.h"
-#include "ptl_auth.h"
-#include "ptl_blake2b.h"
 #include "ptl_ct.h"
 #include "ptl_eq.h"
-#include "ptl_err.h"
-#include "ptl_fwd.h"
-#include "ptl_handle.h"
 #include "ptl_md.h"
 #include "ptl_me.h"
-#include "ptl_ni.h"
-#include "ptl_peer.h"
 #include "ptl_put.h"
 
-static int done (struct ptl_ni *ni, int rc)
+int ptl_api_done (struct ptl_ni *ni, int rc)
 {
     ptl_ni_settle (ni);
     ptl_ni_signal (ni);
     return rc;
 }
 
-/* Find an interface and look at the clock: a call may set a deadline. */
-static int find_ni (uint32_t handle, struct ptl_ni **nip)
+int ptl_api_ni (uint32_t handle, struct ptl_ni **nip)
 {
     int rc = ptl_handle_find (handle, PTL_HANDLE_NI, nip);
 
@@ -38,24 +23,26 @@ static int find_ni (uint32_t handle, struct ptl_ni **nip)
     return rc;
 }
 
-/* An object of this interface, or NULL for the none handle. */
-static int find_of (const struct ptl_ni *ni, uint32_t handle,
-                    enum ptl_kind kind, void *objectp)
+int ptl_api_eq (const struct ptl_ni *ni, uint32_t handle, struct ptl_eq **eqp)
 {
-    struct ptl_eq *eq = NULL;
-    struct ptl_ct *ct = NULL;
-    int rc = PTL_OK;
+    int rc;
 
-    if (kind == PTL_HANDLE_EQ) {
-        if (handle != PTL_EQ_NONE)
-            rc = ptl_handle_find (handle, kind, &eq);
-        memcpy (objectp, &eq, sizeof (eq));
-        return rc == PTL_OK && eq && eq->ni != ni ? PTL_ARG_INVALID : rc;
-    }
-    if (handle != PTL_CT_NONE)
-        rc = ptl_handle_find (handle, kind, &ct);
-    memcpy (objectp, &ct, sizeof (ct));
-    return rc == PTL_OK && ct && ct->ni != ni ? PTL_ARG_INVALID : rc;
+    *eqp = NULL;
+    if (handle == PTL_EQ_NONE)
+        return PTL_OK;
+    rc = ptl_handle_find (handle, PTL_HANDLE_EQ, eqp);
+    return rc == PTL_OK && (*eqp)->ni != ni ? PTL_ARG_INVALID : rc;
+}
+
+int ptl_api_ct (const struct ptl_ni *ni, uint32_t handle, struct ptl_ct **ctp)
+{
+    int rc;
+
+    *ctp = NULL;
+    if (handle == PTL_CT_NONE)
+        return PTL_OK;
+    rc = ptl_handle_find (handle, PTL_HANDLE_CT, ctp);
+    return rc == PTL_OK && (*ctp)->ni != ni ? PTL_ARG_INVALID : rc;
 }
 
 /* ---- library and interfaces ---- */
@@ -65,7 +52,7 @@ int PtlInit (void)
     return ptl_handle_init ();
 }
 
-static void end_interface (struct ptl_ni *ni, uint32_t flush_ms)
+void ptl_api_end (struct ptl_ni *ni, uint32_t flush_ms)
 {
     ptl_ni_forget_handle (ni->handle);
     ptl_ni_free (ni, flush_ms);
@@ -78,24 +65,7 @@ void PtlFini (void)
     if (!ptl_handle_fini ())
         return;
     while ((ni = ptl_handle_any_ni ()))
-        end_interface (ni, 2000);
-}
-
-int PtlxNIInit (const struct ptlx_config *config, ptl_handle_ni_t *handle)
-{
-    struct ptl_ni *ni;
-    int rc;
-
-    if (!config || !handle)
-        return PTL_ARG_INVALID;
-    if ((rc = ptl_ni_alloc (config, &ni)) != PTL_OK)
-        return rc;
-    if ((rc = ptl_handle_add (PTL_HANDLE_NI, ni, &ni->handle)) != PTL_OK) {
-        ptl_ni_free (ni, 0);
-        return rc;
-    }
-    *handle = ni->handle;
-    return PTL_OK;
+        ptl_api_end (ni, 2000);
 }
 
 static void fill_limits (ptl_ni_limits_t *limits)
@@ -129,16 +99,6 @@ int PtlNIInit (ptl_interface_t iface, unsigned int options, ptl_pid_t pid,
     return PtlxNIInit (&config, ni);
 }
 
-int PtlxNIFini (ptl_handle_ni_t handle, uint32_t flush_ms)
-{
-    struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
-
-    if (rc == PTL_OK)
-        end_interface (ni, flush_ms);
-    return rc;
-}
-
 int PtlNIFini (ptl_handle_ni_t handle)
 {
     return PtlxNIFini (handle, 2000);
@@ -147,7 +107,7 @@ int PtlNIFini (ptl_handle_ni_t handle)
 int PtlGetPhysId (ptl_handle_ni_t handle, ptl_process_t *id)
 {
     struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
+    int rc = ptl_api_ni (handle, &ni);
 
     if (rc != PTL_OK)
         return rc;
@@ -166,7 +126,7 @@ int PtlGetId (ptl_handle_ni_t handle, ptl_process_t *id)
 int PtlGetUid (ptl_handle_ni_t handle, ptl_uid_t *uid)
 {
     struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
+    int rc = ptl_api_ni (handle, &ni);
 
     if (rc == PTL_OK && uid)
         *uid = ni->self.uid;
@@ -183,8 +143,8 @@ int PtlPTAlloc (ptl_handle_ni_t handle, unsigned int options,
     struct ptl_eq *eq;
     int rc;
 
-    if ((rc = find_ni (handle, &ni)) != PTL_OK
-        || (rc = find_of (ni, eq_handle, PTL_HANDLE_EQ, &eq)) != PTL_OK)
+    if ((rc = ptl_api_ni (handle, &ni)) != PTL_OK
+        || (rc = ptl_api_eq (ni, eq_handle, &eq)) != PTL_OK)
         return rc;
     if (!index)
         return PTL_ARG_INVALID;
@@ -194,7 +154,7 @@ int PtlPTAlloc (ptl_handle_ni_t handle, unsigned int options,
 int PtlPTFree (ptl_handle_ni_t handle, ptl_pt_index_t index)
 {
     struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
+    int rc = ptl_api_ni (handle, &ni);
 
     return rc == PTL_OK ? ptl_pt_free (ni, index) : rc;
 }
@@ -203,7 +163,7 @@ static int set_enabled (ptl_handle_ni_t handle, ptl_pt_index_t index,
                         bool is_enabled)
 {
     struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
+    int rc = ptl_api_ni (handle, &ni);
 
     if (rc != PTL_OK)
         return rc;
@@ -236,9 +196,9 @@ int PtlMDBind (ptl_handle_ni_t handle, const ptl_md_t *md,
 
     if (!md || !md_handle)
         return PTL_ARG_INVALID;
-    if ((rc = find_ni (handle, &ni)) != PTL_OK
-        || (rc = find_of (ni, md->eq_handle, PTL_HANDLE_EQ, &eq)) != PTL_OK
-        || (rc = find_of (ni, md->ct_handle, PTL_HANDLE_CT, &ct)) != PTL_OK
+    if ((rc = ptl_api_ni (handle, &ni)) != PTL_OK
+        || (rc = ptl_api_eq (ni, md->eq_handle, &eq)) != PTL_OK
+        || (rc = ptl_api_ct (ni, md->ct_handle, &ct)) != PTL_OK
         || (rc = ptl_md_bind (ni, md, eq, ct, &new)) != PTL_OK)
         return rc;
     if ((rc = ptl_handle_add (PTL_HANDLE_MD, new, &new->handle)) != PTL_OK) {
@@ -270,8 +230,8 @@ int PtlMEAppend (ptl_handle_ni_t handle, ptl_pt_index_t index,
 
     if (!me || !me_handle)
         return PTL_ARG_INVALID;
-    if ((rc = find_ni (handle, &ni)) != PTL_OK
-        || (rc = find_of (ni, me->ct_handle, PTL_HANDLE_CT, &ct)) != PTL_OK
+    if ((rc = ptl_api_ni (handle, &ni)) != PTL_OK
+        || (rc = ptl_api_ct (ni, me->ct_handle, &ct)) != PTL_OK
         || (rc = ptl_me_append (ni, index, me, ct, list, user_ptr, &new))
                != PTL_OK)
         return rc;
@@ -280,7 +240,7 @@ int PtlMEAppend (ptl_handle_ni_t handle, ptl_pt_index_t index,
         return rc;
     }
     *me_handle = new->handle;
-    return done (ni, PTL_OK);
+    return ptl_api_done (ni, PTL_OK);
 }
 
 int PtlMEUnlink (ptl_handle_me_t handle)
@@ -298,7 +258,7 @@ int PtlEQAlloc (ptl_handle_ni_t handle, ptl_size_t count,
 {
     struct ptl_ni *ni;
     struct ptl_eq *eq;
-    int rc = find_ni (handle, &ni);
+    int rc = ptl_api_ni (handle, &ni);
 
     if (rc != PTL_OK)
         return rc;
@@ -327,7 +287,7 @@ int PtlEQFree (ptl_handle_eq_t handle)
     ni = eq->ni;
     ptl_eq_free (eq);
     ptl_ni_forget_handle (handle);
-    return done (ni, PTL_OK);
+    return ptl_api_done (ni, PTL_OK);
 }
 
 static void to_standard (const struct ptlx_event *from, ptl_event_t *to)
@@ -364,7 +324,7 @@ int PtlEQGet (ptl_handle_eq_t handle, ptl_event_t *event)
     rc = ptl_eq_get (eq, &own);
     if (rc != PTL_EQ_EMPTY)
         to_standard (&own, event);
-    return done (eq->ni, rc);
+    return ptl_api_done (eq->ni, rc);
 }
 
 /* ---- counting events ---- */
@@ -373,7 +333,7 @@ int PtlCTAlloc (ptl_handle_ni_t handle, ptl_handle_ct_t *ct_handle)
 {
     struct ptl_ni *ni;
     struct ptl_ct *ct;
-    int rc = find_ni (handle, &ni);
+    int rc = ptl_api_ni (handle, &ni);
 
     if (rc != PTL_OK)
         return rc;
@@ -419,7 +379,7 @@ int PtlCTGet (ptl_handle_ct_t handle, ptl_ct_event_t *event)
         return PTL_ARG_INVALID;
     ptl_ni_progress (ct->ni, 0);
     *event = ct->value;
-    return done (ct->ni, PTL_OK);
+    return ptl_api_done (ct->ni, PTL_OK);
 }
 
 int PtlCTSet (ptl_handle_ct_t handle, ptl_ct_event_t value)
@@ -430,7 +390,7 @@ int PtlCTSet (ptl_handle_ct_t handle, ptl_ct_event_t value)
     if (rc != PTL_OK)
         return rc;
     ptl_ct_set (ct, value);
-    return done (ct->ni, PTL_OK);
+    return ptl_api_done (ct->ni, PTL_OK);
 }
 
 int PtlCTInc (ptl_handle_ct_t handle, ptl_ct_event_t increment)
@@ -441,7 +401,7 @@ int PtlCTInc (ptl_handle_ct_t handle, ptl_ct_event_t increment)
     if (rc != PTL_OK)
         return rc;
     ptl_ct_add (ct, increment.success, increment.failure);
-    return done (ct->ni, PTL_OK);
+    return ptl_api_done (ct->ni, PTL_OK);
 }
 
 int PtlCTCancelTriggered (ptl_handle_ct_t handle)
@@ -472,7 +432,7 @@ int PtlPut (ptl_handle_md_t handle, ptl_size_t local_offset,
     if (rc != PTL_OK)
         return rc;
     md->ni->now_ms = ptl_clock_ns () / 1000000;
-    return done (md->ni, ptl_put (md, &args, NULL, 0));
+    return ptl_api_done (md->ni, ptl_put (md, &args, NULL, 0));
 }
 
 int PtlTriggeredPut (ptl_handle_md_t handle, ptl_size_t local_offset,
@@ -495,234 +455,5 @@ int PtlTriggeredPut (ptl_handle_md_t handle, ptl_size_t local_offset,
         return rc;
     if (ct->ni != md->ni)
         return PTL_ARG_INVALID;
-    return done (md->ni, ptl_put (md, &args, ct, threshold));
-}
-
-/* ---- extensions ---- */
-
-int PtlxFd (ptl_handle_ni_t handle, int *fd)
-{
-    struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
-
-    if (rc == PTL_OK && fd)
-        *fd = ni->epoll_fd;
-    return rc == PTL_OK && !fd ? PTL_ARG_INVALID : rc;
-}
-
-int PtlxNotify (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle)
-{
-    struct ptl_ni *ni;
-    struct ptl_eq *eq;
-    int rc;
-
-    if ((rc = find_ni (handle, &ni)) != PTL_OK
-        || (rc = find_of (ni, eq_handle, PTL_HANDLE_EQ, &eq)) != PTL_OK)
-        return rc;
-    ni->notify = eq;
-    return PTL_OK;
-}
-
-static struct ptl_target *find_target (struct ptl_ni *ni, uint32_t nid,
-                                       uint32_t pid)
-{
-    struct ptl_target *t;
-
-    for (struct ptl_node *n = ni->targets.next; n != &ni->targets;
-         n = n->next) {
-        t = ptl_entry (n, struct ptl_target, node);
-        if (t->nid == nid && t->pid == pid)
-            return t;
-    }
-    return NULL;
-}
-
-static void forget_target (struct ptl_target *target)
-{
-    if (!target)
-        return;
-    ptl_list_remove (&target->node);
-    explicit_bzero (target, sizeof (*target));
-    free (target);
-}
-
-int PtlxUseKey (ptl_handle_ni_t handle, ptl_process_t target,
-                const struct ptlx_key *key)
-{
-    struct ptl_ni *ni;
-    struct ptl_target *t;
-    int rc = find_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!key || key->kind > PTLX_KEY_LOCAL)
-        return PTL_ARG_INVALID;
-    if (target.phys.nid == PTL_NID_ANY) {
-        ni->default_key = *key;
-        return PTL_OK;
-    }
-    t = find_target (ni, target.phys.nid, target.phys.pid);
-    if (key->kind == PTLX_KEY_NONE) {
-        forget_target (t);
-        return PTL_OK;
-    }
-    if (!t && !(t = calloc (1, sizeof (*t))))
-        return PTL_NO_SPACE;
-    t->nid = target.phys.nid;
-    t->pid = target.phys.pid;
-    t->key = *key;
-    if (!t->node.next)
-        ptl_list_append (&ni->targets, &t->node);
-    return PTL_OK;
-}
-
-static void forget_address (struct ptl_ni *ni, uint32_t nid)
-{
-    struct ptl_address *a;
-
-    for (struct ptl_node *n = ni->addresses.next; n != &ni->addresses;
-         n = n->next) {
-        a = ptl_entry (n, struct ptl_address, node);
-        if (a->nid == nid) {
-            ptl_list_remove (n);
-            free (a);
-            return;
-        }
-    }
-}
-
-int PtlxSetAddress (ptl_handle_ni_t handle, ptl_nid_t nid,
-                    const char *address)
-{
-    struct ptl_ni *ni;
-    struct ptl_address *a;
-    size_t size;
-    int rc = find_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (nid == 0 || nid >= 1u << 24 || (address && !ptl_address_ok (address)))
-        return PTL_ARG_INVALID;
-    forget_address (ni, nid);
-    if (!address)
-        return PTL_OK;
-    size = strlen (address) + 1;
-    if (!(a = malloc (sizeof (*a) + size)))
-        return PTL_NO_SPACE;
-    a->nid = nid;
-    memcpy (a->text, address, size);
-    ptl_list_append (&ni->addresses, &a->node);
-    return PTL_OK;
-}
-
-int PtlxEvents (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle,
-                struct ptlx_event *events, int room, int *count)
-{
-    struct ptl_ni *ni;
-    struct ptl_eq *eq;
-    int rc;
-
-    if ((rc = ptl_handle_find (handle, PTL_HANDLE_NI, &ni)) != PTL_OK
-        || (rc = ptl_handle_find (eq_handle, PTL_HANDLE_EQ, &eq)) != PTL_OK)
-        return rc;
-    if (!events || !count || room < 1 || eq->ni != ni)
-        return PTL_ARG_INVALID;
-    if (eq->used < (size_t)room) /* else arrivals would outrun the reader */
-        ptl_ni_progress (ni, 0);
-    for (*count = 0; *count < room; (*count)++)
-        if (ptl_eq_get (eq, &events[*count]) == PTL_EQ_EMPTY)
-            break;
-    ptl_ni_signal (ni);
-    return PTL_OK;
-}
-
-int PtlxSend (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid,
-              const void *data, size_t length)
-{
-    struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    return done (ni, ptl_put_message (ni, nid, pid, data, length));
-}
-
-int PtlxDisconnect (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid)
-{
-    struct ptl_ni *ni;
-    struct ptl_peer *peer;
-    int rc = find_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if ((peer = ptl_peer_find (ni, nid, pid)))
-        ptl_peer_leave (peer);
-    return done (ni, PTL_OK);
-}
-
-int PtlxForward (ptl_handle_ni_t handle, const struct ptlx_object *object)
-{
-    struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!object)
-        return PTL_ARG_INVALID;
-    return done (ni, ptl_fwd_arm (ni, object));
-}
-
-int PtlxCancel (ptl_handle_ni_t handle, uint64_t match_bits)
-{
-    struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    ptl_fwd_cancel (ni, match_bits);
-    return done (ni, PTL_OK);
-}
-
-int PtlxCounters (ptl_handle_ni_t handle, struct ptlx_counters *counters)
-{
-    struct ptl_ni *ni;
-    int rc = find_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!counters)
-        return PTL_ARG_INVALID;
-    *counters = ni->counters;
-    counters->peers = ni->n_peers;
-    counters->unproven = ni->n_unproven;
-    counters->connections = 0;
-    for (struct ptl_node *n = ni->conns.next; n != &ni->conns; n = n->next)
-        counters->connections++;
-    return PTL_OK;
-}
-
-const char *PtlxErrorName (int rc)
-{
-    return ptl_err_name (rc);
-}
-
-const char *PtlxErrorText (int rc)
-{
-    return ptl_err_text (rc);
-}
-
-void PtlxMac (const uint8_t key[PTLX_KEY_BYTES], const char *person,
-              const void *data, size_t length, uint8_t out[PTLX_KEY_BYTES])
-{
-    ptl_auth_mac (key, person, data, length, out);
-}
-
-void PtlxHash (const void *data, size_t length,
-               uint8_t out[PTLX_DIGEST_BYTES])
-{
-    struct ptl_blake2b state;
-
-    ptl_blake2b_init (&state, NULL, NULL);
-    ptl_blake2b_update (&state, data, length);
-    ptl_blake2b_final (&state, out);
+    return ptl_api_done (md->ni, ptl_put (md, &args, ct, threshold));
 }

@@ -14,8 +14,6 @@
 #include "ptl_peer.h"
 #include "ptl_shake.h"
 
-#define ACCEPT_BATCH 64
-#define ACCEPT_REST_MS 100      /* when descriptors have run out */
 #define DRAIN_MS 2000           /* for the other's end of stream */
 #define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
 #define NOT_SENT_BYTES 262144   /* what the kernel may queue before control */
@@ -69,59 +67,6 @@ struct ptl_conn *ptl_conn_alloc (struct ptl_ni *ni, int fd, bool is_dialled,
     }
     ptl_list_append (&ni->conns, &conn->all);
     return conn;
-}
-
-static void rest (struct ptl_ni *ni)
-{
-    struct epoll_event none = { 0 };
-    struct ptl_source *sources[] = { &ni->tcp, &ni->local };
-
-    for (int i = 0; i < 2; i++) {
-        none.data.ptr = sources[i];
-        if (sources[i]->fd >= 0)
-            epoll_ctl (ni->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &none);
-    }
-    ni->accept_ms = ni->now_ms + ACCEPT_REST_MS;
-    ptl_ni_wake_at (ni, ni->accept_ms);
-}
-
-static void admit (struct ptl_ni *ni, int fd, bool is_unix)
-{
-    struct ptl_conn *conn;
-    uint8_t m4[PTL_M4_BYTES];
-
-    if (ni->n_unproven >= ni->config.max_unproven) {
-        ptl_auth_put_m4 (NULL, PTL_CODE_FULL, ni->config.version_min,
-                         ni->config.version_max, m4);
-        (void)!send (fd, m4, sizeof (m4), MSG_NOSIGNAL);
-        close (fd);
-        return;
-    }
-    if (!(conn = ptl_conn_alloc (ni, fd, false, is_unix)))
-        return;
-    conn->state = PTL_CONN_SHAKING;
-    conn->deadline_ms = ni->now_ms + ni->config.handshake_timeout_ms;
-    ptl_ni_wake_at (ni, conn->deadline_ms);
-    if (!ptl_shake_listen (conn))
-        ptl_conn_close (conn);
-}
-
-void ptl_conn_accept (struct ptl_ni *ni, struct ptl_source *listener)
-{
-    int fd;
-
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
-        fd = accept4 (listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0)
-            admit (ni, fd, listener->kind == PTL_SOURCE_UNIX);
-        else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS
-                 || errno == ENOMEM) {
-            rest (ni);
-            return;
-        }
-        else if (errno == EAGAIN || errno == EWOULDBLOCK)
-            return;
-    }
 }
 
 static const struct ptlx_key *key_for (struct ptl_ni *ni, uint32_t nid,

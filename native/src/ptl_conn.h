@@ -72,9 +72,6 @@ struct ptl_conn {
 struct ptl_conn *ptl_conn_alloc (struct ptl_ni *ni, int fd, bool is_dialled,
                                  bool is_unix);
 
-/* Take what is waiting at a listener. */
-void ptl_conn_accept (struct ptl_ni *ni, struct ptl_source *listener);
-
 /* Begin a connection to a peer.
  *   0, or an errno
  */

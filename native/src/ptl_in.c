@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ptl_conn.h"
+#include "ptl_lane.h"
 #include "ptl_me.h"
 #include "ptl_peer.h"
 
@@ -192,7 +193,7 @@ static void take_frame (struct ptl_conn *conn)
         take_put (conn);
         break;
     case PTL_FRAME_ACK:
-        if (ptl_peer_ack (conn->peer, &conn->frame) != PTL_OK)
+        if (ptl_lane_ack (conn->peer, &conn->frame) != PTL_OK)
             misbehaved (conn, EPROTO);
         break;
     case PTL_FRAME_PING:

@@ -1,46 +1,25 @@
 #include "ptl_ni.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ptl_conn.h"
 #include "ptl_ct.h"
 #include "ptl_eq.h"
 #include "ptl_fwd.h"
+#include "ptl_listen.h"
 #include "ptl_md.h"
 #include "ptl_me.h"
 #include "ptl_peer.h"
 
-#define BACKLOG 4096
-#define EPOLL_BATCH 64
-#define HOLD_SELF_MS 1
 #define FLUSH_LOOK_MS 5 /* the kernel does not tell when it has sent all */
 #define LOOPBACK 0x7f000001u
-
-int64_t ptl_clock_ns (void)
-{
-    struct timespec t;
-
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void look_at_clock (struct ptl_ni *ni)
-{
-    ni->now_ms = ptl_clock_ns () / 1000000;
-}
 
 /* ---- making ---- */
 
@@ -73,7 +52,7 @@ static int configure (struct ptl_ni *ni, const struct ptlx_config *config)
     return PTL_OK;
 }
 
-static int watch (struct ptl_ni *ni, struct ptl_source *source,
+int ptl_ni_watch (struct ptl_ni *ni, struct ptl_source *source,
                   enum ptl_source_kind kind)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
@@ -85,88 +64,6 @@ static int watch (struct ptl_ni *ni, struct ptl_source *source,
     return PTL_OK;
 }
 
-static int rc_of_errno (void)
-{
-    return errno == EADDRINUSE ? PTL_PID_IN_USE : PTL_FAIL;
-}
-
-static int listen_tcp (struct ptl_ni *ni)
-{
-    const struct ptlx_config *c = &ni->config;
-    struct sockaddr_in in = { .sin_family = AF_INET };
-    socklen_t size = sizeof (in);
-    int fd = socket (AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int one = 1;
-
-    ni->tcp.fd = fd;
-    if (fd < 0)
-        return PTL_FAIL;
-    in.sin_addr.s_addr = htonl (c->listen_nid);
-    in.sin_port = htons ((uint16_t)c->listen_pid);
-    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof (one));
-    if (bind (fd, (struct sockaddr *)&in, sizeof (in)) < 0
-        || listen (fd, BACKLOG) < 0
-        || getsockname (fd, (struct sockaddr *)&in, &size) < 0)
-        return rc_of_errno ();
-    ni->self.nid = c->advertise_nid ? c->advertise_nid
-                                    : ntohl (in.sin_addr.s_addr);
-    ni->self.pid = ntohs (in.sin_port);
-    return watch (ni, &ni->tcp, PTL_SOURCE_TCP);
-}
-
-/* A path that nobody listens at is left over from a dead process. */
-static bool is_left_over (const struct sockaddr_un *un)
-{
-    int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool refused = connect (fd, (const struct sockaddr *)un, sizeof (*un)) < 0
-        && errno == ECONNREFUSED;
-
-    close (fd);
-    return refused;
-}
-
-static int bind_unix (int fd, const struct sockaddr_un *un)
-{
-    const struct sockaddr *address = (const struct sockaddr *)un;
-
-    if (bind (fd, address, sizeof (*un)) == 0)
-        return 0;
-    if (errno != EADDRINUSE)
-        return -1;
-    if (!is_left_over (un)) {
-        errno = EADDRINUSE;
-        return -1;
-    }
-    unlink (un->sun_path);
-    return bind (fd, address, sizeof (*un));
-}
-
-static int listen_unix (struct ptl_ni *ni)
-{
-    struct sockaddr_un un = { .sun_family = AF_UNIX };
-    char *path = ni->unix_path;
-    int fd;
-
-    ni->unix_path = NULL; /* ours to remove only once it is bound */
-    if (strlen (path) >= sizeof (un.sun_path)) {
-        free (path);
-        return PTL_ARG_INVALID;
-    }
-    strcpy (un.sun_path, path);
-    fd = ni->local.fd
-        = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind_unix (fd, &un) < 0) {
-        free (path);
-        return rc_of_errno ();
-    }
-    ni->unix_path = path;
-    /* Who connects is proven by credentials, not by the file's mode. */
-    (void)chmod (path, 0666);
-    if (listen (fd, BACKLOG) < 0)
-        return rc_of_errno ();
-    return watch (ni, &ni->local, PTL_SOURCE_UNIX);
-}
-
 static int open_descriptors (struct ptl_ni *ni)
 {
     ni->epoll_fd = epoll_create1 (EPOLL_CLOEXEC);
@@ -174,8 +71,8 @@ static int open_descriptors (struct ptl_ni *ni)
     ni->timer.fd
         = timerfd_create (CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (ni->epoll_fd < 0
-        || watch (ni, &ni->event, PTL_SOURCE_EVENT) != PTL_OK
-        || watch (ni, &ni->timer, PTL_SOURCE_TIMER) != PTL_OK)
+        || ptl_ni_watch (ni, &ni->event, PTL_SOURCE_EVENT) != PTL_OK
+        || ptl_ni_watch (ni, &ni->timer, PTL_SOURCE_TIMER) != PTL_OK)
         return PTL_FAIL;
     return PTL_OK;
 }
@@ -202,9 +99,9 @@ static int choose_identity (struct ptl_ni *ni)
 static void init_lists (struct ptl_ni *ni)
 {
     struct ptl_node *lists[] = {
-        &ni->conns, &ni->dirty, &ni->grave, &ni->work, &ni->later,
-        &ni->self_held, &ni->targets, &ni->addresses, &ni->eqs, &ni->cts, &ni->mds,
-        &ni->mes, &ni->objects,
+        &ni->conns,     &ni->dirty,   &ni->grave,     &ni->work, &ni->later,
+        &ni->self_held, &ni->targets, &ni->addresses, &ni->eqs,  &ni->cts,
+        &ni->mds,       &ni->mes,     &ni->objects,
     };
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (*lists); i++)
@@ -212,7 +109,7 @@ static void init_lists (struct ptl_ni *ni)
     ni->epoll_fd = ni->tcp.fd = ni->local.fd = ni->event.fd = ni->timer.fd
         = -1;
     ni->wake_ms = PTL_NEVER;
-    look_at_clock (ni);
+    ptl_ni_look_at_clock (ni);
 }
 
 int ptl_ni_alloc (const struct ptlx_config *config, struct ptl_ni **nip)
@@ -231,9 +128,9 @@ int ptl_ni_alloc (const struct ptlx_config *config, struct ptl_ni **nip)
         && (rc = open_descriptors (ni)) == PTL_OK)
         rc = choose_identity (ni);
     if (rc == PTL_OK && config->listen_pid != PTLX_NO_LISTEN)
-        rc = listen_tcp (ni);
+        rc = ptl_listen_tcp (ni);
     if (rc == PTL_OK && config->unix_path)
-        rc = listen_unix (ni);
+        rc = ptl_listen_unix (ni);
     if (rc != PTL_OK) {
         int error = errno;
 
@@ -243,167 +140,6 @@ int ptl_ni_alloc (const struct ptlx_config *config, struct ptl_ni **nip)
     }
     *nip = ni;
     return PTL_OK;
-}
-
-/* ---- deadlines ---- */
-
-void ptl_ni_wake_at (struct ptl_ni *ni, int64_t at_ms)
-{
-    struct itimerspec spec = { 0 };
-
-    if (at_ms >= ni->wake_ms)
-        return;
-    ni->wake_ms = at_ms;
-    spec.it_value.tv_sec = at_ms / 1000;
-    spec.it_value.tv_nsec = at_ms % 1000 * 1000000 + 1;
-    timerfd_settime (ni->timer.fd, TFD_TIMER_ABSTIME, &spec, NULL);
-}
-
-void ptl_ni_hold (struct ptl_ni *ni, struct ptl_op *op)
-{
-    ptl_list_remove (&op->work.node);
-    ptl_list_append (&ni->self_held, &op->work.node);
-    ptl_ni_wake_at (ni, ni->now_ms + HOLD_SELF_MS);
-}
-
-static void accept_again (struct ptl_ni *ni)
-{
-    struct epoll_event event = { .events = EPOLLIN };
-    struct ptl_source *sources[] = { &ni->tcp, &ni->local };
-
-    if (ni->accept_ms == 0)
-        return;
-    if (ni->now_ms < ni->accept_ms) {
-        ptl_ni_wake_at (ni, ni->accept_ms);
-        return;
-    }
-    ni->accept_ms = 0;
-    for (int i = 0; i < 2; i++) {
-        event.data.ptr = sources[i];
-        if (sources[i]->fd >= 0)
-            epoll_ctl (ni->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &event);
-    }
-}
-
-static void tick_peers (struct ptl_ni *ni)
-{
-    struct ptl_peer *peer, *next;
-
-    /* Ticks free records, and make none: the table stays where it is. */
-    for (size_t i = 0; i < ni->peer_slots; i++)
-        for (peer = ni->peers[i]; peer; peer = next) {
-            next = peer->next;
-            ptl_peer_tick (peer);
-        }
-}
-
-static void tick (struct ptl_ni *ni)
-{
-    struct ptl_node *next;
-    uint64_t expirations;
-
-    (void)!read (ni->timer.fd, &expirations, sizeof (expirations));
-    ni->wake_ms = PTL_NEVER;
-    for (struct ptl_node *n = ni->conns.next; n != &ni->conns; n = next) {
-        struct ptl_conn *conn = ptl_entry (n, struct ptl_conn, all);
-
-        next = n->next;
-        ptl_conn_tick (conn);
-        /* A tick may have buried its neighbour: begin again. */
-        if (conn->state == PTL_CONN_DEAD)
-            next = ni->conns.next;
-    }
-    tick_peers (ni);
-    accept_again (ni);
-    ptl_list_splice (&ni->work, &ni->self_held);
-}
-
-/* ---- progress ---- */
-
-void ptl_ni_work (struct ptl_ni *ni, struct ptl_work *work)
-{
-    ptl_list_append (&ni->work, &work->node);
-}
-
-static void run (struct ptl_node *node)
-{
-    struct ptl_work *work = ptl_entry (node, struct ptl_work, node);
-
-    work->run (work);
-}
-
-static void bury (struct ptl_ni *ni)
-{
-    while (!ptl_list_empty (&ni->grave))
-        ptl_conn_free (ptl_entry (ni->grave.next, struct ptl_conn, all));
-}
-
-void ptl_ni_settle (struct ptl_ni *ni)
-{
-    struct ptl_node *node;
-
-    for (;;) {
-        if ((node = ptl_list_pop (&ni->work)))
-            run (node);
-        else if ((node = ptl_list_pop (&ni->dirty)))
-            ptl_conn_flush (ptl_entry (node, struct ptl_conn, dirty));
-        else if ((node = ptl_list_pop (&ni->later)))
-            run (node);
-        else
-            break;
-    }
-    bury (ni);
-}
-
-void ptl_ni_signal (struct ptl_ni *ni)
-{
-    uint64_t value = 1;
-
-    if ((ni->unread > 0) == ni->is_signalled)
-        return;
-    ni->is_signalled = !ni->is_signalled;
-    if (ni->is_signalled)
-        (void)!write (ni->event.fd, &value, sizeof (value));
-    else
-        (void)!read (ni->event.fd, &value, sizeof (value));
-}
-
-static void dispatch (struct ptl_ni *ni, struct ptl_source *source,
-                      uint32_t events)
-{
-    switch (source->kind) {
-    case PTL_SOURCE_TCP:
-    case PTL_SOURCE_UNIX:
-        ptl_conn_accept (ni, source);
-        break;
-    case PTL_SOURCE_EVENT:
-        break; /* ptl_ni_signal takes it back */
-    case PTL_SOURCE_TIMER:
-        tick (ni);
-        break;
-    case PTL_SOURCE_CONN:
-        ptl_conn_ready ((struct ptl_conn *)source, events);
-        break;
-    }
-}
-
-void ptl_ni_progress (struct ptl_ni *ni, int timeout_ms)
-{
-    struct epoll_event events[EPOLL_BATCH];
-    int n = epoll_wait (ni->epoll_fd, events, EPOLL_BATCH, timeout_ms);
-
-    look_at_clock (ni);
-    ni->budget_frames = PTL_BUDGET_FRAMES;
-    ni->budget_bytes = PTL_BUDGET_BYTES;
-    for (int i = 0; i < n; i++)
-        dispatch (ni, events[i].data.ptr, events[i].events);
-    ptl_ni_settle (ni);
-}
-
-void ptl_ni_notify (struct ptl_ni *ni, const struct ptlx_event *event)
-{
-    if (ni->notify)
-        ptl_eq_post_surely (ni->notify, event);
 }
 
 /* ---- end ---- */
@@ -431,21 +167,6 @@ static void leave_all (struct ptl_ni *ni)
             next = peer->next;
             ptl_peer_leave (peer);
         }
-}
-
-static void stop_listening (struct ptl_ni *ni)
-{
-    struct ptl_source *sources[] = { &ni->tcp, &ni->local };
-
-    for (int i = 0; i < 2; i++) {
-        if (sources[i]->fd >= 0)
-            close (sources[i]->fd);
-        sources[i]->fd = -1;
-    }
-    if (ni->unix_path)
-        unlink (ni->unix_path);
-    free (ni->unix_path);
-    ni->unix_path = NULL;
 }
 
 static void close_unproven (struct ptl_ni *ni)
@@ -505,7 +226,7 @@ static void lose_all_peers (struct ptl_ni *ni)
             ptl_peer_lost (ni->peers[i], PTLX_LOSS_CLOSED, 0);
     while (!ptl_list_empty (&ni->conns))
         ptl_conn_close (ptl_entry (ni->conns.next, struct ptl_conn, all));
-    bury (ni);
+    ptl_ni_bury (ni);
 }
 
 static void free_nodes (struct ptl_node *list)
@@ -558,8 +279,8 @@ static void close_if_open (int fd)
 
 void ptl_ni_free (struct ptl_ni *ni, uint32_t flush_ms)
 {
-    stop_listening (ni);
-    look_at_clock (ni);
+    ptl_listen_stop (ni);
+    ptl_ni_look_at_clock (ni);
     if (flush_ms > 0)
         flush (ni, flush_ms);
     ni->notify = NULL;

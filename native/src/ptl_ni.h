@@ -97,6 +97,16 @@ int ptl_ni_alloc (const struct ptlx_config *config, struct ptl_ni **nip);
 /* Flush for at most flush_ms, tell the peers, drain, free everything. */
 void ptl_ni_free (struct ptl_ni *ni, uint32_t flush_ms);
 
+/* Add a descriptor to the epoll set. PTL_OK, PTL_FAIL. */
+int ptl_ni_watch (struct ptl_ni *ni, struct ptl_source *source,
+                  enum ptl_source_kind kind);
+
+/* Set ni->now_ms. */
+void ptl_ni_look_at_clock (struct ptl_ni *ni);
+
+/* Free the connections that have ended. */
+void ptl_ni_bury (struct ptl_ni *ni);
+
 /* Do what is due now, within the budget; wait for it at most timeout_ms. */
 void ptl_ni_progress (struct ptl_ni *ni, int timeout_ms);
 

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 
 #include "ptl_conn.h"
+#include "ptl_lane.h"
 #include "ptl_peer.h"
 
 #define BATCH_FRAMES 16
@@ -34,7 +35,7 @@ static unsigned pick (struct ptl_conn *conn, struct ptl_out *batch)
 
     while (conn->peer && n < BATCH_FRAMES && bytes < BATCH_BYTES) {
         out = &batch[n];
-        if (!ptl_peer_pick (conn->peer, &frame, &out->op, &out->payload))
+        if (!ptl_lane_pick (conn->peer, &frame, &out->op, &out->payload))
             break;
         frame.incarnation = (uint32_t)conn->ni->incarnation;
         ptl_wire_encode (&frame, out->header);
@@ -81,7 +82,7 @@ static unsigned account (struct ptl_conn *conn, struct ptl_out *outs,
         if (outs[i].done < outs[i].length)
             break;
         conn->ni->counters.frames_out++;
-        ptl_peer_frame_sent (outs[i].op, outs[i].is_last);
+        ptl_lane_frame_sent (outs[i].op, outs[i].is_last);
     }
     return i;
 }

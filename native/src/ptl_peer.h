@@ -2,17 +2,12 @@
  *
  * A record exists while there is a connection, a dial or an operation. It is
  * found by the id under which our side knows the peer: the one that was
- * dialled, or the one that it named and may name (ptl_peer_admit).
- *
- * Order: operations of one lane are sent in issue order. A message that the
- * target's disabled entry refused holds the lane; the target refuses what
- * followed it, until the first of those that are sent again (RESEND) arrives,
- * so nothing overtakes.
+ * dialled, or the one that it named and may name (ptl_admit.h). What is sent
+ * when is ptl_lane.h's.
  */
 #ifndef PTL_PEER_H
 #define PTL_PEER_H
 
-#include "ptl_auth.h"
 #include "ptl_list.h"
 #include "ptl_wire.h"
 
@@ -49,23 +44,14 @@ void ptl_peer_queue (struct ptl_ni *ni, struct ptl_op *op);
 struct ptl_peer *ptl_peer_find (struct ptl_ni *ni, uint32_t nid,
                                 uint32_t pid);
 
-/* The next frame to send, if any: header fields and payload. */
-bool ptl_peer_pick (struct ptl_peer *peer, struct ptl_frame *frame,
-                    struct ptl_op **opp, const uint8_t **payload);
+/* A new record. NULL: no memory. */
+struct ptl_peer *ptl_peer_alloc (struct ptl_ni *ni, uint32_t nid,
+                                 uint32_t pid);
 
-/* A frame of this operation has left; `is_last` with its last byte. */
-void ptl_peer_frame_sent (struct ptl_op *op, bool is_last);
+/* End a dial without a word about it. */
+void ptl_peer_abandon_dial (struct ptl_peer *peer);
 
-/* An ack has arrived.
- *   PTL_OK, PTL_FAIL (it names no operation of this peer) */
-int ptl_peer_ack (struct ptl_peer *peer, const struct ptl_frame *frame);
-
-/* An inbound connection has proven itself: give it a record and the id under
- * which it is known, or the code of a refusal. */
-enum ptl_code ptl_peer_admit (struct ptl_conn *conn, uint32_t nid,
-                              uint32_t pid);
-
-/* Our dial has been accepted. */
+/* A connection is proven: ours that was dialled, or one that was admitted. */
 void ptl_peer_connected (struct ptl_peer *peer);
 
 /* Our dial met a connection of the peer's that survives instead. */

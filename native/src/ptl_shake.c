@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "ptl_admit.h"
 #include "ptl_bytes.h"
 #include "ptl_conn.h"
 #include "ptl_peer.h"
@@ -340,7 +341,7 @@ static void take_m3 (struct ptl_conn *conn)
         return;
     }
     conn->incarnation = s->theirs.incarnation;
-    code = ptl_peer_admit (conn, s->theirs.nid, s->theirs.pid);
+    code = ptl_admit (conn, s->theirs.nid, s->theirs.pid);
     answer_m3 (conn, code);
 }
 

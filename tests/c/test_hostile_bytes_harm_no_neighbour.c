@@ -114,7 +114,8 @@ static void allowed (struct ptl_frame *frame)
     }
     if (op->fragment == 0) {
         frame->length = 1 + pick (500);
-        *op = (struct begun){ 1, frame->length, frame->length + 1 + pick (900) };
+        *op = (struct begun){ 1, frame->length, frame->length + 1 };
+        op->total += pick (900);
         frame->flags |= PTL_FLAG_FIRST;
         frame->total = op->total;
         return;

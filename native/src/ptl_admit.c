@@ -1,0 +1,100 @@
+#include "ptl_admit.h"
+
+#include "ptl_conn.h"
+#include "ptl_peer.h"
+
+static bool is_lower (const struct ptl_ni *ni, uint32_t nid, uint32_t pid)
+{
+    return ni->self.nid != nid ? ni->self.nid < nid : ni->self.pid < pid;
+}
+
+static bool same_principal (const struct ptl_who *a, const struct ptl_who *b)
+{
+    return a->kind == b->kind && a->uid == b->uid && a->job_id == b->job_id;
+}
+
+/* May it be known by the id that it names? A listening id only by who shares
+ * our own key: else a user could take the messages meant for a daemon. */
+static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
+{
+    const struct ptlx_key *own = &conn->ni->default_key;
+    const struct ptl_peer *peer = ptl_peer_find (conn->ni, nid, pid);
+
+    if (nid == conn->ni->self.nid && pid == conn->ni->self.pid)
+        return false;
+    if (conn->who.kind == PTLX_KEY_PARTITION)
+        return true;
+    if (conn->who.kind == PTLX_KEY_JOB && own->kind == PTLX_KEY_JOB
+        && own->job_id == conn->who.job_id)
+        return true;
+    if (pid < 1u << 16 || nid < 1u << 24)
+        return false;
+    return !peer
+        || (peer->conn && same_principal (&peer->conn->who, &conn->who));
+}
+
+static uint32_t fresh_pid (struct ptl_ni *ni, uint32_t nid)
+{
+    uint32_t pid;
+
+    do {
+        ni->seed = ni->seed * 1664525u + 1013904223u;
+        pid = ni->seed | 1u << 16;
+    } while (pid == PTL_PID_ANY || ptl_peer_find (ni, nid, pid));
+    return pid;
+}
+
+/* Everything that arrived on the old connection comes before its end. */
+static void replace (struct ptl_peer *peer, uint64_t incarnation)
+{
+    struct ptl_conn *old = peer->conn;
+    uint32_t loss = old->incarnation == incarnation ? PTLX_LOSS_DIED
+                                                    : PTLX_LOSS_RESTARTED;
+
+    ptl_conn_read_all (old);
+    if (old->state == PTL_CONN_READY)
+        ptl_conn_fail (old, loss, 0);
+}
+
+/* The old connection was opened by us and ours survives a crossing: probe it.
+ * If it is half-open the other's kernel resets it, and its next try gets in. */
+static bool is_crossing (struct ptl_peer *peer, uint64_t incarnation)
+{
+    struct ptl_frame ping = { .type = PTL_FRAME_PING };
+
+    if (peer->conn->incarnation != incarnation || !peer->conn->is_dialled
+        || !is_lower (peer->ni, peer->nid, peer->pid))
+        return false;
+    if (!peer->conn->is_pinged) {
+        peer->conn->is_pinged = true;
+        ptl_conn_small (peer->conn, &ping);
+    }
+    return true;
+}
+
+enum ptl_code ptl_admit (struct ptl_conn *conn, uint32_t nid,
+                              uint32_t pid)
+{
+    struct ptl_ni *ni = conn->ni;
+    struct ptl_peer *peer;
+
+    if (!is_believed (conn, nid, pid))
+        pid = fresh_pid (ni, nid);
+    peer = ptl_peer_find (ni, nid, pid);
+    if (peer && peer->conn) {
+        if (is_crossing (peer, conn->incarnation))
+            return PTL_CODE_COLLISION;
+        replace (peer, conn->incarnation);
+        peer = ptl_peer_find (ni, nid, pid);
+    }
+    if (peer && peer->dial && is_lower (ni, nid, pid))
+        return PTL_CODE_COLLISION;
+    if (!peer && !(peer = ptl_peer_alloc (ni, nid, pid)))
+        return PTL_CODE_FULL;
+    ptl_peer_abandon_dial (peer);
+    conn->who.nid = nid;
+    conn->who.pid = pid;
+    conn->peer = peer;
+    peer->conn = conn;
+    return PTL_CODE_READY;
+}

@@ -1,0 +1,267 @@
+/* ptl_api_ext.c - the public calls of portals4_ext.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptl_address.h"
+#include "ptl_api.h"
+#include "ptl_auth.h"
+#include "ptl_blake2b.h"
+#include "ptl_eq.h"
+#include "ptl_err.h"
+#include "ptl_fwd.h"
+#include "ptl_peer.h"
+#include "ptl_put.h"
+
+int PtlxNIInit (const struct ptlx_config *config, ptl_handle_ni_t *handle)
+{
+    struct ptl_ni *ni;
+    int rc;
+
+    if (!config || !handle)
+        return PTL_ARG_INVALID;
+    if ((rc = ptl_ni_alloc (config, &ni)) != PTL_OK)
+        return rc;
+    if ((rc = ptl_handle_add (PTL_HANDLE_NI, ni, &ni->handle)) != PTL_OK) {
+        ptl_ni_free (ni, 0);
+        return rc;
+    }
+    *handle = ni->handle;
+    return PTL_OK;
+}
+
+int PtlxNIFini (ptl_handle_ni_t handle, uint32_t flush_ms)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc == PTL_OK)
+        ptl_api_end (ni, flush_ms);
+    return rc;
+}
+
+int PtlxFd (ptl_handle_ni_t handle, int *fd)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc == PTL_OK && fd)
+        *fd = ni->epoll_fd;
+    return rc == PTL_OK && !fd ? PTL_ARG_INVALID : rc;
+}
+
+int PtlxNotify (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle)
+{
+    struct ptl_ni *ni;
+    struct ptl_eq *eq;
+    int rc;
+
+    if ((rc = ptl_api_ni (handle, &ni)) != PTL_OK
+        || (rc = ptl_api_eq (ni, eq_handle, &eq)) != PTL_OK)
+        return rc;
+    ni->notify = eq;
+    return PTL_OK;
+}
+
+static struct ptl_target *find_target (struct ptl_ni *ni, uint32_t nid,
+                                       uint32_t pid)
+{
+    struct ptl_target *t;
+
+    for (struct ptl_node *n = ni->targets.next; n != &ni->targets;
+         n = n->next) {
+        t = ptl_entry (n, struct ptl_target, node);
+        if (t->nid == nid && t->pid == pid)
+            return t;
+    }
+    return NULL;
+}
+
+static void forget_target (struct ptl_target *target)
+{
+    if (!target)
+        return;
+    ptl_list_remove (&target->node);
+    explicit_bzero (target, sizeof (*target));
+    free (target);
+}
+
+int PtlxUseKey (ptl_handle_ni_t handle, ptl_process_t target,
+                const struct ptlx_key *key)
+{
+    struct ptl_ni *ni;
+    struct ptl_target *t;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!key || key->kind > PTLX_KEY_LOCAL)
+        return PTL_ARG_INVALID;
+    if (target.phys.nid == PTL_NID_ANY) {
+        ni->default_key = *key;
+        return PTL_OK;
+    }
+    t = find_target (ni, target.phys.nid, target.phys.pid);
+    if (key->kind == PTLX_KEY_NONE) {
+        forget_target (t);
+        return PTL_OK;
+    }
+    if (!t && !(t = calloc (1, sizeof (*t))))
+        return PTL_NO_SPACE;
+    t->nid = target.phys.nid;
+    t->pid = target.phys.pid;
+    t->key = *key;
+    if (!t->node.next)
+        ptl_list_append (&ni->targets, &t->node);
+    return PTL_OK;
+}
+
+static void forget_address (struct ptl_ni *ni, uint32_t nid)
+{
+    struct ptl_address *a;
+
+    for (struct ptl_node *n = ni->addresses.next; n != &ni->addresses;
+         n = n->next) {
+        a = ptl_entry (n, struct ptl_address, node);
+        if (a->nid == nid) {
+            ptl_list_remove (n);
+            free (a);
+            return;
+        }
+    }
+}
+
+int PtlxSetAddress (ptl_handle_ni_t handle, ptl_nid_t nid,
+                    const char *address)
+{
+    struct ptl_ni *ni;
+    struct ptl_address *a;
+    size_t size;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (nid == 0 || nid >= 1u << 24 || (address && !ptl_address_ok (address)))
+        return PTL_ARG_INVALID;
+    forget_address (ni, nid);
+    if (!address)
+        return PTL_OK;
+    size = strlen (address) + 1;
+    if (!(a = malloc (sizeof (*a) + size)))
+        return PTL_NO_SPACE;
+    a->nid = nid;
+    memcpy (a->text, address, size);
+    ptl_list_append (&ni->addresses, &a->node);
+    return PTL_OK;
+}
+
+int PtlxEvents (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle,
+                struct ptlx_event *events, int room, int *count)
+{
+    struct ptl_ni *ni;
+    struct ptl_eq *eq;
+    int rc;
+
+    if ((rc = ptl_handle_find (handle, PTL_HANDLE_NI, &ni)) != PTL_OK
+        || (rc = ptl_handle_find (eq_handle, PTL_HANDLE_EQ, &eq)) != PTL_OK)
+        return rc;
+    if (!events || !count || room < 1 || eq->ni != ni)
+        return PTL_ARG_INVALID;
+    if (eq->used < (size_t)room) /* else arrivals would outrun the reader */
+        ptl_ni_progress (ni, 0);
+    for (*count = 0; *count < room; (*count)++)
+        if (ptl_eq_get (eq, &events[*count]) == PTL_EQ_EMPTY)
+            break;
+    ptl_ni_signal (ni);
+    return PTL_OK;
+}
+
+int PtlxSend (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid,
+              const void *data, size_t length)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    return ptl_api_done (ni, ptl_put_message (ni, nid, pid, data, length));
+}
+
+int PtlxDisconnect (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid)
+{
+    struct ptl_ni *ni;
+    struct ptl_peer *peer;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if ((peer = ptl_peer_find (ni, nid, pid)))
+        ptl_peer_leave (peer);
+    return ptl_api_done (ni, PTL_OK);
+}
+
+int PtlxForward (ptl_handle_ni_t handle, const struct ptlx_object *object)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!object)
+        return PTL_ARG_INVALID;
+    return ptl_api_done (ni, ptl_fwd_arm (ni, object));
+}
+
+int PtlxCancel (ptl_handle_ni_t handle, uint64_t match_bits)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    ptl_fwd_cancel (ni, match_bits);
+    return ptl_api_done (ni, PTL_OK);
+}
+
+int PtlxCounters (ptl_handle_ni_t handle, struct ptlx_counters *counters)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!counters)
+        return PTL_ARG_INVALID;
+    *counters = ni->counters;
+    counters->peers = ni->n_peers;
+    counters->unproven = ni->n_unproven;
+    counters->connections = 0;
+    for (struct ptl_node *n = ni->conns.next; n != &ni->conns; n = n->next)
+        counters->connections++;
+    return PTL_OK;
+}
+
+const char *PtlxErrorName (int rc)
+{
+    return ptl_err_name (rc);
+}
+
+const char *PtlxErrorText (int rc)
+{
+    return ptl_err_text (rc);
+}
+
+void PtlxMac (const uint8_t key[PTLX_KEY_BYTES], const char *person,
+              const void *data, size_t length, uint8_t out[PTLX_KEY_BYTES])
+{
+    ptl_auth_mac (key, person, data, length, out);
+}
+
+void PtlxHash (const void *data, size_t length,
+               uint8_t out[PTLX_DIGEST_BYTES])
+{
+    struct ptl_blake2b state;
+
+    ptl_blake2b_init (&state, NULL, NULL);
+    ptl_blake2b_update (&state, data, length);
+    ptl_blake2b_final (&state, out);
+}

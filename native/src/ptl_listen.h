@@ -1,0 +1,27 @@
+/* ptl_listen.h - the listeners of an interface: one TCP port, one Unix path.
+ *
+ * At most config.max_unproven connections are in a handshake; the next is told
+ * so and closed. Out of descriptors the listeners rest for a while: a level
+ * that cannot be worked off would keep the loop busy.
+ */
+#ifndef PTL_LISTEN_H
+#define PTL_LISTEN_H
+
+#include "ptl_ni.h"
+
+/* Listen as configured; the TCP port becomes the interface's id.
+ *   PTL_OK, PTL_PID_IN_USE, PTL_ARG_INVALID (path too long), PTL_FAIL
+ */
+int ptl_listen_tcp (struct ptl_ni *ni);
+int ptl_listen_unix (struct ptl_ni *ni);
+
+/* Take what is waiting at a listener. */
+void ptl_listen_accept (struct ptl_ni *ni, struct ptl_source *listener);
+
+/* End a rest that is over. */
+void ptl_listen_again (struct ptl_ni *ni);
+
+/* Close the listeners, and remove the path. */
+void ptl_listen_stop (struct ptl_ni *ni);
+
+#endif
