@@ -1,0 +1,168 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ptl_ct.h"
+#include "ptl_fwd.h"
+#include "ptl_fwd_parts.h"
+#include "ptl_me.h"
+
+#define NO_PARENT UINT64_MAX
+
+static int permits (struct ptl_me *me, const struct ptl_who *who,
+                    uint64_t offset, uint64_t length)
+{
+    const struct ptl_fwd *fwd = me->object;
+
+    if (who->kind != PTLX_KEY_PARTITION
+        && !(who->kind == PTLX_KEY_JOB
+             && who->job_id == fwd->object.job_id))
+        return PTL_NI_PERM_VIOLATION;
+    if (fwd->parent != NO_PARENT && fwd->parent != who->serial)
+        return PTL_NI_PERM_VIOLATION;
+    if (me->busy > 0 || fwd->landed == fwd->n_chunks
+        || offset != fwd->landed * fwd->object.chunk_bytes
+        || length != ptl_fwd_chunk_length (fwd, fwd->landed))
+        return PTL_NI_OP_VIOLATION;
+    ((struct ptl_fwd *)me->object)->parent = who->serial;
+    return PTL_NI_OK;
+}
+
+/* A whole chunk, or the end of its sender. The counter has released what
+ * waits for it; hashing comes after that is on its way. */
+static void landed (struct ptl_me *me, const struct ptl_rx *rx, int failed)
+{
+    struct ptl_fwd *fwd = me->object;
+
+    (void)rx;
+    ptl_fwd_do_later (fwd);
+    if (failed != PTL_NI_OK) {
+        ptl_fwd_fail (fwd, PTLX_OBJECT_PARENT_LOST, 0, NULL);
+        return;
+    }
+    fwd->last_ns = ptl_clock_ns ();
+    if (fwd->landed++ == 0)
+        fwd->first_ns = fwd->last_ns;
+}
+
+static const struct ptl_me_owner owner = { permits, landed };
+
+/* The writable mapping goes; what children still need is mapped anew. */
+static void seal (struct ptl_fwd *fwd)
+{
+    void *at = MAP_FAILED;
+
+    if (fwd->n_ops > 0 && fwd->fd >= 0)
+        at = mmap (fwd->map, fwd->object.size, PROT_READ,
+                   MAP_SHARED | MAP_FIXED, fwd->fd, 0);
+    if (at == MAP_FAILED && fwd->n_ops == 0) {
+        munmap (fwd->map, fwd->object.size);
+        fwd->map = NULL;
+    }
+    if (fwd->fd >= 0)
+        close (fwd->fd);
+    fwd->fd = -1;
+}
+
+static void hash_landed (struct ptl_fwd *fwd)
+{
+    for (; fwd->hashed < fwd->landed; fwd->hashed++)
+        ptl_blake2b_update (&fwd->hash,
+                            fwd->map
+                                + fwd->hashed * fwd->object.chunk_bytes,
+                            ptl_fwd_chunk_length (fwd, fwd->hashed));
+}
+
+static void arrive (struct ptl_fwd *fwd)
+{
+    ptl_me_free (fwd->me);
+    fwd->me = NULL;
+    seal (fwd);
+    fwd->is_arrived = true;
+    ptl_fwd_notify (fwd, PTLX_EVENT_OBJECT_ARRIVED);
+}
+
+void ptl_fwd_tend_receiver (struct ptl_fwd *fwd)
+{
+    hash_landed (fwd);
+    if (fwd->landed < fwd->n_chunks)
+        return;
+    if (!fwd->is_arrived)
+        arrive (fwd);
+    if (fwd->n_ops > 0)
+        return;
+    if (fwd->object.n_children > 0)
+        ptl_fwd_notify (fwd, PTLX_EVENT_OBJECT_SENT);
+    fwd->is_over = true;
+    ptl_fwd_destroy (fwd);
+}
+
+static int map_file (struct ptl_fwd *fwd)
+{
+    char path[32];
+    void *map = mmap (NULL, fwd->object.size, PROT_READ | PROT_WRITE,
+                      MAP_SHARED, fwd->object.fd, 0);
+
+    if (map == MAP_FAILED)
+        return PTL_FAIL;
+    fwd->map = map;
+    snprintf (path, sizeof (path), "/proc/self/fd/%d", fwd->object.fd);
+    if (fwd->object.n_children > 0)
+        fwd->fd = open (path, O_RDONLY | O_CLOEXEC);
+    return PTL_OK;
+}
+
+static int open_entry (struct ptl_fwd *fwd)
+{
+    ptl_me_t me = {
+        .start = fwd->map,
+        .length = fwd->object.size,
+        .uid = PTL_UID_ANY,
+        .options = PTL_ME_OP_PUT | PTL_ME_EVENT_CT_COMM,
+        .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
+        .match_bits = fwd->object.match_bits,
+    };
+    uint32_t index;
+    int rc = PTL_OK;
+
+    if (!fwd->ni->pt[PTL_PT_OBJECTS].is_allocated)
+        rc = ptl_pt_alloc (fwd->ni, 0, NULL, PTL_PT_OBJECTS, &index);
+    if (rc == PTL_OK)
+        rc = ptl_me_append (fwd->ni, PTL_PT_OBJECTS, &me, fwd->ct,
+                            PTL_PRIORITY_LIST, NULL, &fwd->me);
+    if (rc == PTL_OK) {
+        fwd->me->owner = &owner;
+        fwd->me->object = fwd;
+    }
+    return rc;
+}
+
+static int arm_triggers (struct ptl_fwd *fwd)
+{
+    const struct ptlx_object *o = &fwd->object;
+    struct ptl_op *op;
+
+    for (uint64_t k = 0; k < fwd->n_chunks; k++)
+        for (uint32_t i = 0; i < o->n_children; i++) {
+            op = ptl_fwd_chunk (fwd, k, &o->children[i],
+                           fwd->map + k * o->chunk_bytes);
+            if (!op)
+                return PTL_NO_SPACE;
+            ptl_ct_trigger (fwd->ct, op);
+        }
+    return PTL_OK;
+}
+
+int ptl_fwd_arm_receiver (struct ptl_fwd *fwd)
+{
+    int rc;
+
+    fwd->parent = NO_PARENT;
+    ptl_blake2b_init (&fwd->hash, NULL, NULL);
+    if ((rc = map_file (fwd)) != PTL_OK
+        || (rc = ptl_ct_alloc (fwd->ni, &fwd->ct)) != PTL_OK
+        || (rc = open_entry (fwd)) != PTL_OK)
+        return rc;
+    return arm_triggers (fwd);
+}

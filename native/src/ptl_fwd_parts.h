@@ -1,0 +1,65 @@
+/* ptl_fwd_parts.h - what the parts of ptl_fwd.h share: ptl_fwd.c has an
+ * object's life and its chunks to the children, ptl_fwd_land.c the receiver,
+ * ptl_fwd_read.c the source.
+ */
+#ifndef PTL_FWD_PARTS_H
+#define PTL_FWD_PARTS_H
+
+#include "ptl_blake2b.h"
+#include "ptl_ni.h"
+#include "ptl_op.h"
+
+#define PTL_SOURCE_BUFFERS 4
+
+struct ptl_fwd {
+    struct ptl_work work; /* first: in ni->later */
+    struct ptl_node node; /* in ni->objects */
+    struct ptl_ni *ni;
+    struct ptlx_object object; /* children: own copy */
+    uint64_t n_chunks;
+    bool is_over;    /* failed, cancelled or complete: no more events */
+    bool is_arrived; /* the event has been posted */
+    unsigned n_ops;  /* alive */
+    int fd;          /* source: the file; receiver: read-only, or -1 */
+
+    uint8_t *map;
+    struct ptl_me *me; /* or NULL */
+    struct ptl_ct *ct;
+    uint64_t parent; /* serial of the connection */
+    uint64_t landed, hashed; /* chunks */
+    struct ptl_blake2b hash;
+    int64_t first_ns, last_ns;
+
+    uint64_t next_chunk; /* source: to be read */
+    uint8_t *buffers[PTL_SOURCE_BUFFERS];
+    unsigned users[PTL_SOURCE_BUFFERS];
+};
+
+/* Bytes of a chunk; the last may be shorter. */
+uint64_t ptl_fwd_chunk_length (const struct ptl_fwd *fwd, uint64_t chunk);
+
+/* Look after the object when all that is owed has been written. */
+void ptl_fwd_do_later (struct ptl_fwd *fwd);
+
+/* Tell the owner. */
+void ptl_fwd_notify (struct ptl_fwd *fwd, uint32_t type);
+
+/* It cannot be completed (enum ptlx_object_fail); `op`: because of whom. */
+void ptl_fwd_fail (struct ptl_fwd *fwd, uint32_t reason, int detail,
+                   const struct ptl_op *op);
+
+/* A put of a chunk to a child, not yet begun. NULL: no memory. */
+struct ptl_op *ptl_fwd_chunk (struct ptl_fwd *fwd, uint64_t chunk,
+                              const ptl_process_t *child,
+                              const uint8_t *data);
+
+/* Give everything back. */
+void ptl_fwd_destroy (struct ptl_fwd *fwd);
+
+/* Begin, and go on when something has happened. */
+int ptl_fwd_arm_receiver (struct ptl_fwd *fwd);
+void ptl_fwd_tend_receiver (struct ptl_fwd *fwd);
+int ptl_fwd_arm_source (struct ptl_fwd *fwd);
+void ptl_fwd_tend_source (struct ptl_fwd *fwd);
+
+#endif
