@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tests.sim.world import Sim
 
 
+FOR_EVER = float("inf")
+
+
 class Machine(Protocol):
     """What every machine of the partition offers."""
 
@@ -30,6 +33,7 @@ class Actor:
 
     Attributes:
         events: handled so far.
+        stopped_until: SIGSTOP; what happens to it waits.
         dies_at: (events, actions) at which the process is killed: in the handling
             of that event, after so many of its actions.
     """
@@ -38,6 +42,7 @@ class Actor:
         self.sim = sim
         self.process = process
         self.events = 0
+        self.stopped_until = 0.0
         self.dies_at: tuple[int, int] | None = None
         self._machine = machine
         self._timer_due: float | None = None
@@ -78,6 +83,10 @@ class Actor:
         if not self.process.is_alive:
             return
         sim = self.sim
+        if sim.clock.now < self.stopped_until:
+            if self.stopped_until != FOR_EVER:
+                sim.clock.at(self.stopped_until, lambda: self.handle(event))
+            return
         sim.clock.note(self.name, event)
         self.events += 1
         try:

@@ -139,5 +139,5 @@ def _draw_one(rng: random.Random, rank: int, mix: Mix) -> Program:
     on_term = rng.choice([-1, -1, -1, 0, 143])
     if rng.random() < mix.ignores_term:
         on_term = -2
-    stuck = rng.uniform(0, 3) if rng.random() < 0.02 else 0.0
+    stuck = rng.choice([rng.uniform(0, 3), rng.uniform(10, 30)]) if rng.random() < 0.03 else 0.0
     return Program(steps, start, on_term, rng.random() < 0.95, stuck)

@@ -20,9 +20,8 @@ from allocator.jobtable import JobTable
 from allocator.nodes import Node as AllocatorNode
 from native.wire import alloc, load
 from pct.collective import Gather
-from pct.job import Job, JobState
+from pct.job import Job
 from pct.kvs import KeyValueSpace
-from pct.node import Node
 from pct.outcomes import Outcomes
 from pct.relay import OutputRelay, cost
 from pct.reservation import Reservation
@@ -196,16 +195,6 @@ def lost_nodes_are_said_to_be_free(patch: Patch) -> None:
 
 
 @defect
-def a_load_is_taken_after_its_reset(patch: Patch) -> None:
-    def no_job(original: Any, self: Node, source: Any, job_id: int, message: Any) -> Any:
-        if isinstance(message, load.Reset | load.AllDone):
-            return [jobtable.Send(source, load.Released(job_id, (self.number,)))]
-        return original(self, source, job_id, message)
-
-    wrap(patch, Node, "_of_no_job", no_job)
-
-
-@defect
 def credentials_do_not_expire(patch: Patch) -> None:
     def take(original: Any, self: Reservation, credential: Any, node: int, unix_s: float) -> Any:
         return original(self, credential, node, 0.0)
@@ -219,21 +208,6 @@ def a_refused_job_is_taken(patch: Patch) -> None:
         return job_id in self._used
 
     wrap(patch, Reservation, "refuse", refuse)
-
-
-@defect
-def children_of_a_lost_child_are_waited_for_in_vain(patch: Patch) -> None:
-    def give_up(original: Any, self: Job) -> Any:
-        return []
-
-    def lost(original: Any, self: Job, place: int, text: str, now: float) -> Any:
-        state, self.state = self.state, JobState.RUNNING
-        actions = original(self, place, text, now)
-        self.state = state
-        return actions
-
-    wrap(patch, Job, "_give_up_heirs", give_up)
-    wrap(patch, Job, "_child_lost", lost)
 
 
 @defect

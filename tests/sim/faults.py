@@ -7,7 +7,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from native.ids import PortalId
+from native.ids import ObjectKey, PortalId
 from pct import tree
 from tests.sim.hosts import PctActor
 from tests.sim.launchers import YodActor
@@ -29,6 +29,10 @@ class Victim(Enum):
     CUT = "network between two neighbours in the tree"
     CUT_YOD = "network between yod and the root"
     CUT_BEBOPD = "network between bebopd and a node"
+    OBJECT = "an object arrives damaged"
+    NO_KEEPER = "a keeper cannot be started"
+    STOP_YOD = "yod is stopped for a while"
+    STOP_PCT = "a PCT is stopped for a while"
     USER = "the user presses"
     USR1 = "the user sends SIGUSR1"
 
@@ -112,6 +116,23 @@ class Faults:
                 self._kill_keeper(yod, fault)
             case Victim.LINK | Victim.CUT | Victim.CUT_YOD | Victim.CUT_BEBOPD:
                 self._disconnect(yod, fault)
+            case Victim.OBJECT if yod.truth is not None:
+                yod.truth.trouble.add("an object is damaged")
+                number = len(yod.plan.objects) - 1
+                self.sim.objects.damaged.add(ObjectKey(yod.truth.job_id, number))
+            case Victim.NO_KEEPER if yod.truth is not None:
+                yod.truth.trouble.add("no keeper")
+                where = self._node(yod, fault), yod.truth.job_id
+                self.sim.keeper_fails = lambda number, job_id: (number, job_id) == where
+            case Victim.STOP_YOD:
+                yod.stopped_until = self.sim.clock.now + abs(fault.back_s)
+                if yod.truth is not None:
+                    yod.truth.trouble.add("yod was stopped")
+            case Victim.STOP_PCT:
+                if (pct := self._pct(yod, fault)) is not None:
+                    pct.stopped_until = self.sim.clock.now + abs(fault.back_s)
+                    number = pct.number
+                    self.sim.trouble("a node stops", lambda truth: number in truth.nodes)
             case Victim.USER:
                 for number in range(fault.times):
                     self.sim.clock.after(number * 0.05, yod.press)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
-from native.machine import Log, PeerGone, Send
+from native.machine import Event, Log, PeerGone, Send
 from native.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import keeper as wire
 from pct import events
@@ -70,6 +70,12 @@ class PctActor(Actor):
         self.sim.objects.forget(self.process)
 
     # -- events in ----------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        before = len(self.machine.jobs)
+        super().handle(event)
+        if len(self.machine.jobs) > before:
+            rules.check_started(self.sim, self.number, next(reversed(self.machine.jobs)))
 
     def lost(self, peer: PortalId, text: str) -> None:
         self.handle(PeerGone(peer, text))

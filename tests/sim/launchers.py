@@ -17,7 +17,7 @@ from native.wire.alloc import NodeSpec
 from native.wire.base import Message
 from native.wire.load import Arguments, Completions, MemberLoad, ShippedObject
 from tests.sim import rules
-from tests.sim.actor import Actor
+from tests.sim.actor import FOR_EVER, Actor
 from tests.sim.apps import Program
 from tests.sim.network import Process
 from tests.sim.truth import JobTruth
@@ -101,6 +101,11 @@ class YodActor(Actor):
     def begin(self) -> None:
         """Ask for nodes."""
         self.act(self.machine.begin(self.sim.clock.now))
+
+    @property
+    def is_over(self) -> bool:
+        """It has ended, or never will."""
+        return self.has_ended or not self.process.is_alive or self.stopped_until == FOR_EVER
 
     # -- the user -------------------------------------------------------------
 

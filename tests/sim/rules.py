@@ -78,13 +78,13 @@ def check_freed(sim: Sim, number: int, job_id: int) -> None:
 
 
 def check_started(sim: Sim, number: int, job_id: int) -> None:
-    """Rule 1: nothing starts where bebopd has not, or not any more, granted it."""
+    """Rule 1: nothing is hosted where bebopd has not, or not any more, granted it."""
     bebopd = sim.bebopd
     if bebopd is None or sim.granted.get(job_id) != bebopd.epoch:
         return  # it does not know yet what an earlier one granted
     node = bebopd.machine.nodes.get(number)
     if node is not None and job_id not in node.held:
-        raise Violation(f"rule 1: job {job_id} starts on node {number}, which it does not hold")
+        raise Violation(f"rule 1: node {number} hosts job {job_id}, which does not hold it")
 
 
 def watch_yod(yod: YodActor, message: Message) -> None:
@@ -119,6 +119,9 @@ def check_ended(yod: YodActor) -> None:
     elif not truth.trouble:
         _check_failure(yod, truth)
     _check_output(yod, truth)
+    has_said = report.notes or report.unreachable or len(yod.presses) > 2
+    if not yod.was_confirmed and not has_said:
+        raise Violation(f"rule 4: {yod.name} leaves before bebopd has confirmed that all is free")
 
 
 def _check_completions(yod: YodActor, truth: JobTruth) -> None:
@@ -138,7 +141,7 @@ def _check_completions(yod: YodActor, truth: JobTruth) -> None:
     repeated = sorted(rank for rank, times in yod.reports.items() if times > 1)
     if repeated:
         raise Violation(f"rule 6: job {truth.job_id}: completion of {repeated[:8]} comes twice")
-    if len(yod.presses) < 2:
+    if len(yod.presses) < 2 and not report.notes:
         missing = sorted(truth.was_reported - yod.reports.keys())
         if missing:
             raise Violation(f"rule 6: job {truth.job_id}: no completion of ranks {missing[:8]}")
@@ -205,7 +208,7 @@ def _check_output(yod: YodActor, truth: JobTruth) -> None:
 def check_at_rest(sim: Sim) -> None:
     """Rules 2 and 4, and of rule 3 that every yod ends."""
     for yod in sim.yods:
-        if yod.process.is_alive and not yod.has_ended:
+        if not yod.is_over:
             raise Violation(
                 f"rule 3: {yod.name} has not ended, phase {yod.machine.phase.value},"
                 f" {sim.clock.now - yod.began_at:.0f} s after it began; said: {yod.said[-3:]}"

@@ -8,14 +8,17 @@ import random
 from msgspec import Struct
 
 from native.limits import Limits
+from tests.sim.actor import FOR_EVER
 from tests.sim.apps import Mix, draw
+from tests.sim.clock import Violation
 from tests.sim.faults import CRASHES, PHASES, Fault, Faults, Victim
 from tests.sim.launchers import Job, Reader, YodActor
 from tests.sim.world import Machines, Sim
+from yod.launch import Phase
 from yod.request import Options
 
 CRASHES_BY_PHASE = tuple(itertools.product(CRASHES, PHASES))  # 36
-JOBS = 4
+JOBS = 4  # with faults; and two without any
 PATIENCE_S = 40.0  # users try for so long to get nodes
 RETRY_S = 2.0
 
@@ -63,6 +66,10 @@ def _play(sim: Sim, rng: random.Random, seed: int) -> None:
     for number in range(JOBS):
         planned = _draw(sim, rng, seed * JOBS + number, number)
         sim.clock.at(began + planned.at_s, lambda planned=planned: _begin(sim, faults, planned))  # type: ignore[misc]
+    for number in range(2):
+        planned = _draw(sim, rng, rng.randrange(1000), number)
+        planned.faults = ()
+        sim.clock.at(began + 30.0 * number, lambda planned=planned: _begin(sim, faults, planned))  # type: ignore[misc]
     sim.clock.run(began + PATIENCE_S)
     sim.finish()
 
@@ -158,12 +165,70 @@ def _other_fault(rng: random.Random) -> Fault:
         Victim.USR1,
         Victim.INNER,
         Victim.LEAF,
+        Victim.OBJECT,
+        Victim.NO_KEEPER,
+        Victim.STOP_YOD,
+        Victim.STOP_PCT,
     )
     return Fault(
         rng.choice(victims),
-        rng.choice(PHASES),
-        delay_s=rng.uniform(0, 1.0),
+        rng.choice((*PHASES, Phase.FORMING)),
+        delay_s=rng.choice([0.0, rng.uniform(0, 1.0)]),
         back_s=rng.uniform(1.0, 40.0),
         place=rng.randrange(1000),
         times=rng.randint(1, 3),
     )
+
+
+def chatty(seed: int, machines: Machines | None = None) -> Sim:
+    """Seven nodes, much output, small windows, slow readers; a crash, or none."""
+    rng = random.Random(seed)
+    limits = Limits(heartbeat_s=30.0, silent_s=100.0, output_window_bytes=65536)
+    sim = Sim(seed, 7, limits=limits, machines=machines)
+    mix = Mix(uses_pmi=False, writes=40, largest_write=9_000, seconds=0.2, forks=0.2)
+
+    def play() -> None:
+        sim.boot()
+        reader = rng.choice([Reader.FAST, Reader.SLOW, Reader.STOPS])
+        yod = sim.launch(Job(draw(rng, 7, mix), reader=reader))
+        victim = rng.choice([Victim.INNER, Victim.LEAF, Victim.ROOT, Victim.LINK, Victim.KEEPER])
+        fault = Fault(victim, Phase.RUNNING, rng.uniform(0, 0.2), 3.0, place=rng.randrange(9))
+        if seed % 3:
+            Faults(sim).plan(yod, fault)
+        sim.finish()
+
+    sim.guarded(play)
+    return sim
+
+
+def late_load(seed: int, machines: Machines | None = None) -> Sim:
+    """A yod that holds a grant is stopped, for ever or until the grant has lapsed."""
+    rng = random.Random(seed)
+    sim = Sim(seed, 5, machines=machines)
+
+    def play() -> None:
+        sim.boot()
+        yod = sim.launch(Job(draw(rng, 3, Mix())))
+        began = sim.clock.now
+        sim.clock.run(began + 1e-9)
+        yod.stopped_until = rng.choice([FOR_EVER, began + rng.uniform(58, 63), began + 90.0])
+        if rng.random() < 0.5:
+            for pct in list(sim.pcts.values()):
+                sim.clock.at(began + 70.0, pct.die)
+                sim.clock.at(
+                    began + 71.0,
+                    lambda number=pct.number: sim.start_pct(number),  # type: ignore[misc]
+                )
+        sim.clock.run(began + 130.0)
+        if rng.random() < 0.5:
+            other = sim.launch(Job(draw(rng, 5, Mix())))
+            sim.clock.run(sim.clock.now + 60.0, lambda: other.has_ended)
+            if other.machine.report.exit_status != 0:
+                raise Violation(f"the nodes of a lapsed grant are not free: {other.said}")
+        sim.finish()
+
+    sim.guarded(play)
+    return sim
+
+
+SCENARIOS = (lambda seed: run(seed, nodes=12), chatty, late_load)

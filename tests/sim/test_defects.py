@@ -15,8 +15,9 @@ SEEDS = 150  # a defect that needs more to be found is not being looked for
 def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch):
     DEFECTS[name](monkeypatch)
     for seed in range(SEEDS):
-        try:
-            scenario.run(seed, nodes=12)
-        except Violation:
-            return
+        for play in scenario.SCENARIOS:
+            try:
+                play(seed)
+            except Violation:
+                return
     pytest.fail(f"{name} was not found under {SEEDS} seeds")

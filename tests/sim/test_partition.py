@@ -33,6 +33,16 @@ def test_all_rules_hold(seed: int):
     scenario.run(seed)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_output_is_whole_and_in_order(seed: int):
+    scenario.chatty(seed)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_grant_that_nobody_uses_lapses(seed: int):
+    scenario.late_load(seed)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_seed_gives_the_same_run(seed: int):
     runs = [scenario.run(seed, nodes=10) for _ in range(2)]

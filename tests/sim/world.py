@@ -150,11 +150,15 @@ class Sim:
         """A yod has its nodes."""
         truth = JobTruth(grant, yod.job.programs, yod.name)
         self.truths[grant.job_id] = truth
+        if yod.stopped_until:
+            truth.trouble.add("yod was stopped")
         for number in truth.nodes:
             if self.clock.now - self.died_at.get(number, -1e9) < LIVENESS_S[1] + 5:
                 truth.trouble.add(f"node {number} was lost lately, and not all may know")
             if not self.pcts[number].process.is_alive:
                 truth.trouble.add(f"node {number} was lost already")
+            if self.pcts[number].stopped_until > self.clock.now:
+                truth.trouble.add(f"node {number} is stopped")
             if self.pcts[number].machine.reservation.epoch != self.disk.epoch:
                 truth.trouble.add(f"node {number} does not know its bebopd yet")
             if not self.hosts[number].has_room:
@@ -210,7 +214,7 @@ class Sim:
         end = self.clock.now + YOD_ENDS_S
 
         def are_over() -> bool:
-            return all(yod.has_ended or not yod.process.is_alive for yod in self.yods)
+            return all(yod.is_over for yod in self.yods)
 
         self.clock.run(end, are_over)
         self.is_healing = True
