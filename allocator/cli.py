@@ -7,7 +7,6 @@ import math
 import os
 import resource
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from allocator.driver import Driver
 from allocator.ledger import Ledger
 from allocator.nodes import NodeTable
 from native import limits, options
+from native.address import numeric
 from native.errors import UsageError, YodError
 from native.reactor import Reactor
 
@@ -83,7 +83,7 @@ def command(
     reactor = Reactor()
     try:
         port = PortalsPort(
-            listen=_numeric(listen),
+            listen=numeric(listen, "--listen"),
             advertise=advertise,
             unix_path=os.path.abspath(unix_path) if unix_path else None,
             partition_key=key,
@@ -207,17 +207,6 @@ def _read_nodes(path: str) -> dict[str, int]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"nodes file {path}: {getattr(error, 'strerror', error)}") from None
     return nodesfile.parse(text, path)
-
-
-def _numeric(listen: str) -> str:
-    """The address with its host as a number: names are resolved before there is a loop."""
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise UsageError(f"--listen {listen}: must be HOST:PORT")
-    try:
-        return f"{socket.gethostbyname(host)}:{port}"
-    except OSError as error:
-        raise UsageError(f"--listen {listen}: {host}: {error.strerror}") from None
 
 
 def _raise_descriptor_limit() -> None:

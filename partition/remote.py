@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from native.portals_port import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
-
+from native.address import numeric
 from native.errors import PartitionError
 from native.ids import PortalId
 from native.limits import Limits
+from native.portals_port import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
 from native.wire.alloc import Grant
 from partition.discover import KEY_BYTES, Where
 
@@ -25,7 +25,7 @@ class RemotePartition:
 
     def __init__(self, where: Where, limits: Limits) -> None:
         self.port = PortalsPort(connect_timeout_s=limits.connect_s)
-        self.bebopd: PortalId = self.port.resolve(where.address)
+        self.bebopd: PortalId = self.port.resolve(numeric(where.address))
         self.port.use_key(self.bebopd, _key(where))
 
     def use_grant(self, grant: Grant) -> None:

@@ -12,6 +12,7 @@ import click
 
 from native import limits as limits_module
 from native import options
+from native.address import facing, numeric
 from native.errors import PartitionError, UsageError, YodError
 from native.reactor import Reactor
 from native.wire.base import NODE_MAX, SLOTS_MAX
@@ -28,7 +29,11 @@ KEY_BYTES = 32
 @click.option("--bebopd", metavar="ADDRESS", help="host:port or unix:PATH of the allocator.")
 @click.option("--key-file", metavar="FILE", help="The partition's key, 32 bytes, mode 0600.")
 @click.option("--listen", metavar="HOST:PORT", default="0.0.0.0:0", help="Where to listen.")
-@click.option("--advertise", metavar="HOST", help="The address that others reach this node at.")
+@click.option(
+    "--advertise",
+    metavar="HOST",
+    help="The address others reach this node at; default: as bebopd sees it.",
+)
 @click.option("--node", metavar="N", default=-1, type=int, help="Node number; default: any.")
 @click.option("--name", metavar="NAME", help="Node name; default: the host's.")
 @click.option("--slots", metavar="N", type=int, help="Ranks at a time; default: processors.")
@@ -61,15 +66,25 @@ def command(
         raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")
     if slots is not None and not 1 <= slots <= SLOTS_MAX:
         raise UsageError(f"--slots {slots}: must be from 1 to {SLOTS_MAX}")
+    from native.portals import PtlError
     from native.portals_port import PortalsPort
 
     limits = limits_module.load(os.environ)
     _raise_descriptor_limit()
     key = read_key(key_file)
     reactor = Reactor()
-    port = PortalsPort(
-        listen=listen, advertise=advertise, partition_key=key, connect_timeout_s=limits.connect_s
-    )
+    address = numeric(bebopd, "--bebopd")
+    if advertise is None and listen.startswith("0.0.0.0:"):
+        advertise = facing(address)
+    try:
+        port = PortalsPort(
+            listen=numeric(listen, "--listen"),
+            advertise=advertise,
+            partition_key=key,
+            connect_timeout_s=limits.connect_s,
+        )
+    except PtlError as error:
+        raise PartitionError(f"cannot listen at {listen}: {error}") from None
     become_subreaper()
     own_cgroup = Cgroup.enter()
     from native.auth import is_signed
@@ -78,7 +93,7 @@ def command(
         name=name or os.uname().nodename.partition(".")[0],
         slots=slots or len(os.sched_getaffinity(0)),
         address=port.id,
-        bebopd=port.resolve(bebopd),
+        bebopd=port.resolve(address),
         wanted=node,
         incarnation=int.from_bytes(os.urandom(8), "little") >> 1,
         limits=limits,

@@ -17,6 +17,7 @@ PACKAGES = ("native", "allocator", "pct", "yod", "partition")
 
 # The modules that touch descriptors, files, processes, clocks or the terminal.
 DOES_IO = {
+    "native.address",
     "native.build_native",
     "native.credential",
     "native.port",
