@@ -53,10 +53,20 @@ MEANINGS = {
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
 }
 
-_SMALLEST = {"arity_count": 1, "chunk_bytes": 4096, "output_window_bytes": 65536}
+# Those that travel in a message are within its ranges.
+_SMALLEST = {
+    "heartbeat_s": 0.001,
+    "announce_retry_s": 0.001,
+    "phase_s": 0.001,
+    "orphan_s": 0.001,
+    "arity_count": 1,
+    "chunk_bytes": 4096,
+    "output_window_bytes": 65536,
+}
 _LARGEST = {
     "arity_count": 64,
     "chunk_bytes": 1 << 26,
+    "output_window_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,
 }
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from native import nodelist, options
 from native.errors import LoadFileError, UsageError
-from native.wire.base import MEMBERS_MAX
+from native.wire.base import MEMBERS_MAX, SIZE_MAX
 
 OPTIONS = (options.Option(("-sz", "-size"), True), options.Option(("-list",), True))
 
@@ -64,6 +64,8 @@ def _line(content: str, path: str, number: int) -> Line:
                 size = parse_size(name, value)
     except UsageError as error:
         raise LoadFileError(path, number, str(error)) from None
+    if words[:1] == ["--"]:
+        words = words[1:]
     if not words:
         raise LoadFileError(path, number, "no program on this line")
     return Line(f"{path}:{number}", size, nodes, tuple(words))
@@ -75,8 +77,11 @@ def parse_size(option: str, value: str) -> int:
     Raises:
         UsageError: not a whole number above 0.
     """
-    if not value.isascii() or not value.lstrip("+-").isdigit():
+    digits = value[1:] if value[:1] in ("+", "-") else value
+    if not digits.isascii() or not digits.isdigit():
         raise UsageError(f"{option} {value}: not a number of ranks")
+    if len(digits) > 18:  # a number of a million digits takes minutes to convert
+        raise UsageError(f"{option} {value[:18]}...: at most {SIZE_MAX} ranks")
     size = int(value)
     if size < 1:
         raise UsageError(f"{option} {value}: at least 1 rank")

@@ -1,0 +1,100 @@
+"""Sizes and lists of the command line and of a load file, combined."""
+
+import pytest
+
+from native.errors import UsageError
+from native.wire.alloc import NodeSpec
+from native.wire.base import SIZE_MAX
+from yod.loadfile import Line, parse
+from yod.request import Member, from_command_line, from_load_file
+
+
+def specs(text, size=None, nodes=None):
+    members, warnings = from_load_file(parse(text, "f.load"), size, nodes)
+    return [member.spec for member in members], warnings
+
+
+@pytest.mark.parametrize(
+    ("size", "nodes", "spec"),
+    [
+        (None, None, NodeSpec(1)),
+        (4, None, NodeSpec(4)),
+        (None, (5, 1, 2), NodeSpec(3, (5, 1, 2), one_per_node=True)),
+        (4, (5, 1), NodeSpec(4, (5, 1))),
+        (2, (5, 1, 2), NodeSpec(2, (5, 1, 2))),
+    ],
+    ids=["neither", "size", "list", "more than the list", "part of the list"],
+)
+def test_the_command_lines_size_and_list_are_what_a_program_asks_for(size, nodes, spec):
+    assert from_command_line(size, nodes, ("a.out", "x")) == [Member(spec, ("a.out", "x"))]
+
+
+def test_a_line_has_its_own_size_and_list_first():
+    assert specs("-sz 2 -l 500,501 a\n-sz 64 a", nodes=tuple(range(100, 201))) == (
+        [NodeSpec(2, (500, 501)), NodeSpec(64, tuple(range(100, 201)))],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "spec"),
+    [
+        ("a", NodeSpec(1)),
+        ("-l 5,6 a", NodeSpec(2, (5, 6), one_per_node=True)),
+        ("-sz 3 a", NodeSpec(3)),
+    ],
+)
+def test_a_line_of_several_without_a_size_has_its_own_lists_or_1(line, spec):
+    assert specs(line + "\na")[0] == [spec, NodeSpec(1)]
+
+
+def test_a_line_of_several_without_a_list_takes_the_command_lines():
+    assert specs("a\n-sz 2 b", nodes=(7, 8, 9))[0] == [
+        NodeSpec(1, (7, 8, 9)),
+        NodeSpec(2, (7, 8, 9)),
+    ]
+
+
+def test_the_command_lines_size_is_ignored_with_a_warning_where_there_are_several_lines():
+    found, warnings = specs("a\nb", size=9)
+    assert found == [NodeSpec(1), NodeSpec(1)]
+    assert warnings == ["-sz is ignored: the load file has several lines, each with its own size"]
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "nodes", "spec"),
+    [
+        ("a", None, None, NodeSpec(1)),
+        ("a", 4, None, NodeSpec(4)),
+        ("a", None, (5, 6), NodeSpec(2, (5, 6), one_per_node=True)),
+        ("a", 4, (5, 6), NodeSpec(4, (5, 6))),
+        ("-sz 2 a", 4, None, NodeSpec(2)),
+        ("-sz 2 a", 4, (5, 6, 7), NodeSpec(2, (5, 6, 7))),
+        ("-l 1,2 a", None, (5, 6, 7), NodeSpec(2, (1, 2), one_per_node=True)),
+        ("-l 1,2 a", 1, None, NodeSpec(1, (1, 2))),
+        ("-l 1,2 -sz 1 a", 9, (5, 6, 7), NodeSpec(1, (1, 2))),
+    ],
+)
+def test_in_a_file_of_one_line_the_command_lines_size_and_list_stand_in(line, size, nodes, spec):
+    assert specs(line, size, nodes) == ([spec], [])
+
+
+def test_members_keep_their_words_and_say_where_they_come_from():
+    members, _ = from_load_file(parse("\na 1\nb", "f.load"), None, None)
+    assert [(each.words, each.origin) for each in members] == [
+        (("a", "1"), "f.load:2"),
+        (("b",), "f.load:3"),
+    ]
+
+
+def test_a_size_beyond_any_job_is_refused():
+    with pytest.raises(UsageError, match=r"^-sz 1048577: must be from 1 to 1048576$"):
+        from_command_line(SIZE_MAX + 1, None, ("a",))
+    with pytest.raises(UsageError, match=r"^f:3: -sz 1048577: must be from 1 to 1048576$"):
+        from_load_file([Line("f:3", SIZE_MAX + 1, None, ("a",))], None, None)
+
+
+def test_members_together_are_no_more_ranks_than_a_job_has():
+    half = Line("f:1", SIZE_MAX // 2 + 1, None, ("a",))
+    with pytest.raises(UsageError, match="1048578 ranks in all, at most 1048576"):
+        from_load_file([half, half], None, None)
