@@ -47,6 +47,7 @@ _PEER_LOST = int(portals.EventKind.PEER_LOST)
 _ARRIVED = int(portals.EventKind.OBJECT_ARRIVED)
 _SENT = int(portals.EventKind.OBJECT_SENT)
 _FAILED = int(portals.EventKind.OBJECT_FAILED)
+_LEFT = int(portals.EventKind.PEER_LEFT)
 
 
 class PartitionKey(NamedTuple):
@@ -250,6 +251,8 @@ class PortalsPort:
                 self._turned_off()
             elif kind == _PEER_LOST:
                 events.append(self._peer_lost(event))
+            elif kind == _LEFT:
+                self._peers.pop(event.serial, None)
             elif kind >= _ARRIVED:
                 events.append(self._about_object(kind, event))
         return events
@@ -345,6 +348,7 @@ def _match_bits(key: ObjectKey) -> int:
     return key.job_id << 16 | key.number
 
 
+_ENOKEY = 126  # errno: we, and not the peer, lack one
 _LOSS_TEXT = {
     Loss.UNREACHABLE: "cannot be reached",
     Loss.WRONG_KEY: "does not hold the same key",
@@ -359,6 +363,8 @@ _LOSS_TEXT = {
 
 
 def _loss_text(peer: PortalId, loss: Loss, detail: int) -> str:
+    if loss is Loss.WRONG_KEY and detail == _ENOKEY:
+        return f"there is no key to dial {peer} with"
     text = f"{peer} {_LOSS_TEXT[loss]}"
     if loss in (Loss.UNREACHABLE, Loss.DIED) and detail:
         return f"{text}: {os.strerror(detail)}"

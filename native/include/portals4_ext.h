@@ -54,7 +54,8 @@ enum ptlx_event_kind {
     PTLX_EVENT_PEER_LOST = 64, /* reason, detail: an errno or versions */
     PTLX_EVENT_OBJECT_ARRIVED, /* match_bits, digest, first_ns, last_ns */
     PTLX_EVENT_OBJECT_SENT,    /* match_bits */
-    PTLX_EVENT_OBJECT_FAILED   /* match_bits, reason, detail */
+    PTLX_EVENT_OBJECT_FAILED,  /* match_bits, reason, detail */
+    PTLX_EVENT_PEER_LEFT       /* PtlxDisconnect is done; serial, nid, pid */
 };
 
 /* Why a peer is lost: values of native.port.Loss. */
@@ -137,7 +138,7 @@ PTL_API int PtlxEvents (ptl_handle_ni_t ni, ptl_handle_eq_t eq,
 PTL_API int PtlxSend (ptl_handle_ni_t ni, ptl_nid_t nid, ptl_pid_t pid,
                       const void *data, size_t length);
 
-/* Flush to one peer, then end the connection. No event follows. */
+/* Flush to one peer, then end the connection: PTLX_EVENT_PEER_LEFT. */
 PTL_API int PtlxDisconnect (ptl_handle_ni_t ni, ptl_nid_t nid, ptl_pid_t pid);
 
 struct ptlx_object {

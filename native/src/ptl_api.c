@@ -282,7 +282,7 @@ int PtlEQFree (ptl_handle_eq_t handle)
 
     if (rc != PTL_OK)
         return rc;
-    if (eq->users > 0 || eq->ni->notify == eq)
+    if (eq->users > 0 || eq->promised > 0 || eq->ni->notify == eq)
         return PTL_IN_USE;
     ni = eq->ni;
     ptl_eq_free (eq);

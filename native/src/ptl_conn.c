@@ -226,10 +226,10 @@ void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame)
 static void end_arrivals (struct ptl_conn *conn)
 {
     if (conn->rx && conn->rx == &conn->single)
-        ptl_pt_end (conn->ni, &conn->who, conn->rx, PTL_NI_UNDELIVERABLE);
+        ptl_pt_end (&conn->who, conn->rx, PTL_NI_UNDELIVERABLE);
     for (int i = 0; conn->open && i < PTL_OPEN_MAX; i++)
         if (conn->open[i].is_open)
-            ptl_pt_end (conn->ni, &conn->who, &conn->open[i],
+            ptl_pt_end (&conn->who, &conn->open[i],
                         PTL_NI_UNDELIVERABLE);
     conn->rx = NULL;
 }

@@ -61,7 +61,6 @@ void ptl_ct_trigger (struct ptl_ct *ct, struct ptl_op *op)
                   > op->threshold)
         place = place->prev;
     ptl_list_insert (place, &op->work.node);
-    ct->ni->triggered++;
     release_due (ct);
 }
 

@@ -43,7 +43,7 @@ static void finish (struct ptl_conn *conn, struct ptl_rx *rx)
     if (rx->me && (rx->me->me.options & PTL_ME_ACK_DISABLE)
         && rx->fail == PTL_NI_OK && !rx->me->owner)
         wants_ack = false;
-    ptl_pt_end (conn->ni, &conn->who, rx, rx->fail);
+    ptl_pt_end (&conn->who, rx, rx->fail);
     if (wants_ack)
         acknowledge (conn, rx);
 }

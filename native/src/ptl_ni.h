@@ -84,7 +84,6 @@ struct ptl_ni {
     struct ptl_node targets, addresses;
     struct ptl_node eqs, cts, mds, mes, objects;
     struct ptl_op_table ops;
-    uint64_t triggered;
     struct ptl_eq *notify; /* events about peers and objects, or NULL */
     struct ptl_pt pt[PTL_PT_COUNT];
     struct ptlx_counters counters;

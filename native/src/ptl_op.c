@@ -10,10 +10,11 @@
 static bool grow (struct ptl_op_table *table)
 {
     uint32_t size = table->size ? table->size * 2 : 64;
-    void *slots = realloc (table->slots, size * sizeof (*table->slots));
-    void *generations;
-    void *free_list;
+    void *slots, *generations, *free_list;
 
+    if (size > PTL_OPS_MAX)
+        return false;
+    slots = realloc (table->slots, size * sizeof (*table->slots));
     if (slots)
         table->slots = slots;
     generations
@@ -130,7 +131,7 @@ static void deliver_here (struct ptl_op *op)
         memmove (rx.start, op->data, rx.mlength);
     if (op->class->sent)
         op->class->sent (op);
-    ptl_pt_end (ni, &ni->self, &rx, rx.fail);
+    ptl_pt_end (&ni->self, &rx, rx.fail);
     ptl_op_end (op, rx.fail, rx.mlength, rx.offset);
 }
 

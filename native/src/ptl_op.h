@@ -57,6 +57,8 @@ struct ptl_op {
     uint8_t copy[]; /* of a message */
 };
 
+#define PTL_OPS_MAX (1u << 21) /* triggered ones included */
+
 /* The operations of an interface by index. */
 struct ptl_op_table {
     struct ptl_op **slots;

@@ -236,6 +236,18 @@ static bool is_busy (const struct ptl_peer *peer)
     return !is_empty;
 }
 
+static void tell_left (const struct ptl_peer *peer)
+{
+    struct ptlx_event event = {
+        .type = PTLX_EVENT_PEER_LEFT,
+        .nid = peer->nid,
+        .pid = peer->pid,
+        .serial = peer->conn->who.serial,
+    };
+
+    ptl_ni_notify (peer->ni, &event);
+}
+
 void ptl_peer_drop_idle (struct ptl_peer *peer)
 {
     struct ptl_conn *conn = peer->conn;
@@ -246,6 +258,7 @@ void ptl_peer_drop_idle (struct ptl_peer *peer)
     if (peer->dial)
         ptl_conn_close (peer->dial);
     if (conn) {
+        tell_left (peer);
         ptl_fwd_peer_lost (peer->ni, conn->who.serial);
         ptl_conn_leave (conn);
     }

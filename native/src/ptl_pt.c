@@ -160,17 +160,16 @@ void ptl_pt_begin (struct ptl_ni *ni, const struct ptl_who *who,
     }
     rx->start = (uint8_t *)rx->me->me.start + rx->offset;
     if (pt->eq && !rx->me->owner) {
-        rx->is_promised = true;
-        pt->eq->promised++;
+        rx->eq = pt->eq; /* the entry may be freed before the end */
+        rx->eq->promised++;
     }
     ptl_me_begin (rx->me, rx->mlength);
 }
 
-static void post (struct ptl_ni *ni, const struct ptl_who *who,
-                  const struct ptl_rx *rx, int fail)
+static void post (const struct ptl_who *who, const struct ptl_rx *rx,
+                  int fail)
 {
     const struct ptl_me *me = rx->me;
-    struct ptl_pt *pt = &ni->pt[rx->pt_index];
     struct ptlx_event event = {
         .type = PTL_EVENT_PUT,
         .ni_fail = (uint32_t)fail,
@@ -191,14 +190,14 @@ static void post (struct ptl_ni *ni, const struct ptl_who *who,
         .list = me->list,
     };
 
-    if (!rx->is_promised)
+    if (!rx->eq)
         return;
-    pt->eq->promised--;
+    rx->eq->promised--;
     if ((me->me.options & PTL_ME_EVENT_COMM_DISABLE)
         || (fail == PTL_NI_OK
             && (me->me.options & PTL_ME_EVENT_SUCCESS_DISABLE)))
         return;
-    ptl_eq_post (pt->eq, &event);
+    ptl_eq_post (rx->eq, &event);
 }
 
 static void count (struct ptl_me *me, const struct ptl_rx *rx, int fail)
@@ -215,15 +214,14 @@ static void count (struct ptl_me *me, const struct ptl_rx *rx, int fail)
         ptl_ct_add (me->ct, 0, 1);
 }
 
-void ptl_pt_end (struct ptl_ni *ni, const struct ptl_who *who,
-                 struct ptl_rx *rx, int fail)
+void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail)
 {
     struct ptl_me *me = rx->me;
 
     rx->is_open = false;
     if (!me)
         return;
-    post (ni, who, rx, fail);
+    post (who, rx, fail);
     count (me, rx, fail);
     if (me->owner)
         me->owner->landed (me, rx, fail);

@@ -42,8 +42,8 @@ struct ptl_rx {
     uint32_t op_index, op_generation, next_fragment;
     int fail; /* ptl_ni_fail_t */
     uint8_t pt_index, ack, lane;
-    bool is_open; /* more fragments are to come */
-    bool is_promised; /* a slot of the event queue */
+    bool is_open;      /* more fragments are to come */
+    struct ptl_eq *eq; /* that has promised a slot, or NULL */
 };
 
 /* Allocate an entry; `wanted` or, for PTL_PT_ANY, the first free one.
@@ -60,7 +60,6 @@ void ptl_pt_begin (struct ptl_ni *ni, const struct ptl_who *who,
                    const struct ptl_frame *frame, struct ptl_rx *rx);
 
 /* It has ended: all has landed, or `fail` says why not. */
-void ptl_pt_end (struct ptl_ni *ni, const struct ptl_who *who,
-                 struct ptl_rx *rx, int fail);
+void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail);
 
 #endif

@@ -129,7 +129,9 @@ def test_partitions_with_different_keys_do_not_meet(port: Open) -> None:
 def test_an_end_without_any_key_cannot_dial_over_tcp(port: Open) -> None:
     b = port()
     for key in (None, LocalKey()):
-        assert loss(guest(port, key), b).loss is Loss.WRONG_KEY
+        event = loss(guest(port, key), b)
+        assert event.loss is Loss.WRONG_KEY
+        assert event.text == f"there is no key to dial {b.id} with"
 
 
 def test_a_key_can_be_given_for_one_target(port: Open) -> None:
