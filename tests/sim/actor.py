@@ -92,7 +92,11 @@ class Actor:
         try:
             actions = self._machine.handle(event, sim.clock.now)
             self._machine.check()
-        except (IllegalTransition, PeerProtocolError) as error:
+        except PeerProtocolError as error:
+            if isinstance(event, MessageReceived) and event.source in sim.liars:
+                return
+            raise Violation(f"{self.name}: refuses an honest peer: {error}") from error
+        except IllegalTransition as error:
             raise Violation(f"{self.name}: {type(error).__name__}: {error}") from error
         except AssertionError as error:
             raise Violation(f"{self.name} after {event!r:.200}: check: {error}") from error

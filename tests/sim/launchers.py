@@ -76,6 +76,7 @@ class YodActor(Actor):
         self.presses: list[int] = []
         self.reports: dict[int, int] = {}
         self.has_ended = False
+        self.has_lied = False  # then no rule holds for its own job but that it ends
         self.began_at = sim.clock.now
         self.ended_at = 0.0
         self.was_confirmed = False
@@ -247,7 +248,8 @@ class YodActor(Actor):
             self.has_ended = True
             self.ended_at = self.sim.clock.now
             self.sim.clock.note(self.name, f"EXIT {self.machine.report.exit_status}")
-            rules.check_ended(self)
+            if not self.has_lied:
+                rules.check_ended(self)
             self.sim.network.close(self.process)
             self.sim.objects.forget(self.process)
 

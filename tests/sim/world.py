@@ -72,6 +72,7 @@ class Sim:
         self.hosts = {number: Host(self.clock, f"n{number}") for number in range(nodes)}
         self.bebopd: BebopdActor | None = BebopdActor(self)
         self.pcts: dict[int, PctActor] = {}
+        self.liars: set[PortalId] = set()  # whose messages may be refused
         self.is_healing = False  # no more faults
         self._incarnations = 0
         self._yod_numbers = itertools.count()
