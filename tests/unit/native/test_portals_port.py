@@ -524,6 +524,23 @@ def test_a_forked_child_can_close_the_port_without_harm(port: Open) -> None:
     assert pump([a, b], lambda seen: seen[b])[b][0].message == HELLO
 
 
+def test_a_port_remembers_no_peer_that_is_gone(port: Open) -> None:
+    a = port()
+    for number in range(20):
+        b = port()
+        b.send(a.id, HELLO)
+        pump([a, b], lambda seen: seen[a])
+        if number % 2:
+            b.close()
+            pump([a], lambda seen: seen[a])
+        else:
+            a.disconnect(b.id)
+            pump([a, b], lambda seen, b=b: seen[b])
+    quiet([a])
+    assert a._peers == {}
+    assert {counters(a)[name] for name in ("peers", "unproven")} == {0}
+
+
 def test_ports_leave_no_descriptor_behind() -> None:
     before = os.listdir("/proc/self/fd")
     a = PortalsPort(listen="127.0.0.1:0", partition_key=TEST_KEY)
