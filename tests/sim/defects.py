@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from allocator import jobtable
 from allocator.bebopd import Bebopd
 from allocator.jobids import JobIds
 from allocator.jobs import Evidence
 from allocator.jobs import JobState as AllocatorState
 from allocator.jobtable import JobTable
 from allocator.nodes import Node as AllocatorNode
+from native.machine import Send
 from native.wire import alloc, load
 from pct.collective import Gather
 from pct.job import Job
@@ -109,7 +110,7 @@ def a_release_is_confirmed_at_once(patch: Patch) -> None:
         actions = original(self, job, requester, now)
         if job.requester is not None:
             job.requester = None
-            actions.append(jobtable.Send(requester, alloc.Released(job.job_id)))
+            actions.append(Send(requester, alloc.Released(job.job_id)))
         return actions
 
     wrap(patch, JobTable, "release", release)
@@ -162,8 +163,6 @@ def completions_are_sent_again(patch: Patch) -> None:
 @defect
 def a_rank_is_reported_with_another_ones_end(patch: Patch) -> None:
     def add(original: Any, self: Outcomes, tally: Any, due: float) -> None:
-        import msgspec
-
         original(self, msgspec.structs.replace(tally, wait_status=0), due)
 
     wrap(patch, Outcomes, "add", add)

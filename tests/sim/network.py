@@ -210,8 +210,9 @@ class Network:
             way = way.successor.to[target]
         way.successor = connection
         self._tell(old, target, source.id, "restarted", 3 * self._delay(source, target))
-        assert old.to[target].loss_due is not None
-        connection.ready_at = max(connection.ready_at, old.to[target].loss_due)
+        told_at = old.to[target].loss_due
+        assert told_at is not None
+        connection.ready_at = max(connection.ready_at, told_at)
         return connection
 
     def _break(

@@ -361,7 +361,12 @@ class FakeKeeper:
 
     def go(self) -> None:
         """Let all ranks go."""
-        self.command(lambda: [rank.go() for rank in self.ranks.values()] and None)
+
+        def call() -> None:
+            for rank in self.ranks.values():
+                rank.go()
+
+        self.command(call)
 
     def signal(self, signo: int) -> None:
         """Signal every rank's group."""

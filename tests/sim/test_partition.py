@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pytest
 
+from native.limits import Limits
 from tests.sim import scenario
 from tests.sim.apps import Mix, draw
 from tests.sim.launchers import Job
@@ -24,6 +25,18 @@ def test_a_hundred_nodes_run_a_job():
         sim.finish()
         assert yod.machine.report.exit_status == 0, yod.said
         assert yod.ended_at - yod.began_at < 10
+
+    sim.guarded(run)
+
+
+def test_a_thousand_nodes_run_a_job():
+    sim = Sim(1, 1000, limits=Limits(heartbeat_s=1e3, silent_s=3e3))
+
+    def run() -> None:
+        sim.boot()
+        yod = sim.launch(Job(draw(sim.clock.rng, 1000, Mix())))
+        sim.finish()
+        assert yod.machine.report.exit_status == 0, yod.said
 
     sim.guarded(run)
 
