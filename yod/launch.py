@@ -432,8 +432,8 @@ class Launch:
     # -- trouble ----------------------------------------------------------
 
     def _failure(self, failure: load.Failure, now: float) -> list[Action]:
-        if self.phase is Phase.ENDING and failure.kind is load.FailureKind.NODE_LOST:
-            return self._lost_at_the_end(failure.node, failure.name)
+        if self.phase is Phase.ENDING:
+            return self._failed_at_the_end(failure)
         if self.phase not in OPEN:
             return []
         status = self.report.blame(failure, has_gone=self.phase is Phase.RUNNING)
@@ -499,16 +499,26 @@ class Launch:
             failure = load.Failure(self._job_id, kind, phase, root.node, root.name, -1, text[:4000])
             actions.append(Tell(self.report.blame(failure, self.phase is Phase.RUNNING)))
         elif peer == self._root and self.phase is Phase.ENDING and peer in self._to_confirm:
-            actions += self._lost_at_the_end(self.grant.nodes[0].node, self.grant.nodes[0].name)
+            root = self.grant.nodes[0]
+            actions += self._lost_at_the_end(f"node {root.node} ({root.name}) was lost", "output")
         if self._to_confirm.pop(peer, None) is not None and self.phase is Phase.RESETTING:
             return [*actions, *self._after_reset(now)]
         if peer == self._root and self.phase in (*OPEN, Phase.ENDING):
             return [*actions, *self._reset(now)]
         return actions
 
-    def _lost_at_the_end(self, node: int, name: str) -> list[Action]:
-        """Nothing more can fail, but what the node had not sent will not come."""
-        text = f"node {node} ({name}) was lost at the end: its last output may be missing"
+    def _failed_at_the_end(self, failure: load.Failure) -> list[Action]:
+        """It ends nothing any more, but what it takes away is missed."""
+        where = f"node {failure.node} ({failure.name})"
+        match failure.kind:
+            case load.FailureKind.NODE_LOST:
+                return self._lost_at_the_end(f"{where} was lost", "output")
+            case load.FailureKind.KEEPER_LOST:
+                return self._lost_at_the_end(f"{where}: {failure.text}", "completions")
+        return []
+
+    def _lost_at_the_end(self, what: str, missing: str) -> list[Action]:
+        text = f"{what} at the end: its last {missing} may be missing"
         self.report.note(text)
         return [] if self.report.reason else [Tell(text)]
 
