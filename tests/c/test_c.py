@@ -54,3 +54,38 @@ def test_promise(program: Path, library: Path, tmp_path: Path) -> None:
         [binary], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 0, run.stderr[-4000:]
+
+
+LIBRARY = NATIVE / "libportals.so"
+PROGRAM = """
+#include <portals4.h>
+int main (void)
+{
+    ptl_handle_ni_t ni;
+    ptl_process_t id;
+
+    return PtlInit () || PtlNIInit (PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL,
+                                    PTL_PID_ANY, 0, 0, &ni)
+        || PtlGetPhysId (ni, &id) || id.phys.pid == 0 || PtlNIFini (ni);
+}
+"""
+
+
+@pytest.mark.skipif(not LIBRARY.exists(), reason="make -C native has not been run")
+def test_a_program_links_against_the_library(tmp_path: Path) -> None:
+    (tmp_path / "program.c").write_text(PROGRAM)
+    library = [f"-L{NATIVE}", "-lportals", f"-Wl,-rpath,{NATIVE}"]
+    command = ["gcc", "-std=c99", "-pedantic-errors", "-Wall", "-Werror", "program.c"]
+    command += [f"-I{NATIVE / 'include'}", "-o", "program", *library]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "program"], check=True, timeout=20)
+
+
+@pytest.mark.skipif(not LIBRARY.exists(), reason="make -C native has not been run")
+def test_the_library_exports_the_interface_and_nothing_else() -> None:
+    run = subprocess.run(
+        ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True
+    )
+    names = {line.split()[-1] for line in run.stdout.splitlines()}
+    assert {"PtlInit", "PtlPut", "PtlxForward"} <= names
+    assert {name for name in names if not name.startswith("Ptl")} == set()
