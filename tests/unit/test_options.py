@@ -3,7 +3,7 @@
 import pytest
 
 from native.errors import UsageError
-from native.options import Option, expand
+from native.options import Option, expand, of_click
 
 OPTIONS = [
     Option(("-sz", "-size"), takes_value=True),
@@ -56,3 +56,36 @@ def test_what_cannot_be_expanded_is_refused_with_the_reason(argv, text):
     with pytest.raises(UsageError) as caught:
         expand(argv, OPTIONS)
     assert str(caught.value) == text
+
+
+def test_names_are_case_sensitive():
+    options = [Option(("-D",)), Option(("-debug",))]
+    assert expand(["-D", "-d"], options) == ["-D", "-debug"]
+
+
+def test_a_full_name_is_not_ambiguous_with_a_longer_one():
+    options = [Option(("-list",)), Option(("-list-all",))]
+    assert expand(["-list", "-list-"], options) == ["-list", "-list-all"]
+    with pytest.raises(UsageError, match="-lis: could be -list, -list-all"):
+        expand(["-lis"], options)
+
+
+def test_a_value_that_looks_like_an_option_is_a_value():
+    assert expand(["-list", "-quiet", "-q"], OPTIONS) == ["-list", "-quiet", "-quiet"]
+
+
+def test_the_options_of_a_click_command_are_its_flags_counters_and_values():
+    import click
+
+    @click.command()
+    @click.option("-sz", "-size", "size")
+    @click.option("-quiet", is_flag=True)
+    @click.option("-D", "debug", count=True)
+    @click.argument("program")
+    def command(size, quiet, debug, program): ...
+
+    assert of_click(command.params) == [
+        Option(("-sz", "-size"), takes_value=True),
+        Option(("-quiet",)),
+        Option(("-D",)),
+    ]
