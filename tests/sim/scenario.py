@@ -146,7 +146,9 @@ def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
     ]
     if rng.random() < 0.4:
         faults.append(_other_fault(rng))
-    hangs = mix.hangs or mix.reads_stdin
+    # A rank that ignores SIGTERM waits in its barrier for those that it has killed.
+    hangs = mix.hangs or mix.reads_stdin or job.options.keeps_going
+    hangs = hangs or any(fault.victim is Victim.USER for fault in faults)
     return Planned(
         at_s=index * rng.uniform(0, 1.5),
         job=job,
