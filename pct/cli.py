@@ -105,7 +105,6 @@ def command(
     def rejected(text: str) -> None:
         nonlocal status
         status = 1
-        sys.stderr.write(f"pct: bebopd at {bebopd} does not take this node: {text}\n")
         reactor.stop()
 
     driver = Driver(
@@ -113,7 +112,8 @@ def command(
         port,
         reactor,
         Store(list(store) or default_directories(), reactor),
-        say=_say if debug else lambda line: None,
+        say=_say,
+        trace=_say if debug else lambda line: None,
         on_rejected=rejected,
     )
     for number in (signal.SIGTERM, signal.SIGINT):

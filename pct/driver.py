@@ -61,6 +61,7 @@ class Driver:
     Args:
         strangers: children of this process that are none of a job's.
         say: takes a line for the log.
+        trace: takes a line about a single job, for a log that says more.
         on_rejected: called when bebopd does not take this node.
     """
 
@@ -72,6 +73,7 @@ class Driver:
         store: Store,
         strangers: Collection[int] = (),
         say: Callable[[str], None] = lambda line: None,
+        trace: Callable[[str], None] = lambda line: None,
         on_rejected: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._node = node
@@ -80,6 +82,7 @@ class Driver:
         self._store = store
         self._strangers = strangers
         self._say = say
+        self._trace = trace
         self._on_rejected = on_rejected
         self._jobs: dict[int, JobParts] = {}
         self._watch = reactor.watch(port.fileno(), self._port_ready)
@@ -105,7 +108,7 @@ class Driver:
         try:
             actions = self._node.handle(event, self._reactor.monotonic())
         except PeerProtocolError as error:
-            self._say(f"refused: {error}")
+            self._trace(f"refused: {error}")
             return
         self._perform(actions)
 
@@ -124,9 +127,9 @@ class Driver:
             case PeerLost(peer, _, text):
                 self.handle(PeerGone(peer, text))
             case Refused(source, _, reason):
-                self._say(f"from {source}: {reason}")
+                self._trace(f"from {source}: {reason}")
             case ObjectArrived(key, digest, first_at, last_at):
-                self._say(
+                self._trace(
                     f"job {key.job_id}: object {key.number}: "
                     f"first chunk at {first_at:.6f}, last at {last_at:.6f}"
                 )
@@ -221,7 +224,10 @@ class Driver:
             case events.DropJob(job_id):
                 self._drop(job_id)
             case Log(text, job_id):
-                self._say(f"job {job_id}: {text}" if job_id else text)
+                if job_id:
+                    self._trace(f"job {job_id}: {text}")
+                else:
+                    self._say(text)
             case _:
                 raise AssertionError(f"no case for {action!r}")
 

@@ -67,6 +67,7 @@ class Node:
         self._unix_time = unix_time
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
+        self._trouble = ""  # with bebopd, as last told
 
     def begin(self, now: float) -> list[Action]:
         """The first announcement."""
@@ -89,8 +90,8 @@ class Node:
         match event:
             case MessageReceived(source, principal, message):
                 return self._message(source, principal, message, event, now)
-            case PeerGone(peer, _):
-                actions = self._bebopd_lost(now) if peer == self._bebopd else []
+            case PeerGone(peer, text):
+                actions = self._bebopd_lost(text, now) if peer == self._bebopd else []
                 for job in list(self.jobs.values()):
                     actions += self._of_job(job, event, now)
                 return actions
@@ -225,17 +226,21 @@ class Node:
         self, principal: Principal, number: int, epoch: int, heartbeat_s: float, now: float
     ) -> list[Action]:
         _demand(principal, PrincipalKind.PARTITION)
-        is_new = epoch != self.reservation.epoch
+        is_new = epoch != self.reservation.epoch or self._trouble != ""
+        self._trouble = ""
         self.number = number
         self.reservation.epoch = epoch
         self._heartbeat_s = heartbeat_s
         self._announce_at = now + heartbeat_s
         return [Log(f"node {number} of the partition")] if is_new else []
 
-    def _bebopd_lost(self, now: float) -> list[Action]:
+    def _bebopd_lost(self, text: str, now: float) -> list[Action]:
         self._heartbeat_s = self._limits.announce_retry_s
         self._announce_at = now + self._heartbeat_s
-        return []
+        if text == self._trouble:
+            return []
+        self._trouble = text
+        return [Log(f"bebopd: {text}; announcing again every {self._heartbeat_s:g} s")]
 
     # -- jobs -------------------------------------------------------------
 

@@ -116,7 +116,9 @@ def test_a_node_announces_itself_at_every_heartbeat_with_its_number_and_its_jobs
 def test_a_node_without_bebopd_tries_again_soon_and_its_jobs_go_on():
     machine = ready()
     machine.handle(received(granted()), 0.0)
-    assert machine.handle(PeerGone(BEBOPD, "gone"), 5.0) == []
+    text = "bebopd: gone; announcing again every 1 s"
+    assert machine.handle(PeerGone(BEBOPD, "gone"), 5.0) == [Log(text)]
+    assert machine.handle(PeerGone(BEBOPD, "gone"), 5.0) == []  # told once
     assert machine.deadline() == 6.0
     assert [type(each.message) for each in machine.handle(DeadlineReached(), 6.0)] == [
         status.Announce
