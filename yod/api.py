@@ -11,6 +11,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from native import limits as limits_module
+from native.errors import YodError
 from native.limits import Limits
 from native.reactor import Reactor
 from native.wire import codec
@@ -67,9 +68,14 @@ def make_plan(
     objects: dict[str, ShippedObject] = {}
     paths = []
     for member in members:
-        path = image.find(member.words[0])
-        if path not in objects:
-            objects[path] = image.measure(path, is_shipped)
+        try:
+            path = image.find(member.words[0])
+            if path not in objects:
+                objects[path] = image.measure(path, is_shipped)
+        except YodError as error:
+            if not member.origin:
+                raise
+            raise type(error)(f"{member.origin}: {error}") from None
         paths.append(path)
     places = list(objects)
     directory = os.fsencode(image.current_directory())

@@ -141,7 +141,7 @@ class Report:
         where = f"node {failure.node} ({failure.name}){rank}"
         match failure.kind:
             case FailureKind.NODE_LOST:
-                text = f"{where} was lost ({failure.phase}): {failure.text}"
+                text = f"{where} was lost ({failure.phase}): it {failure.text}"
             case FailureKind.ABORTED:
                 text = f"{where}: {failure.text}"
             case _:
@@ -185,10 +185,13 @@ class Report:
         return [*lines, *self.notes]
 
     def summary(self) -> list[str]:
-        """The report folded: ranks that ended alike share a line, the first failure first."""
+        """The report folded: ranks that ended alike share a line, the first failure first.
+
+        Ranks that never passed their entry are left to :attr:`reason`, where there is one.
+        """
         groups: dict[str, list[int]] = {}
         for rank, done in self.completions.items():  # in the order they were received
-            if done.wait_status:
+            if done.wait_status and (done.was_released or not self.reason):
                 groups.setdefault(_end_of(done), []).append(rank)
         missing = [rank for rank in range(self.size) if rank not in self.completions]
         if missing and self.unix_pids:
