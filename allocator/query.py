@@ -32,7 +32,7 @@ def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
                     rows.extend(piece)
                     is_done = is_done or is_last
                 case PeerLost(peer, _, text) if peer == bebopd and not is_done:
-                    failure = f"no answer from bebopd at {name}: {text}"
+                    failure = f"bebopd at {name} {text}"
                     reactor.stop()
         if is_done:
             reactor.stop()

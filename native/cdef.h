@@ -89,6 +89,7 @@ struct ptlx_config {
     uint32_t handshake_timeout_ms;
     uint32_t liveness_ms;
     uint32_t max_unproven;
+    uint32_t ack_delay_ms;
     uint8_t version_min, version_max;
 };
 

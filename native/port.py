@@ -69,7 +69,11 @@ class Refused(Struct, frozen=True):
 
 
 class PeerLost(Struct, frozen=True):
-    """A peer is gone, with everything that it had not yet received."""
+    """A peer is gone, with everything that it had not yet received.
+
+    Attributes:
+        text: why, to be put behind the peer's name: "has died".
+    """
 
     peer: PortalId
     loss: Loss
@@ -232,7 +236,7 @@ class MemoryPort:
         codec.encode(message)  # no larger than the transport would take
         peer = self._hub.ports.get(target)
         if peer is None:
-            self._put(PeerLost(target, Loss.UNREACHABLE, f"nothing listens at {target}"))
+            self._put(PeerLost(target, Loss.UNREACHABLE, "cannot be reached: nothing listens there"))
             return
         self._seen.add(target)
         peer._seen.add(self._id)
@@ -284,7 +288,7 @@ class MemoryPort:
         for peer_id in self._seen:
             if (peer := self._hub.ports.get(peer_id)) is not None:
                 peer._seen.discard(self._id)
-                peer._put(PeerLost(self._id, Loss.CLOSED, f"{self._id} has closed"))
+                peer._put(PeerLost(self._id, Loss.CLOSED, "has closed the connection"))
         os.close(self._eventfd)
         self._queue.clear()
 
@@ -293,7 +297,7 @@ class MemoryPort:
         if peer in self._seen and (other := self._hub.ports.get(peer)) is not None:
             self._seen.discard(peer)
             other._seen.discard(self._id)
-            other._put(PeerLost(self._id, Loss.CLOSED, f"{self._id} has closed"))
+            other._put(PeerLost(self._id, Loss.CLOSED, "has closed the connection"))
 
     def _put(self, event: PortEvent) -> None:
         if not self._queue:

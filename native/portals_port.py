@@ -35,6 +35,7 @@ from native.wire.base import MESSAGE_MAX_BYTES, Message
 
 SLAB_BYTES = 1 << 20
 SLABS = 3
+ACK_DELAY_MS = 0  # an answer mostly goes back sooner, and takes the ack along
 QUEUE_EVENTS = 1024  # messages that wait to be decoded
 TABLE_NIDS = 1 << 24  # nids below are places in the address table
 _MESSAGES = 0  # portal table entry
@@ -146,6 +147,7 @@ class PortalsPort:
             handshake_timeout_ms=round(handshake_timeout_s * 1000),
             liveness_ms=round(liveness_s * 1000),
             max_unproven=max_unproven,
+            ack_delay_ms=ACK_DELAY_MS,
             versions=versions,
         )
         self._id = PortalId(*self._interface.id())
@@ -290,7 +292,7 @@ class PortalsPort:
         self._peers.pop(event.serial, None)
         peer = PortalId(event.nid, event.pid)
         loss = Loss(event.reason)
-        return PeerLost(peer, loss, _loss_text(peer, loss, event.detail))
+        return PeerLost(peer, loss, _loss_text(loss, event.detail))
 
     def disconnect(self, peer: PortalId) -> None:
         """End the connection to a peer; unsent messages to it are flushed first."""
@@ -362,10 +364,10 @@ _LOSS_TEXT = {
 }
 
 
-def _loss_text(peer: PortalId, loss: Loss, detail: int) -> str:
+def _loss_text(loss: Loss, detail: int) -> str:
     if loss is Loss.WRONG_KEY and detail == _ENOKEY:
-        return f"there is no key to dial {peer} with"
-    text = f"{peer} {_LOSS_TEXT[loss]}"
+        return "cannot be dialled: there is no key for it"
+    text = _LOSS_TEXT[loss]
     if loss in (Loss.UNREACHABLE, Loss.DIED) and detail:
         return f"{text}: {os.strerror(detail)}"
     if loss is Loss.WRONG_VERSION and detail:

@@ -525,7 +525,7 @@ class Launch:
     def _bebopd_gone(self, text: str) -> list[Action]:
         """Running jobs go on without it."""
         if self.phase is Phase.ALLOCATING:
-            reason = f"bebopd at {self._bebopd_name}: {text}"
+            reason = f"bebopd at {self._bebopd_name} {text}"
             self.report.fail(NEVER_STARTED, reason)
             advice = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"
             return [Tell(f"{reason}; {advice}"), *self._done()]

@@ -46,6 +46,7 @@ struct ptlx_config {
     uint32_t handshake_timeout_ms; /* 5000 */
     uint32_t liveness_ms;         /* 60000; a dead host is noticed by then */
     uint32_t max_unproven;        /* 256 connections */
+    uint32_t ack_delay_ms; /* 0; acks wait so long for something to go with */
     uint8_t version_min, version_max; /* of the protocol; for tests */
 };
 

@@ -14,6 +14,7 @@
 #include "ptl_peer.h"
 #include "ptl_shake.h"
 
+#define ACKS_WAITING 16 /* acks of one connection */
 #define DRAIN_MS 2000           /* for the other's end of stream */
 #define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
 #define NOT_SENT_BYTES 262144   /* what the kernel may queue before control */
@@ -205,22 +206,54 @@ static bool make_room (struct ptl_conn *conn)
 
 /* An honest peer owes us no more acks than it has operations: one that lets
  * them pile up is cut off, so the buffer is bounded. */
-void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame)
+static bool queue_small (struct ptl_conn *conn, const struct ptl_frame *frame)
 {
     struct ptl_frame full = *frame;
 
     if (conn->state == PTL_CONN_DEAD)
-        return;
+        return false;
     if (conn->small_length - conn->small_done
             > 2 * PTL_UNACKED_MAX * PTL_HEADER_BYTES
         || !make_room (conn)) {
         ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, ENOBUFS);
-        return;
+        return false;
     }
     full.incarnation = (uint32_t)conn->ni->incarnation;
     ptl_wire_encode (&full, conn->small + conn->small_length);
     conn->small_length += PTL_HEADER_BYTES;
-    ptl_conn_kick (conn);
+    return true;
+}
+
+void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame)
+{
+    if (queue_small (conn, frame))
+        ptl_conn_kick (conn);
+}
+
+void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame)
+{
+    struct ptl_ni *ni = conn->ni;
+
+    if (!queue_small (conn, frame))
+        return;
+    if (ni->config.ack_delay_ms == 0
+        || conn->small_length > ACKS_WAITING * PTL_HEADER_BYTES) {
+        ptl_conn_kick (conn);
+    } else if (conn->ack_ms == 0) {
+        conn->ack_ms = ni->now_ms + ni->config.ack_delay_ms;
+        ptl_ni_wake_at (ni, conn->ack_ms);
+    }
+}
+
+static void tick_acks (struct ptl_conn *conn)
+{
+    if (conn->ack_ms > conn->ni->now_ms) {
+        ptl_ni_wake_at (conn->ni, conn->ack_ms);
+        return;
+    }
+    conn->ack_ms = 0;
+    if (conn->small_length > 0)
+        ptl_conn_kick (conn);
 }
 
 static void end_arrivals (struct ptl_conn *conn)
@@ -338,6 +371,8 @@ void ptl_conn_tick (struct ptl_conn *conn)
     }
     if (conn->deadline_ms)
         ptl_ni_wake_at (conn->ni, conn->deadline_ms);
+    if (conn->ack_ms)
+        tick_acks (conn);
     if (conn->state == PTL_CONN_READY)
         look_alive (conn);
 }

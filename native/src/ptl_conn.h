@@ -50,6 +50,7 @@ struct ptl_conn {
     uint64_t incarnation; /* of the peer */
     struct ptl_who who;
     int64_t heard_ms, deadline_ms;
+    int64_t ack_ms; /* acks may wait until then; 0: none has had to */
     struct ptl_shake *shake; /* until READY */
 
     uint8_t header[PTL_HEADER_BYTES]; /* half read */
@@ -82,6 +83,11 @@ void ptl_conn_ready (struct ptl_conn *conn, uint32_t events);
 
 /* Queue a frame without payload. */
 void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame);
+
+/* Queue the ack of an operation that went well. It goes with the next frame
+ * that is sent there, at the latest after config.ack_delay_ms: an ack by itself
+ * is a system call here and a wake-up at the other end, for nothing new. */
+void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame);
 
 /* Something is to be sent; ptl_ni_settle writes it. */
 void ptl_conn_kick (struct ptl_conn *conn);

@@ -14,6 +14,8 @@
 #include "ptl_me.h"
 #include "ptl_peer.h"
 
+#define ACK_AT_ONCE_BYTES (64 * 1024) /* larger: its sender holds much for us */
+
 static void misbehaved (struct ptl_conn *conn, int detail)
 {
     ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, detail);
@@ -32,7 +34,10 @@ static void acknowledge (struct ptl_conn *conn, const struct ptl_rx *rx)
         .offset = rx->offset,
     };
 
-    ptl_conn_small (conn, &ack);
+    if (rx->fail == PTL_NI_OK && rx->mlength <= ACK_AT_ONCE_BYTES)
+        ptl_conn_ack (conn, &ack);
+    else
+        ptl_conn_small (conn, &ack);
 }
 
 /* The last byte of an operation is here. */

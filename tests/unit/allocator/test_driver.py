@@ -155,7 +155,7 @@ def test_pingd_says_when_bebopd_is_gone(small):
     bebopd = small.bebopd.id
     small.driver.close()
     small.bebopd.close()
-    with pytest.raises(PartitionError, match="no answer from bebopd at here: nothing listens"):
+    with pytest.raises(PartitionError, match="bebopd at here cannot be reached: nothing listens"):
         ask(small.yod, bebopd, small.reactor, "here", 5.0)
 
 

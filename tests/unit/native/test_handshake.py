@@ -123,7 +123,7 @@ def test_partitions_with_different_keys_do_not_meet(port: Open) -> None:
     a, b = port(partition_key=OTHER_KEY), port()
     event = loss(a, b)
     assert event.loss is Loss.WRONG_KEY
-    assert event.text == f"{b.id} does not hold the same key"
+    assert event.text == "does not hold the same key"
 
 
 def test_an_end_without_any_key_cannot_dial_over_tcp(port: Open) -> None:
@@ -131,7 +131,7 @@ def test_an_end_without_any_key_cannot_dial_over_tcp(port: Open) -> None:
     for key in (None, LocalKey()):
         event = loss(guest(port, key), b)
         assert event.loss is Loss.WRONG_KEY
-        assert event.text == f"there is no key to dial {b.id} with"
+        assert event.text == "cannot be dialled: there is no key for it"
 
 
 def test_a_key_can_be_given_for_one_target(port: Open) -> None:
@@ -340,7 +340,7 @@ def test_a_restarted_peer_is_lost_before_the_new_one_speaks(port: Open) -> None:
     new.send(new.frame(1, b"\xc1"))
     events = new.events + pump([a], lambda seen: seen[a])[a]
     assert [type(event).__name__ for event in events] == ["PeerLost", "Refused"]
-    assert events[0] == PeerLost(old.own, Loss.RESTARTED, f"{old.own} has been restarted")
+    assert events[0] == PeerLost(old.own, Loss.RESTARTED, "has been restarted")
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 95])

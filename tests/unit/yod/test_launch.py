@@ -237,7 +237,7 @@ def test_a_bebopd_that_is_not_there_is_named_with_what_to_try():
     yod = Yod(2)
     advice = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"
     assert yod.lose(BEBOPD, "connection refused") == [
-        Tell(f"bebopd at host:1: connection refused; {advice}"),
+        Tell(f"bebopd at host:1 connection refused; {advice}"),
         Finish(),
     ]
     assert yod.status == 125
@@ -422,9 +422,9 @@ def test_an_abort_ends_the_job_with_the_applications_code():
 
 def test_a_node_lost_while_running_ends_the_job():
     yod = Yod(2).to(Phase.RUNNING)
-    lost = failure(FailureKind.NODE_LOST, phase="running", text="connection reset")
+    lost = failure(FailureKind.NODE_LOST, phase="running", text="broke off")
     assert yod.receive(lost) == [
-        Tell("node 21 (n21) was lost (running): connection reset"),
+        Tell("node 21 (n21) was lost (running): it broke off"),
         ALL_DONE,
     ]
     assert yod.receive(released(0)) == resets(1)
@@ -442,8 +442,8 @@ def test_a_rank_that_failed_before_its_node_was_lost_decides_the_status():
 
 def test_a_lost_root_resets_the_others():
     yod = Yod(3).to(Phase.RUNNING)
-    actions = yod.lose(ROOT, "killed")
-    assert actions == [Tell("node 20 (n20) was lost (run): killed"), *resets(1, 2)]
+    actions = yod.lose(ROOT, "was killed")
+    assert actions == [Tell("node 20 (n20) was lost (run): it was killed"), *resets(1, 2)]
     assert yod.phase is Phase.RESETTING
     assert yod.receive(released(1), pct(1)) == []
     assert yod.receive(released(2), pct(2)) == [RELEASE]

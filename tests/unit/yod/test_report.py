@@ -113,9 +113,9 @@ def test_columns_of_unequal_length_end_with_the_shortest():
             125,
         ),
         (
-            failure(FailureKind.NODE_LOST, 2, text="connection reset", phase="running"),
+            failure(FailureKind.NODE_LOST, 2, text="broke off", phase="running"),
             True,
-            "node 22 (n22) was lost (running): connection reset",
+            "node 22 (n22) was lost (running): it broke off",
             125,
         ),
         (
