@@ -154,6 +154,24 @@ int PtlxSetAddress (ptl_handle_ni_t handle, ptl_nid_t nid,
     return PTL_OK;
 }
 
+/* A lost peer comes alone: what the reader sends while it handles the events
+ * before that is for the one that is gone, and only what it sends afterwards
+ * for a successor. */
+static int take_batch (struct ptl_eq *eq, struct ptlx_event *events, int room)
+{
+    int count = 0;
+
+    while (count < room) {
+        if (count > 0 && ptl_eq_next_is (eq, PTLX_EVENT_PEER_LOST))
+            break;
+        if (ptl_eq_get (eq, &events[count]) == PTL_EQ_EMPTY)
+            break;
+        if (events[count++].type == PTLX_EVENT_PEER_LOST)
+            break;
+    }
+    return count;
+}
+
 int PtlxEvents (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle,
                 struct ptlx_event *events, int room, int *count)
 {
@@ -168,9 +186,7 @@ int PtlxEvents (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle,
         return PTL_ARG_INVALID;
     if (eq->used < (size_t)room) /* else arrivals would outrun the reader */
         ptl_ni_progress (ni, 0);
-    for (*count = 0; *count < room; (*count)++)
-        if (ptl_eq_get (eq, &events[*count]) == PTL_EQ_EMPTY)
-            break;
+    *count = take_batch (eq, events, room);
     ptl_ni_signal (ni);
     return PTL_OK;
 }

@@ -24,9 +24,19 @@ int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp)
     return PTL_OK;
 }
 
+static void drop_oldest (struct ptl_eq *eq)
+{
+    ptl_ni_was_read (eq->ni, &eq->slots[eq->head]);
+    eq->head = (eq->head + 1) % eq->size;
+    eq->used--;
+    eq->ni->unread--;
+    eq->dropped = true;
+}
+
 void ptl_eq_free (struct ptl_eq *eq)
 {
-    eq->ni->unread -= eq->used;
+    while (eq->used > 0)
+        drop_oldest (eq);
     ptl_list_remove (&eq->node);
     free (eq->slots);
     free (eq);
@@ -42,14 +52,6 @@ static void put (struct ptl_eq *eq, const struct ptlx_event *event)
     eq->slots[(eq->head + eq->used) % eq->size] = *event;
     eq->used++;
     eq->ni->unread++;
-}
-
-static void drop_oldest (struct ptl_eq *eq)
-{
-    eq->head = (eq->head + 1) % eq->size;
-    eq->used--;
-    eq->ni->unread--;
-    eq->dropped = true;
 }
 
 void ptl_eq_post (struct ptl_eq *eq, const struct ptlx_event *event)
@@ -93,5 +95,11 @@ int ptl_eq_get (struct ptl_eq *eq, struct ptlx_event *event)
     eq->used--;
     eq->ni->unread--;
     eq->dropped = false;
+    ptl_ni_was_read (eq->ni, event);
     return rc;
+}
+
+bool ptl_eq_next_is (const struct ptl_eq *eq, uint32_t type)
+{
+    return eq->used > 0 && eq->slots[eq->head].type == type;
 }

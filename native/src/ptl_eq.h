@@ -47,4 +47,7 @@ void ptl_eq_post_surely (struct ptl_eq *eq, const struct ptlx_event *event);
  */
 int ptl_eq_get (struct ptl_eq *eq, struct ptlx_event *event);
 
+/* Is the oldest event of this type? */
+bool ptl_eq_next_is (const struct ptl_eq *eq, uint32_t type);
+
 #endif

@@ -99,9 +99,9 @@ static int choose_identity (struct ptl_ni *ni)
 static void init_lists (struct ptl_ni *ni)
 {
     struct ptl_node *lists[] = {
-        &ni->conns,     &ni->dirty,   &ni->grave,     &ni->work, &ni->later,
-        &ni->self_held, &ni->targets, &ni->addresses, &ni->eqs,  &ni->cts,
-        &ni->mds,       &ni->mes,     &ni->objects,
+        &ni->conns,     &ni->dirty,   &ni->grave,     &ni->work,   &ni->later,
+        &ni->self_held, &ni->targets, &ni->addresses, &ni->losses, &ni->eqs,
+        &ni->cts,       &ni->mds,     &ni->mes,       &ni->objects,
     };
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (*lists); i++)
@@ -289,6 +289,7 @@ void ptl_ni_free (struct ptl_ni *ni, uint32_t flush_ms)
     free_objects (ni);
     free_nodes (&ni->targets);
     free_nodes (&ni->addresses);
+    free_nodes (&ni->losses);
     ptl_op_table_free (&ni->ops);
     close_if_open (ni->epoll_fd);
     close_if_open (ni->event.fd);

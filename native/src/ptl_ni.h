@@ -46,6 +46,12 @@ struct ptl_target {
     struct ptlx_key key;
 };
 
+/* A peer whose loss has not been read. */
+struct ptl_loss {
+    struct ptl_node node;
+    uint32_t nid, pid;
+};
+
 struct ptl_address {
     struct ptl_node node;
     uint32_t nid;
@@ -82,6 +88,7 @@ struct ptl_ni {
     struct ptl_node later; /* work that may take long: after all output */
     struct ptl_node self_held;
     struct ptl_node targets, addresses;
+    struct ptl_node losses; /* whose event is unread */
     struct ptl_node eqs, cts, mds, mes, objects;
     struct ptl_op_table ops;
     struct ptl_eq *notify; /* events about peers and objects, or NULL */
@@ -126,6 +133,14 @@ void ptl_ni_hold (struct ptl_ni *ni, struct ptl_op *op);
 
 /* Tell the owner: an event about a peer or an object. */
 void ptl_ni_notify (struct ptl_ni *ni, const struct ptlx_event *event);
+
+/* Is the loss of this peer still to be read? What is sent to it until then is
+ * lost with it: it was sent to the one that is gone, and a successor must not
+ * get the end of a conversation whose beginning it never saw. */
+bool ptl_ni_is_mourned (const struct ptl_ni *ni, uint32_t nid, uint32_t pid);
+
+/* An event has been read; ends the mourning of a lost peer. */
+void ptl_ni_was_read (struct ptl_ni *ni, const struct ptlx_event *event);
 
 /* A handle of the public layer is no longer valid (0: there is none). */
 void ptl_ni_forget_handle (uint32_t handle);

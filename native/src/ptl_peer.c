@@ -128,6 +128,11 @@ void ptl_peer_queue (struct ptl_ni *ni, struct ptl_op *op)
 {
     struct ptl_peer *peer = ptl_peer_find (ni, op->nid, op->pid);
 
+    if (!ptl_list_empty (&ni->losses)
+        && ptl_ni_is_mourned (ni, op->nid, op->pid)) {
+        ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
+        return;
+    }
     if (!peer && !(peer = ptl_peer_alloc (ni, op->nid, op->pid))) {
         ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
         return;

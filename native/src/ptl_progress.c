@@ -1,4 +1,5 @@
 /* ptl_progress.c - what an interface does when it is due. */
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -162,8 +163,52 @@ void ptl_ni_progress (struct ptl_ni *ni, int timeout_ms)
     ptl_ni_settle (ni);
 }
 
+static struct ptl_loss *find_loss (const struct ptl_ni *ni, uint32_t nid,
+                                   uint32_t pid)
+{
+    struct ptl_loss *loss;
+
+    for (struct ptl_node *n = ni->losses.next; n != &ni->losses;
+         n = n->next) {
+        loss = ptl_entry (n, struct ptl_loss, node);
+        if (loss->nid == nid && loss->pid == pid)
+            return loss;
+    }
+    return NULL;
+}
+
+static void mourn (struct ptl_ni *ni, const struct ptlx_event *event)
+{
+    struct ptl_loss *loss = calloc (1, sizeof (*loss));
+
+    if (!loss)
+        return;
+    loss->nid = event->nid;
+    loss->pid = event->pid;
+    ptl_list_append (&ni->losses, &loss->node);
+}
+
 void ptl_ni_notify (struct ptl_ni *ni, const struct ptlx_event *event)
 {
-    if (ni->notify)
-        ptl_eq_post_surely (ni->notify, event);
+    if (!ni->notify)
+        return;
+    ptl_eq_post_surely (ni->notify, event);
+    if (event->type == PTLX_EVENT_PEER_LOST)
+        mourn (ni, event);
+}
+
+bool ptl_ni_is_mourned (const struct ptl_ni *ni, uint32_t nid, uint32_t pid)
+{
+    return find_loss (ni, nid, pid) != NULL;
+}
+
+void ptl_ni_was_read (struct ptl_ni *ni, const struct ptlx_event *event)
+{
+    struct ptl_loss *loss;
+
+    if (event->type != PTLX_EVENT_PEER_LOST
+        || !(loss = find_loss (ni, event->nid, event->pid)))
+        return;
+    ptl_list_remove (&loss->node);
+    free (loss);
 }
