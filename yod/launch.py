@@ -24,8 +24,8 @@ from native.errors import IllegalTransition, Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
-from native.wire import alloc, io, load
-from native.wire.base import Message
+from native.wire import alloc, codec, io, load
+from native.wire.base import MESSAGE_MAX_BYTES, Message
 from yod.output import OutputLedger
 from yod.report import NEVER_STARTED, SIGNAL_BASE, Report
 from yod.request import Plan
@@ -325,6 +325,15 @@ class Launch:
             output_window_bytes=limits.output_window_bytes,
             addresses=grant.addresses,
         )
+        size = len(codec.encode_part(message))
+        if size > MESSAGE_MAX_BYTES:
+            self._to_confirm.clear()  # nobody has heard of it
+            text = (
+                f"the load message of {len(grant.nodes)} nodes has {size} bytes,"
+                f" at most {MESSAGE_MAX_BYTES}; lower YOD_ARGUMENTS_INLINE_BYTES may help"
+            )
+            self.report.fail(NEVER_STARTED, text)
+            return [Tell(text), *self._release(now)]
         return [UseGrant(grant), Send(self._root, message)]
 
     def _refused(self, code: Refusal, text: str, spec: int, now: float) -> list[Action]:

@@ -150,6 +150,20 @@ def test_large_arguments_are_left_to_the_first_object():
     assert yod.from_bebopd(grant(1))[1].message.arguments is None
 
 
+def test_a_load_that_fits_no_message_is_refused_before_anybody_hears_of_it():
+    """Such a job ended yod with a traceback."""
+    long = msgspec.structs.replace(
+        plan(1), arguments=load.Arguments(plan(1).arguments.members, (bytes(1 << 18),))
+    )
+    yod = Yod(1)
+    yod.machine = Launch(long, LIMITS, BEBOPD, "host:1")
+    yod.machine.begin(0.0)
+    tell, release = yod.from_bebopd(grant(1))
+    assert tell.text.startswith("the load message of 1 nodes has 262")
+    assert release == RELEASE
+    assert leave(yod) == 125
+
+
 def test_where_nothing_is_lacking_there_is_nothing_to_load():
     yod = Yod(2).to(Phase.FORMING)
     assert yod.receive(load.Vote(JOB_ID, 2, (), (), slowest())) == []
