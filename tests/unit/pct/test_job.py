@@ -894,6 +894,51 @@ def test_heirs_that_never_call_are_not_waited_for():
     assert sorted(released.nodes) == [20, 22, 25, 26]
 
 
+def test_the_children_of_a_lost_child_are_told_to_end_and_waited_for():
+    tree = Tree(7)
+    tree.run()
+    tree.take_to_yod()
+    tree.from_yod(load.AllDone(JOB_ID))
+    tree.lose(1, 0)  # and its children have not noticed yet
+    assert [message.kind for message in tree.take_to_yod()] == [load.FailureKind.NODE_LOST]
+    for place in (3, 4):
+        tree.at(place, PeerGone(pct(1), "gone"))
+    for place in tree.alive()[::-1]:
+        closed = [OutputRead(JOB_ID, place, stream, b"") for stream in (1, 2)]
+        tree.at(place, *closed, EMPTY)
+    (released,) = tree.take_to_yod()
+    assert sorted(released.nodes) == [20, 22, 23, 24, 25, 26]
+
+
+def test_a_node_that_is_reset_tells_its_parent_too():
+    tree = Tree(3)
+    tree.run()
+    tree.take_to_yod()
+    tree.from_yod(load.Reset(JOB_ID), 2)
+    tree.at(2, OutputRead(JOB_ID, 2, 1, b""), OutputRead(JOB_ID, 2, 2, b""), EMPTY)
+    assert tree.take_to_yod() == [load.Released(JOB_ID, (22,))]
+    assert tree.to_bebopd[1:] == [alloc.Freed(JOB_ID, (22,))]
+    tree.from_yod(load.AllDone(JOB_ID))
+    for place in (1, 0):
+        closed = [OutputRead(JOB_ID, place, stream, b"") for stream in (1, 2)]
+        tree.at(place, *closed, EMPTY)
+    (released,) = tree.take_to_yod()
+    assert sorted(released.nodes) == [20, 21, 22]
+
+
+def test_an_orphans_output_waits_for_its_next_parent():
+    tree = Tree(7)
+    tree.run()
+    tree.take_to_yod()
+    tree.gone.add(1)
+    orphan = tree.jobs[3]
+    actions = orphan.handle(PeerGone(pct(1), "gone"), NOW)
+    assert actions == [Send(pct(0), group.Orphan(JOB_ID, 3))]
+    assert orphan.handle(OutputRead(JOB_ID, 3, 1, b"kept"), NOW) == [PauseOutput(JOB_ID)]
+    adopted = orphan.handle(received(pct(0), group.Adopted(JOB_ID)), NOW)
+    assert Send(pct(0), io.Output(JOB_ID, 3, 1, 0, b"kept")) in adopted
+
+
 # -- who may say what ------------------------------------------------------
 
 
