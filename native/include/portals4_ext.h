@@ -129,7 +129,9 @@ PTL_API int PtlxUseKey (ptl_handle_ni_t ni, ptl_process_t target,
 PTL_API int PtlxSetAddress (ptl_handle_ni_t ni, ptl_nid_t nid,
                             const char *address);
 
-/* Drive progress once and take up to `room` events; *count says how many. */
+/* Drive progress once and take up to `room` events; *count says how many.
+ * PTLX_EVENT_PEER_LOST comes alone. What is put to a peer whose loss has not
+ * been taken is lost with it; a put after that dials anew. */
 PTL_API int PtlxEvents (ptl_handle_ni_t ni, ptl_handle_eq_t eq,
                         struct ptlx_event *events, int room, int *count);
 
