@@ -393,7 +393,12 @@ class Job:
                 self._own_held.add(rank)
                 return self._own_ranks_held(now)
             case keeper.ExecFailed(rank):
-                return self._fail(*_exec_failure(report), rank=rank)
+                kind, text = _exec_failure(report)
+                program = self._program_of(rank)
+                # The user's name for it: the text may have the interpreter's, or the store's.
+                return self._fail(
+                    kind, text if program in text else f"{program}: {text}", rank=rank
+                )
             case keeper.RankEnded():
                 return self._rank_ended(report, now)
             case keeper.KeeperEmpty():
@@ -761,6 +766,16 @@ class Job:
 
     def _slowest(self, now: float) -> load.Slowest:
         return load.Slowest(self._here.node, self._here.name, now - self.started_at)
+
+    def _program_of(self, rank: int) -> str:
+        """The path of a rank's program as yod named it."""
+        assert self._arguments is not None
+        for member in self._arguments.members:
+            if rank < member.size:
+                path = self._load.objects[member.object_index].path
+                return path.decode(errors="replace")
+            rank -= member.size
+        raise AssertionError(f"no member for rank {rank}")
 
     def _count_ranks_below(self) -> int:
         """Ranks of this node's subtree, its own included."""
