@@ -20,7 +20,6 @@ int main (int argc, char **argv)
 }
 """
 
-# A library whose constructor is later than the hold, and one to be missing.
 LIBRARY = "int from_library (void) { return 3; }\n"
 NEEDY = "int from_library (void); int main (void) { return from_library (); }\n"
 
@@ -41,9 +40,14 @@ class Programs:
     def compile(self, name: str, source: str, *options: str) -> Path:
         """Compile C source to a program or, with ``-shared``, to a library."""
         path = self._directory / name
-        command = ["cc", "-O1", "-x", "c", "-", "-o", str(path), *options]
+        command = ["cc", "-O1", "-x", "c", "-", "-x", "none", "-o", str(path), *options]
         subprocess.run(command, input=source.encode(), check=True)
         return path
+
+    def needy(self, directory: Path) -> tuple[Path, Path]:
+        """A program, and the library that it is linked to by path."""
+        library = self.compile(str(directory / "libneeded.so"), LIBRARY, "-shared", "-fPIC")
+        return self.compile(str(directory / "needy"), NEEDY, str(library)), library
 
 
 def script(path: Path, text: str, mode: int = 0o755) -> Path:
