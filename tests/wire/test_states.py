@@ -223,6 +223,10 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
         launch_of.ROOT,
         launch_of.failure(load.FailureKind.NODE_LOST),
     ),
+    "`load.failure` KEEPER_LOST": (
+        launch_of.ROOT,
+        launch_of.failure(load.FailureKind.KEEPER_LOST),
+    ),
     "`load.completions`": (launch_of.ROOT, BOTH),
     "`load.released`": (launch_of.ROOT, launch_of.released(0, 1)),
     "`io.output`": (launch_of.ROOT, launch_of.output(1, b"x")),

@@ -395,6 +395,16 @@ def test_who_does_not_come_to_its_entry_in_time_is_named():
     assert job.deadline() is None
 
 
+def test_children_that_do_not_answer_in_time_are_named():
+    job = a_job(PRESENT, received(pct(2), vote(2)), size=3)
+    (forming,) = job.handle(DeadlineReached(), BEGIN + 100)
+    assert forming.message.text == "no answer in 33 s from n21"
+    job = a_job(PRESENT, *(received(pct(place), vote(place, 0)) for place in (1, 2)), size=3)
+    (loading,) = job.handle(DeadlineReached(), BEGIN + 100)
+    assert loading.message.text == "no answer in 33 s from n21, n22"
+    assert loading.message.kind is load.FailureKind.TIMED_OUT
+
+
 def test_a_held_job_waits_as_long_as_yod_likes():
     assert a_job(PRESENT, started(0), held(0)).deadline() is None
 

@@ -637,6 +637,13 @@ def test_output_that_cannot_be_written_ends_the_job():
     assert leave(yod) == 125
 
 
+def test_what_fails_while_the_job_is_ending_changes_nothing():
+    yod = Yod(2).to(Phase.ENDING)
+    late = (OutputFailed("no"), OutputClosed(), ObjectUndelivered(0, "no"), NotShared(0, "no"))
+    assert [yod.handle(event) for event in late] == [[]] * 4
+    assert leave(yod) == 0
+
+
 def test_a_reader_that_has_enough_ends_the_job_without_a_word():
     yod = Yod(2).to(Phase.RUNNING)
     assert yod.handle(OutputClosed()) == [ALL_DONE]
