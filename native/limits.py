@@ -24,7 +24,9 @@ class Limits(Struct, frozen=True):
     kill_delay_s: float = 2.0
     orphan_s: float = 10.0
     completion_delay_s: float = 0.1
-    arity_count: int = 2
+    arity_count: int = 8
+    bulk_arity_count: int = 2
+    bulk_bytes: int = 4 * 1024 * 1024
     chunk_bytes: int = 512 * 1024
     output_window_bytes: int = 1024 * 1024
     input_window_bytes: int = 256 * 1024
@@ -45,6 +47,8 @@ MEANINGS = {
     "orphan_s": "a PCT without a parent looks for an ancestor this long",
     "completion_delay_s": "normal completions are collected this long at each hop",
     "arity_count": "children of a node in the job's tree",
+    "bulk_arity_count": "the same for a job whose objects exceed bulk_bytes: they share a link",
+    "bulk_bytes": "objects of a job up to this size go down the wide tree",
     "chunk_bytes": "unit in which an object goes down the tree",
     "output_window_bytes": "output on its way over one hop",
     "input_window_bytes": "standard input on its way",

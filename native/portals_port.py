@@ -35,7 +35,7 @@ from native.wire.base import MESSAGE_MAX_BYTES, Message
 
 SLAB_BYTES = 1 << 20
 SLABS = 3
-ACK_DELAY_MS = 0  # an answer mostly goes back sooner, and takes the ack along
+ACK_DELAY_MS = 250  # an answer mostly goes back sooner, and takes the ack along
 QUEUE_EVENTS = 1024  # messages that wait to be decoded
 TABLE_NIDS = 1 << 24  # nids below are places in the address table
 _MESSAGES = 0  # portal table entry

@@ -153,14 +153,21 @@ class Reactor:
         self._stopped = False
         while not self._stopped:
             due = self.deadline()
-            self.run_once(-1.0 if due is None else max(0.0, due - self.monotonic()))
+            self._step(-1.0 if due is None else max(0.0, due - self.monotonic()))
+            # A deadline made in this step is looked at in the next one.
+            if due is not None and self.monotonic() >= due:
+                self._run_timers()
 
     def stop(self) -> None:
         """Make :meth:`run` return after the present callback."""
         self._stopped = True
 
     def run_once(self, timeout_s: float) -> None:
-        """Wait at most so long (-1: for ever), then handle all that is ready."""
+        """Wait at most so long (-1: for ever), then handle all that is ready or due."""
+        self._step(timeout_s)
+        self._run_timers()
+
+    def _step(self, timeout_s: float) -> None:
         for _ in range(len(self._soon)):
             self._soon.popleft()()
         if self._soon:
@@ -173,7 +180,6 @@ class Reactor:
                 watch.on_readable()
             if mask & WRITE and watch.fd == fd and watch.on_writable:
                 watch.on_writable()
-        self._run_timers()
 
     def close(self) -> None:
         """Give back the descriptors and the signals' default actions."""

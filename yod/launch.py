@@ -312,7 +312,7 @@ class Launch:
             place=0,
             nodes=grant.nodes,
             runs=grant.runs,
-            arity=limits.arity_count,
+            arity=self._arity(),
             objects=plan.objects,
             arguments=plan.arguments if plan.are_arguments_inline else None,
             umask=plan.umask,
@@ -622,6 +622,13 @@ class Launch:
     def _root(self) -> PortalId:
         assert self.grant is not None
         return PortalId(self.grant.nodes[0].nid, self.grant.nodes[0].pid)
+
+    def _arity(self) -> int:
+        """A wide tree has fewer hops; in a narrow one fewer children share a link."""
+        may_ship = sum(shipped.size for shipped in self._plan.objects if shipped.digest)
+        limits = self._limits
+        is_bulky = may_ship > limits.bulk_bytes
+        return limits.bulk_arity_count if is_bulky else limits.arity_count
 
     def _unconfirmed(self) -> list[str]:
         assert self.grant is not None
