@@ -585,7 +585,10 @@ class Job:
         self, kind: load.FailureKind, text: str, rank: int = -1, exit_code: int = 0
     ) -> list[Action]:
         """Report a failure, the first of its kind on this node."""
-        if kind in self._failed or self.state in (JobState.ENDING, JobState.RELEASED):
+        if kind in self._failed or self.state is JobState.RELEASED:
+            return []
+        # A job that ends anyway misses nothing else than completions.
+        if self.state is JobState.ENDING and kind is not load.FailureKind.KEEPER_LOST:
             return []
         self._failed.add(kind)
         here = self._here
