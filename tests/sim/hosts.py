@@ -116,7 +116,7 @@ class PctActor(Actor):
         for number, shipped in enumerate(action.objects):
             if not shipped.digest or shipped.digest in self.host.objects:
                 present.append((number, shipped.path))
-            elif self.host.has_room:
+            elif self.host.has_room or (number == 0 and action.arguments_first):
                 lacking.append(number)
             else:
                 no_place.append(events.NoPlace(number, "the RAM disk is full"))

@@ -85,6 +85,8 @@ def _begin(sim: Sim, faults: Faults, planned: Planned, tries: int = 0) -> None:
         _press_until_over(sim, yod, planned.press_at_s)
 
     def look() -> None:
+        if sim.is_healing:
+            return
         if yod.has_ended and yod.was_refused and tries < PATIENCE_S / RETRY_S - 2:
             sim.yods.remove(yod)
             _begin(sim, faults, planned, tries + 1)
