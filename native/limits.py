@@ -64,11 +64,13 @@ _SMALLEST = {
     "phase_s": 0.001,
     "orphan_s": 0.001,
     "arity_count": 1,
+    "bulk_arity_count": 1,
     "chunk_bytes": 4096,
     "output_window_bytes": 65536,
 }
 _LARGEST = {
     "arity_count": 64,
+    "bulk_arity_count": 64,
     "chunk_bytes": 1 << 26,
     "output_window_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,

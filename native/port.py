@@ -236,7 +236,9 @@ class MemoryPort:
         codec.encode(message)  # no larger than the transport would take
         peer = self._hub.ports.get(target)
         if peer is None:
-            self._put(PeerLost(target, Loss.UNREACHABLE, "cannot be reached: nothing listens there"))
+            self._put(
+                PeerLost(target, Loss.UNREACHABLE, "cannot be reached: nothing listens there")
+            )
             return
         self._seen.add(target)
         peer._seen.add(self._id)
