@@ -102,8 +102,8 @@ def type_text(kind: inspect.Type) -> str:
             low, high = bounds(kind)
             return f"int {_number(low)}..{_number(high)}"
         case inspect.FloatType():
-            low = f"{kind.ge:g}" if kind.gt is None else f"above {kind.gt:g}"
-            return f"float {low}..{_number(int(kind.le or 0))}"
+            least = f"{kind.ge:g}" if kind.gt is None else f"above {kind.gt:g}"
+            return f"float {least}..{_number(int(kind.le or 0))}"
         case inspect.BoolType():
             return "bool"
         case inspect.StrType():
@@ -111,9 +111,9 @@ def type_text(kind: inspect.Type) -> str:
         case inspect.BytesType():
             return "bytes" + (f" ..{_number(kind.max_length)}" if kind.max_length else "")
         case inspect.VarTupleType():
-            low = kind.min_length or 0
-            high = "" if kind.max_length is None else _number(kind.max_length)
-            length = f" {low}..{high}" if low or high else ""
+            fewest = kind.min_length or 0
+            most = "" if kind.max_length is None else _number(kind.max_length)
+            length = f" {fewest}..{most}" if fewest or most else ""
             return f"[{type_text(kind.item_type)}]{length}"
         case inspect.TupleType():
             return f"({', '.join(map(type_text, kind.item_types))})"

@@ -262,10 +262,10 @@ def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
             low, high = protocol.bounds(kind)
             return [low, high], [low - 1, high + 1, None, True, 1.5, "1", b"1", []]
         case inspect.FloatType():
-            low = kind.ge if kind.ge is not None else kind.gt
-            assert low is not None and kind.le is not None
-            bad = [low - 1, kind.le * 2, math.nan, math.inf, -math.inf, None, "1", True]
-            return [kind.le, 1, 0.5], bad if kind.ge is not None else [*bad, low]
+            assert kind.le is not None
+            below = [-1.0] if kind.ge is not None else [-1.0, 0.0]
+            bad = [*below, kind.le * 2, math.nan, math.inf, -math.inf, None, "1", True]
+            return [kind.le, 1, 0.5], bad
         case inspect.BoolType():
             return [True, False], [0, 1, None, "true"]
         case inspect.StrType(max_length=longest):
@@ -278,15 +278,12 @@ def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
         case inspect.EnumType(cls=cls):
             return [each.value for each in cls], [0, 99, "no such", None]
         case inspect.VarTupleType(min_length=fewest, max_length=most):
-            good, bad = [], [None, 1, "x", {}]
-            if fewest:
-                bad.append([])
-            else:
-                good.append([])
+            is_empty_good = not fewest
+            lists: tuple[list[Any], list[Any]] = ([[]], []) if is_empty_good else ([], [[]])
             if most is not None and most <= 2048 and value:
-                good.append(value[:1] * most)
-                bad.append(value[:1] * (most + 1))
-            return good, bad
+                lists[0].append(value[:1] * most)
+                lists[1].append(value[:1] * (most + 1))
+            return lists[0], [*lists[1], None, 1, "x", {}]
         case inspect.TupleType():
             return [], [[], value[:-1], None, 1]
         case inspect.StructType() if not kind.tag:

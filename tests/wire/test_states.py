@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from allocator.jobs import JobState as AllocatorState
-from native.errors import PeerProtocolError
+from native.errors import PeerProtocolError, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, load, pmi, status
@@ -210,7 +210,7 @@ LAUNCH_TABLE = "### 5.3 A launch in yod"
 BOTH = launch_of.completions(0, 1)
 LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`alloc.grant`": (launch_of.BEBOPD, launch_of.grant(2)),
-    "`alloc.refused`": (launch_of.BEBOPD, alloc.Refused(2, "no")),
+    "`alloc.refused`": (launch_of.BEBOPD, alloc.Refused(Refusal.BUSY, "no")),
     "`alloc.released`": (launch_of.BEBOPD, alloc.Released(launch_of.JOB_ID)),
     "`load.vote`": (
         launch_of.ROOT,
@@ -285,9 +285,9 @@ def _said_by(sender: str, label: str) -> Message:
     """The row's message; an announcement is in its sender's own name."""
     name = label.strip("`")
     if name == "status.announce":
-        source, _ = SENDERS[sender]
+        nid, pid = SENDERS[sender][0]
         number = 0 if sender == "a node's PCT" else 9
-        return status.Announce(number, f"node{number}", 1, *source, 1)
+        return status.Announce(number, f"node{number}", 1, nid, pid, 1)
     if name == "anything else":
         return load.Go(1)
     return {
