@@ -97,8 +97,10 @@ static void discard_ops (struct ptl_fwd *fwd)
     for (uint32_t i = 0; i < fwd->object.n_children; i++) {
         child = &fwd->object.children[i];
         peer = ptl_peer_find (fwd->ni, child->phys.nid, child->phys.pid);
-        if (peer)
-            discard_from (fwd, &peer->lanes[PTL_LANE_BULK]);
+        if (!peer)
+            continue;
+        discard_from (fwd, &peer->lanes[PTL_LANE_BULK]);
+        discard_from (fwd, &peer->after);
     }
 }
 

@@ -75,6 +75,7 @@ struct ptl_peer *ptl_peer_alloc (struct ptl_ni *ni, uint32_t nid,
     ptl_list_init (&peer->open);
     ptl_list_init (&peer->sent);
     ptl_list_init (&peer->retry);
+    ptl_list_init (&peer->after);
     slot = slot_of (ni, nid, pid);
     peer->next = ni->peers[slot];
     ni->peers[slot] = peer;
@@ -139,6 +140,10 @@ void ptl_peer_queue (struct ptl_ni *ni, struct ptl_op *op)
     }
     op->peer = peer;
     op->state = PTL_OP_QUEUED;
+    if (peer->is_leaving) {
+        ptl_list_append (&peer->after, &op->work.node);
+        return;
+    }
     ptl_list_append (&peer->lanes[op->lane], &op->work.node);
     if (peer->conn)
         ptl_conn_kick (peer->conn);
@@ -223,6 +228,7 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
     ptl_fwd_peer_lost (ni, event.serial);
     end_all (&peer->sent);
     end_all (&peer->retry);
+    end_all (&peer->after);
     end_all (&peer->open);
     for (int i = 0; i < PTL_LANES; i++)
         end_all (&peer->lanes[i]);
@@ -256,6 +262,7 @@ static void tell_left (const struct ptl_peer *peer)
 void ptl_peer_drop_idle (struct ptl_peer *peer)
 {
     struct ptl_conn *conn = peer->conn;
+    struct ptl_node *node;
 
     if (!peer->is_leaving || is_busy (peer))
         return;
@@ -267,6 +274,8 @@ void ptl_peer_drop_idle (struct ptl_peer *peer)
         ptl_fwd_peer_lost (peer->ni, conn->who.serial);
         ptl_conn_leave (conn);
     }
+    while ((node = ptl_list_pop (&peer->after)))
+        ptl_ni_work (peer->ni, ptl_entry (node, struct ptl_work, node));
     free (peer);
 }
 

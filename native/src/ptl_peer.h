@@ -28,6 +28,7 @@ struct ptl_peer {
     struct ptl_node open;  /* SENDING in fragments, round robin */
     struct ptl_node sent;  /* SENT */
     struct ptl_node retry; /* refused, in order */
+    struct ptl_node after; /* for the next connection: this one is leaving */
     unsigned unacked;      /* operations whose ack is awaited */
     unsigned n_open;
     unsigned n_retryable; /* of unacked, those that hold the lane */

@@ -190,6 +190,17 @@ def test_after_a_disconnect_a_message_reaches_the_peer_again(make: Make) -> None
     assert messages_of(pump([a, b], lambda seen: seen[b])[b]) == [message(2)]
 
 
+def test_what_is_sent_after_a_disconnect_comes_after_the_goodbye(make: Make) -> None:
+    a, b = make(), make()
+    a.send(b.id, message(1))
+    a.disconnect(b.id)
+    a.send(b.id, message(2))
+    seen = pump([a, b], lambda seen: len(seen[b]) == 3)
+    assert [type(event) for event in seen[b]] == [Received, PeerLost, Received]
+    assert messages_of(seen[b]) == [message(1), message(2)]
+    assert seen[a] == []
+
+
 def test_the_descriptor_is_readable_exactly_while_there_is_something_to_take(make: Make) -> None:
     a, b = make(), make()
     assert quiet([a, b]) == []
