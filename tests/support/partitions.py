@@ -177,6 +177,7 @@ class Daemons(Partition):
         self.stores = self.directory / "stores"
         self.stores.mkdir()
         self.mark = place.mark
+        self.watch: Watch | None = None
         self.pcts: list[Daemon] = []
         self._slots = slots
         self._env = dict(env or {})
@@ -241,6 +242,26 @@ class Daemons(Partition):
             *(*store, *given, *more),
         ]
         return self._daemon(command, node, ())
+
+    def replace_pct(self, node: int) -> None:
+        """Start another PCT for a node whose own has ended; returns when it is up."""
+        self.pcts[node] = self.start_pct(node)
+        wait_until(lambda: self.states()[node] == "free", what=f"node {node} up again")
+        self._is_replaced(self.pcts[node])
+
+    def replace_bebopd(self) -> None:
+        """Start another bebopd at the address of the last; returns when nodes are back."""
+        self.start_bebopd(len(self.node_names), listen=self.address)
+        self.wait_for_nodes()
+        self._is_replaced(self.bebopd)
+
+    def states(self) -> list[str]:
+        """What pingd says of each node."""
+        return [line.split(":")[2] for line in self.pingd().splitlines()[1:]]
+
+    def _is_replaced(self, daemon: Daemon) -> None:
+        if self.watch is not None:
+            self.watch.partition(self, [daemon.unix_pid], str)
 
     def stop(self) -> None:
         """End every daemon, nodes first, in order."""
@@ -410,6 +431,7 @@ class _Up:
     def add(self, partition: Daemons) -> None:
         partition.start()
         self._up.append(partition)
+        partition.watch = self._watch
         # What holds hosts up is there to stay as well.
         running = sorted(descendants(os.getpid()))
         self._watch.partition(partition, running, partition.pingd)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.support.wait import wait_until
 
 HELLO = r"""
 #include <stdio.h>
@@ -48,6 +51,34 @@ class Programs:
         """A program, and the library that it is linked to by path."""
         library = self.compile(str(directory / "libneeded.so"), LIBRARY, "-shared", "-fPIC")
         return self.compile(str(directory / "needy"), NEEDY, str(library)), library
+
+
+class Stopped:
+    """A program that does not reach its entry: its library's path is a named pipe.
+
+    Attributes:
+        program: for a line of a load file.
+    """
+
+    def __init__(self, programs: Programs, directory: Path) -> None:
+        self.program, self._library = programs.needy(directory)
+        self._content = self._library.read_bytes()
+        self._library.unlink()
+        os.mkfifo(self._library)
+
+    def wait(self) -> None:
+        """Return when the loader waits at the pipe."""
+        self._fd = int(wait_until(self._open, what="the loader opening the library"))
+
+    def _open(self) -> int:
+        try:  # fails with ENXIO while nobody has it open for reading
+            return os.open(self._library, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return 0
+
+    def go_on(self) -> None:
+        """The loader finds an empty file, and gives up."""
+        os.close(self._fd)
 
 
 def script(path: Path, text: str, mode: int = 0o755) -> Path:

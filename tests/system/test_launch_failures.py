@@ -1,0 +1,287 @@
+"""Whatever is killed, nothing is left, and yod says which node it was.
+
+In a tree of seven nodes 0 is the root, 1 an inner node, 6 a leaf.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.leaks import descendants
+from tests.support.partitions import Daemons
+from tests.support.programs import Stopped
+from tests.support.wait import read_until, wait_for_exit, wait_until
+
+# A rank whose grandchild has left its session and process group.
+RANK = "setsid sleep 1000 & echo up; wait"
+PLACES = {"root": 0, "inner": 1, "leaf": 6}
+
+
+def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
+    """Return when so many ranks have said that they are up."""
+    seen = b""
+    while seen.count(b"up\n") < times:
+        seen += read_until(yod.stdout.fileno(), b"\n", 20)
+
+
+@pytest.fixture
+def seven(start_local) -> Daemons:
+    """Seven nodes of one slot."""
+    return start_local(7, slots=1)
+
+
+def is_usable(partition: Daemons) -> None:
+    """A launch on every node ends well."""
+    done = partition.yod("-sz", str(len(partition.node_names)), "sh", "-c", "echo $YOD_NODE")
+    assert (done.status, done.err) == (0, "")
+
+
+# -- yod ------------------------------------------------------------------
+
+
+def test_yod_killed_while_its_job_runs(anywhere):
+    with anywhere.start_yod("-sz", "8", "sh", "-c", RANK) as yod:
+        count_up(yod, 8)
+        yod.kill()
+    assert yod.returncode == -signal.SIGKILL  # the fixture sees that nothing is left
+
+
+def test_yod_killed_while_ranks_are_being_started(here, programs, tmp_path):
+    stopped = Stopped(programs, tmp_path)
+    with here.start_yod("-sz", "4", stopped.program) as yod:
+        stopped.wait()
+        yod.kill()
+
+
+def test_yod_killed_while_it_ends_the_job(here):
+    text = "trap '' TERM; echo up; while :; do sleep 1000 & wait; done"
+    with here.start_yod("-sz", "4", "sh", "-c", text) as yod:
+        count_up(yod, 4)
+        yod.terminate()
+        read_until(yod.stderr.fileno(), b"SIGTERM sent")
+        yod.kill()
+
+
+def test_yod_killed_at_any_moment(start_local):
+    """Wherever it is in a launch that takes some 50 ms."""
+    local = start_local(3)
+    for step in range(12):
+        with local.start_yod("-sz", "9", "-D", "-D", "true") as yod:
+            for _ in range(step):
+                yod.stderr.readline()
+            yod.kill()
+    wait_until(lambda: set(local.states()) == {"free"})
+    is_usable(local)
+
+
+def test_yod_stopped_and_continued_loses_nothing(here):
+    text = "echo up; [ $YOD_RANK = 1 ] && exec cat; cat; echo over; echo over"
+    with here.start_yod("-sz", "2", "sh", "-c", text) as yod:
+        count_up(yod, 2)
+        yod.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, yod.pid, os.WSTOPPED | os.WNOWAIT)
+        yod.stdin.write(b"word\n")
+        yod.stdin.close()
+        yod.send_signal(signal.SIGCONT)
+        out = yod.stdout.read()
+        assert yod.wait(timeout=20) == 0
+    assert b"word\n" in out and out.count(b"over\n") == 2
+
+
+# -- pct ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", PLACES)
+def test_a_pct_killed_while_its_job_runs(seven, level):
+    node = PLACES[level]
+    with seven.start_yod("-sz", "7", "sh", "-c", RANK) as yod:
+        count_up(yod, 7)
+        below = descendants(seven.pcts[node].unix_pid)
+        seven.pcts[node].kill()
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    first = err.decode().splitlines()[0]
+    assert f"node {node} (node{node}) was lost (run" in first
+    for unix_pid in below:
+        wait_for_exit(unix_pid)
+    others = [state for number, state in enumerate(seven.states()) if number != node]
+    assert set(others) == {"free"}
+    seven.replace_pct(node)
+    is_usable(seven)
+
+
+@pytest.mark.parametrize("level", PLACES)
+def test_a_pct_killed_while_ranks_are_being_started(seven, programs, tmp_path, level):
+    node = PLACES[level]
+    stopped = Stopped(programs, tmp_path)
+    with seven.start_yod("-sz", "7", stopped.program) as yod:
+        stopped.wait()
+        below = descendants(seven.pcts[node].unix_pid)
+        seven.pcts[node].kill()
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    assert f"node {node} (node{node}) was lost" in err.decode().splitlines()[0]
+    for unix_pid in below:
+        wait_for_exit(unix_pid)
+    seven.replace_pct(node)
+    is_usable(seven)
+
+
+def test_a_pct_that_is_told_to_end_takes_its_ranks_with_it(seven):
+    with seven.start_yod("-sz", "7", "sh", "-c", RANK) as yod:
+        count_up(yod, 7)
+        below = descendants(seven.pcts[3].unix_pid)
+        seven.pcts[3].stop()
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    assert b"node 3 (node3) was lost" in err
+    for unix_pid in below:
+        wait_for_exit(unix_pid)
+    seven.replace_pct(3)
+
+
+def test_a_pct_killed_between_jobs_is_not_given_out(seven):
+    seven.pcts[2].kill()
+    wait_until(lambda: seven.states()[2] != "free")
+    done = seven.yod("-sz", "7", "true")
+    assert done.status == 125
+    assert "6 of 7 slots free now" in done.err and "node2" in done.err and "down" in done.err
+    assert seven.yod("-sz", "6", "true").status == 0
+    seven.replace_pct(2)
+    is_usable(seven)
+
+
+def test_two_pcts_killed_at_once(seven):
+    """A parent and its child: what was below them ends all the same."""
+    with seven.start_yod("-sz", "7", "sh", "-c", RANK) as yod:
+        count_up(yod, 7)
+        for node in (1, 3):
+            seven.pcts[node].kill()
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    assert b"was lost" in err.splitlines()[0]
+    for node in (1, 3):
+        seven.replace_pct(node)
+    is_usable(seven)
+
+
+def test_another_job_goes_on_when_a_pct_is_lost(start_local):
+    local = start_local(4, slots=1)
+    with local.start_yod("-list", "0,1", "sh", "-c", "echo up; cat") as other:
+        count_up(other, 2)
+        with local.start_yod("-list", "2,3", "sh", "-c", RANK) as yod:
+            count_up(yod, 2)
+            local.pcts[3].kill()
+            yod.communicate(timeout=30)
+        assert yod.returncode == 125
+        out, err = other.communicate(b"word\n", timeout=20)
+    assert (other.returncode, out, err) == (0, b"word\n", b"")
+    local.replace_pct(3)
+
+
+# -- keeper ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("node", [0, 2])
+def test_a_keeper_killed_while_its_job_runs(start_local, node):
+    local = start_local(3, slots=2)
+    with local.start_yod("-sz", "6", "sh", "-c", RANK) as yod:
+        count_up(yod, 6)
+        below = descendants(local.pcts[node].unix_pid)
+        (keeper,) = local.keepers(node)
+        os.kill(keeper, signal.SIGKILL)
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    first = err.decode().splitlines()[0]
+    assert f"node {node} (node{node})" in first and "keeper" in first
+    for unix_pid in below:
+        wait_for_exit(unix_pid)
+    is_usable(local)
+
+
+def test_a_keeper_killed_in_the_embedded_partition(embedded):
+    with embedded.start_yod("-sz", "3", "sh", "-c", RANK) as yod:
+        count_up(yod, 3)
+        children = Path(f"/proc/{yod.pid}/task/{yod.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    assert b"keeper" in err.splitlines()[0]
+
+
+def test_a_keeper_killed_while_ranks_are_being_started(here, programs, tmp_path):
+    stopped = Stopped(programs, tmp_path)
+    with here.start_yod("-sz", "3", stopped.program) as yod:
+        stopped.wait()
+        of = here.pcts[0].unix_pid if isinstance(here, Daemons) else yod.pid
+        (keeper,) = Path(f"/proc/{of}/task/{of}/children").read_text().split()
+        os.kill(int(keeper), signal.SIGKILL)
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    assert b"keeper" in err.splitlines()[0]
+
+
+# -- bebopd ---------------------------------------------------------------
+
+
+def test_a_running_job_goes_on_without_bebopd_and_ends_with_the_next(local):
+    first = int(local.yod("sh", "-c", "echo $YOD_JOB_ID").out)
+    with local.start_yod("-sz", "4", "sh", "-c", "echo up; cat; echo $YOD_JOB_ID") as yod:
+        count_up(yod, 4)
+        local.bebopd.kill()
+        yod.stdin.write(b"word\n")
+        read_until(yod.stdout.fileno(), b"word\n")
+        local.replace_bebopd()
+        # The PCTs have told the new one what they host.
+        assert "busy" in local.states()
+        out, err = yod.communicate(b"", timeout=30)
+        assert (yod.returncode, err) == (0, b"")
+        assert f"{first + 1}\n".encode() in out
+    wait_until(lambda: set(local.states()) == {"free"})
+    assert int(local.yod("sh", "-c", "echo $YOD_JOB_ID").out) > first + 1
+
+
+def test_a_job_that_ends_while_bebopd_is_away_says_what_it_could_not_confirm(local):
+    with local.start_yod("-sz", "4", "sh", "-c", "echo up; cat") as yod:
+        count_up(yod, 4)
+        local.bebopd.kill()
+        _, err = yod.communicate(b"", timeout=30)
+    assert yod.returncode == 0
+    assert b"bebopd" in err
+    local.replace_bebopd()
+    wait_until(lambda: set(local.states()) == {"free"})
+    is_usable(local)
+
+
+def test_bebopd_that_is_told_to_end_leaves_running_jobs_alone(local):
+    with local.start_yod("-sz", "4", "sh", "-c", "echo up; cat") as yod:
+        count_up(yod, 4)
+        local.bebopd.stop()
+        local.replace_bebopd()
+        out, err = yod.communicate(b"more\n", timeout=30)
+    assert (yod.returncode, out, err) == (0, b"more\n", b"")
+
+
+# -- many -----------------------------------------------------------------
+
+
+def test_many_launches_leave_descriptors_as_they_were(start_local):
+    """The fixture compares; the first launch opens what stays open among daemons."""
+    local = start_local(3)
+    for _ in range(15):
+        assert local.yod("-sz", "7", "true").status == 0
+
+
+def test_many_failing_launches_leave_descriptors_as_they_were(start_local, tmp_path):
+    local = start_local(3)
+    path = tmp_path / "job"
+    path.write_text("#!/no/such/interpreter\n")
+    path.chmod(0o755)
+    for _ in range(8):
+        assert local.yod("-sz", "7", path).status == 127
+        assert local.yod("-sz", "5", "sh", "-c", "kill -KILL $$").status == 137
