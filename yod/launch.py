@@ -364,7 +364,8 @@ class Launch:
             text = f"no room for {name} on {room.name} ({room.text}): using the shared file system"
             actions += [Tell(text), CopyToShared(room.object_index, self._job_id)]
         if not vote.lacking and not vote.no_room:
-            self._enter(Phase.STARTING, now, self._patience())
+            # Nodes below may lack what the root has.
+            self._enter(Phase.STARTING, now, self._patience() + sizes / 1e6)
         return actions
 
     def _shared(self, number: int, path: bytes) -> list[Action]:

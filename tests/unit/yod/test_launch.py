@@ -363,6 +363,11 @@ def test_an_object_that_cannot_be_sent_fails_the_launch():
     assert leave(yod) == 125
 
 
+def test_nodes_below_the_root_have_the_time_to_load_what_the_root_has():
+    yod = Yod(2).to(Phase.STARTING)
+    assert yod.machine.deadline() == yod.now + LIMITS.phase_s * 1.4 + 2.0
+
+
 # -- abnormal ends ---------------------------------------------------------
 
 
