@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import random
 from collections import deque
 from collections.abc import Callable
 
-TRACE_LENGTH = 5000
+TRACE_LENGTH = 5000  # events that are kept
+TRACE_SHOWN = int(os.environ.get("SIM_TRACE", "120"))  # lines behind a failure
+HEARTBEATS = ("message=Announce", "message=Accepted")
 SPINS_MAX = 8  # deadlines in a row at one time
 
 
@@ -62,7 +65,8 @@ class Clock:
         self.now = until
         return False
 
-    def last(self, count: int = 4000) -> str:
-        """The end of the trace as text."""
+    def last(self, count: int = TRACE_LENGTH) -> str:
+        """The end of the trace as text, without heartbeats."""
         lines = [f"{now:12.6f} {who:>10}  {what!r:.240}" for now, who, what in self.trace]
-        return "\n".join(lines[-count:])
+        shown = [line for line in lines if not any(word in line for word in HEARTBEATS)]
+        return "\n".join(shown[-count:])

@@ -17,7 +17,7 @@ from pct.node import Node
 from tests.sim import rules
 from tests.sim.actor import Actor
 from tests.sim.allocators import BebopdActor, Disk
-from tests.sim.clock import Clock, Violation
+from tests.sim.clock import TRACE_SHOWN, Clock, Violation
 from tests.sim.hosts import PctActor
 from tests.sim.launchers import Job, YodActor
 from tests.sim.network import LIVENESS_S, Network
@@ -238,6 +238,9 @@ class Sim:
         try:
             call()
         except Violation as error:
-            raise Violation(f"{error}\n\nlast events:\n{self.clock.last()}") from error
+            raise Violation(f"{error}\n\n{self._trace()}") from error
         except Exception as error:
-            raise AssertionError(f"{error!r}\n\nlast events:\n{self.clock.last()}") from error
+            raise AssertionError(f"{error!r}\n\n{self._trace()}") from error
+
+    def _trace(self) -> str:
+        return f"last events (SIM_TRACE=5000 shows more):\n{self.clock.last(TRACE_SHOWN)}"
