@@ -34,7 +34,9 @@ static void acknowledge (struct ptl_conn *conn, const struct ptl_rx *rx)
         .offset = rx->offset,
     };
 
-    if (rx->fail == PTL_NI_OK && rx->mlength <= ACK_AT_ONCE_BYTES)
+    /* Who puts through Portals, or sends an object, waits for the ack. */
+    if (rx->lane == PTL_LANE_CONTROL && rx->fail == PTL_NI_OK
+        && rx->mlength <= ACK_AT_ONCE_BYTES)
         ptl_conn_ack (conn, &ack);
     else
         ptl_conn_small (conn, &ack);

@@ -232,6 +232,9 @@ void ptl_conn_flush (struct ptl_conn *conn)
     if (result == STEP_DEAD)
         return;
     want_out (conn, result != STEP_IDLE);
-    if (result == STEP_IDLE)
-        end_stream (conn);
+    if (result != STEP_IDLE)
+        return;
+    end_stream (conn);
+    if (conn->peer)
+        ptl_peer_hurry (conn->peer);
 }

@@ -279,9 +279,23 @@ void ptl_peer_drop_idle (struct ptl_peer *peer)
     free (peer);
 }
 
+void ptl_peer_hurry (struct ptl_peer *peer)
+{
+    struct ptl_frame ping = { .type = PTL_FRAME_PING };
+    struct ptl_conn *conn = peer->conn;
+
+    if (!peer->is_leaving || conn->is_pinged
+        || ptl_list_empty (&peer->sent))
+        return;
+    conn->is_pinged = true;
+    ptl_conn_small (conn, &ping);
+}
+
 void ptl_peer_leave (struct ptl_peer *peer)
 {
     peer->is_leaving = true;
+    if (peer->conn)
+        ptl_conn_kick (peer->conn); /* to hurry when all is out */
     ptl_peer_drop_idle (peer);
 }
 

@@ -65,6 +65,10 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail);
 /* Say goodbye once everything is acknowledged. */
 void ptl_peer_leave (struct ptl_peer *peer);
 
+/* A leaving peer has sent everything: ask for the acks, which the other end may
+ * keep for a while (they go before the pong). */
+void ptl_peer_hurry (struct ptl_peer *peer);
+
 /* Deadlines of one peer; may free it. */
 void ptl_peer_tick (struct ptl_peer *peer);
 

@@ -209,6 +209,20 @@ def test_a_peer_that_never_reads_its_acks_is_cut_off(port: Open) -> None:
     assert counters(a)["connections"] == 0
 
 
+def test_a_port_that_leaves_asks_for_the_acks_that_its_peer_keeps(port: Open) -> None:
+    """Else the end of every yod would last as long as its peers may keep them."""
+    a = port()
+    raw = raw_peer(a)
+    a.send(raw.own, HELLO)
+    a.disconnect(raw.own)
+    put = FRAME.unpack(raw.take(a, 64))
+    raw.take(a, put[7])
+    assert (put[0], FRAME.unpack(raw.take(a, 64))[0]) == (1, 7)
+    raw.send(raw.frame(5, op_index=put[9], op_generation=put[10], total=put[7]) + raw.frame(8))
+    assert FRAME.unpack(raw.take(a, 64))[0] == 9
+    assert raw.is_cut_off(a)
+
+
 def test_ping_is_answered(port: Open) -> None:
     a = port()
     raw = raw_peer(a)
