@@ -33,7 +33,7 @@ from native.ids import PortalId
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
-from pct import spec, tree
+from pct import spec
 from pct.collective import SELF, Gather
 from pct.events import (
     CheckObjects,
@@ -58,6 +58,7 @@ from pct.events import (
     StartKeeper,
     WriteInput,
 )
+from pct.group import Group
 from pct.load import ObjectTable, misfit
 from pct.outcomes import Outcomes, Tally
 from pct.relay import OutputRelay
@@ -101,8 +102,6 @@ class Job:
         self.state = JobState.FORMING
         self.job_id = message.job_id
         self.uid = credential.uid
-        self.place = message.place
-        self.parent: PortalId | None = parent
         self.started_at = now
         self.ranks = spec.ranks_at(message, message.place)
         self.slots = credential.slots[credential.nodes.index(message.nodes[message.place].node)]
@@ -110,17 +109,8 @@ class Job:
         self._arguments = message.arguments
         self._credential = credential
         self._here = message.nodes[message.place]
-        size, arity = len(message.nodes), message.arity
-        below = list(tree.children(self.place, size, arity))
-        self._children = {self._id_of(place): place for place in below}
-        self._ancestors = tree.ancestors(self.place, arity)
-        self._adopter: PortalId | None = None  # asked to take us; has not answered
-        self._orphan_until: float | None = None
-        self._heirs: set[int] = set()  # children of lost children that have not called
-        self._heirs_until: float | None = None
-        self._reset_from: PortalId | None = None  # the parent that a reset has put aside
-        self._was_reset = False
-        self._levels = tree.height(self.place, size, arity)
+        self._group = Group(message, parent)
+        below = list(self._group.children.values())
         self._objects = ObjectTable(len(message.objects))
         self._votes: Gather[load.Vote] = Gather(below)
         self._loaded: Gather[load.Slowest] = Gather(below)
@@ -133,13 +123,19 @@ class Job:
         self._before_exec: list[int] = []
         self._ended: set[int] = set()
         self._open_outputs: set[tuple[int, int]] = set()
-        self._outcomes = Outcomes(message.job_id, self._count_ranks_below())
+        below_us = set(self._group.places_below())
+        total = sum(run.count for run in message.runs if run.place in below_us)
+        self._outcomes = Outcomes(message.job_id, total)
         self._relay = OutputRelay(message.job_id, message.output_window_bytes)
         self._failed: set[load.FailureKind] = set()
         self._phase_until: float | None = now + self._patience()
         self._last_signal = 0
-        self._told_freed = False
         self._wireup: Wireup | None = None
+
+    @property
+    def parent(self) -> PortalId | None:
+        """Whose word counts; None while this node is an orphan."""
+        return self._group.parent
 
     # -- the machine's face -----------------------------------------------
 
@@ -147,7 +143,7 @@ class Job:
         """The first actions, once: pass the load on, ask the store."""
         actions: list[Action] = [
             Send(child, msgspec.structs.replace(self._load, place=place))
-            for child, place in self._children.items()
+            for child, place in self._group.children.items()
         ]
         objects = self._load.objects
         actions.append(CheckObjects(self.job_id, objects, self._load.arguments is None))
@@ -155,7 +151,7 @@ class Job:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        times = (self._phase_until, self._orphan_until, self._heirs_until, self._outcomes.due)
+        times = (self._phase_until, self._group.deadline(), self._outcomes.due)
         return min((due for due in times if due is not None), default=None)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -207,13 +203,13 @@ class Job:
             return self._reset(event, now)
         if isinstance(message, group.Orphan):
             return self._adopt(source, message)
-        if source == self.parent:
+        if source == self._group.parent:
             return self._from_parent(message, now)
-        if source in self._children:
-            return self._from_child(self._children[source], message, now)
-        if source == self._adopter and isinstance(message, group.Adopted):
+        if source in self._group.children:
+            return self._from_child(self._group.children[source], message, now)
+        if source == self._group.adopter and isinstance(message, group.Adopted):
             return self._adopted(now)
-        if self._is_relative(source):
+        if self._group.has_member(source):
             return []  # late: a lost parent or child that was not
         raise PeerProtocolError(f"{type(message).__name__} from {source}, no part of the job")
 
@@ -222,7 +218,7 @@ class Job:
             case io.OutputCredit(_, count_bytes):
                 self._relay.credit(count_bytes)
                 return self._flow(now)
-            case io.Input(_, data) if self.place == 0:
+            case io.Input(_, data) if self._group.is_root:
                 return [WriteInput(self.job_id, data)]
             case load.Go():
                 return self._go(message)
@@ -233,7 +229,7 @@ class Job:
                 return self._end(now)
             case load.UseShared(_, number, path):
                 return [*self._down(message), *self._use_shared(number, path, now)]
-            case pmi.FenceOut() if self.place:
+            case pmi.FenceOut() if not self._group.is_root:
                 return self._wire(self._wireup.fence_out(message)) if self._wireup else []
             case group.Adopted():
                 return []
@@ -288,7 +284,7 @@ class Job:
         for number in range(self._objects.count):
             lackers = tuple(
                 child
-                for child, place in self._children.items()
+                for child, place in self._group.children.items()
                 if place in votes and number in votes[place].lacking
             )
             actions += self._supply(number, lackers)
@@ -303,7 +299,7 @@ class Job:
             _first_of_each(room for vote in votes.values() for room in vote.no_room),
             max((vote.slowest for vote in votes.values()), key=lambda slow: slow.seconds),
         )
-        if self.place == 0:
+        if self._group.is_root:
             actions.append(TellBebopd(alloc.Hosting(self.job_id)))
         actions += self._up(merged)
         return [*actions, *self._own_loaded(now)]
@@ -370,7 +366,7 @@ class Job:
         self._keeper = _Keeper.STARTED
         self._extend_deadline(now)
         if self._load.offers_pmi:
-            below = list(self._children.values())
+            below = list(self._group.children.values())
             members = spec.members_of(self._arguments)
             self._wireup = Wireup(self._load, self.ranks, below, members)
         paths = self._objects.paths
@@ -451,7 +447,7 @@ class Job:
         self._phase_until = None
         actions = self._down(message)
         actions.append(KeeperGo(self.job_id))
-        if self.place == 0 and self._load.has_input:
+        if self._group.is_root and self._load.has_input:
             window = self._load.output_window_bytes // 4
             actions += self._up(io.InputCredit(self.job_id, window))
         return actions
@@ -473,8 +469,8 @@ class Job:
         for message in messages:
             actions += self._up(message)
         for place, count_bytes in credits:
-            child = self._id_of(place)
-            if child in self._children:
+            child = self._group.id_of(place)
+            if child in self._group.children:
                 actions.append(Send(child, io.OutputCredit(self.job_id, count_bytes)))
         if self._relay.is_paused != was_paused:
             pause = PauseOutput if self._relay.is_paused else ResumeOutput
@@ -564,19 +560,19 @@ class Job:
         if not is_complete or self.state is not JobState.ENDING or not self._relay.is_empty:
             return []
         self.state = JobState.RELEASED
-        self._orphan_until = None
+        self._group.end()
         nodes = tuple(node for given in self._released.given.values() for node in given)
         actions: list[Action] = []
         for message in self._outcomes.take_all():
             actions += self._up(message)
-        if self.place == 0:
+        if self._group.is_root:
             actions.append(TellBebopd(alloc.Freed(self.job_id, nodes)))
-        elif self.parent is None or self._was_reset:
+        elif self._group.parent is None or self._group.was_reset:
             actions.append(TellBebopd(alloc.Freed(self.job_id, (self._here.node,))))
         released = load.Released(self.job_id, nodes)
         actions += self._up(released)
-        if self._reset_from is not None:
-            actions.append(Send(self._reset_from, released))
+        if self._group.displaced is not None:
+            actions.append(Send(self._group.displaced, released))
         return [*actions, DropJob(self.job_id)]
 
     # -- trouble ----------------------------------------------------------
@@ -600,59 +596,42 @@ class Job:
         )
 
     def _peer_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
-        if peer == self.parent or peer == self._adopter:
+        if peer in (self._group.parent, self._group.adopter):
             return self._parent_lost(now)
-        if peer in self._children:
-            return self._child_lost(self._children[peer], text, now)
+        if peer in self._group.children:
+            return self._child_lost(self._group.children[peer], text, now)
         return []
 
     def _child_lost(self, place: int, text: str, now: float) -> list[Action]:
-        """Report it; its children are ours now, and will call, or not, within orphan_s."""
-        lost = self._load.nodes[place]
-        del self._children[self._id_of(place)]
-        self._heirs.discard(place)
+        """Report it; its children are ours now, and will call, or not, in time."""
+        heirs = self._group.lose_child(place)
         actions: list[Action] = []
         if self.state is not JobState.ENDING or place in self._released.awaited:
+            lost = self._load.nodes[place]
+            kind, phase = load.FailureKind.NODE_LOST, self.state.value
             actions += self._up(
-                load.Failure(
-                    self.job_id,
-                    load.FailureKind.NODE_LOST,
-                    self.state.value,
-                    lost.node,
-                    lost.name,
-                    -1,
-                    text[:4000],
-                )
+                load.Failure(self.job_id, kind, phase, lost.node, lost.name, -1, text[:4000])
             )
         if place not in self._released.awaited:
             return actions
-        heirs = tree.children(place, len(self._load.nodes), self._load.arity)
         self._released.drop(place, heirs)
         for heir in heirs:
             if heir in self._released.awaited:
-                self._children[self._id_of(heir)] = heir
-                self._heirs.add(heir)
+                peer = self._group.inherit(heir, now)
                 if self.state is JobState.ENDING:  # one that has nothing of the job says so
-                    actions.append(Send(self._id_of(heir), load.AllDone(self.job_id)))
-        self._heirs_until = now + self._load.orphan_s + 1.0
+                    actions.append(Send(peer, load.AllDone(self.job_id)))
         return [*actions, *self._after_released(self._released.is_complete)]
 
     def _parent_lost(self, now: float) -> list[Action]:
         """Ask the next ancestor; with none left the job is over here."""
-        self.parent = None
-        self._adopter = None
-        if self._orphan_until is None:
-            self._orphan_until = now + self._load.orphan_s
-        if not self._ancestors[1:]:
+        adopter = self._group.lose_parent(now)
+        if adopter is None:
             return self._end_alone(now)
         self._relay.hold()
-        self._ancestors.pop(0)
-        self._adopter = self._id_of(self._ancestors[0])
-        return [Send(self._adopter, group.Orphan(self.job_id, self.place))]
+        return [Send(adopter, group.Orphan(self.job_id, self._group.place))]
 
     def _adopted(self, now: float) -> list[Action]:
-        self.parent, self._adopter = self._adopter, None
-        self._orphan_until = None
+        self._group.be_adopted()
         self._relay.new_parent()
         actions: list[Action] = []
         for message in self._outcomes.repeat():
@@ -660,17 +639,11 @@ class Job:
         return [*actions, *self._flow(now)]
 
     def _adopt(self, source: PortalId, message: group.Orphan) -> list[Action]:
-        place = message.place
-        if not (place < len(self._load.nodes) and self._id_of(place) == source):
-            raise PeerProtocolError(f"{source} is not at place {place} of the job")
-        if self.place not in tree.ancestors(place, self._load.arity):
-            raise PeerProtocolError(f"place {place} is not below place {self.place}")
+        self._group.adopt(source, message.place)
         actions: list[Action] = [Send(source, group.Adopted(self.job_id))]
         if self.state is JobState.RELEASED:
             return [*actions, Send(source, load.AllDone(self.job_id))]
-        self._children[source] = place
-        self._heirs.discard(place)
-        self._released.awaited.add(place)
+        self._released.awaited.add(message.place)
         if self._last_signal:
             actions.append(Send(source, load.Signal(self.job_id, self._last_signal)))
         if self.state is JobState.ENDING:
@@ -679,13 +652,9 @@ class Job:
 
     def _reset(self, event: MessageReceived, now: float) -> list[Action]:
         """End here and wait for nobody below; the parent of before is told too."""
-        if self.parent != event.source:
-            self._reset_from = self.parent
-        self.parent, self._adopter = event.source, None
-        self._was_reset = True
+        self._group.be_reset(event.source)
         actions = self._end_alone(now)
         self._released.awaited &= {SELF}
-        self._heirs.clear()
         return [*actions, *self._release_if_over()]
 
     def _end_alone(self, now: float) -> list[Action]:
@@ -695,25 +664,15 @@ class Job:
 
     def _deadline_reached(self, now: float) -> list[Action]:
         actions = self._completions(now)
-        if self._orphan_until is not None and now >= self._orphan_until:
-            self._orphan_until = None
-            if self.parent is None:  # nobody has adopted us
-                actions += self._end_alone(now)
-        if self._heirs_until is not None and now >= self._heirs_until:
-            self._heirs_until = None
-            actions += self._give_up_heirs()
+        if self._group.is_abandoned(now):
+            actions += self._end_alone(now)
+        for place in self._group.take_missing(now):  # bebopd and yod look after them
+            self._released.drop(place)
+        actions += self._after_released(self._released.is_complete)
         if self._phase_until is not None and now >= self._phase_until:
             self._phase_until = None
             actions += self._fail(load.FailureKind.TIMED_OUT, self._who_is_late())
         return actions
-
-    def _give_up_heirs(self) -> list[Action]:
-        """Some did not call: bebopd and yod look after them."""
-        for heir in sorted(self._heirs):
-            self._children.pop(self._id_of(heir), None)
-            self._released.drop(heir)
-        self._heirs.clear()
-        return self._after_released(self._released.is_complete)
 
     def _who_is_late(self) -> str:
         match self.state:
@@ -746,26 +705,19 @@ class Job:
             self._phase_until = now + self._patience()
 
     def _patience(self) -> float:
-        patience = self._load.deadline_s * (1 + LEVEL_GRACE * self._levels)
+        patience = self._load.deadline_s * (1 + LEVEL_GRACE * self._group.levels)
         if self.state is JobState.LOADING:
             patience += sum(shipped.size for shipped in self._load.objects) / SLOWEST_LOAD
         return patience
 
     def _completion_delay_s(self) -> float:
-        return 0.05 * (1 + self._levels)
+        return 0.05 * (1 + self._group.levels)
 
     def _up(self, message: Message) -> list[Action]:
-        return [] if self.parent is None else [Send(self.parent, message)]
+        return [] if self._group.parent is None else [Send(self._group.parent, message)]
 
     def _down(self, message: Message) -> list[Action]:
-        return [Send(child, message) for child in self._children]
-
-    def _id_of(self, place: int) -> PortalId:
-        node = self._load.nodes[place]
-        return PortalId(node.nid, node.pid)
-
-    def _is_relative(self, source: PortalId) -> bool:
-        return any((node.nid, node.pid) == source for node in self._load.nodes)
+        return [Send(child, message) for child in self._group.children]
 
     def _slowest(self, now: float) -> load.Slowest:
         return load.Slowest(self._here.node, self._here.name, now - self.started_at)
@@ -779,12 +731,6 @@ class Job:
                 return path.decode(errors="replace")
             rank -= member.size
         raise AssertionError(f"no member for rank {rank}")
-
-    def _count_ranks_below(self) -> int:
-        """Ranks of this node's subtree, its own included."""
-        places = tree.subtree(self.place, len(self._load.nodes), self._load.arity)
-        below = set(places)
-        return sum(run.count for run in self._load.runs if run.place in below)
 
 
 class _Keeper(Enum):

@@ -44,7 +44,7 @@ def check_pct(pct: PctActor) -> None:
         raise Violation(f"rule 1: {pct.name} has {pct.sim.slots[pct.number]} slots, runs {used}")
     for job_id, job in pct.machine.jobs.items():
         relay = job._relay
-        bound = (len(job._children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
+        bound = (len(job._group.children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
         if pct.stopped_until:
             return  # it has read more at once than a process would
         if (waiting := sum(map(cost, (each for _, each in relay._queue)))) > bound:
