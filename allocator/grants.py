@@ -82,6 +82,7 @@ def make_grant(
         wall_s: unix time now; the grant expires ``pending_s`` later.
     """
     expires = math.ceil(wall_s + pending_s)
+    granted = tuple(_granted(number, nodes) for number in ranks)
     credential = codec.encode_part(
         Credential(
             job_id=job_id,
@@ -92,12 +93,13 @@ def make_grant(
             expires=expires,
             nodes=tuple(ranks),
             slots=tuple(len(of_node) for of_node in ranks.values()),
+            nodes_digest=codec.nodes_digest(granted),
         )
     )
     return Grant(
         job_id=job_id,
         uid=owner.uid,
-        nodes=tuple(_granted(number, nodes) for number in ranks),
+        nodes=granted,
         runs=runs,
         job_key=keys.job_key(job_id, owner.uid, expires),
         expires=expires,

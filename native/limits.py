@@ -29,7 +29,6 @@ class Limits(Struct, frozen=True):
     bulk_bytes: int = 4 * 1024 * 1024
     chunk_bytes: int = 512 * 1024
     output_window_bytes: int = 1024 * 1024
-    input_window_bytes: int = 256 * 1024
     jobs_per_node_count: int = 64
     connect_s: float = 5.0
     arguments_inline_bytes: int = 64 * 1024
@@ -50,8 +49,7 @@ MEANINGS = {
     "bulk_arity_count": "the same for a job whose objects exceed bulk_bytes: they share a link",
     "bulk_bytes": "objects of a job up to this size go down the wide tree",
     "chunk_bytes": "unit in which an object goes down the tree",
-    "output_window_bytes": "output on its way over one hop",
-    "input_window_bytes": "standard input on its way",
+    "output_window_bytes": "output on its way over one hop; a quarter of it for input",
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",

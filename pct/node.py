@@ -183,6 +183,8 @@ class Node:
             return f"a credential of job {credential.job_id} for job {message.job_id}"
         if principal.kind is PrincipalKind.JOB and principal.uid != credential.uid:
             return f"user {principal.uid} uses a grant of user {credential.uid}"
+        if codec.nodes_digest(message.nodes) != credential.nodes_digest:
+            return "the nodes are not the grant's"
         if message.place >= len(message.nodes):
             return f"place {message.place} of {len(message.nodes)} nodes"
         here = message.nodes[message.place]

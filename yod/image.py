@@ -119,6 +119,8 @@ def measure(path: str, is_shipped: bool) -> ShippedObject:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ProgramNotExecutableError(f"{path}: not a regular file")
+    if status.st_size == 0:
+        raise ProgramNotExecutableError(f"{path}: an empty file is no program")
     if not os.access(path, os.X_OK):
         raise ProgramNotExecutableError(f"{path}: no execute permission; chmod +x {path}")
     digest = b""

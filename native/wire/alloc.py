@@ -17,6 +17,7 @@ from native.wire.base import (
     SLOTS_MAX,
     U32,
     U63,
+    Digest,
     JobId,
     Message,
     Name,
@@ -104,6 +105,7 @@ class Credential(Part, frozen=True):
         epoch: the bebopd that granted; a PCT takes only its present bebopd's.
         expires: unix time after which no PCT takes it.
         nodes, slots: each node and the slots given on it.
+        nodes_digest: of the grant's nodes, so that nobody makes a PCT dial another address.
     """
 
     job_id: JobId
@@ -114,6 +116,7 @@ class Credential(Part, frozen=True):
     expires: U63
     nodes: Nodes
     slots: tuple[Annotated[int, Meta(ge=1, le=SLOTS_MAX)], ...]
+    nodes_digest: Digest
 
 
 class Refused(Message, frozen=True, tag="alloc.refused"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _blake2 import blake2b
 from functools import cache
 from typing import Union
 
@@ -73,6 +74,11 @@ def encode_part(part: Struct) -> bytes:
 @cache
 def _credential_decoder() -> msgpack.Decoder[alloc.Credential]:
     return msgpack.Decoder(alloc.Credential)
+
+
+def nodes_digest(nodes: tuple[alloc.GrantedNode, ...]) -> bytes:
+    """BLAKE2b-256 of the nodes of a grant as they are encoded."""
+    return blake2b(_encoder.encode(nodes), digest_size=32).digest()
 
 
 def decode_credential(data: bytes) -> alloc.Credential:

@@ -35,7 +35,10 @@ def test_a_grant_says_everything_that_its_job_needs():
     assert grant.job_key == b"1 1000 6061"
     assert grant.credential_mac == b"mac of " + grant.credential[:8]
     assert codec.decode_credential(grant.credential) == Credential(
-        1, 1000, 1000, (), EPOCH, 6061, nodes=(0, 1), slots=(2, 1)
+        *(1, 1000, 1000, (), EPOCH, 6061),
+        nodes=(0, 1),
+        slots=(2, 1),
+        nodes_digest=codec.nodes_digest(grant.nodes),
     )
     assert grant.pending_s == 60.0
     assert partition.free() == {0: 0, 1: 1, 2: 2}

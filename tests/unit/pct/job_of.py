@@ -8,7 +8,7 @@ import msgspec
 
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
-from native.wire import keeper, load
+from native.wire import codec, keeper, load
 from native.wire.alloc import Credential, GrantedNode, Run
 from native.wire.base import Message
 from pct.events import KeeperReported, ObjectsChecked, StartKeeper
@@ -74,6 +74,7 @@ def credential(size: int = 1, ranks_each: int = 1, **fields) -> Credential:
             "expires": 5060,
             "nodes": tuple(node(place).node for place in range(size)),
             "slots": (ranks_each,) * size,
+            "nodes_digest": codec.nodes_digest(tuple(node(place) for place in range(size))),
             **fields,
         }
     )

@@ -65,13 +65,15 @@ def ready(slots=4, **limits) -> Node:
 
 def granted(size=1, ranks_each=1, place=0, **fields):
     """A load with a signed credential; ``credential`` fields by their name."""
-    names = {"job_id", "uid", "epoch", "expires", "nodes", "slots"}
+    names = {"job_id", "uid", "epoch", "expires", "nodes", "slots", "nodes_digest"}
     of_credential = {
         name.removeprefix("of_"): value
         for name, value in fields.items()
         if name.startswith("of_") and name.removeprefix("of_") in names
     }
     own = {name: value for name, value in fields.items() if not name.startswith("of_")}
+    digest = codec.nodes_digest(load_message(size, place, ranks_each, **own).nodes)
+    of_credential.setdefault("nodes_digest", digest)
     data = codec.encode_part(credential(size, ranks_each, **of_credential))
     proof = {"credential": data, "credential_mac": b"mac of " + data[:4]}
     return load_message(size, place, ranks_each, **{**proof, **own})
@@ -191,6 +193,13 @@ def test_a_daemon_passes_a_load_on_as_a_parent_does():
     message = granted(2, 1, place=1, nodes=nodes, of_nodes=(25, 20))
     actions = machine.handle(received(message, DAEMON, pct(5)), 0.0)
     assert actions == [CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False)]
+
+
+def test_a_load_whose_nodes_lie_elsewhere_than_granted_is_refused():
+    machine = ready()
+    message = granted(2, of_nodes_digest=bytes(32))
+    assert machine.handle(received(message), 0.0) == refusal("the nodes are not the grant's")
+    assert machine.reservation.slots_used == 0
 
 
 MISFIT = "the members' sizes do not add up to the grant's ranks"

@@ -22,6 +22,7 @@ def grant(job_id=7, slots=2, **fields):
             "expires": 1060,
             "nodes": (4, NODE),
             "slots": (1, slots),
+            "nodes_digest": bytes(32),
             **fields,
         }
     )
