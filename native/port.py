@@ -102,10 +102,16 @@ class ObjectSent(Struct, frozen=True):
 
 
 class ObjectFailed(Struct, frozen=True):
-    """An object cannot be completed: a peer of it was lost, or a file failed."""
+    """An object cannot be completed: a peer of it was lost, or a file failed.
+
+    Attributes:
+        is_consequence: the cause is told by another event, here (:class:`PeerLost`)
+            or at the peer that did not take the object.
+    """
 
     key: ObjectKey
     text: str
+    is_consequence: bool = False
 
 
 PortEvent = Received | Refused | PeerLost | ObjectArrived | ObjectSent | ObjectFailed

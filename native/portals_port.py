@@ -337,7 +337,7 @@ class PortalsPort:
             return ObjectArrived(key, digest, event.first_ns / 1e9, event.last_ns / 1e9)
         if kind == _SENT:
             return ObjectSent(key)
-        return ObjectFailed(key, _failure_text(event))
+        return ObjectFailed(key, _failure_text(event), event.reason in _CONSEQUENCES)
 
     def close(self, flush_s: float = 2.0) -> None:
         """Flush for at most ``flush_s`` seconds, then end every connection."""
@@ -375,6 +375,7 @@ def _loss_text(loss: Loss, detail: int) -> str:
     return text
 
 
+_CONSEQUENCES = (1, 2, 3)
 _FAILURE_TEXT = {
     1: "the parent {peer} was lost",
     2: "the child {peer} was lost",

@@ -136,6 +136,8 @@ class Driver:
                 self._object_arrived(key, digest)
             case ObjectSent(key):
                 self._object_passed_on(key)
+            case ObjectFailed(key, text, is_consequence=True):
+                self._trace(f"job {key.job_id}: object {key.number}: {text}")
             case ObjectFailed(key, text):
                 self.handle(events.ObjectLost(key.job_id, key.number, text))
 

@@ -61,6 +61,7 @@ class Driver:
         self._use_grant = use_grant
         self._chunk_bytes = chunk_bytes
         self._is_finished = False
+        self._shared: list[str] = []  # our copies in the shared file system
         self._streams = {
             number: OutputStream(reactor, number, self._written, self._broken) for number in (1, 2)
         }
@@ -96,6 +97,11 @@ class Driver:
         self._input.close()
         for stream in self._streams.values():
             stream.close()
+        for path in self._shared:
+            try:
+                os.unlink(path)
+            except OSError:  # a user may have removed it
+                pass
 
     # -- events in --------------------------------------------------------
 
@@ -114,6 +120,8 @@ class Driver:
                 self.handle(PeerGone(peer, text))
             case ObjectSent(key):
                 self.handle(launch.ObjectDelivered(key.number))
+            case ObjectFailed(is_consequence=True):
+                pass  # whoever has the cause reports it
             case ObjectFailed(key, text):
                 self.handle(launch.ObjectUndelivered(key.number, text))
             case Refused(source, _, reason):
@@ -206,7 +214,8 @@ class Driver:
         """Copy an image to the shared file system, in slices."""
         shipped = self._plan.objects[number]
         directory = os.environ.get(SHARED_VARIABLE, SHARED_DEFAULT)
-        name = f"yod-{os.getuid()}-{job_id}-{number}"
+        # Partitions that share a file system number their jobs alike.
+        name = f"yod-{os.getuid()}-{job_id}-{number}-{os.urandom(4).hex()}"
         path = os.path.join(directory, name)
         try:
             source = os.open(shipped.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -215,6 +224,7 @@ class Driver:
         except OSError as error:
             self._not_shared(number, directory, error)
             return
+        self._shared.append(path)
 
         def step() -> None:
             try:
@@ -222,6 +232,7 @@ class Driver:
                     self._reactor.call_soon(step)
                     return
             except OSError as error:
+                finally_close()
                 self._not_shared(number, directory, error)
                 return
             finally_close()

@@ -348,7 +348,7 @@ def test_an_object_whose_child_dies_fails_at_the_relay_and_goes_on_elsewhere(por
     child.close(flush_s=0)
     seen = pump([a, relay], lambda seen: len(seen[relay]) >= 2 and seen[a])
     failed = [event for event in seen[relay] if isinstance(event, ObjectFailed)]
-    assert failed == [ObjectFailed(KEY, f"the child {child.id} was lost")]
+    assert failed == [ObjectFailed(KEY, f"the child {child.id} was lost", True)]
     assert [type(event) for event in seen[a]] == [ObjectFailed]
 
 
