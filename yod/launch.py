@@ -237,6 +237,7 @@ class Launch:
             case SignalToPass(number):
                 return self._pass_signal(number)
             case OutputWritten(count_bytes, count_messages):
+                self._output_flows(now)
                 due = self._output.written(count_bytes, count_messages)
                 return self._to_root(io.OutputCredit(self._job_id, due)) if due else []
             case OutputFailed(text):
@@ -277,6 +278,7 @@ class Launch:
                 self.report.unreachable = unreachable
                 return self._done()
             case io.Output():
+                self._output_flows(now)
                 return self._output_arrived(message)
             case io.InputCredit(_, count_bytes):
                 return [ReadInput(count_bytes)] if self.phase is Phase.RUNNING else []
@@ -387,6 +389,11 @@ class Launch:
         return [*actions, *self._to_root(load.Go(self._job_id))]
 
     # -- run --------------------------------------------------------------
+
+    def _output_flows(self, now: float) -> None:
+        """An end waits for output as long as there is any, however slow its reader."""
+        if self.phase is Phase.ENDING:
+            self._until = now + self._limits.end_s
 
     def _output_arrived(self, message: io.Output) -> list[Action]:
         data, gap = self._output.arrived(message)
@@ -556,6 +563,9 @@ class Launch:
                 reason = f"bebopd at {self._bebopd_name} did not answer in {waited:g} s"
                 self.report.fail(NEVER_STARTED, reason)
                 return [Tell(reason), *self._done()]
+            case Phase.ENDING if self._output.waiting_bytes:
+                self._output_flows(now)  # its reader has stopped
+                return []
             case Phase.ENDING:
                 names = ", ".join(self._unconfirmed()[:6])
                 self.report.note(f"reset, as no end was confirmed by {names}")

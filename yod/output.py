@@ -8,10 +8,15 @@ MESSAGE_COST_BYTES = 64  # as the sender counts it
 
 
 class OutputLedger:
-    """What has arrived of each rank's streams, and what may be acknowledged."""
+    """What has arrived of each rank's streams, and what may be acknowledged.
+
+    Attributes:
+        waiting_bytes: arrived, and not written yet.
+    """
 
     def __init__(self, window_bytes: int) -> None:
         self.lost_bytes = 0
+        self.waiting_bytes = 0
         self._window_bytes = window_bytes
         self._expected: dict[tuple[int, int], int] = {}
         self._owed = 0
@@ -28,7 +33,9 @@ class OutputLedger:
         repeated = max(0, expected - message.offset)
         self._expected[key] = max(expected, message.offset + len(message.data))
         self.lost_bytes += gap
-        return message.data[repeated:], gap
+        data = message.data[repeated:]
+        self.waiting_bytes += len(data)
+        return data, gap
 
     def written(self, count_bytes: int, count_messages: int) -> int:
         """Output has left yod.
@@ -36,6 +43,8 @@ class OutputLedger:
         Returns:
             Bytes of credit to send now; 0 while it is not worth a message.
         """
+        # yod's own words are counted too: never below nothing.
+        self.waiting_bytes = max(0, self.waiting_bytes - count_bytes)
         self._owed += count_bytes + count_messages * MESSAGE_COST_BYTES
         if self._owed < self._window_bytes // 4:
             return 0
