@@ -76,6 +76,8 @@ def _play(sim: Sim, rng: random.Random, seed: int) -> None:
 
 def _begin(sim: Sim, faults: Faults, planned: Planned, tries: int = 0) -> None:
     """A user starts a yod, and again later where there were too few nodes."""
+    if sim.is_healing:
+        return
     if sim.bebopd is None:
         sim.clock.after(1.0, lambda: _begin(sim, faults, planned))
         return
@@ -85,8 +87,6 @@ def _begin(sim: Sim, faults: Faults, planned: Planned, tries: int = 0) -> None:
         _press_until_over(sim, yod, planned.press_at_s)
 
     def look() -> None:
-        if sim.is_healing:
-            return
         if yod.has_ended and yod.was_refused and tries < PATIENCE_S / RETRY_S - 2:
             sim.yods.remove(yod)
             _begin(sim, faults, planned, tries + 1)
@@ -189,13 +189,15 @@ def chatty(seed: int, machines: Machines | None = None) -> Sim:
     rng = random.Random(seed)
     limits = Limits(heartbeat_s=30.0, silent_s=100.0, output_window_bytes=65536)
     sim = Sim(seed, 7, limits=limits, machines=machines)
-    mix = Mix(uses_pmi=False, writes=40, largest_write=9_000, seconds=0.2, forks=0.2)
+    sim.network.latency_s = (1e-3, 1e-2)  # much is on its way when something breaks
+    mix = Mix(uses_pmi=False, writes=60, largest_write=4_000, seconds=0.2, forks=0.2)
 
     def play() -> None:
         sim.boot()
         reader = rng.choice([Reader.FAST, Reader.SLOW, Reader.STOPS])
         yod = sim.launch(Job(draw(rng, 7, mix), reader=reader))
-        victim = rng.choice([Victim.INNER, Victim.LEAF, Victim.ROOT, Victim.LINK, Victim.KEEPER])
+        others = [Victim.LEAF, Victim.ROOT, Victim.LINK, Victim.KEEPER]
+        victim = rng.choice([*[Victim.INNER] * 4, *others])
         fault = Fault(victim, Phase.RUNNING, rng.uniform(0, 0.2), 3.0, place=rng.randrange(9))
         if seed % 3:
             Faults(sim).plan(yod, fault)
