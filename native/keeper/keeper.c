@@ -543,6 +543,10 @@ int main (void)
 
     prepare (&k);
     for (;;) {
+        /* With every rank and all that they started gone there is nothing to
+         * own: no word from the PCT is waited for. */
+        if (all_started (&k) && !k.has_children)
+            leave (&k);
         is_flushed = report_flush (&k.box);
         if (k.is_ending) {
             reap (&k);
