@@ -500,6 +500,17 @@ def test_an_end_that_is_not_confirmed_resets_who_has_not():
     assert yod.wait(LIMITS.end_s) == [RELEASE]
 
 
+def test_an_end_waits_for_output_however_slow_its_reader():
+    yod = Yod(1).to(Phase.RUNNING)
+    yod.receive(io.Output(JOB_ID, 0, 1, 0, b"x" * 1000))
+    yod.receive(completions(0))
+    assert yod.phase is Phase.ENDING
+    assert yod.wait(10 * LIMITS.end_s) == []
+    assert yod.handle(OutputWritten(1000, 1)) == []
+    assert yod.wait(LIMITS.end_s - 1.0) == []
+    assert yod.wait(1.0)[0] == Tell("no end confirmed by n20: resetting")
+
+
 def test_nodes_that_the_root_has_not_heard_of_are_reset():
     yod = Yod(3).to(Phase.ENDING)
     assert yod.receive(released(0, 1)) == resets(2)
