@@ -88,6 +88,7 @@ def command(
             unix_path=os.path.abspath(unix_path) if unix_path else None,
             partition_key=key,
             connect_timeout_s=in_force.connect_s,
+            liveness_s=in_force.liveness_s,
         )
     except PtlError as error:
         raise YodError(f"cannot listen at {listen} {unix_path or ''}: {error}") from None

@@ -31,6 +31,7 @@ class Limits(Struct, frozen=True):
     output_window_bytes: int = 1024 * 1024
     jobs_per_node_count: int = 64
     connect_s: float = 5.0
+    liveness_s: float = 60.0
     arguments_inline_bytes: int = 64 * 1024
 
 
@@ -52,6 +53,7 @@ MEANINGS = {
     "output_window_bytes": "output on its way over one hop; a quarter of it for input",
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
+    "liveness_s": "a host that is gone without a word is noticed within this",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
 }
 

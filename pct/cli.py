@@ -82,6 +82,7 @@ def command(
             advertise=advertise,
             partition_key=key,
             connect_timeout_s=limits.connect_s,
+            liveness_s=limits.liveness_s,
         )
     except PtlError as error:
         raise PartitionError(f"cannot listen at {listen}: {error}") from None
