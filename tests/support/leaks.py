@@ -11,6 +11,7 @@ orphans and those that called setsid do, or descends from the test process.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.support.place import MARK, Place
 from tests.support.wait import wait_until
 
 SETTLE_S = 5.0  # a kill takes a moment to be done
+_STORE = re.compile(r"/yod-store-[^/]*$")
 
 
 def descendants(unix_pid: int) -> set[int]:
@@ -143,8 +145,8 @@ class Watch:
 def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
     """How many descriptors each process has open.
 
-    TCP connections among these processes are not counted: daemons of a partition
-    keep theirs.
+    TCP connections among these processes are not counted, nor a PCT's lock on its
+    directory in a store: daemons of a partition keep them from the first use on.
     """
     held = {pid: list(open_descriptors(pid).values()) for pid in unix_pids}
     inodes = {
@@ -162,8 +164,11 @@ def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
         for fields in map(str.split, lines):
             if fields[9] in inodes:
                 ends[fields[1], fields[2]] = f"socket:[{fields[9]}]"
-    among = {name for (own, peer), name in ends.items() if (peer, own) in ends}
-    return {pid: sum(name not in among for name in names) for pid, names in held.items()}
+    kept = {name for (own, peer), name in ends.items() if (peer, own) in ends}
+    return {
+        pid: sum(name not in kept and not _STORE.search(name) for name in names)
+        for pid, names in held.items()
+    }
 
 
 def _stat_fields(unix_pid: int) -> list[str]:

@@ -178,6 +178,8 @@ class Daemons(Partition):
         self.stores.mkdir()
         self.mark = place.mark
         self.watch: Watch | None = None
+        self._first_rows: list[str] = []
+        self._off: set[int] = set()
         self.pcts: list[Daemon] = []
         self._slots = slots
         self._env = dict(env or {})
@@ -287,6 +289,16 @@ class Daemons(Partition):
         done = finish(self._start([BIN / "pingd", "-parse"], None))
         return done.out if done.status == 0 else f"{done.status}: {done.err}"
 
+    def lasting_pingd(self) -> str:
+        """The same, but for nodes that a test has taken away: those are as they were."""
+        rows = self.pingd().splitlines()
+        self._first_rows = self._first_rows or rows
+        gone = {str(node) for node in self._off}
+        return "\n".join(
+            first if first.split(":")[0] in gone else row
+            for first, row in zip(self._first_rows, rows, strict=True)
+        )
+
     def log(self) -> str:
         """What all daemons have said, for messages."""
         return "".join(f"--- {d.log.name}\n{d.text()}" for d in (self.bebopd, *self.pcts))
@@ -358,7 +370,6 @@ class HostDaemons(Daemons):
     def __init__(self, place: Place, hosts: Hosts, **options: Any) -> None:
         super().__init__(place, len(hosts) - 1, **options)
         self.hosts = hosts
-        self._off: set[int] = set()
 
     @property
     def front(self) -> Host:
@@ -434,7 +445,7 @@ class _Up:
         partition.watch = self._watch
         # What holds hosts up is there to stay as well.
         running = sorted(descendants(os.getpid()))
-        self._watch.partition(partition, running, partition.pingd)
+        self._watch.partition(partition, running, partition.lasting_pingd)
 
     def end(self) -> None:
         try:
