@@ -32,7 +32,7 @@ from yod.report import NEVER_STARTED, SIGNAL_BASE
 @click.option("--partition", metavar="ADDRESS", default="", help="host:port, unix:PATH, embedded.")
 @click.option("--dry-run", is_flag=True, help="Show what would be launched.")
 @click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
-@click.argument("program", required=False, type=click.Path())
+@click.argument("program", required=False, type=click.UNPROCESSED)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(
