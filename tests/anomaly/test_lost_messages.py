@@ -49,7 +49,7 @@ class FailAt:
 @pytest.mark.parametrize("nodes", [1, 2, 5])
 def test_everything_is_free_whichever_send_fails(nodes: int):
     for number in itertools.count(1):
-        sim = Sim(number, nodes, limits=Limits(heartbeat_s=1e5, silent_s=1e6))
+        sim = Sim(number, nodes, limits=Limits(heartbeat_s=1e5, silent_s=1e6, arity_count=2))
         fault = FailAt(sim, number)
         try:
             _run(sim, fault, nodes)

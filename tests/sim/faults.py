@@ -147,7 +147,7 @@ class Faults:
         """A node of the job at a place of this kind."""
         if yod.truth is None:
             return None
-        nodes, arity = yod.truth.nodes, self.sim.limits.arity_count
+        nodes, arity = yod.truth.nodes, yod.truth.arity
         count = len(nodes)
         inner = [place for place in range(1, count) if tree.children(place, count, arity)]
         leaves = [place for place in range(1, count) if place not in inner]
@@ -199,7 +199,7 @@ class Faults:
         if fault.victim is Victim.CUT_BEBOPD:
             return processes.get(self.sim.bebopd_id)
         place = yod.truth.nodes.index(pct.number)
-        parent = tree.parent(place, self.sim.limits.arity_count)
+        parent = tree.parent(place, yod.truth.arity)
         number = yod.truth.nodes[parent]
         peer: PortalId = self.sim.pcts[number].process.id
         return processes.get(peer)

@@ -15,7 +15,7 @@ from native.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import codec
 from native.wire.alloc import NodeSpec
 from native.wire.base import Message
-from native.wire.load import Arguments, Completions, MemberLoad, ShippedObject
+from native.wire.load import Arguments, Completions, Load, MemberLoad, ShippedObject
 from tests.sim import rules
 from tests.sim.actor import FOR_EVER, Actor
 from tests.sim.apps import Program
@@ -162,6 +162,8 @@ class YodActor(Actor):
         sim = self.sim
         match action:
             case Send(target, message):
+                if isinstance(message, Load) and self.truth is not None:
+                    self.truth.arity = message.arity
                 sim.network.send(self.process, target, message)
             case launch.UseGrant(grant):
                 self.truth = sim.use_grant(self, grant)

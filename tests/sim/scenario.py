@@ -187,7 +187,7 @@ def _other_fault(rng: random.Random) -> Fault:
 def chatty(seed: int, machines: Machines | None = None) -> Sim:
     """Seven nodes, much output, small windows, slow readers; a crash, or none."""
     rng = random.Random(seed)
-    limits = Limits(heartbeat_s=30.0, silent_s=100.0, output_window_bytes=65536)
+    limits = Limits(heartbeat_s=30.0, silent_s=100.0, output_window_bytes=65536, arity_count=2)
     sim = Sim(seed, 7, limits=limits, machines=machines)
     sim.network.latency_s = (1e-3, 1e-2)  # much is on its way when something breaks
     mix = Mix(uses_pmi=False, writes=60, largest_write=4_000, seconds=0.2, forks=0.2)
@@ -198,7 +198,14 @@ def chatty(seed: int, machines: Machines | None = None) -> Sim:
         yod = sim.launch(Job(draw(rng, 7, mix), reader=reader))
         others = [Victim.LEAF, Victim.ROOT, Victim.LINK, Victim.KEEPER]
         victim = rng.choice([*[Victim.INNER] * 4, *others])
-        fault = Fault(victim, Phase.RUNNING, rng.uniform(0, 0.2), 3.0, place=rng.randrange(9))
+        fault = Fault(
+            victim,
+            Phase.RUNNING,
+            rng.uniform(0, 0.2),
+            30.0,
+            is_silent=victim is Victim.INNER and rng.random() < 0.5,
+            place=rng.randrange(9),
+        )
         if seed % 3:
             Faults(sim).plan(yod, fault)
         sim.finish()
@@ -210,7 +217,7 @@ def chatty(seed: int, machines: Machines | None = None) -> Sim:
 def late_load(seed: int, machines: Machines | None = None) -> Sim:
     """A yod that holds a grant is stopped, for ever or until the grant has lapsed."""
     rng = random.Random(seed)
-    sim = Sim(seed, 5, machines=machines)
+    sim = Sim(seed, 5, limits=Limits(arity_count=2), machines=machines)
 
     def play() -> None:
         sim.boot()

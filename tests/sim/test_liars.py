@@ -96,7 +96,7 @@ class Liar:
 def play(seed: int, is_stranger: bool) -> tuple[Sim, YodActor, YodActor]:
     """Two launches, and a liar: a stranger, or the second of the two yods."""
     rng = random.Random(seed)
-    sim = Sim(seed, NODES, lambda number: 3, Limits(phase_s=5.0))
+    sim = Sim(seed, NODES, lambda number: 3, Limits(phase_s=5.0, arity_count=2))
     liar = Liar(sim, rng)
     sim.boot()
     mix = Mix(seconds=0.3, forks=0.2)

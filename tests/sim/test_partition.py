@@ -17,7 +17,7 @@ from tests.sim.world import Sim
 
 
 def test_a_hundred_nodes_run_a_job():
-    sim = Sim(1, 100)
+    sim = Sim(1, 100, limits=Limits(arity_count=2))
 
     def run() -> None:
         sim.boot()
@@ -46,7 +46,7 @@ def test_all_rules_hold(seed: int):
     scenario.run(seed)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(75))
 def test_output_is_whole_and_in_order(seed: int):
     scenario.chatty(seed)
 

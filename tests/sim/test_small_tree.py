@@ -19,7 +19,7 @@ from tests.sim.world import Sim
 
 NODES = 7
 MIX = Mix(seconds=0.05, writes=2, forks=0.3)
-LIMITS = Limits(heartbeat_s=30.0, silent_s=100.0)
+LIMITS = Limits(heartbeat_s=30.0, silent_s=100.0, arity_count=2)
 BACK_S = 3.0
 PROMPT_S = 5.0  # a killed process is noticed at once; nobody need wait for a deadline
 

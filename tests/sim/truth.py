@@ -29,6 +29,7 @@ class JobTruth:
         self.node_of = [self.nodes[run.place] for run in grant.runs for _ in range(run.count)]
         self.trouble: set[str] = set()
         self.is_aborted = False
+        self.arity = 2  # as its load message says
         self.ends: dict[int, tuple[int, bool]] = {}
         self.was_reported: set[int] = set()
         self._held: set[int] = set()
