@@ -21,10 +21,14 @@ class Option(NamedTuple):
         spellings: with their dashes, as ``("-sz", "-size")``; the first one is
             what :func:`expand` writes.
         takes_value: the next word, or what follows ``=``, belongs to it.
+        help: a line for the user.
+        metavar: what its value is called there.
     """
 
     spellings: tuple[str, ...]
     takes_value: bool = False
+    help: str = ""
+    metavar: str = ""
 
 
 def match(word: str, names: Sequence[str]) -> str:
@@ -66,6 +70,36 @@ def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
             raise UsageError(f"{option.spellings[0]} needs a value")
         expanded.append(value if separator else words.pop(0))
     return expanded + words
+
+
+def parse(argv: Sequence[str], options: Sequence[Option]) -> tuple[dict[str, list[str]], list[str]]:
+    """Options and what follows them, for a command whose start must be quick.
+
+    Returns:
+        By each option's first spelling its values, in order (an empty text for one
+        without a value); and the words from the first that is no option.
+
+    Raises:
+        UsageError: as :func:`expand`.
+    """
+    takes_value = {option.spellings[0]: option.takes_value for option in options}
+    words = expand(argv, options)
+    given: dict[str, list[str]] = {}
+    while words and words[0] in takes_value:
+        name = words.pop(0)
+        given.setdefault(name, []).append(words.pop(0) if takes_value[name] else "")
+    if words[:1] == ["--"]:
+        words.pop(0)
+    return given, words
+
+
+def describe(options: Sequence[Option]) -> str:
+    """The options as a help text lists them."""
+    lines = [(", ".join(each.spellings) + f" {each.metavar}").rstrip() for each in options]
+    width = max(map(len, lines))
+    return "".join(
+        f"  {line:<{width}}  {option.help}\n" for line, option in zip(lines, options, strict=True)
+    )
 
 
 def of_click(parameters: Iterable[Any]) -> list[Option]:

@@ -6,87 +6,91 @@ import os
 import signal
 import sys
 
-import click
-
 from native import nodelist, options
 from native.errors import UsageError, YodError
+from native.options import Option
 from yod import api, image, loadfile, request
-from yod.report import NEVER_STARTED, SIGNAL_BASE
+from yod.report import SIGNAL_BASE
 
-
-@click.command(
-    add_help_option=False,
-    context_settings={"allow_interspersed_args": False, "max_content_width": 100},
-    options_metavar="{options}",
+# Read by native.options, not by click, which every other command uses: importing
+# click takes a quarter of a short launch.
+OPTIONS = (
+    Option(("-sz", "-size"), True, "Number of ranks.", "N"),
+    Option(("-list",), True, "Only these nodes, ranks in this order: 5,1..3.", "L"),
+    Option(("-timing",), False, "Show the seconds spent in each phase."),
+    Option(("-quiet",), False, "No status messages."),
+    Option(("-file",), True, "Append the completion report to NAME.", "NAME"),
+    Option(("-kill",), False, "Kill the job at once when a rank ends abnormally."),
+    Option(("-batch",), False, "Not interactive: no input, -kill."),
+    Option(("-interactive",), False, "Interactive, also inside a batch job."),
+    Option(("-D",), False, "Show what happens; twice: each message."),
+    Option(("--keep-going",), False, "A rank's abnormal end ends nothing else."),
+    Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
+    Option(("--dry-run",), False, "Show what would be launched."),
+    Option(("-help", "--help"), False, "Show this text."),
 )
-@click.option("-sz", "-size", "size", metavar="N", help="Number of ranks.")
-@click.option("-list", "nodes", metavar="L", help="Only these nodes, ranks in this order: 5,1..3.")
-@click.option("-timing", is_flag=True, help="Show the seconds spent in each phase.")
-@click.option("-quiet", is_flag=True, help="No status messages.")
-@click.option("-file", "report_file", metavar="NAME", help="Append the completion report to NAME.")
-@click.option("-kill", is_flag=True, help="Kill the job at once when a rank ends abnormally.")
-@click.option("-batch", is_flag=True, help="Not interactive: no input, -kill.")
-@click.option("-interactive", is_flag=True, help="Interactive, also inside a batch job.")
-@click.option("-D", "debug", count=True, help="Show what happens; twice: each message.")
-@click.option("--keep-going", is_flag=True, help="A rank's abnormal end ends nothing else.")
-@click.option("--partition", metavar="ADDRESS", default="", help="host:port, unix:PATH, embedded.")
-@click.option("--dry-run", is_flag=True, help="Show what would be launched.")
-@click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
-@click.argument("program", required=False, type=click.UNPROCESSED)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.pass_context
-def command(
-    context: click.Context,
-    size: str | None,
-    nodes: str | None,
-    timing: bool,
-    quiet: bool,
-    report_file: str | None,
-    kill: bool,
-    batch: bool,
-    interactive: bool,
-    debug: int,
-    keep_going: bool,
-    partition: str,
-    dry_run: bool,
-    wants_help: bool,
-    program: str | None,
-    arguments: tuple[str, ...],
-) -> int:
-    """Run PROGRAM, or the programs of a load file, on the nodes of a partition.
 
-    Each line of a load file is {-sz N} {-list L} program {args}; all its programs
-    share one world of ranks. Everything behind PROGRAM is the program's.
+USAGE = "usage: yod {options} program {args}  or  yod {options} load-file"
+HELP = f"""{USAGE}
+
+  Run a program, or the programs of a load file, on the nodes of a partition.
+
+  Each line of a load file is {{-sz N}} {{-list L}} program {{args}}; all its programs
+  share one world of ranks. Everything behind the program is the program's. An
+  option may be shortened to any prefix that fits one only.
+
+Options:
+"""
+
+
+def command(argv: list[str]) -> int:
+    """Read the command line and launch.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        YodError: it could not be begun.
     """
-    if wants_help:
-        click.echo(context.get_help())
+    given, words = options.parse(argv, OPTIONS)
+    if "-help" in given:
+        sys.stdout.write(HELP + options.describe(OPTIONS))
         return 0
-    if program is None:
-        raise UsageError("no program; usage: yod {options} program {args} (yod -help)")
-    if batch and interactive:
+    if not words:
+        raise UsageError(f"no program; {USAGE} (yod -help)")
+    if "-batch" in given and "-interactive" in given:
         raise UsageError("-batch and -interactive exclude each other")
-    if kill and keep_going:
+    if "-kill" in given and "--keep-going" in given:
         raise UsageError("-kill and --keep-going exclude each other")
-    is_batch = batch or (not interactive and _is_batch_job())
+    is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job())
+    keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
     chosen = request.Options(
-        is_quiet=quiet,
-        kills_at_once=(kill or is_batch) and not keep_going,
-        keeps_going=keep_going,
+        is_quiet=is_quiet,
+        kills_at_once=("-kill" in given or is_batch) and not keeps_going,
+        keeps_going=keeps_going,
         has_input=not is_batch,
-        debug=debug,
+        debug=len(given.get("-D", ())),
     )
-    members = _members(size, nodes, program, arguments, quiet)
+    program, *arguments = words
+    size, nodes = _last(given, "-sz"), _last(given, "-list")
+    members = _members(size, nodes, program, tuple(arguments), is_quiet)
 
     def before(plan: request.Plan, where: str) -> bool:
-        if dry_run:
+        if "--dry-run" in given:
             _show_plan(members, plan, where)
-        return not dry_run
+        return "--dry-run" not in given
 
+    partition = _last(given, "--partition") or ""
     result = api.launch(members, chosen, partition=partition, before=before)
     if result is None:
         return 0
-    _show_result(result, quiet, timing, report_file)
+    _show_result(result, is_quiet, "-timing" in given, _last(given, "-file"))
     return result.exit_status
+
+
+def _last(given: dict[str, list[str]], name: str) -> str | None:
+    """The value of an option, of several the last; None: not given."""
+    return given[name][-1] if name in given else None
 
 
 def _members(
@@ -174,14 +178,10 @@ def main() -> None:
     """Entry point: the exit status tells what happened."""
     _open_closed_streams()
     try:
-        words = options.expand(sys.argv[1:], options.of_click(command.params))
-        status = command.main(words, "yod", standalone_mode=False)
+        status = command(sys.argv[1:])
     except YodError as error:
         _say(str(error))
         status = error.exit_status
-    except click.ClickException as error:
-        _say(error.format_message())
-        status = NEVER_STARTED
     except KeyboardInterrupt:  # before the loop takes signals
         status = 130
     sys.stdout.flush()

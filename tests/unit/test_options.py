@@ -3,7 +3,7 @@
 import pytest
 
 from native.errors import UsageError
-from native.options import Option, expand, of_click
+from native.options import Option, describe, expand, of_click, parse
 
 OPTIONS = [
     Option(("-sz", "-size"), takes_value=True),
@@ -88,4 +88,29 @@ def test_the_options_of_a_click_command_are_its_flags_counters_and_values():
         Option(("-sz", "-size"), takes_value=True),
         Option(("-quiet",)),
         Option(("-D",)),
+    ]
+
+
+TABLE = (
+    Option(("-sz", "-size"), True, "Number of ranks.", "N"),
+    Option(("-D",), False, "Say more."),
+    Option(("-file",), True, "Where to.", "NAME"),
+)
+
+
+def test_options_are_read_up_to_the_program():
+    given, words = parse(["-si", "4", "-D", "-D", "-f", "-D", "prog", "-sz", "9"], TABLE)
+    assert given == {"-sz": ["4"], "-D": ["", ""], "-file": ["-D"]}
+    assert words == ["prog", "-sz", "9"]
+
+
+def test_two_dashes_end_the_options():
+    assert parse(["-D", "--", "-sz"], TABLE) == ({"-D": [""]}, ["-sz"])
+
+
+def test_the_help_lists_each_option_with_what_its_value_is_called():
+    assert describe(TABLE).splitlines() == [
+        "  -sz, -size N  Number of ranks.",
+        "  -D            Say more.",
+        "  -file NAME    Where to.",
     ]
