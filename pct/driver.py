@@ -33,16 +33,21 @@ from pct.streams import InputPipe, OutputPipe, PmiSocket
 
 
 class JobParts:
-    """What one job holds on this node."""
+    """What one job holds on this node.
 
-    def __init__(self) -> None:
+    Args:
+        uid: its owner.
+        gid: the owner's group.
+    """
+
+    def __init__(self, uid: int, gid: int) -> None:
+        self.uid = uid
+        self.gid = gid
         self.keeper: Keeper | None = None
         self.outputs: dict[tuple[int, int], OutputPipe] = {}
         self.input: InputPipe | None = None
         self.pmi: dict[int, PmiSocket] = {}
         self.shipping: dict[int, _Shipping] = {}
-        self.uid = os.geteuid()
-        self.gid = os.getegid()
         self.is_paused = False
 
 
@@ -195,8 +200,8 @@ class Driver:
         match action:
             case Send(target, message):
                 self._port.send(target, message)
-            case events.CheckObjects(job_id, objects, arguments_first):
-                self._jobs.setdefault(job_id, JobParts())
+            case events.CheckObjects(job_id, objects, arguments_first, uid, gid):
+                self._jobs.setdefault(job_id, JobParts(uid, gid))
                 self._check_objects(job_id, objects, arguments_first)
             case events.ReceiveObject():
                 self._receive_object(action)

@@ -82,11 +82,18 @@ class PmiReceived(Event, frozen=True):
 
 
 class CheckObjects(Action, frozen=True):
-    """Look which objects are here; reserve room for the others."""
+    """Look which objects are here; reserve room for the others.
+
+    Attributes:
+        arguments_first: object 0 is the arguments: memory, not a file to execute.
+        uid, gid: the job's owner, to whom its files will belong.
+    """
 
     job_id: int
     objects: tuple[ShippedObject, ...]
-    arguments_first: bool  # object 0 is the arguments: memory, not a file to execute
+    arguments_first: bool
+    uid: int
+    gid: int
 
 
 class ReceiveObject(Action, frozen=True):

@@ -146,7 +146,8 @@ class Job:
             for child, place in self._group.children.items()
         ]
         objects = self._load.objects
-        actions.append(CheckObjects(self.job_id, objects, self._load.arguments is None))
+        owner = (self._credential.uid, self._credential.gid)
+        actions.append(CheckObjects(self.job_id, objects, self._load.arguments is None, *owner))
         return actions
 
     def deadline(self) -> float | None:

@@ -350,9 +350,21 @@ def sweep(parent: str) -> None:
 
 
 def default_directories() -> list[str]:
-    """RAM disks of this node, in the order to try."""
+    """RAM disks of this node, in the order to try.
+
+    Not a directory of root's alone when ranks will be other users.
+    """
     wanted = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/tmp"]
+    if os.geteuid() == 0:
+        wanted = [path for path in wanted if _is_open_to_all(path)]
     return [path for path in wanted if path and os.path.isdir(path) and os.access(path, os.W_OK)]
+
+
+def _is_open_to_all(directory: str) -> bool:
+    try:
+        return bool(os.stat(directory).st_mode & stat.S_IXOTH)
+    except OSError:
+        return False
 
 
 def _remove_tree(directory: str) -> None:

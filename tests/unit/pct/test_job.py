@@ -90,7 +90,9 @@ def failure(kind, phase, text, place=0, rank=-1, exit_code=0):
 def test_a_job_on_one_node_goes_from_load_to_released():
     message = load_message(1)
     job = Job(message, credential(), YOD, BEGIN)
-    assert job.begin(BEGIN) == [CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False)]
+    assert job.begin(BEGIN) == [
+        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100)
+    ]
     assert job.state is JobState.FORMING
 
     actions = job.handle(PRESENT, NOW)

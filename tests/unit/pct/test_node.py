@@ -179,7 +179,7 @@ def test_a_granted_job_is_hosted():
     machine = ready()
     message = granted(1, 2)
     assert machine.handle(received(message), 3.0) == [
-        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False)
+        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100)
     ]
     assert machine.reservation.slots_used == 2
     job = machine.jobs[JOB_ID]
@@ -192,7 +192,7 @@ def test_a_daemon_passes_a_load_on_as_a_parent_does():
     nodes = (node(5), node(0))
     message = granted(2, 1, place=1, nodes=nodes, of_nodes=(25, 20))
     actions = machine.handle(received(message, DAEMON, pct(5)), 0.0)
-    assert actions == [CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False)]
+    assert actions == [CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100)]
 
 
 def test_a_load_whose_nodes_lie_elsewhere_than_granted_is_refused():
