@@ -149,6 +149,7 @@ class Daemons(Partition):
         env: added to the daemons' environment.
         pct_options: words for every PCT, or a function of the node's number.
         bebopd_options: words for bebopd.
+        uses_default_store: PCTs find their stores by themselves.
 
     Attributes:
         address: host:port of bebopd.
@@ -168,6 +169,7 @@ class Daemons(Partition):
         env: Mapping[str, str | None] | None = None,
         pct_options: Callable[[int], Sequence[Word]] | Sequence[Word] = (),
         bebopd_options: Sequence[Word] = (),
+        uses_default_store: bool = False,
     ) -> None:
         super().__init__()
         self.node_names = [f"node{number}" for number in range(count)]
@@ -185,6 +187,7 @@ class Daemons(Partition):
         self._env = dict(env or {})
         self._pct_options = pct_options
         self._bebopd_options = bebopd_options
+        self._uses_default_store = uses_default_store
         self._last_pingd = ""
         self._is_up = False
 
@@ -236,7 +239,8 @@ class Daemons(Partition):
         """Start a PCT; it announces itself by and by."""
         options = self._pct_options
         given = options(node) if callable(options) else options
-        store = [] if "--store" in given else ["--store", self._store(node)]
+        is_told = "--store" in given or self._uses_default_store
+        store = [] if is_told else ["--store", self._store(node)]
         command = [
             *(BIN / "pct", "--bebopd", self.address, "--key-file", self.key_file),
             *("--listen", self._listen(node), "--node", str(node)),
@@ -382,8 +386,13 @@ class HostDaemons(Daemons):
         self.hosts[node].kill()
 
     def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str]:
-        own = {"YOD_PARTITION": self.address, "YOD_KEY_FILE": str(self.key_file)}
-        return Partition.environment(self, {**self.front.environment(), **own, **(more or {})})
+        front = self.front.environment()
+        own = {
+            **{name: front[name] for name in ("XDG_RUNTIME_DIR", "UCX_TLS")},
+            "YOD_PARTITION": self.address,
+            "YOD_KEY_FILE": str(self.key_file),
+        }
+        return Partition.environment(self, {**own, **(more or {})})
 
     def _popen(self, command: Sequence[Word], **options: Any) -> subprocess.Popen[bytes]:
         return self.front.popen(command, **options)
