@@ -93,7 +93,7 @@ class Bebopd:
 
         Args:
             placement: chooses nodes; used by this machine only.
-            epoch: another number for each bebopd of a partition.
+            epoch: a larger number for each later bebopd of a partition.
             next_job_id: the first of ``jobids.BLOCK`` ids that nobody else uses.
             sign: the MAC of bytes by the partition's key.
             job_key: of a job id, a uid and an expiry (unix time).

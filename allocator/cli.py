@@ -107,7 +107,7 @@ def command(
 
     machine = Bebopd(
         FirstFit(),
-        epoch=int.from_bytes(os.urandom(8), "little") >> 1,
+        epoch=time.time_ns() // 1000,  # a later bebopd has a larger one
         next_job_id=ledger.first_job_id(),
         sign=lambda data: auth.sign(key, data),
         job_key=lambda job_id, uid, expires: auth.derive_job_key(key, job_id, uid, expires),

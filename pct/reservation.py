@@ -1,9 +1,10 @@
 """What a node has given to whom: slots, jobs it hosts, jobs it refuses.
 
 A PCT starts nothing without a credential that names its node, is signed by the
-partition's key, comes from the bebopd it belongs to now, and has not expired; and
-never twice for one job. It counts its own slots: two grants of one slot cannot
-both be honoured, whatever bebopd believes.
+partition's key, comes from the bebopd it belongs to now (or from a later one, whose
+word may be on its way), and has not expired; and never twice for one job. It counts
+its own slots: two grants of one slot cannot both be honoured, whatever bebopd
+believes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Reservation:
         job_id = credential.job_id
         if node not in credential.nodes:
             return Refusal.BAD_CREDENTIAL, f"the grant of job {job_id} does not name node {node}"
-        if credential.epoch != self.epoch or job_id in self._spent:
+        if not 0 < self.epoch <= credential.epoch or job_id in self._spent:
             return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is no longer valid"
         if unix_s > credential.expires:
             late = unix_s - credential.expires

@@ -102,7 +102,7 @@ class Credential(Part, frozen=True):
     """What a PCT must see, MACed, before it starts anything.
 
     Attributes:
-        epoch: the bebopd that granted; a PCT takes only its present bebopd's.
+        epoch: of the bebopd that granted; a PCT takes none of an earlier one than its own.
         expires: unix time after which no PCT takes it.
         nodes, slots: each node and the slots given on it.
         nodes_digest: of the grant's nodes, so that nobody makes a PCT dial another address.

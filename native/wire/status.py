@@ -65,7 +65,7 @@ class Accepted(Message, frozen=True, tag="status.accepted"):
     """bebopd: you are this node of my partition.
 
     Attributes:
-        epoch: of this bebopd; grants of another one are stale.
+        epoch: of this bebopd, larger than those before it; grants of an earlier one are stale.
         heartbeat_s: announce again at this interval.
     """
 

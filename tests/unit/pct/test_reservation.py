@@ -155,3 +155,7 @@ def test_slots_are_never_given_twice_whatever_the_order(steps):
                     spent.add(job_id)
         node.check()
         assert node.slots_used == 2 * len(hosted)
+
+
+def test_a_grant_of_a_later_bebopd_is_taken_before_that_bebopd_has_been_heard():
+    assert reservation().take(grant(epoch=EPOCH + 1), NODE, NOW) is None
