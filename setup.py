@@ -43,7 +43,7 @@ PRODUCTS = ["native/libportals.so", "native/keeper/yod-keeper", "native/start/yo
 # Of a short launch, the rest saves a fifth: nothing that imports make is garbage;
 # msgspec asks for typing_extensions first, slow to import where it is installed,
 # and does as well with typing; and taking an interpreter down in order serves
-# nobody after main() has returned.
+# nobody after main() has returned. An interrupt before main() is no traceback.
 SCRIPT = """\
 #!/bin/sh
 ''':'
@@ -54,10 +54,13 @@ python=${self%/*}/python3
 exec "$python" -EP "$0" "$@"
 '''
 
+import _signal
 import gc
 import os
 import sys
 
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 gc.disable()
 sys.modules["typing_extensions"] = None
 from MODULE import main

@@ -10,11 +10,12 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.support.partitions import BIN, ROOT, Partition
-from tests.support.wait import read_until
+from tests.support.wait import read_until, wait_until
 
 # Says what it hears; ends after two signals.
 LISTEN = """
@@ -61,6 +62,16 @@ def test_the_first_interrupt_ends_the_ranks_with_term(here, number):
     first = err.splitlines()[0]
     assert first == b"yod: SIGTERM sent to all ranks; interrupt again to send SIGKILL"
     assert b"killed by SIGTERM at yod's request" in err
+
+
+def test_an_interrupt_while_yod_is_being_loaded_is_no_traceback(embedded):
+    with embedded.start_yod("true") as yod:
+        maps = Path(f"/proc/{yod.pid}/maps")
+        wait_until(lambda: "msgspec" in maps.read_text(), what="the first modules loaded")
+        yod.send_signal(signal.SIGINT)
+        _, err = yod.communicate(timeout=20)
+    assert yod.returncode in (0, 130, -signal.SIGINT)
+    assert b"Traceback" not in err
 
 
 def test_ranks_may_end_well_after_an_interrupt(here):
