@@ -255,7 +255,11 @@ class Job:
                 return self._up(message)
             case load.Completions(_, outcomes):
                 self._outcomes.merge(outcomes, now + self._completion_delay_s())
-                return self._completions(now)
+                actions = self._completions(now)
+                if self._wireup is not None:
+                    count = sum(len(outcome.ranks) for outcome in outcomes)
+                    actions += self._wire(self._wireup.ended_below(place, count))
+                return actions
             case load.Released(_, nodes):
                 return self._after_released(self._released.give(place, nodes))
             case pmi.FenceIn():

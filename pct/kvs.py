@@ -50,6 +50,11 @@ class KeyValueSpace:
         self._ranks.discard(rank)
         return self._is_full()
 
+    def leave_child(self, place: int) -> bool:
+        """Every rank of a child's subtree has ended. True: the barrier is full here."""
+        self._children.discard(place)
+        return self._is_full()
+
     def merge_child(self, place: int, pairs: tuple[KeyValue, ...], is_last: bool) -> bool:
         """What a child's subtree has put. True: the barrier is full here."""
         for pair in pairs:

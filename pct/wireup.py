@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from native.wire import load, pmi
 from native.wire.base import Message
-from pct import pmi1
+from pct import pmi1, tree
 from pct.kvs import KeyValueSpace
 
 BARRIER_OUT = b"cmd=barrier_out rc=0\n"
@@ -53,6 +53,7 @@ class Wireup:
         name = b"yod_%d_%s" % (message.job_id, nonce)
         places = [run.place for run in message.runs for _ in range(run.count)]
         self._space = KeyValueSpace(ranks, children)
+        self._alive_below = {child: _ranks_below(message, child) for child in children}
         mapping = pmi1.process_mapping(places)
         self._space.spread((pmi.KeyValue(b"PMI_process_mapping", mapping),))
         self._clients = {
@@ -87,6 +88,16 @@ class Wireup:
         """A rank has ended: barriers do not wait for it."""
         step = Step([], [], [])
         self._after(self._space.leave(rank), step)
+        return step
+
+    def ended_below(self, place: int, count: int) -> Step:
+        """So many ranks of a child's subtree have ended; with the last of them it is
+        waited for no longer."""
+        step = Step([], [], [])
+        if place in self._alive_below:
+            self._alive_below[place] -= count
+            if self._alive_below[place] <= 0:
+                self._after(self._space.leave_child(place), step)
         return step
 
     def fence_in(self, place: int, message: pmi.FenceIn) -> Step:
@@ -125,6 +136,12 @@ class Wireup:
 
     def _release(self, step: Step) -> None:
         step.replies += [(rank, BARRIER_OUT) for rank in sorted(self._space.release())]
+
+
+def _ranks_below(message: load.Load, place: int) -> int:
+    """Ranks of the subtree of a place."""
+    below = set(tree.subtree(place, len(message.nodes), message.arity))
+    return sum(run.count for run in message.runs if run.place in below)
 
 
 def _exit_code(text: bytes) -> int:

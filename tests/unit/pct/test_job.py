@@ -756,6 +756,16 @@ def test_a_barrier_spans_the_tree():
         ]
 
 
+def test_a_barrier_does_not_wait_for_a_subtree_whose_ranks_have_ended():
+    tree = Tree(3)
+    tree.run()
+    tree.at(0, line(0, b"cmd=barrier_in"))
+    tree.at(2, ended(2))
+    tree.at(1, line(1, b"cmd=barrier_in"))
+    for rank in (0, 1):
+        assert tree.took(rank, PmiReply)[-1] == PmiReply(JOB_ID, rank, b"cmd=barrier_out rc=0\n")
+
+
 def test_a_barrier_that_is_not_the_present_one_lets_nobody_go():
     job = a_job(PRESENT, started(1), held(1), size=3, place=1, parent=pct(0))
     job.handle(received(pct(0), load.Go(JOB_ID)), NOW)
