@@ -178,6 +178,10 @@ class Driver:
             case launch.Finish():
                 self._is_finished = True
                 self._is_over()
+            case launch.Leave():
+                count = sum(stream.drop() for stream in self._streams.values())
+                self._say(f"left: {count} bytes of output that nobody takes are dropped")
+                self._reactor.stop()
             case _:
                 raise AssertionError(f"no case for {action!r}")
 

@@ -170,6 +170,10 @@ class Finish(Action, frozen=True):
     """The launch is over: write what is left, then exit."""
 
 
+class Leave(Action, frozen=True):
+    """Exit now: the user does not wait for a reader that does not take what is left."""
+
+
 class Launch:
     """State machine of one yod.
 
@@ -224,6 +228,9 @@ class Launch:
             IllegalTransition: no such event here; a bug.
         """
         if self.phase is Phase.DONE:
+            if isinstance(event, Interrupted):
+                self.report.leave(event.signal_number)
+                return [Leave()]
             return []
         match event:
             case MessageReceived(source, _, message):

@@ -158,6 +158,11 @@ class Report:
             self._failed_with = exit_status
         self.reason = self.reason or reason
 
+    def leave(self, signal_number: int) -> None:
+        """The user has not waited for the end of the output."""
+        if self.exit_status == 0:
+            self.fail(SIGNAL_BASE + signal_number, "interrupted while its output was written")
+
     def note(self, text: str) -> None:
         """Something for the log and the table's end."""
         self.notes.append(text)

@@ -68,6 +68,14 @@ class OutputStream:
         elif self._watch is not None:
             self._watch.set(None, self._drain)
 
+    def drop(self) -> int:
+        """Forget what is queued; gives its size in bytes."""
+        size = sum(map(len, self._queue))
+        self._queue.clear()
+        if self._watch is not None:
+            self._watch.set(None, None)
+        return size
+
     def close(self) -> None:
         """Stop; what is queued is dropped."""
         if self._watch is not None:

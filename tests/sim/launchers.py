@@ -193,6 +193,9 @@ class YodActor(Actor):
             case launch.Finish():
                 self._is_finished = True
                 self._look()
+            case launch.Leave():
+                self._queue.clear()
+                self._look()
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
@@ -218,7 +221,7 @@ class YodActor(Actor):
             self.sim.clock.after(8.0 if stops else 1e-3, self._drain)
 
     def _drain(self) -> None:
-        if not self.process.is_alive:
+        if not self.process.is_alive or not self._queue:
             return
         count = self._queue.popleft()
         if self._queue:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -93,6 +95,31 @@ def test_the_second_interrupt_kills(here):
     assert yod.returncode == 130
     assert b"SIGKILL sent to all ranks; interrupt again to reset the nodes and leave" in err
     assert b"killed by SIGKILL at yod's request" in err
+
+
+def test_interrupts_end_yod_though_nobody_takes_its_output(here):
+    """As in `yod yes | less`: the reader has enough for now, and holds the pipe."""
+    with here.start_yod("-sz", "2", "yes", env={"YOD_END_S": "0.3"}) as yod:
+        wait_until(lambda: unread(yod.stdout.fileno()) >= 65536, what="the pipe full")
+        said = b""
+        while yod.poll() is None:
+            yod.send_signal(signal.SIGINT)
+            said += read_some(yod.stderr.fileno())
+        assert yod.returncode in (130, -signal.SIGINT)
+    assert b"SIGTERM sent to all ranks" in said
+    assert b"bytes of output that nobody takes are dropped" in said
+
+
+def unread(fd: int) -> int:
+    """Bytes that wait in a pipe."""
+    answer = bytearray(4)
+    fcntl.ioctl(fd, termios.FIONREAD, answer)
+    return int.from_bytes(answer, sys.byteorder)
+
+
+def read_some(fd: int) -> bytes:
+    """What comes within a while."""
+    return os.read(fd, 65536) if select.select([fd], [], [], 0.3)[0] else b""
 
 
 @contextmanager

@@ -40,6 +40,7 @@ from yod.launch import (
     InputRead,
     Interrupted,
     Launch,
+    Leave,
     NotShared,
     ObjectDelivered,
     ObjectUndelivered,
@@ -688,8 +689,16 @@ def test_an_event_that_no_launch_knows_is_a_bug():
 
 def test_a_launch_that_is_done_takes_nothing_more():
     yod = Yod(2).to(Phase.DONE)
-    for event in (Interrupted(INT), PeerGone(ROOT, "gone"), OutputWritten(1 << 30, 1)):
+    for event in (PeerGone(ROOT, "gone"), OutputWritten(1 << 30, 1)):
         assert yod.handle(event) == []
+
+
+def test_an_interrupt_of_a_launch_that_is_done_leaves_without_its_reader():
+    """Where the reader of yod's output did not read, no interrupt ended yod."""
+    yod = Yod(2).to(Phase.DONE)
+    assert yod.handle(Interrupted(INT)) == [Leave()]
+    yod.machine.report.close()
+    assert yod.machine.report.exit_status == 128 + INT
 
 
 @pytest.mark.parametrize("message", [failure(), completions(0), released(0), output(0, b"x")])
