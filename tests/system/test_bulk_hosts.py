@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.hosts import Host
 from tests.support.partitions import HostDaemons
-from tests.support.programs import Programs, script
+from tests.support.programs import script
 from tests.support.wait import read_until, wait_for_exit, wait_until
 
 pytestmark = pytest.mark.hosts
@@ -237,4 +237,16 @@ def test_a_cable_pulled_while_the_job_runs(start_hosts):
     wait_until(lambda: set(hosts.states()) == {"free"}, 30)
 
 
-__all__ = ["Programs"]
+def test_a_cable_pulled_while_an_image_is_on_its_way(start_hosts, programs):
+    hosts = start_hosts(3, slots=1, ram_bytes=2 * IMAGE_BYTES, env=QUICK)
+    image = put_on(hosts.front, programs.dynamic, IMAGE_BYTES)
+    with hosts.start_yod("-sz", "3", "-D", image, env=QUICK) as yod:
+        read_until(yod.stderr.fileno(), b"form -> load\n")
+        hosts.hosts[1].cut()
+        _, err = yod.communicate(timeout=40)
+    remove(hosts.front, image)
+    assert yod.returncode == 125
+    words = [line for line in err.decode().splitlines() if " -> " not in line]
+    assert "node 1 (node1) was lost" in words[0]
+    hosts.hosts[1].heal()
+    wait_until(lambda: set(hosts.states()) == {"free"}, 30)
