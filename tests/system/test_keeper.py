@@ -830,7 +830,7 @@ def test_end_finds_children_of_every_thread() -> None:
         import os, subprocess, threading
         def start():
             child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-            os.write(1, b"%d ready\n" % child.pid)
+            os.write(1, b"%d ready\\n" % child.pid)
             threading.Event().wait()
         for _ in range(3):
             threading.Thread(target=start).start()
