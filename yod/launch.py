@@ -46,6 +46,7 @@ class Phase(Enum):
     DONE = "done"
 
 
+ADVICE = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"
 BEFORE_GO = (Phase.ALLOCATING, Phase.FORMING, Phase.LOADING, Phase.STARTING)
 OPEN = (*BEFORE_GO, Phase.RUNNING)  # the end has not been asked for yet
 STAGES = {
@@ -551,8 +552,7 @@ class Launch:
         if self.phase is Phase.ALLOCATING:
             reason = f"bebopd at {self._bebopd_name} {text}"
             self.report.fail(NEVER_STARTED, reason)
-            advice = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"
-            return [Tell(f"{reason}; {advice}"), *self._done()]
+            return [Tell(f"{reason}; {ADVICE}"), *self._done()]
         if self.phase is Phase.RELEASING:
             self.report.note("bebopd was lost before it confirmed that the nodes are free")
             return self._done()
@@ -569,7 +569,7 @@ class Launch:
                 waited = self._limits.allocate_s
                 reason = f"bebopd at {self._bebopd_name} did not answer in {waited:g} s"
                 self.report.fail(NEVER_STARTED, reason)
-                return [Tell(reason), *self._done()]
+                return [Tell(f"{reason}; {ADVICE}"), *self._done()]
             case Phase.ENDING if self._output.waiting_bytes:
                 self._output_flows(now)  # its reader has stopped
                 return []

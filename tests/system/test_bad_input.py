@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 
@@ -14,7 +15,7 @@ import pytest
 
 from tests.support.partitions import BIN, Done
 from tests.support.programs import script
-from tests.support.wait import read_until
+from tests.support.wait import read_until, wait_until
 
 
 def is_one_line(done: Done, status: int, *texts: str) -> None:
@@ -230,6 +231,14 @@ def test_something_else_listens_at_the_address(embedded, tmp_path):
         env = {"YOD_KEY_FILE": str(key), "YOD_CONNECT_S": "0.3"}
         done = embedded.yod("--partition", address, "true", env=env)
     is_one_line(done, 125, address, "yodctl status")
+
+
+def test_a_bebopd_that_does_not_move(local):
+    os.kill(local.bebopd.unix_pid, signal.SIGSTOP)
+    done = local.yod("true", env={"YOD_ALLOCATE_S": "0.3", "YOD_CONNECT_S": "0.3"})
+    os.kill(local.bebopd.unix_pid, signal.SIGCONT)
+    is_one_line(done, 125, f"unix:{local.socket}", "yodctl status")
+    wait_until(lambda: set(local.states()) == {"free"})
 
 
 def test_a_state_file_whose_daemons_are_gone(embedded, place):

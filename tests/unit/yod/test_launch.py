@@ -34,6 +34,7 @@ from tests.unit.yod.launch_of import (
     told,
 )
 from yod.launch import (
+    ADVICE,
     BEFORE_GO,
     CopyToShared,
     Finish,
@@ -261,7 +262,7 @@ def test_a_bebopd_that_is_not_there_is_named_with_what_to_try():
 def test_a_bebopd_that_says_nothing_is_given_up():
     yod = Yod(2)
     assert yod.wait(LIMITS.allocate_s) == [
-        Tell("bebopd at host:1 did not answer in 30 s"),
+        Tell(f"bebopd at host:1 did not answer in 30 s; {ADVICE}"),
         Finish(),
     ]
     assert yod.status == 125
