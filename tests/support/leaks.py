@@ -15,6 +15,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from tests.support.place import MARK, Place
 from tests.support.wait import wait_until
@@ -78,6 +79,15 @@ def open_descriptors(unix_pid: int) -> dict[int, str]:
     return found
 
 
+class Marked(Protocol):
+    """What has a mark that its processes carry, and files that a launch may leave."""
+
+    mark: str
+
+    def files(self) -> set[str]:
+        """Everything that is there now."""
+
+
 class Watch:
     """What was there before a test, and the check that nothing has been added.
 
@@ -86,14 +96,14 @@ class Watch:
     """
 
     def __init__(self, place: Place) -> None:
-        self._places = [place]
+        self._places: list[Marked] = [place]
         self._processes = self._own_processes()
         self._files = place.files()
         self._shared = _shared_files()
         self._descriptors = _counts(self._processes)
         self._partitions: list[tuple[Callable[[], str], str]] = []
 
-    def partition(self, place: Place, daemons: list[int], pingd: Callable[[], str]) -> None:
+    def partition(self, place: Marked, daemons: list[int], pingd: Callable[[], str]) -> None:
         """Also compare a partition: what it is like now is what it has to be at the end.
 
         Args:

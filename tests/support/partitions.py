@@ -240,8 +240,8 @@ class Daemons(Partition):
         options = self._pct_options
         given = options(node) if callable(options) else options
         is_told = "--store" in given or self._uses_default_store
-        store = [] if is_told else ["--store", self._store(node)]
-        command = [
+        store: list[Word] = [] if is_told else ["--store", self._store(node)]
+        command: list[Word] = [
             *(BIN / "pct", "--bebopd", self.address, "--key-file", self.key_file),
             *("--listen", self._listen(node), "--node", str(node)),
             *("--name", self.node_names[node], "--slots", str(self._slots), "-D"),
@@ -395,7 +395,7 @@ class HostDaemons(Daemons):
         return Partition.environment(self, {**own, **(more or {})})
 
     def _popen(self, command: Sequence[Word], **options: Any) -> subprocess.Popen[bytes]:
-        return self.front.popen(command, **options)
+        return self.front.popen([os.fsdecode(word) for word in command], **options)
 
     def _popen_at(
         self, node: int, command: Sequence[Word], **options: Any
@@ -403,7 +403,7 @@ class HostDaemons(Daemons):
         host = self.front if node < 0 else self.hosts[node]
         options["env"] = {**host.environment(), **options["env"]}
         options["env"]["XDG_RUNTIME_DIR"] = host.environment()["XDG_RUNTIME_DIR"]
-        return host.popen(command, **options)
+        return host.popen([os.fsdecode(word) for word in command], **options)
 
     def _make_directory(self, place: Place) -> Path:
         directory = place.directory / "partition"  # all hosts see it
