@@ -200,9 +200,9 @@ class Driver:
         match action:
             case Send(target, message):
                 self._port.send(target, message)
-            case events.CheckObjects(job_id, objects, arguments_first, uid, gid):
+            case events.CheckObjects(job_id, objects, arguments_first, uid, gid, unused):
                 self._jobs.setdefault(job_id, JobParts(uid, gid))
-                self._check_objects(job_id, objects, arguments_first)
+                self._check_objects(job_id, objects, arguments_first, unused)
             case events.ReceiveObject():
                 self._receive_object(action)
             case events.SendObject():
@@ -239,10 +239,14 @@ class Driver:
                 raise AssertionError(f"no case for {action!r}")
 
     def _check_objects(
-        self, job_id: int, objects: tuple[ShippedObject, ...], arguments_first: bool
+        self,
+        job_id: int,
+        objects: tuple[ShippedObject, ...],
+        arguments_first: bool,
+        unused: tuple[int, ...],
     ) -> None:
         try:
-            self._store.check(job_id, objects, arguments_first, self.handle)
+            self._store.check(job_id, objects, arguments_first, self.handle, unused)
         except OSError as error:
             self.handle(events.ObjectLost(job_id, 0, str(error)))
 

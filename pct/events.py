@@ -94,6 +94,7 @@ class CheckObjects(Action, frozen=True):
     arguments_first: bool
     uid: int
     gid: int
+    unused: tuple[int, ...] = ()  # numbers that nobody in this subtree needs
 
 
 class ReceiveObject(Action, frozen=True):

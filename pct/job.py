@@ -111,7 +111,8 @@ class Job:
         self._here = message.nodes[message.place]
         self._group = Group(message, parent)
         below = list(self._group.children.values())
-        self._objects = ObjectTable(len(message.objects))
+        below_us = frozenset(self._group.places_below())
+        self._objects = ObjectTable(len(message.objects), spec.unused_objects(message, below_us))
         self._votes: Gather[load.Vote] = Gather(below)
         self._loaded: Gather[load.Slowest] = Gather(below)
         self._held: Gather[load.Slowest] = Gather(below)
@@ -123,7 +124,6 @@ class Job:
         self._before_exec: list[int] = []
         self._ended: set[int] = set()
         self._open_outputs: set[tuple[int, int]] = set()
-        below_us = set(self._group.places_below())
         total = sum(run.count for run in message.runs if run.place in below_us)
         self._outcomes = Outcomes(message.job_id, total)
         self._relay = OutputRelay(message.job_id, message.output_window_bytes)
@@ -147,7 +147,9 @@ class Job:
         ]
         objects = self._load.objects
         owner = (self._credential.uid, self._credential.gid)
-        actions.append(CheckObjects(self.job_id, objects, self._load.arguments is None, *owner))
+        unused = tuple(sorted(self._objects.unused))
+        has_arguments = self._load.arguments is None
+        actions.append(CheckObjects(self.job_id, objects, has_arguments, *owner, unused))
         return actions
 
     def deadline(self) -> float | None:

@@ -9,9 +9,9 @@ ARGUMENTS_MAX_BYTES = 256 << 20  # what a keeper takes
 
 
 class ObjectTable:
-    """Where each object is.
+    """Where each object is that this node, or one below it, needs.
 
-    Invariant: an object is in exactly one of ``paths``, ``lacking`` and
+    Invariant: such an object is in exactly one of ``paths``, ``lacking`` and
     ``no_place``, once the store has answered.
 
     Attributes:
@@ -20,8 +20,9 @@ class ObjectTable:
         no_place: number -> why no store takes it.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, unused: frozenset[int] = frozenset()) -> None:
         self.count = count
+        self.unused = unused
         self.paths: dict[int, bytes] = {}
         self.lacking: set[int] = set()
         self.no_place: dict[int, str] = {}
@@ -46,8 +47,8 @@ class ObjectTable:
 
     @property
     def is_complete(self) -> bool:
-        """Every object is here."""
-        return len(self.paths) == self.count
+        """Every object that is needed is here."""
+        return all(number in self.paths or number in self.unused for number in range(self.count))
 
     def check(self) -> None:
         """Assert the invariant."""

@@ -24,6 +24,24 @@ def ranks_at(message: Load, place: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def unused_objects(message: Load, places: frozenset[int]) -> frozenset[int]:
+    """Objects that no rank of these places executes; empty while that is not known.
+
+    So an image goes to the nodes of its member's subgroup, and to those on the way.
+    """
+    if message.arguments is None or len(message.objects) == 1:
+        return frozenset()
+    used: set[int] = set()
+    rank = 0
+    member_of = members_of(message.arguments)
+    for run in message.runs:
+        if run.place in places:
+            used.update(member_of[rank : rank + run.count])
+        rank += run.count
+    images = {message.arguments.members[number].object_index for number in used}
+    return frozenset(range(len(message.objects))) - images
+
+
 def keeper_spec(
     message: Load, arguments: Arguments, credential: Credential, paths: dict[int, bytes]
 ) -> keeper.KeeperSpec:

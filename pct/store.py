@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 from _blake2 import blake2b
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -73,8 +73,9 @@ class Store:
         objects: tuple[ShippedObject, ...],
         arguments_first: bool,
         done: Callable[[ObjectsChecked], None],
+        unused: Collection[int] = (),
     ) -> None:
-        """Find out which objects are here and reserve room for the others.
+        """Find out which objects are here and reserve room for the others but the unused.
 
         Large files are hashed in slices; ``done`` is called once, maybe at once.
         """
@@ -88,6 +89,8 @@ class Store:
                 if arguments_first and number == 0:
                     self._reserve_memory(job_id, shipped.size)
                     lacking.append(0)
+                elif number in unused:
+                    pass
                 elif not shipped.digest:
                     present.append((number, shipped.path))
                 else:

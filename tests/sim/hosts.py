@@ -114,6 +114,8 @@ class PctActor(Actor):
             return
         present, lacking, no_place = [], [], []
         for number, shipped in enumerate(action.objects):
+            if number in action.unused:
+                continue
             if not shipped.digest or shipped.digest in self.host.objects:
                 present.append((number, shipped.path))
             elif self.host.has_room or (number == 0 and action.arguments_first):
