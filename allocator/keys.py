@@ -7,15 +7,8 @@ holds the same.
 from __future__ import annotations
 
 import os
-import stat
 
-from native.errors import YodError
-
-KEY_BYTES = 32
-
-
-class KeyFileError(YodError):
-    """The key file cannot be used; the text says why and what to do."""
+from native.keyfile import KEY_BYTES, KeyFileError, read_partition_key
 
 
 def read_or_make(path: str) -> bytes:
@@ -26,7 +19,7 @@ def read_or_make(path: str) -> bytes:
             refuses.
     """
     try:
-        return read(path)
+        return read_partition_key(path)
     except FileNotFoundError:
         pass
     # Complete before it has its name: two first starts agree on one key.
@@ -47,36 +40,4 @@ def read_or_make(path: str) -> bytes:
             os.unlink(temporary)
     except OSError as error:
         raise KeyFileError(f"key file {path}: {error.strerror}") from None
-    return read(path)
-
-
-def read(path: str) -> bytes:
-    """The key in a file.
-
-    Raises:
-        FileNotFoundError: there is none.
-        KeyFileError: others can read it, or it is no key.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise KeyFileError(f"key file {path}: {error.strerror}") from None
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise KeyFileError(f"key file {path}: not a file")
-        if status.st_uid not in (os.geteuid(), 0):
-            raise KeyFileError(f"key file {path}: belongs to uid {status.st_uid}")
-        if status.st_mode & 0o077:
-            mode = stat.S_IMODE(status.st_mode)
-            raise KeyFileError(
-                f"key file {path}: mode {mode:04o} lets others use it: chmod 600 {path}"
-            )
-        key = os.read(fd, KEY_BYTES + 1)
-    finally:
-        os.close(fd)
-    if len(key) != KEY_BYTES:
-        raise KeyFileError(f"key file {path}: {len(key)} bytes, a key has {KEY_BYTES}")
-    return key
+    return read_partition_key(path)

@@ -22,7 +22,6 @@ EMBEDDED = "embedded"
 HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
 HOST_FILE_DEFAULT = "/etc/yod/cplant-host"
 KEY_VARIABLE = "YOD_KEY_FILE"
-KEY_BYTES = 32
 
 
 class Where(Struct, frozen=True):

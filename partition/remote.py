@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 from native.address import numeric
 from native.errors import PartitionError
 from native.ids import PortalId
+from native.keyfile import read_any_key
 from native.limits import Limits
 from native.portals_port import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
 from native.wire.alloc import Grant
-from partition.discover import KEY_BYTES, Where
-
-USER_KEY = b"user "  # a user's key file: "user UID HEX"
+from partition.discover import Where
 
 
 class RemotePartition:
@@ -43,7 +40,8 @@ def _key(where: Where) -> LocalKey | PartitionKey | UserKey:
     """What proves us to bebopd: over a Unix socket the kernel does.
 
     Raises:
-        PartitionError: the key file is not there, or is none.
+        PartitionError: no key is known.
+        KeyFileError: the key file is not there, or is none.
     """
     if where.address.startswith("unix:"):
         return LocalKey()
@@ -52,20 +50,5 @@ def _key(where: Where) -> LocalKey | PartitionKey | UserKey:
             f"{where.name}: a key is needed for host:port; "
             "name its file in YOD_KEY_FILE, or use unix:PATH on bebopd's host"
         )
-    try:
-        with open(where.key_file, "rb") as file:
-            is_open = bool(os.fstat(file.fileno()).st_mode & 0o077)
-            data = file.read(256)
-    except OSError as error:
-        raise PartitionError(f"key file {where.key_file}: {error.strerror}") from None
-    if is_open:
-        raise PartitionError(f"key file {where.key_file}: others may read it; chmod 600 it")
-    if len(data) == KEY_BYTES:
-        return PartitionKey(data)
-    words = data.split()
-    try:
-        if data.startswith(USER_KEY) and len(words) == 3:
-            return UserKey(int(words[1]), bytes.fromhex(words[2].decode()))
-    except ValueError:
-        pass
-    raise PartitionError(f"key file {where.key_file}: neither a partition's key nor a user's")
+    uid, key = read_any_key(where.key_file)
+    return PartitionKey(key) if uid is None else UserKey(uid, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 import time
 
@@ -10,6 +11,7 @@ import click
 
 from native import limits
 from native.errors import PartitionError, UsageError, YodError
+from native.keyfile import read_partition_key, user_key_line
 from native.wire.base import SLOTS_MAX
 from partition import local, processes, state
 from partition.state import State
@@ -114,6 +116,31 @@ def down() -> None:
     notes = [f"{killed} had to be killed" if killed else "", f"{gone} were gone" if gone else ""]
     said = ", ".join(filter(None, notes))
     click.echo(f"ended {ended} daemons of {len(found.daemons)}" + (f" ({said})" if said else ""))
+
+
+@command.command("key")
+@click.argument("user")
+@click.option("--key-file", metavar="FILE", help="The partition's key; default: that of `up`.")
+def user_key(user: str, key_file: str | None) -> None:
+    """Print the key of USER (a name or a uid) for the partition.
+
+    Kept by the user in a file of mode 0600 that YOD_KEY_FILE names, it opens the
+    partition at host:port; it proves that one user only.
+    """
+    if key_file is None:
+        found = state.load()
+        if found is None:
+            raise PartitionError("no partition is up; name its key with --key-file")
+        key_file = found.key_file
+    try:
+        uid = int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise UsageError(f"no user {user} here") from None
+    try:
+        partition_key = read_partition_key(key_file)
+    except FileNotFoundError as error:
+        raise PartitionError(f"key file {key_file}: {error.strerror}") from None
+    click.echo(user_key_line(partition_key, uid), nl=False)
 
 
 @command.command("limits")

@@ -14,6 +14,7 @@ from native import limits as limits_module
 from native import options
 from native.address import facing, numeric
 from native.errors import PartitionError, UsageError, YodError
+from native.keyfile import read_partition_key
 from native.reactor import Reactor
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.cgroup import Cgroup
@@ -21,8 +22,6 @@ from pct.driver import Driver
 from pct.keeper import become_subreaper, kill_descendants
 from pct.node import Node
 from pct.store import Store, default_directories
-
-KEY_BYTES = 32
 
 
 @click.command(add_help_option=False, context_settings={"max_content_width": 100})
@@ -71,7 +70,7 @@ def command(
 
     limits = limits_module.load(os.environ)
     _raise_descriptor_limit()
-    key = read_key(key_file)
+    key = _key(key_file)
     reactor = Reactor()
     address = numeric(bebopd, "--bebopd")
     if advertise is None and listen.startswith("0.0.0.0:"):
@@ -135,23 +134,11 @@ def command(
     return status
 
 
-def read_key(path: str) -> bytes:
-    """The partition's key.
-
-    Raises:
-        PartitionError: missing, readable by others, or not a key.
-    """
+def _key(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            key = file.read(KEY_BYTES + 1)
-    except OSError as error:
+        return read_partition_key(path)
+    except FileNotFoundError as error:
         raise PartitionError(f"key file {path}: {error.strerror}") from None
-    if mode & 0o077:
-        raise PartitionError(f"key file {path}: others may read it; chmod 600 {path}")
-    if len(key) != KEY_BYTES:
-        raise PartitionError(f"key file {path}: not a key of {KEY_BYTES} bytes")
-    return key
 
 
 def _raise_descriptor_limit() -> None:

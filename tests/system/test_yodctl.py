@@ -233,3 +233,22 @@ def test_it_works_where_there_is_no_run_time_directory(place, down):
     finally:
         assert run("yodctl", "down", env=env).out == "ended 2 daemons of 2\n"
     assert Path(os.environ["XDG_STATE_HOME"], "yod", "records").is_dir()
+
+
+def test_a_users_key_opens_the_partition_over_tcp(place, four, tmp_path):
+    address = json.loads(state_file(place).read_text())["address"]
+    made = run("yodctl", "key", str(os.getuid()))
+    assert made.status == 0, made.err
+    key = tmp_path / "key"
+    damaged = made.out[:-2] + ("0" if made.out[-2] != "0" else "1") + "\n"
+    for text, status in ((made.out, 0), (damaged, 125)):
+        key.write_text(text)
+        key.chmod(0o600)
+        done = run("yod", "--partition", address, "true", env={"YOD_KEY_FILE": str(key)})
+        assert done.status == status, done.err
+    assert "does not hold the same key" in done.err
+
+
+def test_a_key_for_nobody_is_refused(place, four):
+    done = run("yodctl", "key", "no such user")
+    assert (done.status, done.err) == (2, "yodctl: no user no such user here\n")

@@ -19,7 +19,7 @@ PACKAGES = ("native", "allocator", "pct", "yod", "partition")
 DOES_IO = {
     "native.address",
     "native.build_native",
-    "native.credential",
+    "native.keyfile",
     "native.port",
     "native.portals",
     "native.portals_port",

@@ -6,9 +6,9 @@ import sqlite3
 import pytest
 
 from allocator import jobids, keys, nodesfile
-from allocator.keys import KeyFileError
 from allocator.ledger import Ledger, LedgerError
 from native.errors import UsageError
+from native.keyfile import KeyFileError
 
 
 def test_the_key_is_made_once_for_its_owner_only(tmp_path):

@@ -1,0 +1,88 @@
+"""Key files: the partition's, which daemons hold, and a user's own.
+
+A partition's key is 32 bytes as they are. A user's is a line ``user UID HEX``: the
+key that follows from the partition's for that uid, made by ``yodctl key``. Either
+must be readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from native import auth
+from native.errors import YodError
+
+KEY_BYTES = auth.KEY_BYTES
+FILE_MAX_BYTES = 256
+
+
+class KeyFileError(YodError):
+    """The key file cannot be used; the text says why and what to do."""
+
+
+def read_partition_key(path: str) -> bytes:
+    """The key that the daemons of a partition share.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        KeyFileError: others can read it, or it is no partition's key.
+    """
+    data = _read(path)
+    if len(data) != KEY_BYTES:
+        raise KeyFileError(f"key file {path}: {len(data)} bytes, a key has {KEY_BYTES}")
+    return data
+
+
+def read_any_key(path: str) -> tuple[int | None, bytes]:
+    """A partition's or a user's key.
+
+    Returns:
+        The user's id, None for a partition's key; and the key.
+
+    Raises:
+        KeyFileError: missing, readable by others, or neither.
+    """
+    try:
+        data = _read(path)
+    except FileNotFoundError as error:
+        raise KeyFileError(f"key file {path}: {error.strerror}") from None
+    if len(data) == KEY_BYTES:
+        return None, data
+    words = data.split()
+    try:
+        if len(words) == 3 and words[0] == b"user":
+            uid, key = int(words[1]), bytes.fromhex(words[2].decode())
+            if len(key) == KEY_BYTES:
+                return uid, key
+    except ValueError:
+        pass
+    raise KeyFileError(f"key file {path}: neither a partition's key nor a user's")
+
+
+def user_key_line(partition_key: bytes, uid: int) -> str:
+    """What a user's key file holds."""
+    return f"user {uid} {auth.derive_user_key(partition_key, uid).hex()}\n"
+
+
+def _read(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise KeyFileError(f"key file {path}: {error.strerror}") from None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise KeyFileError(f"key file {path}: not a file")
+        if status.st_uid not in (os.geteuid(), 0):
+            raise KeyFileError(f"key file {path}: belongs to uid {status.st_uid}")
+        if status.st_mode & 0o077:
+            mode = stat.S_IMODE(status.st_mode)
+            raise KeyFileError(
+                f"key file {path}: mode {mode:04o} lets others use it: chmod 600 {path}"
+            )
+        return os.read(fd, FILE_MAX_BYTES)
+    finally:
+        os.close(fd)

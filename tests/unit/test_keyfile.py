@@ -1,0 +1,44 @@
+"""Key files: whose they are, and what they hold."""
+
+from pathlib import Path
+
+import pytest
+
+from native import auth
+from native.keyfile import KeyFileError, read_any_key, user_key_line
+
+KEY = bytes(range(32))
+
+
+def write(path: Path, data: bytes, mode: int = 0o600) -> str:
+    path.write_bytes(data)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_a_partitions_key_is_32_bytes(tmp_path: Path) -> None:
+    assert read_any_key(write(tmp_path / "key", KEY)) == (None, KEY)
+
+
+def test_a_users_key_names_the_user_and_follows_from_the_partitions(tmp_path: Path) -> None:
+    line = user_key_line(KEY, 1000)
+    expected = (1000, auth.derive_user_key(KEY, 1000))
+    assert read_any_key(write(tmp_path / "key", line.encode())) == expected
+
+
+@pytest.mark.parametrize(
+    "data", [b"", KEY + b"x", b"user 1000", b"user x 00", b"user 1 zz", b"user 1 00", b"\xff" * 99]
+)
+def test_anything_else_is_neither(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(KeyFileError, match="neither a partition's key nor a user's"):
+        read_any_key(write(tmp_path / "key", data))
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeyFileError, match="mode 0640 lets others use it: chmod 600"):
+        read_any_key(write(tmp_path / "key", KEY, 0o640))
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KeyFileError, match=f"{tmp_path}/key: No such file or directory"):
+        read_any_key(str(tmp_path / "key"))
