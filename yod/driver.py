@@ -21,7 +21,7 @@ from native.port import (
 )
 from native.reactor import Reactor
 from native.wire.alloc import Grant
-from yod import launch
+from yod import events
 from yod.launch import Launch, Phase
 from yod.request import Plan
 from yod.terminal import InputStream, OutputStream
@@ -65,7 +65,7 @@ class Driver:
         self._streams = {
             number: OutputStream(reactor, number, self._written, self._broken) for number in (1, 2)
         }
-        self._input = InputStream(reactor, 0, lambda data: self.handle(launch.InputRead(data)))
+        self._input = InputStream(reactor, 0, lambda data: self.handle(events.InputRead(data)))
         self._watch = reactor.watch(port.fileno(), self._port_ready)
         self._stop_timer = reactor.add_timer(machine.deadline, self._due)
 
@@ -73,9 +73,9 @@ class Driver:
         """Run the launch to its end."""
         for number in END_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
-                self._on_signal(number, launch.Interrupted(number))
+                self._on_signal(number, events.Interrupted(number))
         for number in PASSED_SIGNALS:
-            self._on_signal(number, launch.SignalToPass(number))
+            self._on_signal(number, events.SignalToPass(number))
         self._reactor.on_signal(signal.SIGCONT, self._input.resume)
         self._perform(self._machine.begin(self._reactor.monotonic()))
         if not self._is_over():
@@ -119,11 +119,11 @@ class Driver:
             case PeerLost(peer, _, text):
                 self.handle(PeerGone(peer, text))
             case ObjectSent(key):
-                self.handle(launch.ObjectDelivered(key.number))
+                self.handle(events.ObjectDelivered(key.number))
             case ObjectFailed(is_consequence=True):
                 pass  # whoever has the cause reports it
             case ObjectFailed(key, text):
-                self.handle(launch.ObjectUndelivered(key.number, text))
+                self.handle(events.ObjectUndelivered(key.number, text))
             case Refused(source, _, reason):
                 self._say(f"from {source}: {reason}")
             case ObjectArrived():
@@ -134,15 +134,15 @@ class Driver:
 
     def _written(self, count_bytes: int, count_messages: int) -> None:
         if self._machine.phase is not Phase.DONE:
-            self.handle(launch.OutputWritten(count_bytes, count_messages))
+            self.handle(events.OutputWritten(count_bytes, count_messages))
         self._is_over()
 
     def _broken(self, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
-            self.handle(launch.OutputClosed())
+            self.handle(events.OutputClosed())
         else:
             text = f"the application's output cannot be written: {error.strerror}"
-            self.handle(launch.OutputFailed(text))
+            self.handle(events.OutputFailed(text))
 
     def _is_over(self) -> bool:
         """Stop the loop once the launch is done and its output is out."""
@@ -162,23 +162,23 @@ class Driver:
         match action:
             case Send(target, message):
                 self._port.send(target, message)
-            case launch.UseGrant(grant):
+            case events.UseGrant(grant):
                 self._use_grant(grant)
-            case launch.Write(stream, _, data):
+            case events.Write(stream, _, data):
                 self._streams[stream].write(data)
-            case launch.ReadInput(count_bytes):
+            case events.ReadInput(count_bytes):
                 self._input.allow(count_bytes)
-            case launch.Tell(text, is_error):
+            case events.Tell(text, is_error):
                 if is_error or not self._plan.options.is_quiet:
                     self._say(text)
-            case launch.SendObject():
+            case events.SendObject():
                 self._send_object(action)
-            case launch.CopyToShared(number, job_id):
+            case events.CopyToShared(number, job_id):
                 self._copy_to_shared(number, job_id)
-            case launch.Finish():
+            case events.Finish():
                 self._is_finished = True
                 self._is_over()
-            case launch.Leave():
+            case events.Leave():
                 count = sum(stream.drop() for stream in self._streams.values())
                 self._say(f"left: {count} bytes of output that nobody takes are dropped")
                 self._reactor.stop()
@@ -198,7 +198,7 @@ class Driver:
         """yod's own words go to standard error, a line each, behind what is queued there."""
         self._streams[2].write(f"yod: {text}\n".encode(errors="surrogateescape"))
 
-    def _send_object(self, action: launch.SendObject) -> None:
+    def _send_object(self, action: events.SendObject) -> None:
         number = action.number
         shipped = self._plan.objects[number]
         try:
@@ -208,7 +208,7 @@ class Driver:
                 fd = os.memfd_create("yod-arguments")
                 os.write(fd, self._arguments)
         except OSError as error:
-            self.handle(launch.ObjectUndelivered(number, error.strerror or str(error)))
+            self.handle(events.ObjectUndelivered(number, error.strerror or str(error)))
             return
         key = ObjectKey(action.job_id, number)
         self._port.send_object(key, fd, shipped.size, self._chunk_bytes, [action.target])
@@ -240,7 +240,7 @@ class Driver:
                 self._not_shared(number, directory, error)
                 return
             finally_close()
-            self.handle(launch.Shared(number, os.fsencode(path)))
+            self.handle(events.Shared(number, os.fsencode(path)))
 
         def finally_close() -> None:
             os.close(source)
@@ -253,7 +253,7 @@ class Driver:
             f"and the shared file system {directory} cannot take it either: {error.strerror}; "
             f"set {SHARED_VARIABLE} to a directory that all nodes see"
         )
-        self.handle(launch.NotShared(number, text))
+        self.handle(events.NotShared(number, text))
 
 
 def say(text: str) -> None:
