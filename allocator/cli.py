@@ -91,7 +91,8 @@ def command(
             liveness_s=in_force.liveness_s,
         )
     except PtlError as error:
-        raise YodError(f"cannot listen at {listen} {unix_path or ''}: {error}") from None
+        where = f"{listen} and {unix_path}" if unix_path else listen
+        raise YodError(f"cannot listen at {where}: {error.reason}") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
     ready = _Ready(ready_fd, expect)

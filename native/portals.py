@@ -7,6 +7,7 @@ closes all that was made from it. One thread.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ParamSpec, Self, TypeVar
@@ -48,12 +49,14 @@ class PtlError(Exception):
         rc: the result code.
         call: name of the call that returned it.
         errno: why the system refused, for PTL_FAIL and PTL_PID_IN_USE; else 0.
+        reason: why, for users: the system's word where it refused.
     """
 
     def __init__(self, rc: Rc, call: str, errno: int = 0) -> None:
         self.rc = rc
         self.call = call
         self.errno = errno
+        self.reason = os.strerror(errno) if errno else rc.name
         text = ffi.string(lib.PtlxErrorText(rc)).decode()
         super().__init__(f"{call}: {rc.name}: {text}" + (f" (errno {errno})" if errno else ""))
 

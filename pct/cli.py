@@ -84,7 +84,7 @@ def command(
             liveness_s=limits.liveness_s,
         )
     except PtlError as error:
-        raise PartitionError(f"cannot listen at {listen}: {error}") from None
+        raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None
     become_subreaper()
     own_cgroup = Cgroup.enter()
     from native.auth import is_signed
