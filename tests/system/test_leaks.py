@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,13 +30,25 @@ def watch(place: Place) -> Watch:
     return Watch(place)
 
 
+# Speaks after its last exec: while a process changes its program its environment,
+# by which it is found, is empty.
+ORPHAN = """
+import os, signal
+print(os.getpid(), flush=True)
+os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+os.dup2(1, 2)
+signal.pause()
+"""
+
+
 @pytest.fixture
 def orphan() -> Iterator[int]:
     """A process that has left its parent and its session."""
-    script = "setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
-    yield int(done.stdout)
-    subprocess.run(["kill", "-KILL", done.stdout.decode().strip()], check=True)
+    script = 'setsid "$0" -c "$1" </dev/null &'
+    command = ["sh", "-c", script, sys.executable, ORPHAN]
+    unix_pid = int(subprocess.run(command, capture_output=True, check=True).stdout)
+    yield unix_pid
+    os.kill(unix_pid, signal.SIGKILL)
 
 
 def test_nothing_is_found_after_nothing(watch):

@@ -156,7 +156,7 @@ def test_what_fails_is_shown_and_nothing_is_left(place, down):
     assert done.status == 1
     assert "yodctl: the partition did not come up: pct of node 1 (process" in done.err
     assert "ended with exit status 1" in done.err
-    assert "the address is in use" in done.err  # the end of its log
+    assert "Address already in use" in done.err  # the end of its log
     assert not (place.runtime / "yod").exists()
 
 
