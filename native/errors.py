@@ -69,10 +69,6 @@ class PartitionError(YodError):
     """No partition, or not the one that was configured."""
 
 
-class NotEnoughNodesError(YodError):
-    """A request for more than there is."""
-
-
 class Refusal(IntEnum):
     """Why bebopd or a PCT says no. Values are on the wire."""
 

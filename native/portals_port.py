@@ -47,7 +47,6 @@ _PT_DISABLED = int(portals.EventKind.PT_DISABLED)
 _PEER_LOST = int(portals.EventKind.PEER_LOST)
 _ARRIVED = int(portals.EventKind.OBJECT_ARRIVED)
 _SENT = int(portals.EventKind.OBJECT_SENT)
-_FAILED = int(portals.EventKind.OBJECT_FAILED)
 _LEFT = int(portals.EventKind.PEER_LEFT)
 
 

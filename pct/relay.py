@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections import deque
 
 from native.wire.base import DATA_MAX
-from native.wire.io import Output
-
-MESSAGE_COST_BYTES = 64  # what a message costs beside its data: tiny writes count too
+from native.wire.io import MESSAGE_COST_BYTES, Output
 
 UNBOUNDED_BYTES = 1 << 62
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from native.wire.io import Output
-
-MESSAGE_COST_BYTES = 64  # as the sender counts it
+from native.wire.io import MESSAGE_COST_BYTES, Output
 
 
 class OutputLedger:

@@ -6,6 +6,8 @@ from msgspec import Meta
 
 from native.wire.base import U63, Data, JobId, Message, Rank
 
+MESSAGE_COST_BYTES = 64  # of credit beside a message's data, so that tiny writes count too
+
 Credit = Annotated[int, Meta(ge=1, lt=1 << 40)]
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native.wire.base import DATA_MAX
-from native.wire.io import Output
+from native.wire.io import MESSAGE_COST_BYTES, Output
 from pct.collective import SELF
-from pct.relay import MESSAGE_COST_BYTES, OutputRelay, cost
+from pct.relay import OutputRelay, cost
 
 WINDOW = 64 * 1024
 JOB_ID = 7
