@@ -1,5 +1,6 @@
 # make run     builds everything into .venv and starts examples/ring.py on 4 ranks
 # make test    sets up what the tests need and runs all of them
+# make test-mpi-large  runs each MPI library with 16 and 32 ranks, which takes minutes
 # make bench   measures the launch beside other launchers; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
@@ -14,7 +15,7 @@ WORKERS ?= 2
 SOURCES := setup.py pyproject.toml native/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map')
 
-.PHONY: run test check pytest bench clean build
+.PHONY: run test test-mpi-large check pytest bench clean build
 
 run: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
@@ -34,14 +35,20 @@ check:
 # starts real processes.
 pytest:
 	$(BIN)/pytest -n $(WORKERS)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) -m system
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) -m 'system and not large'
+
+test-mpi-large: $(VENV)/.installed-test
+	tests/setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m large tests/system
 
 bench: $(VENV)/.installed-test
 	bench/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/launch.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-openmpi $(VENV)-impi build dist *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	if [ -e native/Makefile ]; then $(MAKE) -C native clean; fi
 
