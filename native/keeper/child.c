@@ -158,11 +158,14 @@ static void add_preload (const struct child *child, char **list, size_t count)
         *users = preload;
     else
         list[count++] = preload;
-    snprintf (variable, sizeof (variable), START_VARIABLE "%d,%d,%u,%zu",
-              starter->report_fd, starter->go_reader, child->index, length);
+    snprintf (variable, sizeof (variable), START_VARIABLE "%d,%d,%u,%zu,%d",
+              starter->report_fd, starter->go_reader, child->index, length,
+              starter->claims_fd < 0 ? 0 : starter->claims_fd);
     list[count++] = variable;
     if (fcntl (starter->report_fd, F_SETFD, 0) != 0
-        || fcntl (starter->go_reader, F_SETFD, 0) != 0)
+        || fcntl (starter->go_reader, F_SETFD, 0) != 0
+        || (starter->claims_fd >= 0
+            && fcntl (starter->claims_fd, F_SETFD, 0) != 0))
         fail (child, STEP_STREAMS, errno, "");
 }
 

@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "claim.h"
 #include "descend.h"
 #include "message.h"
 #include "report.h"
@@ -353,6 +354,18 @@ static uint64_t microseconds (const struct timeval *t)
     return (uint64_t) t->tv_sec * 1000000u + (uint64_t) t->tv_usec;
 }
 
+static void report_claim (const struct keeper *k, size_t index,
+                          int wait_status, struct report *report)
+{
+    const struct rank *rank = &k->ranks[index];
+    char text[CLAIM_BYTES];
+
+    if (WIFEXITED (wait_status) && rank->state == RANK_RELEASED
+        && rank->how == HELD_PRELOAD
+        && claim_read (k->starter.claims_fd, index, text))
+        report_set_text (report, text);
+}
+
 static void report_ended (struct keeper *k, size_t index, int wait_status,
                           const struct rusage *used)
 {
@@ -372,6 +385,7 @@ static void report_ended (struct keeper *k, size_t index, int wait_status,
     report->max_rss_kb = (uint64_t) used->ru_maxrss;
     report->ended_at_ns = (uint64_t) now.tv_sec * 1000000000u
                           + (uint64_t) now.tv_nsec;
+    report_claim (k, index, wait_status, report);
     rank->state = RANK_ENDED;
 }
 

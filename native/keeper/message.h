@@ -26,8 +26,15 @@ struct message {
     char text[MESSAGE_TEXT_BYTES];
 };
 
-/* The start library's variable: its report and go descriptors, its index and
- * the length of its own path in LD_PRELOAD, as decimal numbers with commas. */
+/* The start library's variable: its report and go descriptors, its index, the
+ * length of its own path in LD_PRELOAD, and the descriptor of the claims file
+ * (0: there is none), as decimal numbers with commas. */
 #define START_VARIABLE "YODSTART="
+
+/* The claims file holds one NUL-ended text per rank, at its index times this
+ * many bytes: a multiple of every page size, so that a rank that maps its own
+ * has no other's. */
+#define CLAIM_STRIDE_BYTES 65536
+#define CLAIM_BYTES 200
 
 #endif

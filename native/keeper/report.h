@@ -15,7 +15,8 @@ enum report_kind {
     REPORT_STARTED = 1,                 /* value: unix_pid; fds: which ones */
     REPORT_HELD = 2,                    /* value: enum held_how */
     REPORT_EXEC_FAILED = 3,             /* value: errno; step; text */
-    REPORT_ENDED = 4,                   /* value: wait status; flags; times */
+    REPORT_ENDED = 4,                   /* value: wait status; flags; times;
+                                         * text: the MPI library's path */
     REPORT_EMPTY = 5,
     REPORT_FAILED = 6,                  /* the keeper itself; text */
 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "claim.h"
 
 /* The keeper's and the rank's end of each stream; -1 where there is none. */
 struct streams {
@@ -54,6 +55,8 @@ const char *start_prepare (struct starter *starter, const struct spec *spec)
     starter->report_fd = messages[1];
     starter->go_reader = go[0];
     starter->go_writer = go[1];
+    starter->claims_fd = starter->may_preload
+                         ? claim_make_file (spec->n_ranks) : -1;
     starter->gate = mmap (NULL, spec->n_ranks * sizeof (uint32_t),
                           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                           -1, 0);

@@ -32,6 +32,7 @@ struct starter {
     int report_fd;                      /* messages, the writers' end */
     int messages_fd;                    /* messages, the keeper's end */
     int go_reader, go_writer;           /* one byte per preloaded rank */
+    int claims_fd;                      /* -1: none can be made here */
     bool may_preload;
     uint32_t *gate;                     /* one word per rank */
 };

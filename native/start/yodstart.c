@@ -1,4 +1,5 @@
-/* yodstart.c - the start library: holds a program at the entry of user code.
+/* yodstart.c - the start library: holds a program at the entry of user code,
+ * and says at its exit which MPI library it had mapped.
  *
  * Preloaded into dynamic programs. It has no libc, because none is initialized
  * yet: raw system calls only.
@@ -13,7 +14,12 @@
  * `main` and shells hold pointers into it that are older than anything that
  * unsetenv could change. Then it tells the keeper, and reads one byte from
  * the go pipe; end of file means that the job is over before its start.
+ *
+ * Its destructor makes no system call: a program may have forbidden itself any
+ * by then. The loader's list of libraries is read through dl_iterate_phdr, as
+ * another thread may be closing one, and the answer is left in shared memory.
  */
+#include <linux/mman.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,34 +31,43 @@
 
 #if defined(__x86_64__)
 
-enum { CALL_READ = 0, CALL_WRITE = 1, CALL_CLOSE = 3, CALL_EXIT_GROUP = 231 };
+enum { CALL_READ = 0, CALL_WRITE = 1, CALL_CLOSE = 3, CALL_MMAP = 9,
+       CALL_MADVISE = 28, CALL_EXIT_GROUP = 231 };
 
-static long call (long number, long a, long b, long c)
+static long call6 (long number, long a, long b, long c, long d, long e, long f)
 {
+    register long r10 __asm__ ("r10") = d;
+    register long r8 __asm__ ("r8") = e;
+    register long r9 __asm__ ("r9") = f;
     long result;
 
     __asm__ volatile ("syscall"
                       : "=a" (result)
-                      : "a" (number), "D" (a), "S" (b), "d" (c)
+                      : "a" (number), "D" (a), "S" (b), "d" (c), "r" (r10),
+                        "r" (r8), "r" (r9)
                       : "rcx", "r11", "memory");
     return result;
 }
 
 #elif defined(__aarch64__)
 
-enum { CALL_READ = 63, CALL_WRITE = 64, CALL_CLOSE = 57,
-       CALL_EXIT_GROUP = 94 };
+enum { CALL_READ = 63, CALL_WRITE = 64, CALL_CLOSE = 57, CALL_MMAP = 222,
+       CALL_MADVISE = 233, CALL_EXIT_GROUP = 94 };
 
-static long call (long number, long a, long b, long c)
+static long call6 (long number, long a, long b, long c, long d, long e, long f)
 {
     register long x8 __asm__ ("x8") = number;
     register long x0 __asm__ ("x0") = a;
     register long x1 __asm__ ("x1") = b;
     register long x2 __asm__ ("x2") = c;
+    register long x3 __asm__ ("x3") = d;
+    register long x4 __asm__ ("x4") = e;
+    register long x5 __asm__ ("x5") = f;
 
     __asm__ volatile ("svc 0"
                       : "+r" (x0)
-                      : "r" (x8), "r" (x1), "r" (x2)
+                      : "r" (x8), "r" (x1), "r" (x2), "r" (x3), "r" (x4),
+                        "r" (x5)
                       : "memory");
     return x0;
 }
@@ -61,9 +76,18 @@ static long call (long number, long a, long b, long c)
 #error "x86-64 and arm64 only"
 #endif
 
+static long call (long number, long a, long b, long c)
+{
+    return call6 (number, a, b, c, 0, 0, 0);
+}
+
 struct orders {
-    unsigned report_fd, go_fd, index, path_bytes;
+    unsigned report_fd, go_fd, index, path_bytes, claims_fd;
 };
+
+/* The rank's claim. The pointer lies on a page that is zero again in a forked
+ * child: the child's exit is not the rank's. */
+static char **own_claim;
 
 /* The rest of `text` after `start`, or NULL when it starts otherwise. */
 static char *after (char *text, const char *start)
@@ -110,6 +134,7 @@ static int take_orders (char **environment, struct orders *orders)
         orders->go_fd = number (&text);
         orders->index = number (&text);
         orders->path_bytes = number (&text);
+        orders->claims_fd = number (&text);
         erase (*environment);
         remove_entry (environment);
         return 1;
@@ -158,6 +183,32 @@ static void tell_held (const struct orders *orders)
     call (CALL_CLOSE, orders->report_fd, 0, 0);
 }
 
+static int is_error (long result)
+{
+    return (unsigned long) result > -4096ul;
+}
+
+/* Populated, so that the write at the end can not fail for want of memory. */
+static void map_claim (const struct orders *orders)
+{
+    long claim, page;
+
+    if (!orders->claims_fd)
+        return;
+    claim = call6 (CALL_MMAP, 0, CLAIM_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_POPULATE, orders->claims_fd,
+                   (long) orders->index * CLAIM_STRIDE_BYTES);
+    call (CALL_CLOSE, orders->claims_fd, 0, 0);
+    page = call6 (CALL_MMAP, 0, sizeof (*own_claim), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (is_error (claim) || is_error (page)
+        || is_error (call (CALL_MADVISE, page, sizeof (*own_claim),
+                           MADV_WIPEONFORK)))
+        return;                         /* Linux before 4.14 */
+    own_claim = (char **) page;
+    *own_claim = (char *) claim;
+}
+
 static void wait_for_go (const struct orders *orders)
 {
     char go;
@@ -180,6 +231,7 @@ static void hold (char **environment)
         return;
     restore_preload (environment, orders.path_bytes);
     tell_held (&orders);
+    map_claim (&orders);
     wait_for_go (&orders);
 }
 
@@ -193,6 +245,66 @@ static void hold_in_constructor (int argc, char **argv, char **environment)
 }
 
 #if __has_include (<gnu/libc-version.h>)        /* else no loader resolves */
+
+#include <link.h>
+
+extern int dl_iterate_phdr (int (*) (struct dl_phdr_info *, size_t, void *),
+                            void *) __attribute__ ((weak));
+
+/* Whether this is the library that has MPI_Init: not what wraps it for a
+ * language, which never comes alone. The rule is in native/wire/KEEPER.md. */
+static int is_mpi_library (char *path)
+{
+    static const char starts[][16] = {
+        "libmpi.so", "libmpich.so", "libmpich_", "libmpi_abi.so",
+        "libmpi_mt.so", "libmpi_ibm.so", "libmpi_cray", "libmpi_gnu",
+        "libmpi_intel", "libmpi_amd", "libmpi_aocc", "libmpi_nvidia",
+        "libmpi_pgi",
+    };
+    char *name = path;
+
+    for (char *c = path; *c; c++)
+        if (*c == '/')
+            name = c + 1;
+    for (size_t i = 0; i < sizeof (starts) / sizeof (starts[0]); i++)
+        if (after (name, starts[i]))
+            return 1;
+    return 0;
+}
+
+/* Of a path that is too long its end, which tells more, after three dots. */
+static void write_claim (volatile char *claim, const char *path)
+{
+    size_t length = 0, n = 0;
+
+    while (path[length])
+        length++;
+    if (length >= CLAIM_BYTES) {
+        for (; n < 3; n++)
+            claim[n] = '.';
+        path += length - (CLAIM_BYTES - 1 - n);
+    }
+    while (*path)
+        claim[n++] = *path++;
+    claim[n] = 0;
+}
+
+static int claim_if_mpi (struct dl_phdr_info *library, size_t bytes,
+                         void *claim)
+{
+    (void) bytes;
+    if (!is_mpi_library ((char *) library->dlpi_name))
+        return 0;
+    write_claim (claim, library->dlpi_name);
+    return 1;
+}
+
+__attribute__ ((destructor))
+static void claim_at_exit (void)
+{
+    if (own_claim && *own_claim && dl_iterate_phdr)
+        dl_iterate_phdr (claim_if_mpi, *own_claim);
+}
 
 /* Of glibc's loader: the stack as the kernel made it, with argc, argv, NULL,
  * the environment, NULL. */

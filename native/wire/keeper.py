@@ -181,6 +181,9 @@ class RankEnded(Struct, frozen=True):
         was_released: it was held and let go before it ended.
         user_s, system_s, max_rss_bytes: of the process and the children it waited for.
         ended_at: seconds on the node's monotonic clock.
+        mpi_library: path of the MPI library that its program had mapped when it
+            returned or called exit, as the rank claims, at most 199 bytes, of a longer one
+            the end after "..."; empty: none, it ended otherwise, or was not preloaded.
     """
 
     rank: int
@@ -190,6 +193,7 @@ class RankEnded(Struct, frozen=True):
     system_s: float
     max_rss_bytes: int
     ended_at: float
+    mpi_library: str = ""
 
 
 class KeeperEmpty(Struct, frozen=True):
@@ -373,7 +377,8 @@ def _decode(
         case 4:
             was_released = bool(flags & _WAS_RELEASED)
             used = (user_us / 1e6, system_us / 1e6, max_rss_kb * 1024, ended_at_ns / 1e9)
-            return (RankEnded(rank, value & 0xFFFF, was_released, *used),)
+            library = _text(text, text_bytes)
+            return (RankEnded(rank, value & 0xFFFF, was_released, *used, library),)
         case 5:
             return (KeeperEmpty(),)
         case 6:

@@ -986,6 +986,197 @@ def test_without_its_keeper_a_pct_kills_what_is_left(build: Build, pct: Callable
         assert not os.path.exists(f"/proc/{unix_pid}")
 
 
+# --- the MPI library it claims ------------------------------------------------
+
+
+@pytest.fixture
+def ending(build: Build) -> str:
+    return build("ending", "-pthread", output="ending")
+
+
+@pytest.fixture
+def named(build: Build, tmp_path: Path) -> Callable[[str], str]:
+    """A library of a given path below the test's folder."""
+    library = build("library", "-shared", "-fPIC", output="libpreload.so")
+
+    def named(path: str) -> str:
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, target)
+        return str(target)
+
+    return named
+
+
+def claims(*argv: str, hold: Hold = Hold.AUTO) -> list[tuple[int, str]]:
+    """Run a program as one rank; gives its exit code (of a signal minus it) and claim."""
+    with Job(make_spec(argv, hold=hold)) as job:
+        job.run()
+        return [
+            (os.waitstatus_to_exitcode(event.wait_status), event.mpi_library)
+            for event in job.wait_ended()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("how", "exit_code"),
+    [("return", 0), ("exit", 3), ("late", 0), ("confined", 0)],
+)
+def test_a_rank_that_exits_names_its_mpi_library(
+    ending: str, named: Callable[[str], str], how: str, exit_code: int
+) -> None:
+    library = named("libmpi.so.12")
+    assert claims(ending, how, library) == [(exit_code, library)]
+
+
+@pytest.mark.parametrize(
+    ("how", "exit_code"),
+    [("_exit", 0), ("kill", -signal.SIGTERM), ("exec", 0), ("child exits", 0)],
+)
+def test_a_rank_that_ends_otherwise_names_none(
+    ending: str, named: Callable[[str], str], how: str, exit_code: int
+) -> None:
+    assert claims(ending, how, named("libmpi.so.12")) == [(exit_code, "")]
+
+
+@pytest.mark.parametrize("hold", [Hold.TRACE, Hold.BEFORE_EXEC])
+def test_a_rank_that_is_not_preloaded_names_none(
+    ending: str, named: Callable[[str], str], hold: Hold
+) -> None:
+    assert claims(ending, "return", named("libmpi.so.12"), hold=hold) == [(0, "")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "libmpi.so",
+        "libmpi.so.40",
+        "libmpich.so.12",
+        "libmpich_gnu_82.so.3",
+        "libmpi_abi.so.1",
+        "libmpi_mt.so.4",
+        "libmpi_ibm.so.3",
+        "libmpi_cray.so.12",
+        "libmpi_gnu_123.so.12",
+    ],
+)
+def test_an_mpi_library_is_known_by_its_name(
+    ending: str, named: Callable[[str], str], name: str
+) -> None:
+    library = named(name)
+    assert claims(ending, "return", library) == [(0, library)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "libmpi/libother.so",
+        "libmpi_cxx.so.40",
+        "libmpi_mpifh.so.40",
+        "libmpi_usempif08.so.40",
+        "libmpi_java.so.40",
+        "libmpichcxx.so.12",
+        "libmpichfort.so.12",
+        "libmpifort.so.12",
+        "libmpi",
+        "lib-libmpi.so",
+    ],
+)
+def test_what_has_no_mpi_init_is_no_mpi_library(
+    ending: str, named: Callable[[str], str], name: str
+) -> None:
+    assert claims(ending, "return", named(name)) == [(0, "")]
+
+
+def test_a_linked_library_is_named_before_an_opened_one(
+    build: Build, named: Callable[[str], str]
+) -> None:
+    first, second = named("first/libmpich.so.12"), named("second/libmpi.so.40")
+    program = Path(first).parent / "linked"
+    subprocess.run(
+        ["cc", "-pthread", "-o", program, SOURCES / "ending.c", "-Wl,--no-as-needed", first],
+        check=True,
+    )
+    assert claims(str(program), "return", second) == [(0, first)]
+
+
+@pytest.mark.parametrize("more", range(3))
+def test_of_a_long_path_the_end_is_named(
+    ending: str, named: Callable[[str], str], tmp_path: Path, more: int
+) -> None:
+    fixed = len(os.fsencode(f"{tmp_path}//libmpi.so.12"))
+    library = named("x" * (199 - 1 - fixed + more) + "/libmpi.so.12")
+    wanted = library if more < 2 else "..." + library[-196:]
+    assert claims(ending, "return", library) == [(0, wanted)]
+
+
+def test_a_library_that_is_closed_meanwhile_breaks_no_exit(
+    ending: str, named: Callable[[str], str]
+) -> None:
+    library, other = named("libmpi.so.12"), named("libother.so")
+    spec = make_spec((ending, "closing", library, other), ranks=20)
+    with Job(spec) as job:
+        job.run()
+        assert {(event.wait_status, event.mpi_library) for event in job.wait_ended()} == {
+            (0, library)
+        }
+
+
+SCRIBBLE = """if True:
+    import ctypes, os, sys
+    (line,) = [line for line in open("/proc/self/maps") if "memfd:yodstart" in line]
+    first, last = (int(word, 16) for word in line.split()[0].split("-"))
+    text = bytes.fromhex(sys.argv[1])
+    ctypes.memmove(first, text, len(text))
+    os._exit(0)
+    """
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        (b"/my/own.so", "/my/own.so"),
+        (b"/my/\xff.so", "/my/\\xff.so"),
+        (b"a" * 199, "a" * 199),
+        (b"a" * 200, ""),
+        (b"a" * 4096, ""),
+        (b"\x1b[31m", ""),
+        (b"two\nlines", ""),
+    ],
+    ids=["text", "bytes", "longest", "too long", "a page", "escape", "lines"],
+)
+def test_a_claim_of_more_than_a_line_of_text_is_none(text: bytes, claim: str) -> None:
+    assert claims(sys.executable, "-S", "-c", SCRIBBLE, text.hex()) == [(0, claim)]
+
+
+def test_a_rank_has_no_other_ranks_claim(ending: str, named: Callable[[str], str]) -> None:
+    libraries = [named(f"{rank}/libmpi.so") for rank in range(3)]
+    scribble = (sys.executable, "-S", "-c", SCRIBBLE, (b"a" * 4096).hex())
+    spec = make_spec(
+        (ending, "return", libraries[0]),
+        others=(scribble, (ending, "return", libraries[2]), (ending, "return")),
+    )
+    with Job(spec) as job:
+        job.run()
+        claimed = {event.rank: event.mpi_library for event in job.wait_ended()}
+        assert claimed == {0: libraries[0], 1: "", 2: libraries[2], 3: ""}
+
+
+def test_without_a_claims_file_ranks_run_and_claim_nothing(
+    ending: str, named: Callable[[str], str]
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, before[1]))
+    try:
+        job = Job(make_spec((ending, "return", named("libmpi.so.12"))))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with job:
+        job.run()
+        assert held_how(job) == [HowHeld.PRELOAD]
+        assert [(e.wait_status, e.mpi_library) for e in job.wait_ended()] == [(0, "")]
+
+
 # --- many --------------------------------------------------------------------
 
 
