@@ -16,7 +16,7 @@ from native.limits import Limits
 from native.reactor import Reactor
 from native.wire import codec
 from native.wire.load import Arguments, MemberLoad, ShippedObject
-from yod import image
+from yod import closure, image
 from yod.driver import Driver
 from yod.launch import Launch, Phase
 from yod.report import Report
@@ -63,6 +63,7 @@ def make_plan(
         The plan, and the encoded arguments where they travel as object 0 (else empty).
 
     Raises:
+        UsageError: no such choice of MPI.
         YodError: a program is missing or cannot be executed.
     """
     objects: dict[str, ShippedObject] = {}
@@ -78,6 +79,17 @@ def make_plan(
             raise type(error)(f"{member.origin}: {error}") from None
         paths.append(path)
     places = list(objects)
+    size = sum(member.spec.size for member in members)
+    mpi, mpi_reason = closure.mpi_of(
+        [
+            closure.Program(path, member.words[1:])
+            for member, path in zip(members, paths, strict=True)
+        ],
+        environment,
+        options.mpi,
+        options.libpmix,
+        universe_size=0 if is_shipped else max(size, len(os.sched_getaffinity(0))),
+    )
     directory = os.fsencode(image.current_directory())
     entries = tuple(name + b"=" + value for name, value in environment.items())
 
@@ -114,6 +126,8 @@ def make_plan(
         limits=tuple((number, resource.getrlimit(number)[0]) for number in FORWARDED_LIMITS),
         options=options,
         batch_job=batch_job,
+        mpi=mpi,
+        mpi_reason=mpi_reason,
     )
     return plan, b"" if is_inline else encoded
 

@@ -16,7 +16,7 @@ from yod.report import SIGNAL_BASE
 # click takes a quarter of a short launch.
 OPTIONS = (
     Option(("-sz", "-size"), True, "Number of ranks.", "N"),
-    Option(("-list",), True, "Only these nodes, ranks in this order: 5,1..3.", "L"),
+    Option(("-list", "-l"), True, "Only these nodes, ranks in this order: 5,1..3.", "L"),
     Option(("-timing",), False, "Show the seconds spent in each phase."),
     Option(("-quiet",), False, "No status messages."),
     Option(("-file",), True, "Append the completion report to NAME.", "NAME"),
@@ -25,6 +25,8 @@ OPTIONS = (
     Option(("-interactive",), False, "Interactive, also inside a batch job."),
     Option(("-D",), False, "Show what happens; twice: each message."),
     Option(("--keep-going",), False, "A rank's abnormal end ends nothing else."),
+    Option(("--mpi",), True, "Offer auto (default), pmi1, pmi2, pmix or none.", "WHAT"),
+    Option(("--libpmix",), True, "The PMIx library to use.", "PATH"),
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "--help"), False, "Show this text."),
@@ -69,6 +71,8 @@ def command(argv: list[str]) -> int:
         kills_at_once=("-kill" in given or is_batch) and not keeps_going,
         keeps_going=keeps_going,
         has_input=not is_batch,
+        mpi=_last(given, "--mpi") or "auto",
+        libpmix=_last(given, "--libpmix") or "",
         debug=len(given.get("-D", ())),
     )
     program, *arguments = words
@@ -125,6 +129,8 @@ def _show_plan(members: list[request.Member], plan: request.Plan, where: str) ->
         path = os.fsdecode(plan.objects[load.object_index].path)
         print(f"{ranks}{nodes}: {path} {' '.join(member.words[1:])}".rstrip())
         first = last + 1
+    offered = " and ".join(protocol.value for protocol in plan.mpi.offered) or "none"
+    print(f"mpi: {offered} ({plan.mpi_reason})")
 
 
 def _show_result(

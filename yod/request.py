@@ -11,7 +11,7 @@ from msgspec import Struct
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
-from native.wire.load import Arguments, ShippedObject
+from native.wire.load import Arguments, Mpi, ShippedObject
 from yod.loadfile import Line
 
 
@@ -21,14 +21,16 @@ class Options(Struct, frozen=True):
     Attributes:
         kills_at_once: no delay after an abnormal end (``-kill``, ``-batch``).
         keeps_going: an abnormal end ends nothing else.
-        offers_pmi: give every rank a PMI-1 connection.
+        mpi: what to offer to MPI libraries: one of :data:`yod.closure.CHOICES`.
+        libpmix: the PMIx library to use; empty: found as the manual says.
     """
 
     is_quiet: bool = False
     kills_at_once: bool = False
     keeps_going: bool = False
     has_input: bool = True
-    offers_pmi: bool = True
+    mpi: str = "auto"
+    libpmix: str = ""
     debug: int = 0
 
 
@@ -49,6 +51,7 @@ class Plan(Struct, frozen=True):
 
     Attributes:
         names: the program of each member, for reports.
+        mpi_reason: why ``mpi`` is what it is, for people.
     """
 
     specs: tuple[NodeSpec, ...]
@@ -61,6 +64,8 @@ class Plan(Struct, frozen=True):
     limits: tuple[tuple[int, int], ...]
     options: Options
     batch_job: str = ""
+    mpi: Mpi = Mpi(offered=())
+    mpi_reason: str = ""
 
     @property
     def size(self) -> int:
