@@ -30,6 +30,7 @@ COMMANDS = {
     "pct": "pct.cli",
     "pingd": "allocator.pingd",
     "yodctl": "partition.yodctl",
+    "yod-agent": "yod.agent",
 }
 
 # What `make -C native` makes, and the package that each travels in.

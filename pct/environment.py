@@ -1,61 +1,45 @@
 """The environment of a rank: the user's, our variables, the wire-up's.
 
-What an outer launcher left (mpirun around yod, a batch step) is removed: a rank
-that believes it belongs to another world would start alone or hang. A user's
-settings of a library (``OMPI_MCA_*``, ``PMIX_MCA_*``, ``I_MPI_*``) are kept.
+What an outer launcher left (mpirun around yod, a batch step, another yod) is kept
+aside, see :mod:`native.outer`. A user's settings of a library (``OMPI_MCA_*``,
+``PMIX_MCA_*``, ``I_MPI_*``) stay, and what we set to make libraries behave is set
+only where the user has not. Entries are ``NAME=value``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-_OUTER_PREFIXES = (
-    b"PMI_",
-    b"PMIX_",
-    b"OMPI_COMM_WORLD_",
-    b"OMPI_UNIVERSE_",
-    b"OMPI_APP_CTX_",
-    b"OMPI_FILE_LOCATION",
-    b"OMPI_FIRST_RANKS",
-    b"OMPI_NUM_APP_CTX",
-    b"OMPI_MCA_ess_base_",
-    b"OMPI_MCA_orte_",
-    b"PRTE_",
-    b"HYDI_",
-    b"HYDRA_",
-    b"MPI_LOCALRANKID",
-    b"MPI_LOCALNRANKS",
-    b"MPIRUN_",
-    b"PALS_",
-    b"FLUX_TASK_",
-    b"SLURM_STEP",
-    b"SLURM_SRUN_",
-    b"SLURM_PROCID",
-    b"SLURM_LOCALID",
-    b"SLURM_NODEID",
-    b"SLURM_TASK_PID",
-    b"SLURM_LAUNCH_NODE_IPADDR",
-    b"SLURM_GTIDS",
-    b"YOD_JOB_ID",
-    b"YOD_RANK",
-    b"YOD_SIZE",
-    b"YOD_LOCAL_",
-    b"YOD_NODE",
-    b"YOD_MEMBER",
-)
-_KEPT_PREFIXES = (b"PMIX_MCA_", b"PRTE_MCA_")
+from native import outer
+from native.wire.load import Protocol
+
+# No library binds ranks by itself: they run where yod has put them. Open MPI does
+# not when it is started directly (4.1 and 5.0: seen), and MPICH never does.
+UNBOUND = (b"I_MPI_PIN=off", b"MV2_ENABLE_AFFINITY=0", b"MVP_ENABLE_AFFINITY=0")
 
 
 def for_job(user: Iterable[bytes], job_id: int, size: int) -> tuple[bytes, ...]:
-    """What all ranks of a job share. Entries are ``NAME=value``."""
-    kept = [
-        entry
-        for entry in user
-        if not entry.startswith(_OUTER_PREFIXES) or entry.startswith(_KEPT_PREFIXES)
-    ]
-    kept.append(b"YOD_JOB_ID=%d" % job_id)
-    kept.append(b"YOD_SIZE=%d" % size)
-    return tuple(kept)
+    """What all ranks of a job share."""
+    users, launchers = outer.split(user)
+    ours = [b"YOD_JOB_ID=%d" % job_id, b"YOD_SIZE=%d" % size]
+    return (*users, *outer.put_aside(launchers), *ours)
+
+
+def names_of_user(user: Iterable[bytes]) -> frozenset[bytes]:
+    """The names that the user has set, and no launcher around the job."""
+    return frozenset(map(outer.name_of, outer.split(user)[0]))
+
+
+def defaults(names: Collection[bytes], wanted: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Those of our wishes that are for names that the user has not set.
+
+    Call it once for all of a job: the result ends with a list of the names, from
+    which a yod started inside tells them from the user's.
+    """
+    chosen = tuple(entry for entry in wanted if outer.name_of(entry) not in names)
+    if not chosen:
+        return ()
+    return (*chosen, outer.DEFAULTS + b"=" + b" ".join(map(outer.name_of, chosen)))
 
 
 def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:
@@ -68,16 +52,51 @@ def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:
     )
 
 
-def for_rank(
-    rank: int, local_rank: int, member: int, size: int, offers_pmi: bool
-) -> tuple[bytes, ...]:
-    """What is one rank's own. PMI_FD is the keeper's to add: it opens the socket."""
-    own: tuple[bytes, ...] = (
+def for_rank(rank: int, local_rank: int, member: int) -> tuple[bytes, ...]:
+    """What is one rank's own."""
+    return (
         b"YOD_RANK=%d" % rank,
         b"YOD_LOCAL_RANK=%d" % local_rank,
         b"YOD_MEMBER=%d" % member,
         b"MPI_LOCALRANKID=%d" % local_rank,
     )
-    if offers_pmi:
-        own += (b"PMI_RANK=%d" % rank, b"PMI_SIZE=%d" % size)
-    return own
+
+
+def for_protocols(
+    offered: Collection[Protocol],
+    world_rank: int,
+    world_size: int,
+    rank: int,
+    pmi_port: bytes,
+    names: Collection[bytes] = (),
+    libpmi2: bytes = b"",
+) -> tuple[bytes, ...]:
+    """What tells a rank's MPI library where its world is.
+
+    PMI_FD is the keeper's to add, as it opens the socket; PMI_SPAWNED and what a
+    PMIx server wants in the environment are the caller's.
+
+    Args:
+        world_rank, world_size: in the rank's own world.
+        rank: of the job, by which a client is known at the port.
+        pmi_port: ``host:port`` of the node's PMI-1 listener; empty: there is none.
+        names: that the user has set, which are not set again.
+        libpmi2: path of the library through which Intel MPI speaks PMI-2. Only for
+            a user who asks for PMI-2: without it Intel MPI speaks PMI-1, and the
+            library that a site wants is not known.
+    """
+    own: tuple[bytes, ...] = ()
+    if Protocol.PMI1 in offered and pmi_port:
+        own += (b"PMI_PORT=" + pmi_port, b"PMI_ID=%d" % rank)
+    if Protocol.PMI1 in offered or Protocol.PMI2 in offered:
+        own += (b"PMI_RANK=%d" % world_rank, b"PMI_SIZE=%d" % world_size)
+    wanted: tuple[bytes, ...] = ()
+    if Protocol.PMI2 in offered and libpmi2:
+        wanted += (b"I_MPI_PMI=pmi2", b"I_MPI_PMI_LIBRARY=" + libpmi2)
+    if Protocol.PMIX in offered:
+        # Open MPI 4.1 looks for a launcher that it knows before it looks for PMIx.
+        wanted += (b"JSM_JSRUN_PORT=1",)
+        if Protocol.PMI1 in offered:
+            # MPICH 5 ends itself when it finds both and is not told.
+            wanted += (b"MPICH_PMI_VERSION=1",)
+    return own + tuple(entry for entry in wanted if outer.name_of(entry) not in names)

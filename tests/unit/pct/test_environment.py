@@ -2,7 +2,12 @@
 
 import pytest
 
-from pct.environment import for_job, for_node, for_rank
+from native import outer
+from native.wire.load import Protocol
+from pct import environment
+from pct.environment import for_job, for_node, for_protocols, for_rank
+
+OURS = (b"YOD_JOB_ID=7", b"YOD_SIZE=4")
 
 
 @pytest.mark.parametrize(
@@ -12,6 +17,7 @@ from pct.environment import for_job, for_node, for_rank
         "PMI_SIZE",
         "PMI_FD",
         "PMI_PORT",
+        "PMI_JOBID",
         "PMIX_NAMESPACE",
         "PMIX_RANK",
         "PMIX_SERVER_URI41",
@@ -21,25 +27,38 @@ from pct.environment import for_job, for_node, for_rank
         "OMPI_APP_CTX_NUM_PROCS",
         "OMPI_FILE_LOCATION",
         "OMPI_FIRST_RANKS",
+        "OMPI_MCA_ess",
         "OMPI_MCA_ess_base_jobid",
         "OMPI_MCA_orte_hnp_uri",
+        "OMPI_MCA_orte_bound_at_launch",
+        "OMPI_MCA_pmix",
+        "OMPI_WORLD_SIZE",
         "PRTE_LAUNCHED",
         "HYDI_CONTROL_FD",
-        "HYDRA_LAUNCHER",
+        "HYDRA_BSTRAP_UPSTREAM_FD",
+        "I_MPI_PIN_MAPPING",
+        "I_MPI_INFO_CORE",
+        "JSM_JSRUN_PORT",
         "MPI_LOCALRANKID",
         "MPI_LOCALNRANKS",
         "MPIRUN_RANK",
+        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+        "MV2_COMM_WORLD_RANK",
         "PALS_RANKID",
         "FLUX_TASK_RANK",
+        "FLUX_JOB_ID",
         "SLURM_STEP_ID",
         "SLURM_STEPID",
         "SLURM_SRUN_COMM_PORT",
+        "SLURM_PMIX_MAPPING_SERV",
+        "SLURM_PMIXP_ABORT_AGENT_PORT",
         "SLURM_PROCID",
         "SLURM_LOCALID",
         "SLURM_NODEID",
         "SLURM_TASK_PID",
         "SLURM_LAUNCH_NODE_IPADDR",
         "SLURM_GTIDS",
+        "YOD_AGENT",
         "YOD_JOB_ID",
         "YOD_RANK",
         "YOD_SIZE",
@@ -50,8 +69,10 @@ from pct.environment import for_job, for_node, for_rank
         "YOD_MEMBER",
     ],
 )
-def test_what_an_outer_launcher_left_is_removed(name):
-    assert for_job([f"{name}=outer".encode()], 7, 4) == (b"YOD_JOB_ID=7", b"YOD_SIZE=4")
+def test_what_an_outer_launcher_left_is_kept_aside(name):
+    entry = f"{name}=outer".encode()
+    assert for_job([entry], 7, 4) == (b"YOD_OUTER_" + entry, *OURS)
+    assert environment.names_of_user([entry]) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -59,13 +80,21 @@ def test_what_an_outer_launcher_left_is_removed(name):
     [
         "OMPI_MCA_btl",
         "OMPI_MCA_pml",
+        "OMPI_MCA_orte_default_hostfile",
         "PMIX_MCA_gds",
+        "PMIX_PREFIX",
         "PRTE_MCA_plm",
+        "HYDRA_HOST_FILE",
+        "HYDRA_LAUNCHER",
         "I_MPI_FABRICS",
+        "I_MPI_PIN",
         "MPICH_ASYNC_PROGRESS",
+        "MPIR_CVAR_CH4_NETMOD",
         "UCX_TLS",
         "SLURM_JOB_ID",
         "SLURM_CPUS_PER_TASK",
+        "SLURM_NODELIST",
+        "FLUX_URI",
         "PBS_JOBID",
         "YOD_PARTITION",
         "YOD_KILL_DELAY_S",
@@ -77,7 +106,8 @@ def test_what_an_outer_launcher_left_is_removed(name):
 )
 def test_what_the_user_has_set_is_kept(name):
     entry = f"{name}=mine".encode()
-    assert for_job([entry], 7, 4)[0] == entry
+    assert for_job([entry], 7, 4) == (entry, *OURS)
+    assert environment.names_of_user([entry]) == {name.encode()}
 
 
 def test_entries_keep_their_order_and_bytes():
@@ -96,5 +126,91 @@ def test_the_ranks_of_a_node_share_its_names():
 
 def test_a_rank_has_its_own_numbers():
     own = (b"YOD_RANK=9", b"YOD_LOCAL_RANK=1", b"YOD_MEMBER=2", b"MPI_LOCALRANKID=1")
-    assert for_rank(9, 1, 2, 16, offers_pmi=False) == own
-    assert for_rank(9, 1, 2, 16, offers_pmi=True) == (*own, b"PMI_RANK=9", b"PMI_SIZE=16")
+    assert for_rank(9, 1, 2) == own
+
+
+ALL = (Protocol.PMI1, Protocol.PMI2, Protocol.PMIX)
+
+
+@pytest.mark.parametrize(
+    ("offered", "expected"),
+    [
+        ((), ()),
+        (
+            (Protocol.PMI1,),
+            (b"PMI_PORT=127.0.0.1:5", b"PMI_ID=9", b"PMI_RANK=1", b"PMI_SIZE=2"),
+        ),
+        ((Protocol.PMI2,), (b"PMI_RANK=1", b"PMI_SIZE=2")),
+        ((Protocol.PMIX,), (b"JSM_JSRUN_PORT=1",)),
+        (
+            (Protocol.PMI1, Protocol.PMIX),
+            (
+                b"PMI_PORT=127.0.0.1:5",
+                b"PMI_ID=9",
+                b"PMI_RANK=1",
+                b"PMI_SIZE=2",
+                b"JSM_JSRUN_PORT=1",
+                b"MPICH_PMI_VERSION=1",
+            ),
+        ),
+    ],
+)
+def test_a_rank_is_told_of_each_protocol_that_is_offered(offered, expected):
+    assert for_protocols(offered, 1, 2, 9, b"127.0.0.1:5") == expected
+
+
+def test_a_rank_is_told_of_no_port_where_there_is_none():
+    told = for_protocols((Protocol.PMI1,), 1, 2, 9, b"")
+    assert told == (b"PMI_RANK=1", b"PMI_SIZE=2")
+
+
+def test_intel_mpi_is_given_a_pmi2_library_only_where_one_is_named():
+    assert not any(b"I_MPI" in entry for entry in for_protocols(ALL, 0, 1, 0, b"h:1"))
+    told = for_protocols((Protocol.PMI2,), 0, 1, 0, b"", libpmi2=b"/lib/libpmi2.so.0")
+    assert told[-2:] == (b"I_MPI_PMI=pmi2", b"I_MPI_PMI_LIBRARY=/lib/libpmi2.so.0")
+
+
+def test_what_the_user_has_set_is_not_set_again():
+    names = environment.names_of_user([b"MPICH_PMI_VERSION=2", b"I_MPI_PIN=on"])
+    told = for_protocols(ALL, 0, 1, 0, b"h:1", names)
+    assert b"JSM_JSRUN_PORT=1" in told
+    assert not any(entry.startswith(b"MPICH_PMI_VERSION") for entry in told)
+    assert environment.defaults(names, (b"I_MPI_PIN=off", b"A=1", b"B=2")) == (
+        b"A=1",
+        b"B=2",
+        b"YOD_DEFAULTS=A B",
+    )
+    assert environment.defaults(names, (b"I_MPI_PIN=off",)) == ()
+
+
+def test_a_yod_inside_yod_sets_anew_what_the_outer_one_had_set():
+    user = (b"PATH=/bin", b"I_MPI_PIN=on")
+    names = environment.names_of_user(user)
+    rank = (
+        *for_job(user, 7, 4),
+        *environment.defaults(names, (*environment.UNBOUND, b"HYDRA_HOST_FILE=/a")),
+        *for_rank(0, 0, 0),
+    )
+    inner = for_job(rank, 8, 1)
+    assert inner[:2] == user
+    assert inner[-2:] == (b"YOD_JOB_ID=8", b"YOD_SIZE=1")
+    assert all(entry.startswith(outer.ASIDE) for entry in inner[2:-2])
+    assert environment.names_of_user(rank) == {b"PATH", b"I_MPI_PIN"}
+
+
+def test_a_launcher_inside_can_have_back_what_was_kept_aside():
+    outside = (b"PATH=/bin", b"PMI_RANK=3", b"SLURM_STEP_ID=0", b"HYDRA_IFACE=eth0")
+    names = environment.names_of_user(outside)
+    rank = (
+        *for_job(outside, 7, 4),
+        *environment.defaults(names, environment.UNBOUND),
+        *for_rank(0, 0, 0),
+        *for_protocols(ALL, 0, 4, 0, b"h:1", names),
+    )
+    kept = [entry for entry in outer.restored(rank) if not entry.startswith(b"MPICH_PMI")]
+    assert sorted(kept) == sorted(outside)
+
+
+def test_only_the_nearest_launcher_is_kept_aside():
+    user = (b"YOD_OUTER_PMI_RANK=1", b"YOD_OUTER_OMPI_ARGV=", b"PMI_RANK=2")
+    assert for_job(user, 7, 4) == (b"YOD_OUTER_PMI_RANK=2", *OURS)

@@ -1,0 +1,60 @@
+"""What a foreign mpirun inside a job is told."""
+
+import os
+import stat
+
+import pytest
+
+from pct import foreign, hostfiles
+
+NODES = (("n0", 2), ("n1", 1))
+
+
+def test_host_files_name_the_nodes_and_their_ranks():
+    assert foreign.host_files(NODES) == (b"n0 slots=2\nn1 slots=1\n", b"n0:2\nn1:1\n")
+
+
+def test_each_launcher_is_told_its_remote_shell_and_its_hosts():
+    told = dict(
+        entry.split(b"=", 1) for entry in foreign.variables(b"/bin/yod-agent", b"/o", b"/h")
+    )
+    agents = {name for name, value in told.items() if value == b"/bin/yod-agent"}
+    assert agents == {
+        b"PRTE_MCA_plm_ssh_agent",
+        b"OMPI_MCA_plm_rsh_agent",
+        b"HYDRA_BOOTSTRAP_EXEC",
+        b"I_MPI_HYDRA_BOOTSTRAP_EXEC",
+    }
+    hosts = {name: value for name, value in told.items() if value in (b"/o", b"/h")}
+    assert hosts == {
+        b"PRTE_MCA_prte_default_hostfile": b"/o",
+        b"OMPI_MCA_orte_default_hostfile": b"/o",
+        b"HYDRA_HOST_FILE": b"/h",
+        b"I_MPI_HYDRA_HOST_FILE": b"/h",
+    }
+
+
+def test_host_files_are_the_owners_and_are_removed(tmp_path):
+    directory, paths = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), NODES)
+    texts = []
+    for path in paths:
+        with open(path, "rb") as file:
+            texts.append(file.read())
+            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+    assert tuple(texts) == foreign.host_files(NODES)
+    assert stat.S_IMODE(os.stat(directory).st_mode) == 0o711
+    hostfiles.remove(directory)
+    hostfiles.remove(directory)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_host_files_of_two_jobs_are_apart(tmp_path):
+    first, _ = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), NODES)
+    second, _ = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), NODES)
+    assert first != second
+
+
+def test_host_files_that_cannot_be_written_leave_nothing_behind(tmp_path):
+    with pytest.raises(OSError):
+        hostfiles.write(str(tmp_path / "absent"), os.getuid(), os.getgid(), NODES)
+    assert list(tmp_path.iterdir()) == []
