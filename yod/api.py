@@ -11,7 +11,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from native import limits as limits_module
-from native.errors import YodError
+from native.errors import UsageError, YodError
 from native.limits import Limits
 from native.reactor import Reactor
 from native.wire import codec
@@ -63,7 +63,7 @@ def make_plan(
         The plan, and the encoded arguments where they travel as object 0 (else empty).
 
     Raises:
-        UsageError: no such choice of MPI.
+        UsageError: no such choice of MPI, no such PMIx library.
         YodError: a program is missing or cannot be executed.
     """
     objects: dict[str, ShippedObject] = {}
@@ -90,6 +90,8 @@ def make_plan(
         options.libpmix,
         universe_size=0 if is_shipped else max(size, len(os.sched_getaffinity(0))),
     )
+    if options.libpmix and not is_shipped and not os.path.isfile(options.libpmix):
+        raise UsageError(f"--libpmix {options.libpmix}: no such file")
     directory = os.fsencode(image.current_directory())
     entries = tuple(name + b"=" + value for name, value in environment.items())
 

