@@ -1,0 +1,427 @@
+"""A stand-in for the PCTs of a job: PMIx servers on one host, as on several nodes.
+
+It plays the tree between the servers (fences, other nodes' data, names, spawning) and
+starts real ranks with the environment that the servers give. A node is a server.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from native.wire.pmi import KeyValue, SpawnCommand
+from native.wire.pmix import (
+    AbortJob,
+    Added,
+    AddWorld,
+    Answer,
+    Begin,
+    End,
+    Ended,
+    Enter,
+    FenceDone,
+    GetModex,
+    GetRemote,
+    Joined,
+    Left,
+    LookupNames,
+    ModexData,
+    NamedProcess,
+    PmixMessage,
+    PublishNames,
+    Ready,
+    SpawnPrograms,
+    Unavailable,
+    UnpublishNames,
+    decode_from_server,
+    encode,
+    take,
+)
+from pct.pmix_command import command, directory_of
+
+LIMIT_S = 40.0
+
+
+class Node:
+    """One server and its socket.
+
+    Attributes:
+        answer: Ready or Unavailable, when it has come.
+    """
+
+    def __init__(self, name: str, begin: Begin, errors: Path) -> None:
+        self.name = name
+        ours, its = socket.socketpair()
+        with its, errors.open("ab") as stderr:
+            self.process = subprocess.Popen(
+                command(),
+                env={"PMI_FD": str(its.fileno()), "PATH": os.environ["PATH"]},
+                pass_fds=(its.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+        self.socket = ours
+        self._buffer = bytearray()
+        self.answer: Ready | Unavailable | None = None
+        self.send(begin)
+
+    def send(self, message: PmixMessage) -> None:
+        self.socket.sendall(encode(message))
+
+    def receive(self) -> list[Any]:
+        """Read once."""
+        data = self.socket.recv(1 << 20)
+        if not data:
+            raise AssertionError(f"the server of {self.name} has ended")
+        self._buffer += data
+        messages = []
+        while (message := take(self._buffer)) is not None:
+            messages.append(decode_from_server(message))
+        return messages
+
+
+class World:
+    """One namespace.
+
+    Attributes:
+        node_of: for each rank, the number of its node.
+        commands: for each rank, what it runs.
+        running: the ranks that have not ended.
+        statuses: exit statuses of those that have, negative for signals.
+    """
+
+    def __init__(
+        self, nspace: str, node_of: Sequence[int], commands: Sequence[SpawnCommand], first_rank: int
+    ) -> None:
+        self.nspace = nspace
+        self.node_of = tuple(node_of)
+        self.commands = tuple(commands)
+        self.first_rank = first_rank
+        self.environments: dict[int, tuple[bytes, ...]] = {}
+        self.added = 0
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.pidfds: dict[int, int] = {}
+        self.statuses: dict[int, int] = {}
+        self.asked_by: tuple[Node, int] | None = None
+
+
+class Pct:
+    """All the nodes of a job.
+
+    Attributes:
+        joined, left: in the order they were told.
+        aborts: every AbortJob.
+        messages: all that servers have said.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        libraries: Sequence[str],
+        node_count: int = 1,
+        is_only: bool = True,
+        kills_on_failure: bool = True,
+    ) -> None:
+        self.directory = directory
+        self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self.nodes: list[Node] = []
+        self.worlds: dict[str, World] = {}
+        self.joined: list[NamedProcess] = []
+        self.left: list[NamedProcess] = []
+        self.aborts: list[AbortJob] = []
+        self.messages: list[tuple[str, Any]] = []
+        self.errors = directory / "server-errors"
+        self.times: dict[str, float] = {}
+        self._kills_on_failure = kills_on_failure
+        self._fences: dict[Any, dict[int, Enter]] = {}
+        self._remote: dict[tuple[int, int], tuple[Node, int]] = {}
+        self._serial = 0
+        self._names: dict[bytes, tuple[bytes, bool]] = {}
+        self._lookups: list[tuple[Node, LookupNames]] = []
+        self._environment: Mapping[str, str] = {}
+        self.times["begin"] = time.monotonic()
+        for number in range(node_count):
+            begin = Begin(
+                tuple(os.fsencode(path) for path in libraries),
+                is_only,
+                f"yod-{self.name}-{number}",
+                f"node{number}",
+                os.getuid(),
+                os.getgid(),
+            )
+            self.nodes.append(Node(f"node{number}", begin, self.errors))
+
+    # -- what a test does -------------------------------------------------
+
+    def __enter__(self) -> Pct:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._kill(signal.SIGKILL)
+        for world in self.worlds.values():
+            for process in world.running.values():
+                process.wait()
+        for node in self.nodes:
+            node.socket.close()
+            node.process.wait(LIMIT_S)
+
+    def wait_ready(self) -> None:
+        """Return when every server has answered Begin."""
+        self._until(lambda: all(node.answer for node in self.nodes))
+        self.times["ready"] = time.monotonic()
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        node_of: Sequence[int],
+        environment: Mapping[str, str],
+    ) -> World:
+        """Start the first world; returns when its ranks run."""
+        self._environment = environment
+        program, *others = (os.fsencode(word) for word in arguments)
+        one = SpawnCommand(program, tuple(others), 1)
+        self.wait_ready()
+        world = self._add_world(node_of, [one] * len(node_of), None)
+        self._until(lambda: bool(world.running))
+        return world
+
+    def wait(self) -> None:
+        """Return when every rank of every world has ended."""
+        self._until(lambda: not any(world.running for world in self.worlds.values()))
+
+    def wait_for(self, *processes: NamedProcess) -> None:
+        """Return when these have joined."""
+        self._until(lambda: set(processes) <= set(self.joined))
+
+    def end(self) -> list[int]:
+        """Let the servers end; their exit statuses."""
+        for node in self.nodes:
+            node.send(End())
+        return [node.process.wait(LIMIT_S) for node in self.nodes]
+
+    def left_over(self) -> list[bytes]:
+        """Directories of servers that are still there."""
+        paths = [directory_of(os.getuid(), f"yod-{self.name}-{i}") for i in range(len(self.nodes))]
+        return [path for path in paths if os.path.lexists(path)]
+
+    def output(self, world: World, rank: int) -> str:
+        """What a rank has written."""
+        return self._output(world, rank).read_text()
+
+    def ask(self, node: int, message: PmixMessage, kind: type) -> Any:
+        """Send a message to a server; what it says of a kind after that."""
+        before = len(self.messages)
+        self.nodes[node].send(message)
+
+        def found() -> list[Any]:
+            return [said for _, said in self.messages[before:] if isinstance(said, kind)]
+
+        self._until(lambda: bool(found()))
+        return found()[0]
+
+    # -- the loop ---------------------------------------------------------
+
+    def _until(self, is_done: Any) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not is_done():
+            poll = select.poll()
+            by_fd: dict[int, Any] = {node.socket.fileno(): node for node in self.nodes}
+            for world in self.worlds.values():
+                by_fd.update({fd: (world, rank) for rank, fd in world.pidfds.items()})
+            for fd in by_fd:
+                poll.register(fd, select.POLLIN)
+            left_s = deadline - time.monotonic()
+            ready = poll.poll(max(0.0, left_s * 1000))
+            if not ready:
+                self._complain()
+            for fd, _ in ready:
+                what = by_fd[fd]
+                if isinstance(what, Node):
+                    for message in what.receive():
+                        self.messages.append((what.name, message))
+                        self._handle(what, message)
+                else:
+                    self._rank_ended(*what)
+
+    def _complain(self) -> None:
+        outputs = {
+            (world.nspace, rank): self.output(world, rank)[-2000:]
+            for world in self.worlds.values()
+            for rank in range(len(world.node_of))
+        }
+        raise AssertionError(
+            f"nothing for {LIMIT_S:g} s; said: {self.messages}; fences: {self._fences}; "
+            f"ranks: {outputs}; servers: {self.errors.read_text()}"
+        )
+
+    def _kill(self, number: int) -> None:
+        for world in self.worlds.values():
+            for process in world.running.values():
+                process.send_signal(number)
+
+    def _rank_ended(self, world: World, rank: int) -> None:
+        os.close(world.pidfds.pop(rank))
+        process = world.running.pop(rank)
+        status = world.statuses[rank] = process.wait()
+        for number, node in enumerate(self.nodes):
+            wait_status = -status if status < 0 else status << 8
+            is_local = world.node_of[rank] == number
+            who = NamedProcess(world.nspace, rank)
+            node.send(Ended(who, wait_status, status != 0, is_local))
+        if status and self._kills_on_failure:
+            self._kill(signal.SIGTERM)
+
+    # -- the tree ---------------------------------------------------------
+
+    def _handle(self, node: Node, message: Any) -> None:
+        match message:
+            case Ready() | Unavailable():
+                node.answer = message
+            case Added():
+                self._added(node, message)
+            case Joined(process):
+                self.joined.append(process)
+            case Left(process):
+                self.left.append(process)
+            case Enter():
+                self._enter(node, message)
+            case GetRemote(serial, process):
+                self._serial += 1
+                owner = self.worlds[process.nspace].node_of[process.rank]
+                self._remote[owner, self._serial] = (node, serial)
+                self.nodes[owner].send(GetModex(self._serial, process))
+            case ModexData(serial, status, data):
+                key = (self.nodes.index(node), serial)
+                if key in self._remote:
+                    asker, its = self._remote.pop(key)
+                    asker.send(Answer(its, status, (KeyValue(b"", data),)))
+            case PublishNames(serial, _, pairs, is_read_once):
+                self._names.update({pair.key: (pair.value, is_read_once) for pair in pairs})
+                node.send(Answer(serial, 0, ()))
+                self._answer_lookups()
+            case LookupNames():
+                self._lookups.append((node, message))
+                self._answer_lookups()
+            case UnpublishNames(serial, keys):
+                for name in keys:
+                    self._names.pop(name, None)
+                node.send(Answer(serial, 0, ()))
+            case SpawnPrograms(serial, process, commands):
+                places = [one for one in commands for _ in range(one.count)]
+                world = self._add_world(
+                    [i % len(self.nodes) for i in range(len(places))], places, process
+                )
+                world.asked_by = (node, serial)
+            case AbortJob():
+                self.aborts.append(message)
+                self._kill(signal.SIGTERM)
+            case _:
+                raise AssertionError(f"unexpected: {message}")
+
+    def _answer_lookups(self) -> None:
+        for node, lookup in list(self._lookups):
+            found = [key for key in lookup.keys if key in self._names]
+            if lookup.is_waiting and len(found) < len(lookup.keys):
+                continue
+            self._lookups.remove((node, lookup))
+            pairs = tuple(KeyValue(key, self._names[key][0]) for key in found)
+            for key in found:
+                if self._names[key][1]:
+                    del self._names[key]
+            node.send(Answer(lookup.serial, 0, pairs))
+
+    def _enter(self, node: Node, message: Enter) -> None:
+        key = (message.kind, message.processes)
+        inside = self._fences.setdefault(key, {})
+        assert self.nodes.index(node) not in inside, f"twice in {key}"
+        inside[self.nodes.index(node)] = message
+        wanted = set()
+        for process in message.processes:
+            node_of = self.worlds[process.nspace].node_of
+            wanted |= set(node_of) if process.rank < 0 else {node_of[process.rank]}
+        if set(inside) != wanted:
+            return
+        del self._fences[key]
+        data = b"".join(inside[number].data for number in sorted(inside))
+        for number, entered in inside.items():
+            self.nodes[number].send(FenceDone(entered.serial, 0, data))
+
+    # -- worlds -----------------------------------------------------------
+
+    def _add_world(
+        self,
+        node_of: Sequence[int],
+        commands: Sequence[SpawnCommand],
+        parent: NamedProcess | None,
+    ) -> World:
+        first_rank = sum(len(world.node_of) for world in self.worlds.values())
+        nspace = f"{self.name}.{len(self.worlds)}"
+        world = self.worlds[nspace] = World(nspace, node_of, commands, first_rank)
+        used = sorted(set(node_of))
+        for number, node in enumerate(self.nodes):
+            local = tuple(rank for rank, at in enumerate(node_of) if at == number)
+            node.send(
+                AddWorld(
+                    serial=len(self.worlds) - 1,
+                    nspace=nspace,
+                    job_id=self.name,
+                    nodes=tuple(f"node{i}" for i in used),
+                    node_of=tuple(used.index(at) for at in node_of),
+                    application_of=(0,) * len(node_of),
+                    local_ranks=local,
+                    universe_size=16,
+                    first_rank=first_rank,
+                    parent=parent,
+                )
+            )
+        return world
+
+    def _added(self, node: Node, message: Added) -> None:
+        if message.status:
+            raise AssertionError(f"{node.name}: {message.text}")
+        world = list(self.worlds.values())[message.serial]
+        number = self.nodes.index(node)
+        local = [rank for rank, at in enumerate(world.node_of) if at == number]
+        world.environments.update(zip(local, message.environments, strict=True))
+        world.added += 1
+        if world.added < len(self.nodes):
+            return
+        self.times.setdefault("added", time.monotonic())
+        for rank, command_line in enumerate(world.commands):
+            process = world.running[rank] = self._start_rank(world, rank, command_line)
+            world.pidfds[rank] = os.pidfd_open(process.pid)
+        if world.asked_by is not None:
+            asker, serial = world.asked_by
+            asker.send(Answer(serial, 0, (), world.nspace))
+
+    def _start_rank(
+        self, world: World, rank: int, command_line: SpawnCommand
+    ) -> subprocess.Popen[bytes]:
+        environment = {os.fsencode(k): os.fsencode(v) for k, v in self._environment.items()}
+        for entry in (*command_line.environment, *world.environments[rank]):
+            name, _, value = entry.partition(b"=")
+            environment[name] = value
+        # The libraries name these files by host: nodes that share one would share them.
+        backing = self.directory / f"shm-{world.node_of[rank]}"
+        backing.mkdir(exist_ok=True)
+        for transport in ("vader", "sm"):
+            environment[b"OMPI_MCA_btl_%s_backing_directory" % transport.encode()] = bytes(backing)
+        with self._output(world, rank).open("wb") as output:
+            return subprocess.Popen(
+                [command_line.program, *command_line.arguments],
+                env=environment,
+                cwd=command_line.directory or None,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _output(self, world: World, rank: int) -> Path:
+        return self.directory / f"output-{world.nspace}-{rank}"
