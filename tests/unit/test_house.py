@@ -33,6 +33,7 @@ DOES_IO = {
     "allocator.pingd",
     "pct.cgroup",
     "pct.hostfiles",
+    "pct.leftovers",
     "pct.store",
     "pct.streams",
     "pct.keeper",
