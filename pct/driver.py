@@ -26,10 +26,12 @@ from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire.load import ShippedObject
 from pct import events
+from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
+from pct.pmix_process import PmixServer
 from pct.store import Store
-from pct.streams import InputPipe, OutputPipe, PmiSocket
+from pct.streams import InputPipe, OutputPipe
 
 
 class JobParts:
@@ -43,12 +45,18 @@ class JobParts:
     def __init__(self, uid: int, gid: int) -> None:
         self.uid = uid
         self.gid = gid
-        self.keeper: Keeper | None = None
+        self.keepers: dict[int, Keeper] = {}  # by world
+        self.clients: Clients | None = None
+        self.pmix: PmixServer | None = None
         self.outputs: dict[tuple[int, int], OutputPipe] = {}
         self.input: InputPipe | None = None
-        self.pmi: dict[int, PmiSocket] = {}
         self.shipping: dict[int, _Shipping] = {}
         self.is_paused = False
+
+    def all_keepers(self) -> dict[int, Keeper]:
+        """The keeper of each world, and that of the PMIx server."""
+        server = {events.PMIX_SERVER: self.pmix.keeper} if self.pmix else {}
+        return self.keepers | server
 
 
 class _Shipping:
@@ -210,24 +218,39 @@ class Driver:
             case events.DropObject(job_id, number):
                 self._port.cancel_object(ObjectKey(job_id, number))
                 self._store.drop(job_id, number)
-            case events.StartKeeper(job_id, spec):
-                self._start_keeper(job_id, spec)
-            case events.KeeperGo(job_id):
-                self._with_keeper(job_id, Keeper.go)
+            case events.StartKeeper(job_id, spec, world):
+                self._start_keeper(job_id, spec, world)
+            case events.KeeperGo(job_id, world):
+                self._with_keepers(job_id, world, Keeper.go)
             case events.KeeperSignal(job_id, number):
-                self._with_keeper(job_id, lambda keeper: keeper.signal(number))
-            case events.KeeperEnd(job_id):
-                self._with_keeper(job_id, Keeper.end)
+                self._with_keepers(job_id, None, lambda keeper: keeper.signal(number))
+            case events.KeeperEnd(job_id, world):
+                self._with_keepers(job_id, world, Keeper.end)
+                parts = self._jobs.get(job_id)
+                if world is None and parts and parts.pmix:
+                    parts.pmix.end()
             case events.PauseOutput(job_id):
                 self._pause(job_id, True)
             case events.ResumeOutput(job_id):
                 self._pause(job_id, False)
             case events.WriteInput(job_id, data):
                 self._write_input(job_id, data)
-            case events.PmiReply(job_id, rank, data):
+            case events.OpenPmi():
+                self._open_pmi(action)
+            case events.PmiReply(job_id, connection, data):
                 parts = self._jobs.get(job_id)
-                if parts and rank in parts.pmi:
-                    parts.pmi[rank].reply(data)
+                if parts and parts.clients:
+                    parts.clients.reply(connection, data)
+            case events.PmiHangUp(job_id, connection):
+                parts = self._jobs.get(job_id)
+                if parts and parts.clients:
+                    parts.clients.hang_up(connection)
+            case events.StartPmixServer():
+                self._start_pmix_server(action)
+            case events.PmixSend(job_id, message):
+                parts = self._jobs.get(job_id)
+                if parts and parts.pmix:
+                    parts.pmix.send(message)
             case events.DropJob(job_id):
                 self._drop(job_id)
             case Log(text, job_id):
@@ -268,14 +291,11 @@ class Driver:
         self._port.send_object(key, fd, size, chunk_bytes, list(action.children))
         os.close(fd)
 
-    def _start_keeper(self, job_id: int, spec: wire.KeeperSpec) -> None:
+    def _start_keeper(self, job_id: int, spec: wire.KeeperSpec, world: int) -> None:
         parts = self._jobs[job_id]
 
         def on_event(report: wire.Report) -> None:
-            if isinstance(report, wire.KeeperLost):
-                self._keeper_lost(job_id, report)
-            else:
-                self.handle(events.KeeperReported(job_id, report))
+            self._keeper_says(job_id, world, report)
 
         def on_streams(
             rank: int, stdin: int | None, stdout: int, stderr: int, pmi: int | None
@@ -283,20 +303,55 @@ class Driver:
             self._take_streams(job_id, parts, rank, (stdin, stdout, stderr, pmi))
 
         try:
-            parts.keeper = Keeper.start(spec, self._reactor, on_event, on_streams)
+            keeper = Keeper.start(spec, self._reactor, on_event, on_streams)
         except (OSError, ValueError) as error:
             lost = wire.KeeperLost(f"the keeper could not be started: {error}")
-            self.handle(events.KeeperReported(job_id, lost))
+            self.handle(events.KeeperReported(job_id, lost, world))
+            return
+        parts.keepers[world] = keeper
 
-    def _keeper_lost(self, job_id: int, report: wire.KeeperLost) -> None:
+    def _keeper_says(self, job_id: int, world: int, report: wire.Report) -> None:
+        if isinstance(report, wire.KeeperLost):
+            self._keeper_lost(job_id, world, report)
+        else:
+            self.handle(events.KeeperReported(job_id, report, world))
+
+    def _keeper_lost(self, job_id: int, world: int, report: wire.KeeperLost) -> None:
         """Orphans of a killed keeper are ours; its end is reported when none is left."""
-        keepers = [
-            parts.keeper.unix_pid
+        others = [
+            keeper.unix_pid
             for other_id, parts in self._jobs.items()
-            if parts.keeper is not None and other_id != job_id
+            for other_world, keeper in parts.all_keepers().items()
+            if (other_id, other_world) != (job_id, world)
         ]
-        event = events.KeeperReported(job_id, report)
-        kill_descendants(self._reactor, lambda: self.handle(event), [*keepers, *self._strangers])
+        event = events.KeeperReported(job_id, report, world)
+        kill_descendants(self._reactor, lambda: self.handle(event), [*others, *self._strangers])
+
+    def _open_pmi(self, action: events.OpenPmi) -> None:
+        job_id = action.job_id
+        parts = self._jobs[job_id]
+        parts.clients = Clients(job_id, self._reactor, self.handle, self._tracer(job_id))
+        address = parts.clients.listen(action.uid, action.ranks)
+        self.handle(events.PmiOpened(job_id, address))
+
+    def _start_pmix_server(self, action: events.StartPmixServer) -> None:
+        job_id = action.job_id
+        try:
+            self._jobs[job_id].pmix = PmixServer(
+                job_id,
+                action.groups,
+                action.begin,
+                self._reactor,
+                lambda message: self.handle(events.PmixReceived(job_id, message)),
+                lambda report: self._keeper_says(job_id, events.PMIX_SERVER, report),
+                self._tracer(job_id),
+            )
+        except (OSError, ValueError) as error:
+            lost = wire.KeeperLost(f"its keeper could not be started: {error}")
+            self.handle(events.KeeperReported(job_id, lost, events.PMIX_SERVER))
+
+    def _tracer(self, job_id: int) -> Callable[[str], None]:
+        return lambda text: self._trace(f"job {job_id}: {text}")
 
     def _take_streams(
         self,
@@ -318,17 +373,15 @@ class Driver:
             parts.input = InputPipe(
                 self._reactor, stdin, lambda n: self.handle(events.InputTaken(job_id, n))
             )
-        if pmi is not None:
-            parts.pmi[rank] = PmiSocket(
-                self._reactor,
-                pmi,
-                lambda line: self.handle(events.PmiReceived(job_id, rank, line)),
-            )
+        if pmi is not None and parts.clients is not None:
+            parts.clients.add(pmi, rank)
 
-    def _with_keeper(self, job_id: int, call: Callable[[Keeper], None]) -> None:
+    def _with_keepers(self, job_id: int, world: int | None, call: Callable[[Keeper], None]) -> None:
+        """Do something with the keeper of a world, or of each."""
         parts = self._jobs.get(job_id)
-        if parts and parts.keeper:
-            call(parts.keeper)
+        for number, keeper in parts.keepers.items() if parts else ():
+            if world is None or number == world:
+                call(keeper)
 
     def _pause(self, job_id: int, is_paused: bool) -> None:
         parts = self._jobs[job_id]
@@ -345,12 +398,14 @@ class Driver:
         parts = self._jobs.pop(job_id, None)
         if parts is None:
             return
-        if parts.keeper:
-            parts.keeper.close()
+        for keeper in parts.keepers.values():
+            keeper.close()
+        if parts.pmix:
+            parts.pmix.close()
+        if parts.clients:
+            parts.clients.close()
         for output in parts.outputs.values():
             output.close()
-        for pmi in parts.pmi.values():
-            pmi.close()
         if parts.input:
             parts.input.close()
         for number in parts.shipping:

@@ -2,8 +2,10 @@
 
 from native.ids import PortalId
 from native.machine import Action, Event
-from native.wire import keeper
+from native.wire import keeper, pmix
 from native.wire.load import ShippedObject
+
+PMIX_SERVER = -1  # in place of a world's number: the keeper of the job's PMIx server
 
 # -- events ---------------------------------------------------------------
 
@@ -48,10 +50,15 @@ class ObjectLost(Event, frozen=True):
 
 
 class KeeperReported(Event, frozen=True):
-    """Something that the job's keeper says; see :mod:`native.wire.keeper`."""
+    """Something that a keeper of the job says; see :mod:`native.wire.keeper`.
+
+    Attributes:
+        world: whose ranks it keeps; PMIX_SERVER: the keeper of that process.
+    """
 
     job_id: int
     report: keeper.Report
+    world: int = 0
 
 
 class OutputRead(Event, frozen=True):
@@ -70,12 +77,52 @@ class InputTaken(Event, frozen=True):
     count_bytes: int
 
 
-class PmiReceived(Event, frozen=True):
-    """One line of a rank's PMI conversation, without its newline."""
+class PmiOpened(Event, frozen=True):
+    """The answer to :class:`OpenPmi`.
+
+    Attributes:
+        address: of the listener, for PMI_PORT; empty: there can be none.
+        variables: for every rank's environment: how a launcher inside starts its daemons.
+    """
 
     job_id: int
-    rank: int
-    line: bytes
+    address: bytes
+    variables: tuple[bytes, ...] = ()
+
+
+class PmiConnected(Event, frozen=True):
+    """A client of PMI, or a launcher's agent, has a connection.
+
+    Attributes:
+        connection: its number on this node.
+        rank: of the job, whose PMI_FD it is; None: it came by PMI_PORT.
+    """
+
+    job_id: int
+    connection: int
+    rank: int | None
+
+
+class PmiReceived(Event, frozen=True):
+    """Bytes of such a connection."""
+
+    job_id: int
+    connection: int
+    data: bytes
+
+
+class PmiClosed(Event, frozen=True):
+    """It has hung up."""
+
+    job_id: int
+    connection: int
+
+
+class PmixReceived(Event, frozen=True):
+    """Something that the job's PMIx server says."""
+
+    job_id: int
+    message: pmix.FromServer
 
 
 # -- actions --------------------------------------------------------------
@@ -126,29 +173,36 @@ class DropObject(Action, frozen=True):
 
 
 class StartKeeper(Action, frozen=True):
-    """Start the job's keeper, which starts and holds the ranks."""
+    """Start a keeper of the job, which starts and holds the ranks of one world."""
 
     job_id: int
     spec: keeper.KeeperSpec
+    world: int = 0
 
 
 class KeeperGo(Action, frozen=True):
-    """Let all ranks go."""
+    """Let all ranks of a world go."""
 
     job_id: int
+    world: int = 0
 
 
 class KeeperSignal(Action, frozen=True):
-    """Signal every rank's process group."""
+    """Signal every rank's process group, of all worlds."""
 
     job_id: int
     signal_number: int
 
 
 class KeeperEnd(Action, frozen=True):
-    """Kill all that is left of the job here."""
+    """Kill all that is left of the job here.
+
+    Attributes:
+        world: of this one only; None: of all, and end the PMIx server.
+    """
 
     job_id: int
+    world: int | None = None
 
 
 class PauseOutput(Action, frozen=True):
@@ -170,12 +224,52 @@ class WriteInput(Action, frozen=True):
     data: bytes
 
 
-class PmiReply(Action, frozen=True):
-    """Answer a rank."""
+class OpenPmi(Action, frozen=True):
+    """Listen for the job's clients of PMI; answered by :class:`PmiOpened`.
+
+    Attributes:
+        uid, gid: the job's owner; nobody else's process is listened to.
+        ranks: of the job on this node.
+        nodes: names of the job's nodes and the ranks on each, for a launcher inside.
+    """
 
     job_id: int
-    rank: int
+    uid: int
+    gid: int
+    ranks: int
+    nodes: tuple[tuple[str, int], ...]
+
+
+class PmiReply(Action, frozen=True):
+    """Write to a connection."""
+
+    job_id: int
+    connection: int
     data: bytes
+
+
+class PmiHangUp(Action, frozen=True):
+    """Close a connection, behind what is to be written."""
+
+    job_id: int
+    connection: int
+
+
+class StartPmixServer(Action, frozen=True):
+    """Start the job's PMIx server, as the job's owner."""
+
+    job_id: int
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    begin: pmix.Begin
+
+
+class PmixSend(Action, frozen=True):
+    """Tell the PMIx server."""
+
+    job_id: int
+    message: pmix.FromPct
 
 
 class DropJob(Action, frozen=True):

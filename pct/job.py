@@ -33,9 +33,11 @@ from native.ids import PortalId
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
-from pct import spec
+from native.wire.pmi import KeyValue
+from pct import environment, foreign, spec
 from pct.collective import SELF, Gather
 from pct.events import (
+    PMIX_SERVER,
     CheckObjects,
     DropJob,
     DropObject,
@@ -48,21 +50,30 @@ from pct.events import (
     ObjectLost,
     ObjectsChecked,
     ObjectStored,
+    OpenPmi,
     OutputRead,
     PauseOutput,
+    PmiClosed,
+    PmiConnected,
+    PmiHangUp,
+    PmiOpened,
     PmiReceived,
     PmiReply,
+    PmixReceived,
+    PmixSend,
     ReceiveObject,
     ResumeOutput,
     SendObject,
     StartKeeper,
+    StartPmixServer,
     WriteInput,
 )
 from pct.group import Group
-from pct.load import ObjectTable, misfit
+from pct.load import ObjectTable, misfit, spawn_misfit
 from pct.outcomes import Outcomes, Tally
+from pct.questions import ERROR, SUCCESS, Step
 from pct.relay import OutputRelay
-from pct.wireup import Step, Wireup
+from pct.wireup import Wireup
 
 MAP_PIECE = 8192  # ranks of the map in one message
 SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
@@ -82,6 +93,7 @@ class JobState(Enum):
 
 
 BEFORE_HELD = (JobState.FORMING, JobState.LOADING, JobState.STARTING)
+BEFORE_ENDING = (*BEFORE_HELD, JobState.HELD, JobState.RUNNING)
 
 
 class TellBebopd(Action, frozen=True):
@@ -118,7 +130,9 @@ class Job:
         self._held: Gather[load.Slowest] = Gather(below)
         self._map: list[load.Held] = []
         self._released: Gather[tuple[int, ...]] = Gather(below)
-        self._keeper: _Keeper = _Keeper.NONE
+        self._keepers: dict[int, _Keeper] = {}  # world, or the PMIx server
+        self._worlds: dict[int, _Spawned] = {}
+        self._gathered: dict[int, _Gathered] = {}  # at the root, until all ranks are told of
         self._unix_pids: dict[int, int] = {}
         self._own_held: set[int] = set()
         self._before_exec: list[int] = []
@@ -150,7 +164,7 @@ class Job:
         unused = tuple(sorted(self._objects.unused))
         has_arguments = self._load.arguments is None
         actions.append(CheckObjects(self.job_id, objects, has_arguments, *owner, unused))
-        return actions
+        return [*actions, *self._begin_wireup()]
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
@@ -181,14 +195,14 @@ class Job:
                 return self._object_stored(number, path, content, now)
             case ObjectLost(_, number, text):
                 return self._fail(load.FailureKind.OBJECT, text)
-            case KeeperReported(_, report):
-                return self._keeper_report(report, now)
+            case KeeperReported(_, report, world):
+                return self._keeper_report(report, world, now)
             case OutputRead(_, rank, stream, data):
                 return self._output_read(rank, stream, data, now)
             case InputTaken(_, count_bytes):
                 return self._up(io.InputCredit(self.job_id, count_bytes))
-            case PmiReceived(_, rank, line):
-                return self._wire(self._wireup.line(rank, line)) if self._wireup else []
+        if self._wireup is not None:
+            return self._wireup_event(self._wireup, event, now)
         raise IllegalTransition(self.state, event)
 
     def check(self) -> None:
@@ -232,10 +246,20 @@ class Job:
                 return self._end(now)
             case load.UseShared(_, number, path):
                 return [*self._down(message), *self._use_shared(number, path, now)]
-            case pmi.FenceOut() if not self._group.is_root:
-                return self._wire(self._wireup.fence_out(message)) if self._wireup else []
             case group.Adopted():
                 return []
+            case load.Spawn():
+                return self._spawn(message, now)
+        if self._wireup is not None:
+            match message:
+                case pmi.FenceOut() if not self._group.is_root:
+                    return self._wire(self._wireup.fence_out(message, Step()), now)
+                case pmi.Lost() if not self._group.is_root:
+                    return self._wire(self._wireup.lost(message), now)
+                case pmi.Ask() if not self._group.is_root:
+                    return self._wire(self._wireup.asked(message, None), now)
+                case pmi.Reply():
+                    return self._wire(self._wireup.replied(message), now)
         raise PeerProtocolError(f"{type(message).__name__} is not a parent's to send")
 
     def _from_child(self, place: int, message: Message, now: float) -> list[Action]:
@@ -257,15 +281,21 @@ class Job:
                 return self._up(message)
             case load.Completions(_, outcomes):
                 self._outcomes.merge(outcomes, now + self._completion_delay_s())
-                actions = self._completions(now)
-                if self._wireup is not None:
-                    count = sum(len(outcome.ranks) for outcome in outcomes)
-                    actions += self._wire(self._wireup.ended_below(place, count))
-                return actions
+                return [*self._completions(now), *self._ended_below(place, outcomes, now)]
             case load.Released(_, nodes):
                 return self._after_released(self._released.give(place, nodes))
-            case pmi.FenceIn():
-                return self._wire(self._wireup.fence_in(place, message)) if self._wireup else []
+            case load.Spawned(_, world, count, text):
+                return self._up_or_gather(world, count, text)
+        if self._wireup is not None:
+            match message:
+                case pmi.FenceIn():
+                    return self._wire(self._wireup.fence_in(place, message), now)
+                case pmi.Ask():
+                    return self._wire(self._wireup.asked(message, place), now)
+                case pmi.Reply():
+                    return self._wire(self._wireup.replied(message), now)
+                case pmi.Alone():
+                    return self._wire(self._wireup.alone(message), now)
         raise PeerProtocolError(f"{type(message).__name__} is not a child's to send")
 
     # -- form and load ----------------------------------------------------
@@ -332,7 +362,8 @@ class Job:
                 return self._fail(load.FailureKind.OBJECT, text)
             self._arguments = arguments
         self._extend_deadline(now)
-        return [*self._start_if_ready(now), *self._own_loaded(now)]
+        actions = self._begin_wireup()
+        return [*actions, *self._start_if_ready(now), *self._own_loaded(now)]
 
     def _use_shared(self, number: int, path: bytes, now: float) -> list[Action]:
         carries_arguments = number == 0 and self._load.arguments is None
@@ -366,49 +397,72 @@ class Job:
 
     # -- start and go -----------------------------------------------------
 
-    def _start_if_ready(self, now: float) -> list[Action]:
-        if self._keeper is not _Keeper.NONE or not self._objects.is_complete or self._failed:
+    def _begin_wireup(self) -> list[Action]:
+        """Once the arguments are known: open what the ranks' environment will name."""
+        if self._wireup is not None or self._arguments is None:
             return []
-        assert self._arguments is not None
-        self._keeper = _Keeper.STARTED
-        self._extend_deadline(now)
-        if self._load.offers_pmi:
-            below = list(self._group.children.values())
-            members = spec.members_of(self._arguments)
-            self._wireup = Wireup(self._load, self.ranks, below, members)
-        paths = self._objects.paths
-        return [
-            StartKeeper(
-                self.job_id,
-                spec.keeper_spec(self._load, self._arguments, self._credential, paths),
-            )
-        ]
+        names = environment.names_of_user(self._arguments.environment)
+        self._wireup = Wireup(self._load, spec.members_of(self._arguments), names)
+        uid, gid, groups = self._credential.uid, self._credential.gid, self._credential.groups
+        nodes = foreign.nodes_of(self._load)
+        actions: list[Action] = [OpenPmi(self.job_id, uid, gid, len(self.ranks), nodes)]
+        if (begin := self._wireup.server_begin(uid, gid)) is not None:
+            self._keepers[PMIX_SERVER] = _Keeper.STARTED
+            actions.append(StartPmixServer(self.job_id, uid, gid, groups, begin))
+        return actions
 
-    def _keeper_report(self, report: keeper.Report, now: float) -> list[Action]:
+    def _start_if_ready(self, now: float) -> list[Action]:
+        """Start what can be: the ranks of the load, and those of worlds that wait."""
+        if self.state in (JobState.ENDING, JobState.RELEASED) or self._failed:
+            return []
+        if not self._objects.is_complete or self._wireup is None or self._arguments is None:
+            return []
+        actions: list[Action] = []
+        of_job = (self._load, self._arguments, self._credential)
+        if 0 not in self._keepers and self._wireup.is_ready(0):
+            self._keepers[0] = _Keeper.STARTED
+            self._extend_deadline(now)
+            keeper_spec = spec.keeper_spec(*of_job, self._objects.paths, self._wireup)
+            actions.append(StartKeeper(self.job_id, keeper_spec))
+        for number, world in self._worlds.items():
+            if number in self._keepers or not world.awaited:
+                continue
+            if world.spawn.is_tool or self._wireup.is_ready(number):
+                self._keepers[number] = _Keeper.STARTED
+                keeper_spec = spec.world_spec(*of_job, world.spawn, self._wireup)
+                actions.append(StartKeeper(self.job_id, keeper_spec, number))
+                actions.append(KeeperGo(self.job_id, number))
+        return actions
+
+    def _keeper_report(self, report: keeper.Report, world: int, now: float) -> list[Action]:
         match report:
             case keeper.RankStarted(rank, unix_pid):
                 self._unix_pids[rank] = unix_pid
                 self._open_outputs |= {(rank, 1), (rank, 2)}
                 return []
             case keeper.RankHeld(rank, how):
+                if world:
+                    return self._spawned_here(world, rank, "")
                 if how is keeper.HowHeld.BEFORE_EXEC:
                     self._before_exec.append(rank)
                 self._own_held.add(rank)
                 return self._own_ranks_held(now)
             case keeper.ExecFailed(rank):
                 kind, text = _exec_failure(report)
+                if world:
+                    return self._spawned_here(world, rank, text)
                 program = self._program_of(rank)
                 # The user's name for it: the text may have the interpreter's, or the store's.
                 return self._fail(
                     kind, text if program in text else f"{program}: {text}", rank=rank
                 )
             case keeper.RankEnded():
-                return self._rank_ended(report, now)
+                return self._rank_ended(report, world, now)
             case keeper.KeeperEmpty():
-                return self._keeper_is_gone()
+                return self._keeper_is_gone(world, "it left", now)
             case keeper.KeeperLost(reason):
                 actions = self._fail(load.FailureKind.KEEPER_LOST, reason)
-                return [*actions, *self._keeper_is_gone()]
+                return [*actions, *self._keeper_is_gone(world, reason, now)]
         raise IllegalTransition(self.state, report)
 
     def _own_ranks_held(self, now: float) -> list[Action]:
@@ -486,10 +540,13 @@ class Job:
             actions += self._release_if_over()
         return actions
 
-    def _rank_ended(self, report: keeper.RankEnded, now: float) -> list[Action]:
+    def _rank_ended(self, report: keeper.RankEnded, world: int, now: float) -> list[Action]:
         self._ended.add(report.rank)
         actions: list[Action] = []
-        if not report.was_released and self.state not in (JobState.ENDING, JobState.RELEASED):
+        if world:
+            actions += self._spawned_here(world, report.rank, "it ended before its entry")
+            actions += self._tool_ended(world, report.wait_status, now)
+        elif not report.was_released and self.state not in (JobState.ENDING, JobState.RELEASED):
             text = f"{_how_it_ended(report.wait_status)} before its entry"
             actions += self._fail(load.FailureKind.EARLY_EXIT, text, rank=report.rank)
         self._outcomes.add(
@@ -508,8 +565,29 @@ class Job:
         )
         actions += self._completions(now)
         if self._wireup is not None:
-            actions += self._wire(self._wireup.left(report.rank))
+            left = self._wireup.left(report.rank, report.wait_status, report.mpi_library)
+            actions += self._wire(left, now)
+            actions += self._tell_of_loss((report.rank,), report.wait_status, now)
         return actions
+
+    def _ended_below(
+        self, place: int, outcomes: tuple[load.Outcome, ...], now: float
+    ) -> list[Action]:
+        if self._wireup is None:
+            return []
+        ranks = tuple(rank for outcome in outcomes for rank in outcome.ranks)
+        actions = self._wire(self._wireup.ended_below(place, ranks), now)
+        for outcome in outcomes:
+            actions += self._tell_of_loss(outcome.ranks, outcome.wait_status, now)
+        return actions
+
+    def _tell_of_loss(self, ranks: tuple[int, ...], wait_status: int, now: float) -> list[Action]:
+        """The root tells all nodes of ranks that ended abnormally, where somebody may ask."""
+        if not (self._group.is_root and wait_status and self._wireup):
+            return []
+        if load.Protocol.PMIX not in self._load.mpi.offered or self.state is not JobState.RUNNING:
+            return []
+        return self._wire(self._wireup.lost(pmi.Lost(self.job_id, ranks, wait_status)), now)
 
     def _completions(self, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -518,23 +596,130 @@ class Job:
         return actions
 
     def _signal_own(self, number: int) -> list[Action]:
-        if self._keeper is not _Keeper.STARTED:
+        if not self._has_keepers:
             return []
         return [KeeperSignal(self.job_id, number)]
 
-    # -- PMI --------------------------------------------------------------
+    # -- wire-up ----------------------------------------------------------
 
-    def _wire(self, step: Step) -> list[Action]:
+    def _wireup_event(self, wireup: Wireup, event: Event, now: float) -> list[Action]:
+        match event:
+            case PmiOpened(_, address, variables):
+                wireup.port_opened(address, variables)
+                return self._start_if_ready(now)
+            case PmiConnected(_, connection, rank):
+                wireup.connected(connection, rank)
+                return []
+            case PmiReceived(_, connection, data):
+                return self._wire(wireup.received(connection, data), now)
+            case PmiClosed(_, connection):
+                return self._wire(wireup.closed(connection), now)
+            case PmixReceived(_, message):
+                actions = self._wire(wireup.from_server(message), now)
+                return [*actions, *self._start_if_ready(now)]
+        raise IllegalTransition(self.state, event)
+
+    def _wire(self, step: Step, now: float) -> list[Action]:
         """Do what the wire-up leads to."""
-        actions: list[Action] = [PmiReply(self.job_id, rank, data) for rank, data in step.replies]
+        actions: list[Action] = [
+            PmiReply(self.job_id, connection, data) for connection, data in step.replies
+        ]
+        actions += [PmiHangUp(self.job_id, connection) for connection in step.hang_ups]
+        if self._keepers.get(PMIX_SERVER) is _Keeper.STARTED:
+            actions += [PmixSend(self.job_id, message) for message in step.server]
         for message in step.up:
             actions += self._up(message)
         for message in step.down:
             actions += self._down(message)
+        for place, message in step.to:
+            child = self._group.id_of(place)
+            if child in self._group.children:
+                actions.append(Send(child, message))
+        for world in step.ended_tools:
+            if world in self._worlds and self._worlds[world].spawn.is_tool:
+                actions.append(KeeperEnd(self.job_id, world))
+        if step.failure:
+            actions += self._fail(load.FailureKind.NO_WIREUP, step.failure)
         if step.abort is not None:
             rank, code, text = step.abort.rank, step.abort.exit_code, step.abort.text
             actions += self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=code)
         return actions
+
+    # -- spawn ------------------------------------------------------------
+
+    def _spawn(self, message: load.Spawn, now: float) -> list[Action]:
+        """One more world: pass it on, start its ranks of this node."""
+        if self.state is not JobState.RUNNING or self._wireup is None:
+            return []
+        if message.world in self._worlds:
+            raise PeerProtocolError(f"world {message.world} exists")
+        if text := spawn_misfit(message, len(self._load.nodes)):
+            raise PeerProtocolError(text)
+        actions = self._down(message)
+        places = [run.place for run in message.runs for _ in range(run.count)]
+        below = set(self._group.places_below())
+        self._outcomes.expect(sum(place in below for place in places))
+        ranks = spec.world_ranks_at(message, self._load.place)
+        self._worlds[message.world] = _Spawned(message, {message.first_rank + r for r in ranks})
+        if message.is_tool:
+            step = self._wireup.tool_started(message)
+        else:
+            applications = [
+                n for n, member in enumerate(message.members) for _ in range(member.size)
+            ]
+            step = self._wireup.add_world(
+                message.world,
+                message.first_rank,
+                places,
+                applications,
+                message.parent,
+                message.pairs,
+            )
+            if self._group.is_root:
+                self._gathered[message.world] = _Gathered(message, len(places))
+        return [*actions, *self._wire(step, now), *self._start_if_ready(now)]
+
+    def _spawned_here(self, number: int, rank: int, text: str) -> list[Action]:
+        """A rank of a spawned world runs, or never will."""
+        world = self._worlds[number]
+        if rank not in world.awaited:
+            return []
+        world.awaited.discard(rank)
+        world.count += not text
+        world.text = world.text or text
+        if world.awaited or world.spawn.is_tool:
+            return []
+        failed = f"{self._here.name}: {world.text}" if world.text else ""
+        return self._up_or_gather(number, world.count, failed)
+
+    def _up_or_gather(self, number: int, count: int, text: str) -> list[Action]:
+        """What became of a world's ranks on one node: at the root, when all are told of, reply."""
+        if not self._group.is_root:
+            return self._up(load.Spawned(self.job_id, number, count, text[:4000]))
+        gathered = self._gathered.get(number)
+        if gathered is None or self._wireup is None:
+            return []
+        gathered.missing -= count
+        gathered.text = gathered.text or text
+        if gathered.missing and not gathered.text:
+            return []
+        del self._gathered[number]
+        spawn = gathered.spawn
+        pairs = (KeyValue(b"world", b"%d" % number),)
+        status = ERROR if gathered.text else SUCCESS
+        reply = pmi.Reply(
+            self.job_id, spawn.source, spawn.serial, status, pairs, gathered.text[:4000]
+        )
+        return self._wire(self._wireup.replied(reply), 0.0)
+
+    def _tool_ended(self, number: int, wait_status: int, now: float) -> list[Action]:
+        """Its launcher waits for this."""
+        spawn = self._worlds[number].spawn
+        if not spawn.is_tool or self._wireup is None:
+            return []
+        pairs = (KeyValue(b"wait_status", b"%d" % wait_status),)
+        reply = pmi.Reply(self.job_id, spawn.source, spawn.serial, SUCCESS, pairs)
+        return self._wire(self._wireup.replied(reply), now)
 
     # -- end --------------------------------------------------------------
 
@@ -545,17 +730,25 @@ class Job:
         self.state = JobState.ENDING
         self._phase_until = None
         actions = self._down(load.AllDone(self.job_id))
-        if self._keeper is _Keeper.STARTED:
+        if self._has_keepers:
             return [*actions, KeeperEnd(self.job_id)]
-        return [*actions, *self._keeper_is_gone()]
+        return [*actions, *self._release_if_over()]
 
-    def _keeper_is_gone(self) -> list[Action]:
-        self._keeper = _Keeper.GONE
-        return self._release_if_over()
+    @property
+    def _has_keepers(self) -> bool:
+        return _Keeper.STARTED in self._keepers.values()
+
+    def _keeper_is_gone(self, world: int, text: str, now: float) -> list[Action]:
+        self._keepers[world] = _Keeper.GONE
+        actions: list[Action] = []
+        if world == PMIX_SERVER and self._wireup is not None and self.state in BEFORE_ENDING:
+            actions += self._wire(self._wireup.server_ended(text), now)
+            actions += self._start_if_ready(now)
+        return [*actions, *self._release_if_over()]
 
     def _release_if_over(self) -> list[Action]:
-        """Ours is over when the keeper is gone and every byte of output is on its way."""
-        if self.state is not JobState.ENDING or self._keeper is not _Keeper.GONE:
+        """Ours is over when no keeper is left and every byte of output is on its way."""
+        if self.state is not JobState.ENDING or self._has_keepers:
             return []
         if self._open_outputs or not self._relay.is_empty:
             return []
@@ -694,7 +887,7 @@ class Job:
             waiting = sorted(set(self.ranks) - self._own_held)
             names.append(
                 f"{self._here.name} (ranks not at their entry: {_some(waiting)})"
-                if self._keeper is _Keeper.STARTED
+                if 0 in self._keepers
                 else self._here.name
             )
         return f"no answer in {self._patience():.0f} s from {', '.join(names)}"
@@ -741,11 +934,35 @@ class Job:
 
 
 class _Keeper(Enum):
-    """The keeper of the job on this node."""
+    """A keeper of the job on this node."""
 
-    NONE = "not started"
     STARTED = "started"
     GONE = "gone"
+
+
+class _Spawned:
+    """A spawned world, as one node sees it.
+
+    Attributes:
+        awaited: its ranks here of which it is not known whether they run.
+        count: those that run.
+        text: why another does not.
+    """
+
+    def __init__(self, spawn: load.Spawn, awaited: set[int]) -> None:
+        self.spawn = spawn
+        self.awaited = awaited
+        self.count = 0
+        self.text = ""
+
+
+class _Gathered:
+    """A spawned world at the root, until its parent has been told."""
+
+    def __init__(self, spawn: load.Spawn, missing: int) -> None:
+        self.spawn = spawn
+        self.missing = missing
+        self.text = ""
 
 
 def _first_of_each(rooms: Iterable[load.NoRoom]) -> tuple[load.NoRoom, ...]:

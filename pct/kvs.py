@@ -1,38 +1,39 @@
-"""The key-value space of one job, as one node sees it.
+"""The key-value machine under PMI-1, PMI-2 and PMIx: pairs, fences, published names.
 
-Ranks put pairs and meet in barriers. What was put since the last barrier is
-merged up the tree when every rank of the subtree is in, and all of it comes
-down again; only then may any rank go on. So a get is always answered at once,
-from what the barriers have spread.
+Ranks put pairs and meet in fences. What was put since the last fence is merged up the
+tree when every participant of the subtree is in, and all of it comes down again; only
+then may any of them go on. So a get is always answered at once, from what the fences
+have spread.
+
+PMIx makes its data itself: there a node's share is one value, keyed by the node's
+place and cut into pieces that fit messages (:func:`share`, :func:`joined`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from native.wire.base import MESSAGE_MAX_BYTES
-from native.wire.pmi import KeyValue
+from native.wire.pmi import Fence, FenceKind, KeyValue, Participants
 
 PIECE_BYTES = MESSAGE_MAX_BYTES // 2  # of pairs in one fence message
+SHARE_BYTES = 64 * 1024  # of a node's data in one pair
+NAMES_MAX = 65536  # published at once in one job
+NAMES_BYTES = 64 << 20  # of them
+FENCES_MAX = 4096  # kinds of participants whose fences are counted
+
+Meeting = tuple[FenceKind, tuple[Participants, ...]]  # what a fence's number counts
 
 
 class KeyValueSpace:
-    """Pairs, and who is in the present barrier.
+    """The pairs of one world, as one node knows them."""
 
-    Attributes:
-        number: of the present barrier, from 0.
-    """
-
-    def __init__(self, ranks: tuple[int, ...], children: list[int]) -> None:
-        self.number = 0
-        self.inside: set[int] = set()
-        self._ranks = set(ranks)
-        self._children = set(children)
+    def __init__(self) -> None:
         self._pairs: dict[bytes, bytes] = {}
         self._fresh: dict[bytes, bytes] = {}
-        self._children_in: set[int] = set()
-        self._sent_up = False
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Note a pair; the others see it after the next barrier, this node at once."""
+        """Note a pair; other nodes see it after the next fence, this one at once."""
         self._pairs[key] = value
         self._fresh[key] = value
 
@@ -40,72 +41,181 @@ class KeyValueSpace:
         """The value, or None."""
         return self._pairs.get(key)
 
-    def enter(self, rank: int) -> bool:
-        """A rank comes to the barrier. True: it was the last one of this subtree."""
-        self.inside.add(rank)
-        return self._is_full()
-
-    def leave(self, rank: int) -> bool:
-        """A rank is through with PMI or has ended: barriers do not wait for it."""
-        self._ranks.discard(rank)
-        return self._is_full()
-
-    def leave_child(self, place: int) -> bool:
-        """Every rank of a child's subtree has ended. True: the barrier is full here."""
-        self._children.discard(place)
-        return self._is_full()
-
-    def merge_child(self, place: int, pairs: tuple[KeyValue, ...], is_last: bool) -> bool:
-        """What a child's subtree has put. True: the barrier is full here."""
-        for pair in pairs:
-            self.put(pair.key, pair.value)
-        if is_last:
-            self._children_in.add(place)
-        return self._is_full()
-
-    def take_fresh(self) -> list[tuple[KeyValue, ...]]:
-        """What goes up: pieces that fit a message, at least one."""
-        self._sent_up = True
-        return pieces(self._fresh)
+    def take_fresh(self) -> tuple[KeyValue, ...]:
+        """What has been put here since the last fence."""
+        fresh, self._fresh = self._fresh, {}
+        return tuple(KeyValue(key, value) for key, value in fresh.items())
 
     def spread(self, pairs: tuple[KeyValue, ...]) -> None:
-        """What came down."""
+        """What a fence has brought."""
         for pair in pairs:
             self._pairs[pair.key] = pair.value
 
-    def release(self) -> set[int]:
-        """The barrier is over.
+
+class _Open:
+    """One fence that is under way, as one node sees it."""
+
+    def __init__(self, fence: Fence) -> None:
+        self.fence = fence
+        self.is_in_here = False
+        self.children_in: set[int] = set()
+        self.pairs: list[KeyValue] = []
+        self.has_gone_up = False
+        self.come_down: list[KeyValue] = []
+
+
+class Fences:
+    """The fences of a job, as one node sees them.
+
+    Args:
+        awaited: for the participants of a fence, whether it waits for this node, and for
+            which of its children.
+    """
+
+    def __init__(self, awaited: Callable[[Meeting], tuple[bool, set[int]]]) -> None:
+        self._awaited = awaited
+        self._numbers: dict[Meeting, int] = {}
+        self._open: dict[Meeting, _Open] = {}
+
+    def enter(self, meeting: Meeting, pairs: tuple[KeyValue, ...]) -> None:
+        """Every participant of this node is in, with these pairs."""
+        fence = self._fence(meeting)
+        fence.is_in_here = True
+        fence.pairs += pairs
+
+    def merge(self, place: int, fence: Fence, pairs: tuple[KeyValue, ...], is_last: bool) -> bool:
+        """A child's subtree is in.
 
         Returns:
-            The ranks that were in it here and may go on.
+            Whether it is the present fence of these participants, and no earlier one.
         """
-        released, self.inside = self.inside, set()
-        self._children_in.clear()
-        self._fresh.clear()
-        self._sent_up = False
-        self.number += 1
-        return released
+        meeting = (fence.kind, fence.participants)
+        if fence.number != self._numbers.get(meeting, 0):
+            return False
+        here = self._fence(meeting)
+        here.pairs += pairs
+        if is_last:
+            here.children_in.add(place)
+        return True
 
-    def _is_full(self) -> bool:
-        return (
-            not self._sent_up
-            and bool(self.inside or self._children_in)
-            and self.inside >= self._ranks
-            and self._children_in >= self._children
-        )
+    def take_full(self) -> list[tuple[Fence, list[tuple[KeyValue, ...]]]]:
+        """The fences for which all of this subtree are in, once each.
+
+        Returns:
+            Each fence, and what goes up: pieces that fit a message, at least one.
+        """
+        found = []
+        for meeting, fence in self._open.items():
+            if fence.has_gone_up or not (fence.is_in_here or fence.children_in):
+                continue
+            waits_here, children = self._awaited(meeting)
+            if fence.children_in >= children and (fence.is_in_here or not waits_here):
+                fence.has_gone_up = True
+                found.append((fence.fence, pieces(fence.pairs)))
+        return found
+
+    def come_down(
+        self, fence: Fence, pairs: tuple[KeyValue, ...], is_last: bool
+    ) -> list[KeyValue] | None:
+        """A fence is over, or a piece of what it brings.
+
+        Returns:
+            All that it brings, with the last piece; None: not yet, or long known.
+        """
+        meeting = (fence.kind, fence.participants)
+        if fence.number != self._numbers.get(meeting, 0):
+            return None
+        here = self._fence(meeting)
+        here.come_down += pairs
+        if not is_last:
+            return None
+        del self._open[meeting]
+        self._numbers.pop(meeting, None)  # the newest last
+        self._numbers[meeting] = fence.number + 1
+        if len(self._numbers) > FENCES_MAX:
+            del self._numbers[next(iter(self._numbers))]
+        return here.come_down
+
+    def _fence(self, meeting: Meeting) -> _Open:
+        if meeting not in self._open:
+            number = self._numbers.get(meeting, 0)
+            self._open[meeting] = _Open(Fence(*meeting, number))
+        return self._open[meeting]
 
 
-def pieces(pairs: dict[bytes, bytes]) -> list[tuple[KeyValue, ...]]:
+class Names:
+    """What the ranks of a job have published; kept by its root."""
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, tuple[bytes, bool]] = {}  # value, read once
+        self._bytes = 0
+
+    def publish(self, pairs: tuple[KeyValue, ...], is_read_once: bool) -> str:
+        """Note names.
+
+        Returns:
+            Why not; empty: done.
+        """
+        for pair in pairs:
+            if pair.key in self._values:
+                return "it is published already"
+        size = sum(len(pair.key) + len(pair.value) for pair in pairs)
+        if len(self._values) + len(pairs) > NAMES_MAX or self._bytes + size > NAMES_BYTES:
+            return f"the job has {NAMES_MAX} names or {NAMES_BYTES} bytes of them"
+        for pair in pairs:
+            self._values[pair.key] = (pair.value, is_read_once)
+        self._bytes += size
+        return ""
+
+    def lookup(self, keys: tuple[bytes, ...], is_waiting: bool) -> tuple[KeyValue, ...] | None:
+        """What there is of these; None: somebody who waits for all of them has to wait."""
+        if is_waiting and not all(key in self._values for key in keys):
+            return None
+        found = tuple(KeyValue(key, self._values[key][0]) for key in keys if key in self._values)
+        for pair in found:
+            if self._values[pair.key][1]:
+                self.unpublish((pair.key,))
+        return found
+
+    def unpublish(self, keys: tuple[bytes, ...]) -> bool:
+        """Take names away. True: all were there."""
+        were_there = True
+        for key in keys:
+            value, _ = self._values.pop(key, (None, False))
+            if value is None:
+                were_there = False
+            else:
+                self._bytes -= len(key) + len(value)
+        return were_there
+
+
+def pieces(pairs: list[KeyValue]) -> list[tuple[KeyValue, ...]]:
     """Pairs cut into lists that each fit a message; an empty one for no pairs."""
     found: list[tuple[KeyValue, ...]] = []
     piece: list[KeyValue] = []
     room = PIECE_BYTES
-    for key, value in pairs.items():
-        cost = len(key) + len(value) + 16
+    for pair in pairs:
+        cost = len(pair.key) + len(pair.value) + 16
         if cost > room and piece:
             found.append(tuple(piece))
             piece, room = [], PIECE_BYTES
-        piece.append(KeyValue(key, value))
+        piece.append(pair)
         room -= cost
     found.append(tuple(piece))
     return found
+
+
+def share(place: int, data: bytes) -> tuple[KeyValue, ...]:
+    """A node's data for a PMIx fence: pairs that sort by place, then by piece."""
+    return tuple(
+        KeyValue(
+            place.to_bytes(4, "big") + number.to_bytes(4, "big"),
+            data[start : start + SHARE_BYTES],
+        )
+        for number, start in enumerate(range(0, len(data), SHARE_BYTES))
+    )
+
+
+def joined(pairs: list[KeyValue]) -> bytes:
+    """Everybody's data, in the order of the places."""
+    return b"".join(pair.value for pair in sorted(pairs, key=lambda pair: pair.key))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from native.wire.load import Arguments
+from native.wire.base import SIZE_MAX
+from native.wire.load import Arguments, Spawn
 from pct.events import NoPlace
 
 ARGUMENTS_MAX_BYTES = 256 << 20  # what a keeper takes
@@ -69,4 +70,24 @@ def misfit(arguments: Arguments, ranks: int, first_image: int, objects: int) -> 
     for member in arguments.members:
         if not first_image <= member.object_index < objects:
             return f"no object {member.object_index} to execute, there are {objects}"
+    return ""
+
+
+def spawn_misfit(spawn: Spawn, places: int) -> str:
+    """Why a spawn contradicts itself; empty: it does not.
+
+    Args:
+        places: nodes of the job.
+    """
+    size = sum(run.count for run in spawn.runs)
+    if sum(member.size for member in spawn.members) != size:
+        return "the members' sizes do not add up to the world's ranks"
+    if spawn.first_rank + size > SIZE_MAX:
+        return f"more than {SIZE_MAX} ranks"
+    if any(run.place >= places for run in spawn.runs):
+        return f"a place that is none of the job's {places}"
+    if len(spawn.environments) != len(spawn.members):
+        return "not one environment for each member"
+    if any(member.object_index >= len(spawn.paths) for member in spawn.members):
+        return "a program without a path"
     return ""

@@ -44,6 +44,10 @@ class Outcomes:
         self._is_urgent = False
         self._sent: list[Completions] = []
 
+    def expect(self, count: int) -> None:
+        """More ranks have been started in the subtree."""
+        self._total += count
+
     def add(self, tally: Tally, due: float) -> None:
         """A rank of this node has ended."""
         columns = (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from native.wire import keeper
-from native.wire.alloc import Credential
-from native.wire.load import Arguments, Load
+from native.wire.alloc import Credential, Run
+from native.wire.load import Arguments, Load, Spawn
 from pct import environment
+from pct.wireup import Wireup
 
 
 def members_of(arguments: Arguments) -> list[int]:
@@ -15,9 +16,13 @@ def members_of(arguments: Arguments) -> list[int]:
 
 def ranks_at(message: Load, place: int) -> tuple[int, ...]:
     """The ranks of one node, ascending."""
+    return _ranks_at(message.runs, place)
+
+
+def _ranks_at(runs: tuple[Run, ...], place: int) -> tuple[int, ...]:
     found: list[int] = []
     first = 0
-    for run in message.runs:
+    for run in runs:
         if run.place == place:
             found += range(first, first + run.count)
         first += run.count
@@ -43,34 +48,86 @@ def unused_objects(message: Load, places: frozenset[int]) -> frozenset[int]:
 
 
 def keeper_spec(
-    message: Load, arguments: Arguments, credential: Credential, paths: dict[int, bytes]
+    message: Load,
+    arguments: Arguments,
+    credential: Credential,
+    paths: dict[int, bytes],
+    wireup: Wireup,
 ) -> keeper.KeeperSpec:
-    """The specification for the node at the load's place.
+    """The specification for the ranks of the load at its place.
 
     Args:
         paths: number of an object -> what to execute on this node.
     """
-    here = message.nodes[message.place]
     ranks = ranks_at(message, message.place)
     member_of = members_of(arguments)
-    size = len(member_of)
     used = sorted({member_of[rank] for rank in ranks})
+    members = [arguments.members[number] for number in used]
     programs = tuple(
         keeper.ProgramSpec(paths[member.object_index], member.arguments, member.directory)
-        for member in (arguments.members[number] for number in used)
+        for member in members
     )
     specs = tuple(
         keeper.RankSpec(
             rank,
             used.index(member_of[rank]),
-            environment.for_rank(rank, local_rank, member_of[rank], size, message.offers_pmi),
+            environment.for_rank(rank, local_rank, member_of[rank]) + wireup.environment(0, rank),
             wants_stdin=message.has_input and rank == 0,
-            wants_pmi=message.offers_pmi,
+            wants_pmi=wireup.wants_sockets,
         )
         for local_rank, rank in enumerate(ranks)
     )
+    return _spec(message, arguments, credential, programs, specs, wireup)
+
+
+def world_spec(
+    message: Load,
+    arguments: Arguments,
+    credential: Credential,
+    spawn: Spawn,
+    wireup: Wireup,
+) -> keeper.KeeperSpec:
+    """The specification for the ranks of a spawned world at the load's place."""
+    member_of = [number for number, member in enumerate(spawn.members) for _ in range(member.size)]
+    programs = tuple(
+        keeper.ProgramSpec(spawn.paths[member.object_index], member.arguments, member.directory)
+        for member in spawn.members
+    )
+    ranks = world_ranks_at(spawn, message.place)
+    specs = tuple(
+        keeper.RankSpec(
+            spawn.first_rank + rank,
+            member_of[rank],
+            environment.for_rank(spawn.first_rank + rank, local_rank, member_of[rank])
+            + (() if spawn.is_tool else wireup.environment(spawn.world, rank))
+            + spawn.environments[member_of[rank]],
+            wants_stdin=False,
+            wants_pmi=wireup.wants_sockets and not spawn.is_tool,
+        )
+        for local_rank, rank in enumerate(ranks)
+    )
+    return _spec(message, arguments, credential, programs, specs, wireup)
+
+
+def world_ranks_at(spawn: Spawn, place: int) -> tuple[int, ...]:
+    """The ranks of a spawned world at a place, as the world numbers them."""
+    return _ranks_at(spawn.runs, place)
+
+
+def _spec(
+    message: Load,
+    arguments: Arguments,
+    credential: Credential,
+    programs: tuple[keeper.ProgramSpec, ...],
+    ranks: tuple[keeper.RankSpec, ...],
+    wireup: Wireup,
+) -> keeper.KeeperSpec:
+    here = message.nodes[message.place]
+    size = len(members_of(arguments))
     shared = environment.for_job(arguments.environment, message.job_id, size)
     shared += environment.for_node(here.node, here.name, len(ranks))
+    names = environment.names_of_user(arguments.environment)
+    wanted = (*environment.UNBOUND, *wireup.shared_environment())
     return keeper.KeeperSpec(
         job_id=message.job_id,
         uid=credential.uid,
@@ -78,7 +135,7 @@ def keeper_spec(
         groups=credential.groups,
         umask=message.umask,
         limits=message.limits,
-        environment=shared,
+        environment=shared + environment.defaults(names, wanted),
         programs=programs,
-        ranks=specs,
+        ranks=ranks,
     )

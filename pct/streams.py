@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from native.reactor import Reactor
 from native.wire.base import DATA_MAX
-from pct import pmi1
 
 
 class OutputPipe:
@@ -88,29 +87,43 @@ class InputPipe:
             self._on_taken(taken)
 
 
-class PmiSocket:
-    """A rank's PMI connection: lines in, answers out.
+class ClientSocket:
+    """A stream socket of a client: bytes in, bytes out. ``on_data(b"")``: it has hung up.
 
-    While answers wait to be taken nothing is read: a client that does not listen
-    costs one line of memory.
+    Args:
+        is_patient: while answers wait to be taken nothing is read, so a client that
+            does not listen costs one answer of memory.
     """
 
-    def __init__(self, reactor: Reactor, fd: int, on_line: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        fd: int,
+        on_data: Callable[[bytes], None],
+        *,
+        is_patient: bool = True,
+    ) -> None:
         self._fd = fd
-        self._on_line = on_line
-        self._partial = b""
-        self._answers = bytearray()
+        self._on_data = on_data
+        self._is_patient = is_patient
+        self._is_closing = False
+        self._unsent = bytearray()
         self._watch = reactor.watch(fd, self._readable)
 
-    def reply(self, data: bytes) -> None:
-        """Answer the client."""
-        if self._fd < 0:
-            return
-        self._answers += data
-        self._writable()
+    def send(self, data: bytes) -> None:
+        """Write, now or when it is taken."""
+        if self._fd >= 0:
+            self._unsent += data
+            self._writable()
+
+    def hang_up(self) -> None:
+        """Close it behind what is still to be written."""
+        self._is_closing = True
+        if not self._unsent:
+            self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close it now."""
         if self._fd >= 0:
             self._watch.close()
             os.close(self._fd)
@@ -118,33 +131,31 @@ class PmiSocket:
 
     def _readable(self) -> None:
         try:
-            data = os.read(self._fd, pmi1.LINE_MAX)
+            data = os.read(self._fd, DATA_MAX)
         except BlockingIOError:
             return
         except ConnectionResetError:
             data = b""
         if not data:
             self.close()
-            return
-        *lines, self._partial = (self._partial + data).split(b"\n")
-        if len(self._partial) > pmi1.LINE_MAX:
-            self.close()
-            return
-        for line in lines:
-            if self._fd >= 0 and line:
-                self._on_line(line)
+        if not self._is_closing:
+            self._on_data(data)
 
     def _writable(self) -> None:
         try:
-            while self._answers:
-                count = os.write(self._fd, self._answers)
-                del self._answers[:count]
+            while self._unsent:
+                count = os.write(self._fd, self._unsent)
+                del self._unsent[:count]
         except BlockingIOError:
             pass
         except (BrokenPipeError, ConnectionResetError):
             self.close()
+            if not self._is_closing:
+                self._on_data(b"")
             return
-        if self._answers:
-            self._watch.set(None, self._writable)
-        else:
+        if not self._unsent:
             self._watch.set(self._readable, None)
+            if self._is_closing:
+                self.close()
+        else:
+            self._watch.set(None if self._is_patient else self._readable, self._writable)

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from native.errors import YodError
 from native.ids import ObjectKey
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.port import (
@@ -20,8 +21,9 @@ from native.port import (
     Refused,
 )
 from native.reactor import Reactor
+from native.wire import pmi
 from native.wire.alloc import Grant
-from yod import events
+from yod import events, image
 from yod.launch import Launch, Phase
 from yod.request import Plan
 from yod.terminal import InputStream, OutputStream
@@ -173,6 +175,8 @@ class Driver:
                     self._say(text)
             case events.SendObject():
                 self._send_object(action)
+            case events.FindPrograms(ask):
+                self._find_programs(ask)
             case events.CopyToShared(number, job_id):
                 self._copy_to_shared(number, job_id)
             case events.Finish():
@@ -213,6 +217,20 @@ class Driver:
         key = ObjectKey(action.job_id, number)
         self._port.send_object(key, fd, shipped.size, self._chunk_bytes, [action.target])
         os.close(fd)
+
+    def _find_programs(self, ask: pmi.Ask) -> None:
+        assert isinstance(ask.question, pmi.Spawn)
+        here = self._plan.arguments.members[0].directory
+        paths = []
+        text = ""
+        try:
+            for command in ask.question.commands:
+                directory = os.path.join(here, command.directory)
+                path = image.find(os.fsdecode(command.program), os.fsdecode(directory))
+                paths.append(os.fsencode(path))
+        except YodError as error:
+            text = str(error)
+        self.handle(events.ProgramsFound(ask, tuple(paths), text))
 
     def _copy_to_shared(self, number: int, job_id: int) -> None:
         """Copy an image to the shared file system, in slices."""

@@ -2,7 +2,7 @@
 
 from native.ids import PortalId
 from native.machine import Action, Event
-from native.wire import alloc
+from native.wire import alloc, pmi
 
 # -- events ---------------------------------------------------------------
 
@@ -69,6 +69,19 @@ class NotShared(Event, frozen=True):
     text: str
 
 
+class ProgramsFound(Event, frozen=True):
+    """The answer to :class:`FindPrograms`.
+
+    Attributes:
+        paths: of each command's program.
+        text: why one cannot be started; empty: all can.
+    """
+
+    ask: pmi.Ask
+    paths: tuple[bytes, ...]
+    text: str = ""
+
+
 # -- actions --------------------------------------------------------------
 
 
@@ -84,6 +97,12 @@ class SendObject(Action, frozen=True):
     number: int
     target: PortalId
     job_id: int
+
+
+class FindPrograms(Action, frozen=True):
+    """Look for the programs of a spawn, as a shell in its directory would."""
+
+    ask: pmi.Ask
 
 
 class CopyToShared(Action, frozen=True):

@@ -14,17 +14,20 @@ LOAD_FILE_MAX_BYTES = 16 << 20
 _READ_BYTES = 4 << 20
 
 
-def find(word: str) -> str:
+def find(word: str, directory: str = "") -> str:
     """The absolute path of a program or load file.
 
     A word with a slash is a path. Else an executable of the current directory
     comes first, then the search path, then any file of the current directory.
 
+    Args:
+        directory: stands for the current one; empty: that one.
+
     Raises:
         ProgramNotFoundError: there is none; says where was looked.
         UsageError: there is no current directory any more.
     """
-    here = os.path.normpath(os.path.join(current_directory(), word))
+    here = os.path.normpath(os.path.join(directory or current_directory(), word))
     if "/" in word:
         if os.path.exists(here):
             return here

@@ -20,14 +20,15 @@ from __future__ import annotations
 import signal
 from enum import Enum
 
-from native.errors import IllegalTransition, Refusal
+from native.errors import IllegalTransition, Refusal, UsageError
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
-from native.wire import alloc, codec, io, load
+from native.wire import alloc, codec, io, load, pmi
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 from yod.events import (
     CopyToShared,
+    FindPrograms,
     Finish,
     InputRead,
     Interrupted,
@@ -38,6 +39,7 @@ from yod.events import (
     OutputClosed,
     OutputFailed,
     OutputWritten,
+    ProgramsFound,
     ReadInput,
     SendObject,
     Shared,
@@ -50,6 +52,7 @@ from yod.output import OutputLedger
 from yod.report import NEVER_STARTED, SIGNAL_BASE, Report
 from yod.request import Plan
 from yod.signals import Interrupts, Press, Stage
+from yod.spawn import Placement
 
 
 class Phase(Enum):
@@ -108,6 +111,9 @@ class Launch:
         self._to_share: set[int] = set()
         self._voted = False
         self._before_exec_count = 0
+        self._placement: Placement | None = None
+        self._world_count = 1
+        self._has_told_of_lonely_ranks = False
 
     # -- the machine's face -----------------------------------------------
 
@@ -165,6 +171,8 @@ class Launch:
                 return self._shared(number, path)
             case NotShared(_, text):
                 return self._give_up(text, now)
+            case ProgramsFound(ask, paths, text):
+                return self._spawn(ask, paths, text)
         raise IllegalTransition(self.phase, event)
 
     def check(self) -> None:
@@ -207,6 +215,10 @@ class Launch:
                 return self._completions(outcomes, now)
             case load.Released(_, nodes):
                 return self._released(source, nodes, now)
+            case pmi.Ask(question=pmi.Spawn()) if self.phase is Phase.RUNNING:
+                return [FindPrograms(message)]
+            case pmi.Alone(_, rank, _, text) if self.phase in (Phase.RUNNING, Phase.ENDING):
+                return self._ranks_are_alone(rank, text)
         return []
 
     # -- allocate to go ---------------------------------------------------
@@ -214,6 +226,7 @@ class Launch:
     def _granted(self, grant: alloc.Grant, now: float) -> list[Action]:
         self.grant = grant
         self.report.place(grant)
+        self._placement = Placement(grant)
         self._to_confirm = {PortalId(node.nid, node.pid): node.node for node in grant.nodes}
         self._enter(Phase.FORMING, now, self._patience())
         plan, limits = self._plan, self._limits
@@ -229,7 +242,7 @@ class Launch:
             arguments=plan.arguments if plan.are_arguments_inline else None,
             umask=plan.umask,
             limits=plan.limits,
-            offers_pmi=plan.options.offers_pmi,
+            mpi=plan.mpi,
             has_input=plan.options.has_input,
             chunk_bytes=limits.chunk_bytes,
             deadline_s=limits.phase_s,
@@ -318,7 +331,9 @@ class Launch:
         actions: list[Action] = []
         for outcome in sorted(outcomes, key=lambda each: min(each.ranks, default=0)):
             was_clean = self.report.has_succeeded_so_far
-            self.report.complete(outcome, self._sent_signals)
+            for rank in self.report.complete(outcome, self._sent_signals):
+                if self._placement is not None:
+                    self._placement.ended(rank)
             if was_clean and not self.report.has_succeeded_so_far and self.phase is Phase.RUNNING:
                 actions += self._abnormal_end(now)
         if self.report.is_complete and self.phase is Phase.RUNNING:
@@ -355,6 +370,64 @@ class Launch:
         if self.phase is Phase.RUNNING:
             return self._to_root(load.Signal(self._job_id, number))
         return [Tell(f"{name} ignored: the application is not running")]
+
+    # -- spawn ------------------------------------------------------------
+
+    def _spawn(self, ask: pmi.Ask, paths: tuple[bytes, ...], text: str) -> list[Action]:
+        """More ranks, asked for by one of them."""
+        question = ask.question
+        if self.phase is not Phase.RUNNING or self._placement is None:
+            return []
+        assert isinstance(question, pmi.Spawn)
+        if text:
+            return self._not_spawned(ask, text)
+        first_rank = self._placement.size
+        try:
+            runs = self._placement.take(question.commands)
+        except UsageError as error:
+            return self._not_spawned(ask, str(error))
+        world, self._world_count = self._world_count, self._world_count + 1
+        members = tuple(
+            load.MemberLoad(
+                command.count,
+                number,
+                (command.program, *command.arguments),
+                command.directory or self._plan.arguments.members[0].directory,
+            )
+            for number, command in enumerate(question.commands)
+        )
+        message = load.Spawn(
+            job_id=self._job_id,
+            world=world,
+            first_rank=first_rank,
+            runs=runs,
+            paths=paths,
+            members=members,
+            environments=tuple(command.environment for command in question.commands),
+            parent=question.parent,
+            pairs=question.pairs,
+            is_tool=question.is_tool,
+            source=ask.source,
+            serial=ask.serial,
+        )
+        if len(codec.encode_part(message)) > MESSAGE_MAX_BYTES:
+            text = f"the spawn's message has more than {MESSAGE_MAX_BYTES} bytes"
+            return self._not_spawned(ask, text)
+        names = tuple(command.program.decode(errors="replace") for command in question.commands)
+        sizes = tuple(command.count for command in question.commands)
+        self.report.spawn(names, sizes, runs, is_tool=question.is_tool)
+        return self._to_root(message)
+
+    def _not_spawned(self, ask: pmi.Ask, text: str) -> list[Action]:
+        reply = pmi.Reply(self._job_id, ask.source, ask.serial, -1, (), text[:4000])
+        return [Tell(f"spawn: {text}"), *self._to_root(reply)]
+
+    def _ranks_are_alone(self, rank: int, text: str) -> list[Action]:
+        """Ranks that should be one world are each their own; said once."""
+        if self._has_told_of_lonely_ranks:
+            return []
+        self._has_told_of_lonely_ranks = True
+        return [Tell(f"rank {rank}: {text}")]
 
     # -- trouble ----------------------------------------------------------
 

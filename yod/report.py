@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from native import nodelist
-from native.wire.alloc import Grant
+from native.wire.alloc import Grant, Run
 from native.wire.load import Failure, FailureKind, Held, Outcome
 
 NEVER_STARTED = 125
@@ -63,6 +63,7 @@ class Report:
         self._node_of: list[int] = []
         self._names = names
         self._sizes = sizes
+        self._tools: set[int] = set()  # ranks that are daemons of a launcher inside
         self._failed_with: int | None = None  # of the launcher's own failures
         self._first_status: int | None = None  # of the ranks
 
@@ -73,8 +74,9 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Every rank has ended."""
-        return len(self.completions) == self.size
+        """Every rank has ended; a launcher's daemons are not waited for."""
+        ended = len(self.completions.keys() | self._tools)
+        return ended == self.size
 
     @property
     def has_succeeded_so_far(self) -> bool:
@@ -94,8 +96,23 @@ class Report:
         """The process ids of ranks that are held."""
         self.unix_pids.update(zip(held.ranks, held.unix_pids, strict=False))
 
-    def complete(self, outcome: Outcome, sent_signals: Iterable[int]) -> None:
-        """Ranks have ended. A rank counts once, however often it is reported."""
+    def spawn(
+        self, names: tuple[str, ...], sizes: tuple[int, ...], runs: tuple[Run, ...], is_tool: bool
+    ) -> None:
+        """The job has more ranks, behind those that it had."""
+        first = self.size
+        self._names += names
+        self._sizes += sizes
+        self._node_of += [self.nodes[run.place] for run in runs for _ in range(run.count)]
+        if is_tool:
+            self._tools.update(range(first, self.size))
+
+    def complete(self, outcome: Outcome, sent_signals: Iterable[int]) -> list[int]:
+        """Ranks have ended. A rank counts once, however often it is reported.
+
+        Returns:
+            Those that were not known to have ended.
+        """
         number = outcome.wait_status & 0x7F
         is_ours = number != 0 and number in sent_signals
         columns = zip(
@@ -125,11 +142,13 @@ class Report:
                 rss * 1024,
                 is_ours,
             )
-        if fresh and outcome.wait_status and not is_ours and self._first_status is None:
+        counted = [rank for rank in fresh if rank not in self._tools]
+        if counted and outcome.wait_status and not is_ours and self._first_status is None:
             self._first_status = status_of(outcome.wait_status)
-            rank = min(fresh)
+            rank = min(counted)
             where = self.node_names.get(self.completions[rank].node, "?")
             self.first_failure = f"rank {rank} on {where}: {how(outcome.wait_status)}"
+        return fresh
 
     def blame(self, failure: Failure, has_gone: bool) -> str:
         """A failure of the launch or of a node.
@@ -196,9 +215,12 @@ class Report:
         """
         groups: dict[str, list[int]] = {}
         for rank, done in self.completions.items():  # in the order they were received
+            if rank in self._tools:
+                continue
             if done.wait_status and (done.was_released or not self.reason):
                 groups.setdefault(_end_of(done), []).append(rank)
-        missing = [rank for rank in range(self.size) if rank not in self.completions]
+        known = self.completions.keys() | self._tools
+        missing = [rank for rank in range(self.size) if rank not in known]
         if missing and self.unix_pids:
             groups["no completion received"] = missing
         lines = []

@@ -33,6 +33,7 @@ from native.wire.base import (
     SignalNumber,
     Text,
 )
+from native.wire.pmi import KeyValue, Place, Process, World
 
 Resource = Annotated[int, Meta(ge=0, lt=64)]  # RLIMIT_ number
 SoftLimit = Annotated[int, Meta(ge=-1, le=(1 << 63) - 1)]
@@ -76,6 +77,36 @@ class Arguments(Part, frozen=True):
     environment: tuple[bytes, ...]  # NAME=value
 
 
+class Protocol(Enum):
+    """How an MPI library finds its world."""
+
+    PMI1 = "pmi1"
+    PMI2 = "pmi2"
+    PMIX = "pmix"
+
+
+class Mpi(Part, frozen=True):
+    """What is offered to the MPI library of the ranks.
+
+    Attributes:
+        offered: the protocols; empty: none.
+        is_certain: chosen by the user, or told by the program itself: a node that
+            cannot offer one of them fails the load. Else it leaves that one out.
+        library: the MPI library that the program is linked to, or that its Python
+            will find; empty: not known.
+        libpmix: paths to try before the system's, in this order.
+        is_libpmix_chosen: by the user: try no other.
+        universe_size: how many ranks there could be in all, spawned ones included.
+    """
+
+    offered: Annotated[tuple[Protocol, ...], Meta(max_length=3)]
+    is_certain: bool = False
+    library: Path = b""
+    libpmix: Annotated[tuple[Path, ...], Meta(max_length=16)] = ()
+    is_libpmix_chosen: bool = False
+    universe_size: Annotated[int, Meta(ge=0, le=SIZE_MAX)] = 0
+
+
 class Load(Message, frozen=True, tag="load.load"):
     """Host this job.
 
@@ -103,7 +134,7 @@ class Load(Message, frozen=True, tag="load.load"):
     arguments: Arguments | None
     umask: U32
     limits: tuple[tuple[Resource, SoftLimit], ...]
-    offers_pmi: bool
+    mpi: Mpi
     has_input: bool
     chunk_bytes: Annotated[int, Meta(ge=4096, le=1 << 26)]
     deadline_s: Interval
@@ -198,6 +229,7 @@ class FailureKind(Enum):
     NOT_EXECUTABLE = "not executable"  # exec: 126
     EARLY_EXIT = "early exit"  # ended before its entry
     KEEPER_LOST = "keeper lost"
+    NO_WIREUP = "no wire-up"  # the node cannot offer what the ranks' MPI speaks
     ABORTED = "aborted"  # the application asked for the job's end
 
 
@@ -217,6 +249,46 @@ class Failure(Message, frozen=True, tag="load.failure"):
     rank: Annotated[int, Meta(ge=-1, lt=SIZE_MAX)]
     text: Text
     exit_code: Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)] = 0
+
+
+class Spawn(Message, frozen=True, tag="load.spawn"):
+    """Down: the answer of yod to a spawn: one more world, started and let go at once.
+
+    Attributes:
+        world: its number, from 1.
+        first_rank: rank of the job of its rank 0; the others follow.
+        runs: ranks 0, 1, ... of the world, over the load's nodes.
+        paths: of the programs, the same on every node; ``members`` name them by index.
+        environments: of each member, beside the job's.
+        parent, pairs, is_tool, source, serial: of the question that this answers.
+    """
+
+    job_id: JobId
+    world: World
+    first_rank: Rank
+    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+    paths: tuple[Path, ...]
+    members: Annotated[tuple[MemberLoad, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
+    environments: tuple[tuple[bytes, ...], ...]
+    parent: Process
+    pairs: tuple[KeyValue, ...]
+    is_tool: bool
+    source: Place
+    serial: U32
+
+
+class Spawned(Message, frozen=True, tag="load.spawned"):
+    """Up, to the root: what became of a world's ranks on one node.
+
+    Attributes:
+        count: ranks that run.
+        text: why the others do not; empty: all run.
+    """
+
+    job_id: JobId
+    world: World
+    count: Count
+    text: Text = ""
 
 
 class Signal(Message, frozen=True, tag="load.signal"):

@@ -1,0 +1,39 @@
+"""The identity guard: nobody shall get N silent worlds of one."""
+
+from __future__ import annotations
+
+from native import mpi
+from native.wire.load import Mpi, Protocol
+
+TEXT_MAX = 4000
+
+
+def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmix: str) -> str:
+    """One line about ranks that have an MPI library and have joined no world.
+
+    Args:
+        library: the path of the one they had mapped.
+        load: what the load says about MPI.
+        offered: what this node offered of it.
+        why_no_pmix: why this node could not offer PMIx; empty: it could, or was not asked.
+
+    Returns:
+        What the program had, what was offered, what it speaks, and what to do.
+    """
+    family = mpi.family(library)
+    speaks = mpi.protocol_of(family)
+    name = f"{library} ({family})" if family else library
+    text = f"the program had {name} and joined no world: each rank was a world of one"
+    expected = load.library.decode(errors="replace")
+    if expected and expected != library:
+        text += f"; expected was {expected}"
+    text += f"; offered was {mpi.names(offered)}"
+    if speaks is None:
+        text += "; --mpi=pmi1, pmi2 or pmix offers another"
+    elif speaks in offered:
+        text += ", which it speaks: it never called MPI_Init, or its environment was changed"
+    elif speaks is Protocol.PMIX and why_no_pmix:
+        text += f", it speaks PMIx: {why_no_pmix}; --libpmix PATH names a libpmix.so.2"
+    else:
+        text += f", it speaks {mpi.NAMES[speaks]}: use --mpi={speaks.value} or --mpi=auto"
+    return text[:TEXT_MAX]

@@ -1,0 +1,139 @@
+"""The PMIx server of one job on a node, as the PCT sees it: a process of the job's user.
+
+A keeper owns it, as one owns the ranks: it has the user's ids and groups, and nothing
+of it outlives the job. See :mod:`native.wire.pmix` for what is said.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from native.errors import PeerProtocolError
+from native.reactor import Reactor
+from native.wire import keeper as wire
+from native.wire import pmix
+from pct.keeper import Keeper
+from pct.pmix_command import command, remove_directory
+from pct.streams import ClientSocket, OutputPipe
+
+END_S = 2.0  # for the server to put its things away; then it is killed
+KEPT_VARIABLES = (b"PATH", b"LANG", b"TMPDIR", b"LD_LIBRARY_PATH")
+LINE_MAX = 4096  # bytes of a line of its output
+
+
+class PmixServer:
+    """A server that is starting, serving or ending.
+
+    Args:
+        begin: what it is told first.
+        on_message: takes what it says.
+        on_end: called with the last report of its keeper, once.
+        say: takes a line for the log.
+    """
+
+    def __init__(
+        self,
+        job_id: int,
+        groups: tuple[int, ...],
+        begin: pmix.Begin,
+        reactor: Reactor,
+        on_message: Callable[[pmix.FromServer], None],
+        on_end: Callable[[wire.Report], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._reactor = reactor
+        self._begin = begin
+        self._on_message = on_message
+        self._on_end = on_end
+        self._say = say
+        self._socket: ClientSocket | None = None
+        self._outputs: list[OutputPipe] = []
+        self._buffer = bytearray()
+        self._is_ending = False
+        self._end_at: float | None = None
+        self._stop_timer = reactor.add_timer(lambda: self._end_at, self._kill)
+        words = command()
+        program = wire.ProgramSpec(words[0], words, b"/", wire.Hold.BEFORE_EXEC)
+        rank = wire.RankSpec(0, 0, (), wants_stdin=False, wants_pmi=True)
+        self.keeper = Keeper.start(
+            wire.KeeperSpec(
+                job_id=job_id,
+                uid=begin.uid,
+                gid=begin.gid,
+                groups=groups,
+                umask=0o077,
+                limits=(),
+                environment=tuple(
+                    name + b"=" + os.environb[name]
+                    for name in KEPT_VARIABLES
+                    if name in os.environb
+                ),
+                programs=(program,),
+                ranks=(rank,),
+            ),
+            reactor,
+            self._keeper_says,
+            self._take_streams,
+        )
+        self.keeper.go()
+
+    def send(self, message: pmix.FromPct) -> None:
+        """Tell the server."""
+        if self._socket is not None:
+            self._socket.send(pmix.encode(message))
+
+    def end(self) -> None:
+        """Let it put its things away and exit; ``on_end`` will be called."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._end_at = self._reactor.monotonic() + END_S
+            self.send(pmix.End())
+
+    def close(self) -> None:
+        """Hang up: its keeper ends it, and nothing is called any more."""
+        self._stop_timer()
+        self.keeper.close()
+        self._give_back()
+
+    def _take_streams(
+        self, rank: int, stdin: int | None, stdout: int, stderr: int, socket: int | None
+    ) -> None:
+        assert socket is not None
+        self._socket = ClientSocket(self._reactor, socket, self._received, is_patient=False)
+        self._outputs = [OutputPipe(self._reactor, fd, self._log_output) for fd in (stdout, stderr)]
+        self.send(self._begin)
+
+    def _log_output(self, data: bytes) -> None:
+        for line in data[:LINE_MAX].splitlines():
+            self._say(f"PMIx server: {line.decode(errors='replace')}")
+
+    def _received(self, data: bytes) -> None:
+        self._buffer += data
+        try:
+            while (message := pmix.take(self._buffer)) is not None:
+                self._on_message(pmix.decode_from_server(message))
+        except PeerProtocolError as error:
+            self._say(str(error))
+            self.keeper.end()
+
+    def _keeper_says(self, report: wire.Report) -> None:
+        match report:
+            case wire.ExecFailed():
+                self._say(f"PMIx server: {report.explain()}")
+            case wire.KeeperEmpty() | wire.KeeperLost():
+                self._stop_timer()
+                self._give_back()
+                remove_directory(self._begin.uid, self._begin.server)
+                self._on_end(report)
+
+    def _kill(self) -> None:
+        self._end_at = None
+        self.keeper.end()
+
+    def _give_back(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        for output in self._outputs:
+            output.close()
