@@ -1,158 +1,298 @@
-"""PMI-1 as one rank's client speaks it: a line in, lines out.
+"""PMI-1 as one rank's client speaks it: a line in, a line out.
 
-Wire: one line each way, words ``name=value`` separated by blanks; the value of
-``value`` in a put runs to the end of the line. Reference: MPICH's simple PMI; what
-the libraries do with it was found by running them.
+Wire: lines of words ``name=value`` separated by blanks, ``cmd`` first. The last value of
+some commands runs to the end of the line. A spawn is a block of lines, one word each.
+Reference: MPICH's simple PMI; what the libraries do with it was found by running them.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from native.wire.pmi import COMMANDS_MAX, KEYS_MAX, KeyValue, SpawnCommand
+from pct import pmi_spawn
+from pct.pmi_request import (
+    KEYLEN_MAX,
+    KVSNAME_MAX,
+    VALLEN_MAX,
+    Fence,
+    Get,
+    Heard,
+    Identity,
+    Left,
+    Lookup,
+    PmiError,
+    Publish,
+    Put,
+    Request,
+    Spawn,
+    Unpublish,
+    abort,
+    key_fault,
+    number,
+    pair_fault,
+    service_fault,
+)
 
-KVSNAME_MAX = 256
-KEYLEN_MAX = 64
-VALLEN_MAX = 4096
 LINE_MAX = 16 * 1024  # bytes of one line; more ends the conversation
+SPAWN_MAX_BYTES = 128 * 1024  # of all lines of one spawn
+ARGUMENTS_MAX = 4096  # of one program of a spawn
+MAPPING = b"PMI_process_mapping"
 
-
-class Request(Enum):
-    """What the client wants that its own node cannot answer from the line alone."""
-
-    PUT = "put"
-    GET = "get"
-    BARRIER = "barrier_in"
-    FINALIZE = "finalize"
-    ABORT = "abort"
-
-
-class PmiError(Exception):
-    """The client broke the protocol; the text says how."""
+# The value that runs to the end of the line: it may have blanks and `=` in it.
+_TAILS = {
+    b"put": b"value",
+    b"abort": b"message",
+    b"lookup_name": b"service",
+    b"unpublish_name": b"service",
+}
+# Commands of PMI 1.0 that no library sends any more, and how they are refused.
+_OBSOLETE = {
+    b"getbyidx": b"getbyidx_results",
+    b"create_kvs": b"newkvs",
+    b"destroy_kvs": b"kvs_destroyed",
+}
 
 
 def parse(line: bytes) -> dict[bytes, bytes]:
-    """The words of one line.
+    """The words of one line; ``cmd`` among them. Of a word said twice the first counts.
 
     Raises:
-        PmiError: a word without ``=``, or no ``cmd``.
+        PmiError: a word without ``=``, or no ``cmd`` at the beginning.
     """
-    words: dict[bytes, bytes] = {}
-    rest = line.strip()
-    while rest:
+    head, equals, rest = line.lstrip(b" ").partition(b"=")
+    if head != b"cmd" or not equals:
+        raise PmiError(f"no command in {line[:80]!r}")
+    command, _, rest = rest.partition(b" ")
+    words = {b"cmd": command}
+    if command == b"publish_name":  # both of its values may have blanks in them
+        start, _, port = rest.partition(b" port=")
+        words[b"service"] = start.lstrip(b" ").removeprefix(b"service=")
+        words[b"port"] = port
+        return words
+    tail = _TAILS.get(command)
+    while rest := rest.lstrip(b" "):
         name, equals, rest = rest.partition(b"=")
-        if not equals:
-            raise PmiError(f"a word without a value: {name[:80]!r}")
-        if name == b"value":
-            words[name] = rest
+        if not equals or b" " in name:
+            raise PmiError(f"a word without a value: {name.split(b' ')[0][:80]!r}")
+        if name == tail:
+            words.setdefault(name, rest)
             break
         value, _, rest = rest.partition(b" ")
-        words[name] = value
-        rest = rest.lstrip(b" ")
-    if b"cmd" not in words and b"mcmd" not in words:
-        raise PmiError(f"no command in {line[:80]!r}")
+        words.setdefault(name, value)
     return words
 
 
-def process_mapping(places: list[int]) -> bytes:
-    """PMI_process_mapping of ranks 0, 1, ... given the place of each.
-
-    Equal consecutive blocks fold: ``(vector,(first place, places, ranks on each))``.
-    """
-    blocks: list[list[int]] = []  # [first place, number of places, ranks on each]
-    index = 0
-    while index < len(places):
-        place = places[index]
-        count = 1
-        while index + count < len(places) and places[index + count] == place:
-            count += 1
-        index += count
-        last = blocks[-1] if blocks else None
-        if last and last[2] == count and last[0] + last[1] == place:
-            last[1] += 1
-        else:
-            blocks.append([place, 1, count])
-    body = ",".join(f"({first},{number},{count})" for first, number, count in blocks)
-    return f"(vector,{body})".encode()
+def welcome(identity: Identity) -> bytes:
+    """The answer to ``initack``: four lines."""
+    return b"cmd=initack\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n" % (
+        identity.size,
+        identity.rank,
+    )
 
 
-class Client:
-    """One rank's conversation.
+def response_to_init(version: int, subversion: int, rc: int = 0) -> bytes:
+    """The answer to ``init``, in both protocols."""
+    return b"cmd=response_to_init pmi_version=%d pmi_subversion=%d rc=%d\n" % (
+        version,
+        subversion,
+        rc,
+    )
 
-    Attributes:
-        has_joined: it has said ``init`` at least once.
-    """
 
-    def __init__(self, rank: int, size: int, app_number: int, kvsname: bytes) -> None:
-        self.has_joined = False
-        self._rank = rank
+class Speaker:
+    """One client's PMI-1, from init to finalize."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._spawn: _SpawnBlocks | None = None
         self._fixed = {
-            b"get_maxes": b"cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d"
+            b"get_maxes": b"cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n"
             % (KVSNAME_MAX, KEYLEN_MAX, VALLEN_MAX),
-            b"get_appnum": b"cmd=appnum appnum=%d" % app_number,
-            b"get_universe_size": b"cmd=universe_size size=%d" % size,
-            b"get_my_kvsname": b"cmd=my_kvsname kvsname=" + kvsname,
+            b"get_appnum": b"cmd=appnum appnum=%d\n" % identity.application,
+            b"get_universe_size": b"cmd=universe_size size=%d\n" % identity.universe_size,
+            b"get_my_kvsname": b"cmd=my_kvsname kvsname=%s\n" % identity.key_space,
         }
-        self._kvsname = kvsname
 
-    def handle(self, line: bytes) -> tuple[bytes, Request | None, dict[bytes, bytes]]:
-        """One line from the client.
-
-        Returns:
-            What to answer now (may be empty), what else is to be done, and the
-            line's words.
+    def hear(self, line: bytes) -> Heard:
+        """One line of the client.
 
         Raises:
             PmiError: the conversation must end.
         """
+        if self._spawn is not None or line.startswith(b"mcmd="):
+            return self._hear_spawn(line)
         words = parse(line)
-        command = words.get(b"cmd", words.get(b"mcmd", b""))
-        if command == b"init":
-            return self._init(words), None, words
+        command = words[b"cmd"]
         if (answer := self._fixed.get(command)) is not None:
-            return answer + b"\n", None, words
+            return Heard(answer)
         match command:
             case b"put":
-                if (fault := self._fault(words)) is not None:
-                    return b"cmd=put_result rc=-1 msg=" + fault + b"\n", None, words
-                return b"cmd=put_result rc=0 msg=success\n", Request.PUT, words
+                return self._put(words)
             case b"get":
-                if self._fault(words) is not None:
-                    return self.absent(words.get(b"key", b"")), None, words
-                return b"", Request.GET, words
+                return self._get(words)
             case b"barrier_in":
-                return b"", Request.BARRIER, words
+                if words.get(b"group", b"WORLD") != b"WORLD":
+                    return Heard(b"cmd=barrier_out rc=-1 msg=no_groups\n")
+                return Heard(b"", Fence(), command)
             case b"finalize":
-                return b"cmd=finalize_ack rc=0\n", Request.FINALIZE, words
+                return Heard(b"cmd=finalize_ack rc=0\n", Left())
             case b"abort":
-                return b"", Request.ABORT, words
-            case b"publish_name" | b"unpublish_name" | b"lookup_name":
-                name = command.partition(b"_")[0]
-                return b"cmd=%s_result rc=-1 msg=not_supported\n" % name, None, words
-            case b"spawn":
-                return b"cmd=spawn_result rc=-1\n", None, words
-        if b"mcmd" in words or command in (b"endcmd",):
-            return b"", None, words
+                return Heard(b"", aborted(words))
+            case b"publish_name" | b"lookup_name" | b"unpublish_name":
+                return self._name(command, words)
+        if (name := _OBSOLETE.get(command)) is not None:
+            return Heard(b"cmd=%s rc=-1 msg=obsolete\n" % name)
         raise PmiError(f"unknown command {command[:80]!r}")
 
-    def found(self, value: bytes) -> bytes:
+    def found(self, command: bytes, request: Request, value: bytes | None) -> bytes:
         """The answer to a get."""
-        return b"cmd=get_result rc=0 msg=success value=" + value + b"\n"
+        if value is None or b"\n" in value:  # a client of PMI-2 may put what no line can hold
+            key = request.key if isinstance(request, Get) else b""
+            return b"cmd=get_result rc=-1 msg=key_%s_not_found value=unknown\n" % key[:KEYLEN_MAX]
+        return b"cmd=get_result rc=0 msg=success value=%s\n" % value
 
-    def absent(self, key: bytes) -> bytes:
-        """The answer to a get of a key that nobody has put."""
-        return b"cmd=get_result rc=-1 msg=key_" + key[:KEYLEN_MAX] + b"_not_found value=unknown\n"
+    def fenced(self, command: bytes, request: Request) -> bytes:
+        """The answer to a barrier."""
+        return b"cmd=barrier_out rc=0\n"
 
-    def _init(self, words: dict[bytes, bytes]) -> bytes:
-        if words.get(b"pmi_version") != b"1":
-            return b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n"
-        self.has_joined = True
-        return b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
+    def published(self, command: bytes, request: Request, error: str) -> bytes:
+        """The answer to a publication, and to its end."""
+        name = command.removesuffix(b"_name")
+        if error:
+            return b"cmd=%s_result rc=-1 msg=%s\n" % (name, _word(error))
+        return b"cmd=%s_result info=ok rc=0 msg=success\n" % name
 
-    def _fault(self, words: dict[bytes, bytes]) -> bytes | None:
-        if words.get(b"kvsname") != self._kvsname:
-            return b"unknown_kvsname"
+    def looked_up(self, command: bytes, request: Request, port: bytes | None) -> bytes:
+        """The answer to a lookup."""
+        if port is None or b"\n" in port:
+            return b"cmd=lookup_result rc=-1 msg=service_not_found\n"
+        return b"cmd=lookup_result port=%s info=ok rc=0 msg=success\n" % port
+
+    def spawned(self, command: bytes, request: Request, error: str, job: bytes) -> bytes:
+        """The answer to a spawn. Without codes for each process all are taken for started."""
+        if error:
+            return b"cmd=spawn_result rc=-1 msg=%s\n" % _word(error)
+        return b"cmd=spawn_result rc=0\n"
+
+    def _put(self, words: dict[bytes, bytes]) -> Heard:
+        key, value = words.get(b"key"), words.get(b"value")
+        fault = self._space_fault(words) or pair_fault(key, value)
+        if fault or key is None or value is None:
+            return Heard(b"cmd=put_result rc=-1 msg=%s\n" % fault.encode())
+        return Heard(b"cmd=put_result rc=0 msg=success\n", Put(key=key, value=value))
+
+    def _get(self, words: dict[bytes, bytes]) -> Heard:
         key = words.get(b"key", b"")
-        if not 0 < len(key) <= KEYLEN_MAX:
-            return b"invalid_key"
-        if len(words.get(b"value", b"")) > VALLEN_MAX:
-            return b"value_too_long"
-        return None
+        request = Get(key=key)
+        if self._space_fault(words) or key_fault(key):
+            return Heard(self.found(b"get", request, None))
+        if key == MAPPING:
+            return Heard(self.found(b"get", request, self._identity.mapping or None))
+        return Heard(b"", request, b"get")
+
+    def _name(self, command: bytes, words: dict[bytes, bytes]) -> Heard:
+        name, port = words.get(b"service", b""), words.get(b"port", b"")
+        if fault := service_fault(name):
+            return Heard(self.published(command, Request(), fault))
+        if command == b"publish_name":
+            if not 0 < len(port) <= VALLEN_MAX:
+                return Heard(self.published(command, Request(), "invalid_port"))
+            return Heard(b"", Publish(name=name, port=port), command)
+        request = Lookup(name=name) if command == b"lookup_name" else Unpublish(name=name)
+        return Heard(b"", request, command)
+
+    def _space_fault(self, words: dict[bytes, bytes]) -> str:
+        return "" if words.get(b"kvsname") == self._identity.key_space else "unknown_kvsname"
+
+    def _hear_spawn(self, line: bytes) -> Heard:
+        if self._spawn is None:
+            self._spawn = _SpawnBlocks()
+        if not self._spawn.hear(line):
+            return Heard()
+        blocks, self._spawn = self._spawn, None
+        if blocks.fault:
+            return Heard(self.spawned(b"spawn", Request(), blocks.fault, b""))
+        return Heard(b"", Spawn(commands=tuple(blocks.commands), pairs=blocks.pairs), b"spawn")
+
+
+class _SpawnBlocks:
+    """The blocks of one spawn: one for each program, from ``mcmd=spawn`` to ``endcmd``.
+
+    Attributes:
+        fault: why it is refused; empty: it is not.
+    """
+
+    def __init__(self) -> None:
+        self.commands: list[SpawnCommand] = []
+        self.pairs: tuple[KeyValue, ...] = ()
+        self.fault = ""
+        self._total = 0  # programs announced; 0: nothing yet
+        self._done = 0
+        self._words: pmi_spawn.Words = []
+        self._is_inside = False
+        self._bytes = 0
+
+    def hear(self, line: bytes) -> bool:
+        """One line. True: that was the end of the last block.
+
+        Raises:
+            PmiError: it belongs to no spawn, or contradicts what was said before.
+        """
+        self._bytes += len(line) + 1
+        if self._bytes > SPAWN_MAX_BYTES:
+            raise PmiError(f"a spawn of more than {SPAWN_MAX_BYTES} bytes")
+        if not self._is_inside:
+            if line != b"mcmd=spawn":
+                raise PmiError(f"expected mcmd=spawn, got {line[:80]!r}")
+            self._is_inside = True
+            return False
+        if line == b"endcmd":
+            self._end()
+            return self._done == self._total
+        name, equals, value = line.partition(b"=")
+        if not equals or not name or name in (b"cmd", b"mcmd"):
+            raise PmiError(f"a line that belongs to no spawn: {line[:80]!r}")
+        self._words.append((name, value))
+        return False
+
+    def _end(self) -> None:
+        words, first = self._words, dict(reversed(self._words))
+        total = number(first.get(b"totspawns", b"1"))
+        if total is None or not 1 <= total <= COMMANDS_MAX or total != (self._total or total):
+            raise PmiError(f"spawn: totspawns is {first.get(b'totspawns', b'')[:80]!r}")
+        self._total = total
+        self._done += 1
+        if number(first.get(b"spawnssofar", b"%d" % self._done)) != self._done:
+            raise PmiError(f"spawn: spawnssofar is {first[b'spawnssofar'][:80]!r}")
+        arguments = pmi_spawn.count_of(first, b"argcnt", ARGUMENTS_MAX)
+        infos = pmi_spawn.count_of(first, b"info_num", KEYS_MAX)
+        preputs = pmi_spawn.count_of(first, b"preput_num", KEYS_MAX)
+        keys = pmi_spawn.listed(words, b"preput_key_", preputs)
+        values = pmi_spawn.listed(words, b"preput_val_", preputs)
+        info = list(
+            zip(
+                pmi_spawn.listed(words, b"info_key_", infos),
+                pmi_spawn.listed(words, b"info_val_", infos),
+                strict=True,
+            )
+        )
+        numbered = [(name, value) for name, value in words if name != b"argcnt"]
+        argv = pmi_spawn.listed(numbered, b"arg", arguments)
+        try:
+            if preputs:  # older clients repeat them in every block
+                self.pairs = pmi_spawn.pairs(keys, values)
+            program, count = first.get(b"execname", b""), first.get(b"nprocs")
+            self.commands.append(pmi_spawn.command(program, count, argv, info))
+        except pmi_spawn.Refused as refused:
+            self.fault = self.fault or str(refused)
+        self._words = []
+        self._is_inside = False
+
+
+def aborted(words: dict[bytes, bytes]) -> Request:
+    """The end that a client asks for."""
+    return abort(b"", words.get(b"exitcode"), words.get(b"message", b""))
+
+
+def _word(text: str) -> bytes:
+    """A text as one word of an answer."""
+    return "_".join(text.split())[:200].encode(errors="backslashreplace") or b"failed"
