@@ -15,7 +15,6 @@ from pct import events
 from pct.pmi_port import PmiPort
 from pct.streams import ClientSocket
 
-
 RANKS_MIN = 256  # for whose connections there is room, however few the ranks: they may spawn
 
 

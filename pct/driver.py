@@ -7,6 +7,8 @@ is decided in this module, and nothing in it waits.
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable, Collection
 
 from native.errors import PeerProtocolError
@@ -25,7 +27,7 @@ from native.port import (
 from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire.load import ShippedObject
-from pct import events
+from pct import events, foreign, hostfiles, leftovers
 from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
@@ -51,6 +53,8 @@ class JobParts:
         self.outputs: dict[tuple[int, int], OutputPipe] = {}
         self.input: InputPipe | None = None
         self.shipping: dict[int, _Shipping] = {}
+        self.began = time.time()
+        self.host_files = ""  # their directory
         self.is_paused = False
 
     def all_keepers(self) -> dict[int, Keeper]:
@@ -314,6 +318,8 @@ class Driver:
         if isinstance(report, wire.KeeperLost):
             self._keeper_lost(job_id, world, report)
         else:
+            if isinstance(report, wire.KeeperEmpty):
+                self._remove_leftovers(job_id)
             self.handle(events.KeeperReported(job_id, report, world))
 
     def _keeper_lost(self, job_id: int, world: int, report: wire.KeeperLost) -> None:
@@ -324,15 +330,40 @@ class Driver:
             for other_world, keeper in parts.all_keepers().items()
             if (other_id, other_world) != (job_id, world)
         ]
-        event = events.KeeperReported(job_id, report, world)
-        kill_descendants(self._reactor, lambda: self.handle(event), [*others, *self._strangers])
+
+        def done() -> None:
+            self._remove_leftovers(job_id)
+            self.handle(events.KeeperReported(job_id, report, world))
+
+        kill_descendants(self._reactor, done, [*others, *self._strangers])
+
+    def _remove_leftovers(self, job_id: int) -> None:
+        """Shared memory that its killed ranks could not remove."""
+        parts = self._jobs[job_id]
+        for name in leftovers.remove(parts.uid, parts.began):
+            self._trace(f"job {job_id}: removed {name}, which nobody has mapped")
 
     def _open_pmi(self, action: events.OpenPmi) -> None:
         job_id = action.job_id
         parts = self._jobs[job_id]
         parts.clients = Clients(job_id, self._reactor, self.handle, self._tracer(job_id))
         address = parts.clients.listen(action.uid, action.ranks)
-        self.handle(events.PmiOpened(job_id, address))
+        variables = self._launcher_variables(parts, action) if address else ()
+        self.handle(events.PmiOpened(job_id, address, variables))
+
+    def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:
+        """For a launcher that a rank starts: our agent, and the job's nodes."""
+        agent = os.path.join(os.path.dirname(sys.executable), "yod-agent")
+        if not os.access(agent, os.X_OK):
+            return ()
+        owner = (action.uid, action.gid)
+        try:
+            parent = self._store.directory()
+            parts.host_files, files = hostfiles.write(parent, *owner, action.nodes)
+        except OSError as error:
+            self._trace(f"job {action.job_id}: no host files for a launcher inside: {error}")
+            return ()
+        return foreign.variables(os.fsencode(agent), *files)
 
     def _start_pmix_server(self, action: events.StartPmixServer) -> None:
         job_id = action.job_id
@@ -404,6 +435,8 @@ class Driver:
             parts.pmix.close()
         if parts.clients:
             parts.clients.close()
+        if parts.host_files:
+            hostfiles.remove(parts.host_files)
         for output in parts.outputs.values():
             output.close()
         if parts.input:

@@ -160,6 +160,16 @@ class Store:
         for directory in self._job_directories.pop(job_id, ()):
             _remove_tree(directory)
 
+    def directory(self) -> str:
+        """A directory of ours for small files, which a later PCT sweeps if we cannot.
+
+        Raises:
+            OSError: none can be made.
+        """
+        if not self._parents:
+            raise OSError(errno.ENOENT, "no directory is configured")
+        return self._directory(self._parents[0])
+
     def close(self) -> None:
         """Remove everything."""
         for job_id in {key[0] for key in self._reserved} | set(self._job_directories):
@@ -371,6 +381,11 @@ def _is_open_to_all(directory: str) -> bool:
 
 
 def _remove_tree(directory: str) -> None:
+    try:
+        os.rmdir(directory)
+        return
+    except OSError:  # not empty, most likely
+        pass
     import shutil  # takes 2 ms to import; most launches store nothing
 
     shutil.rmtree(directory, ignore_errors=True)

@@ -137,7 +137,9 @@ class Wireup:
 
     def shared_environment(self) -> tuple[bytes, ...]:
         """For all ranks: how a launcher inside starts its daemons."""
-        return self._launcher_variables
+        if not self._port:
+            return ()
+        return (b"YOD_AGENT=" + self._port, *self._launcher_variables)
 
     def environment(self, number: int, rank: int) -> tuple[bytes, ...]:
         """What a local rank of a world needs to join it."""
