@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from native.errors import UsageError
 from native.wire.load import Mpi, Protocol
@@ -44,7 +45,7 @@ class Speech(Struct, frozen=True):
 
     Attributes:
         protocols: empty: not known.
-        library: the MPI library; empty: not known.
+        library: the MPI library, by the path that its loader uses; empty: not known.
         libpmix: beside that library, the nearest first.
         is_certain: the program is linked to the library.
         reason: why, for people.
@@ -119,48 +120,54 @@ def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
         return Speech((), f"not known: {path} is no program that can be read")
     if not file.interpreter:
         return Speech((), f"not known: {path} is linked statically")
-    speech = _linked(linked.libraries(path, file, environment))
+    speech = _linked(linked.libraries(path, file, environment), environment)
     if speech is not None:
         return speech
     from yod import pythons
 
     if pythons.is_python(path):
-        return _foretold(pythons.predict(path, file, arguments, environment), path)
+        prediction = pythons.predict(path, file, arguments, environment)
+        return _foretold(prediction, path, environment)
     return Speech((), f"not known: {path} is linked to no MPI library")
 
 
-def _foretold(prediction: Prediction | None, path: str) -> Speech:
+def _foretold(
+    prediction: Prediction | None, path: str, environment: Mapping[bytes, bytes]
+) -> Speech:
     if prediction is None:
         return Speech((), f"not known: {path} has no mpi4py")
     if not prediction.library:
         return Speech((), f"not known: {prediction.mpi4py} will find no MPI library")
-    protocols = _protocols(prediction.library, prediction.libraries)
-    library = _tidy(prediction.library)
-    return Speech(
-        protocols,
-        f"{prediction.mpi4py} will load {library}",
-        library,
-        _libpmix_of(protocols, prediction.library, prediction.libraries),
-    )
+    reason = f"{prediction.mpi4py} will load {prediction.library}"
+    return _speech(prediction.library, prediction.libraries, environment, reason)
 
 
-def _linked(libraries: Mapping[str, str]) -> Speech | None:
+def _linked(libraries: Mapping[str, str], environment: Mapping[bytes, bytes]) -> Speech | None:
     """What a program with these libraries speaks; None: none of them is of an MPI."""
     for is_one in (_is_mpi, _is_pmi):
         for name, path in libraries.items():
             if not is_one(name) or (is_one is _is_pmi and _has(libraries, "libprrte")):
                 continue
             place = path or name
-            protocols = _protocols(place, libraries)
-            library = _tidy(place)
-            return Speech(
-                protocols,
-                f"linked to {library}",
-                library,
-                _libpmix_of(protocols, place, libraries),
-                is_certain=len(protocols) == 1,
-            )
+            speech = _speech(place, libraries, environment, f"linked to {place}")
+            return replace(speech, is_certain=len(speech.protocols) == 1)
     return None
+
+
+def _speech(
+    library: str, libraries: Mapping[str, str], environment: Mapping[bytes, bytes], reason: str
+) -> Speech:
+    """What a library speaks, and through which library of the user's or of its own."""
+    protocols = _protocols(library, libraries)
+    libpmix = _libpmix_of(protocols, library, libraries)
+    chosen = os.fsdecode(environment.get(b"I_MPI_PMI_LIBRARY", b""))
+    if chosen and protocols == (Protocol.PMI1,) and _is_intel(library):
+        if _has([chosen], "libpmi2."):
+            protocols, reason = (Protocol.PMI2,), f"{reason}, with {chosen}"
+        elif _has([chosen], "libpmix."):
+            protocols, reason = (Protocol.PMIX,), f"{reason}, with {chosen}"
+            libpmix = (chosen,) if "/" in chosen else ()
+    return Speech(protocols, reason, library, libpmix)
 
 
 def _protocols(library: str, libraries: Mapping[str, str]) -> tuple[Protocol, ...]:
@@ -183,6 +190,13 @@ def _protocols(library: str, libraries: Mapping[str, str]) -> tuple[Protocol, ..
     if base == "libmpi_abi" and "/" in library:
         return _neighbours(os.path.dirname(library))
     return ()
+
+
+def _is_intel(library: str) -> bool:
+    """Whether a library of MPICH's interface is Intel's: only Intel has the other one beside it."""
+    directory = os.path.dirname(library)
+    beside = "libmpi_shm_heap_proxy.so"
+    return any(os.path.exists(os.path.join(directory, up, beside)) for up in ("", ".."))
 
 
 def _neighbours(directory: str) -> tuple[Protocol, ...]:
@@ -212,7 +226,7 @@ def _libpmix_of(
         path = os.path.join(expanded, "libpmix.so.2")
         if directory and os.path.isfile(path):
             found.append(path)
-    return tuple(dict.fromkeys(map(_tidy, found)))
+    return tuple(dict.fromkeys(map(_without_links, found)))
 
 
 def _is_mpi(name: str) -> bool:
@@ -229,10 +243,8 @@ def _has(names: Sequence[str] | Mapping[str, str], *starts: str) -> bool:
     return any(os.path.basename(name).startswith(starts) for name in names)
 
 
-def _tidy(path: str) -> str:
+def _without_links(path: str) -> str:
     """A library's path without links in its directory; its own name stays."""
-    if "/" not in path:
-        return path
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 

@@ -90,9 +90,11 @@ def predict(
         else:
             names = (candidate,) if candidate else LIBRARY_NAMES
             found = linked.ask(file.interpreter, path, environment, names)
-            for name in names:
-                if found.get(name):
-                    return Prediction(package, found[name], found)
+            present = [name for name in names if found.get(name)]
+            if len(present) > 1:  # what the others need is not to be mixed with the first's
+                found = linked.ask(file.interpreter, path, environment, present[:1])
+            if present and found:
+                return Prediction(package, found[present[0]], found)
     return Prediction(package, "", {})
 
 

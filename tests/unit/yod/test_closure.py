@@ -274,6 +274,39 @@ def test_a_venv_without_a_library_leaves_it_to_the_loader(files):
     assert files.told(python)[0].library == os.fsencode(library)
 
 
+def test_of_several_libraries_that_the_loader_finds_the_first_counts_alone(files):
+    python = files.venv()
+    first, second = files.library("a/libmpi.so.12"), files.library("b/libmpi.so.40")
+    pal = files.library("b/libopen-pal.so.80")
+    files.loader(
+        'for name in $LD_PRELOAD; do case "$name" in '
+        f'libmpi.so.12) echo "$name => {first} (0x7f)";; '
+        f'libmpi.so.40) echo "$name => {second} (0x7f)"; echo "{pal.name} => {pal} (0x7f)";; '
+        "esac; done"
+    )
+    mpi, _ = files.told(python)
+    assert (mpi.offered, mpi.library) == ((PMI1,), os.fsencode(first))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "spoken"),
+    [
+        ("/usr/lib/libpmi2.so.0", PMI2),
+        ("/usr/lib/libpmix.so.2", PMIX),
+        ("/usr/lib/libpmi.so", PMI1),
+    ],
+)
+def test_intels_mpi_speaks_through_the_library_that_its_user_chose(files, chosen, spoken):
+    files.environment[b"I_MPI_PMI_LIBRARY"] = chosen.encode()
+    library = files.library("lib/release/libmpi.so.12")
+    program = files.program("libmpi.so.12", found={"libmpi.so.12": library})
+    assert files.told(program)[0].offered == (PMI1,)  # not Intel's
+    files.library("lib/libmpi_shm_heap_proxy.so")
+    mpi, _ = files.told(program)
+    assert (mpi.offered, mpi.is_certain) == ((spoken,), True)
+    assert mpi.libpmix == ((chosen.encode(),) if spoken is PMIX else ())
+
+
 def test_an_mpi4py_that_will_find_no_library_does_not_tell(files):
     mpi, reason = files.told(files.venv())
     assert mpi.offered == NOT_KNOWN
