@@ -1,6 +1,6 @@
-"""The host files of a job on a node, for a launcher that a rank starts.
+"""What a launcher that a rank starts finds on its node: the job's hosts, and our agent.
 
-They are in a directory of their own, which stays the PCT's: the job's owner can read
+Host files are in a directory of their own, which stays the PCT's: the job's owner can read
 the files and overwrite them, but not put anything else there, so that removing them
 is safe for a PCT that runs as root.
 """
@@ -8,17 +8,35 @@ is safe for a PCT that runs as root.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
 from pct import foreign
 
+AGENT = "yod-agent"
+
 _NAMES = ("openmpi", "hydra")
+
+
+def find_agent() -> bytes:
+    """Path of the installed ``yod-agent``; empty: there is none that launchers can use.
+
+    It is looked for beside the interpreter, beside this command and in PATH. Open MPI
+    splits what it is told at blanks and at colons.
+    """
+    places = [os.path.dirname(sys.executable), os.path.dirname(os.path.abspath(sys.argv[0]))]
+    for place in places + os.get_exec_path():
+        path = os.path.join(place, AGENT)
+        if os.path.isabs(path) and os.access(path, os.X_OK):
+            is_usable = ":" not in path and path.split() == [path]
+            return os.fsencode(path) if is_usable else b""
+    return b""
 
 
 def write(
     parent: str, uid: int, gid: int, nodes: Sequence[tuple[str, int]]
 ) -> tuple[str, tuple[bytes, bytes]]:
-    """Write them.
+    """Write the host files of a job.
 
     Args:
         parent: a local directory, such as ``/tmp``.
@@ -45,7 +63,7 @@ def write(
 
 
 def remove(directory: str) -> None:
-    """Take them away; what is not there is no fault."""
+    """Take host files away; what is not there is no fault."""
     for name in _NAMES:
         try:
             os.unlink(os.path.join(directory, name))

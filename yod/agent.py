@@ -15,7 +15,9 @@ from native.wire import agent
 from native.wire.agent import AgentError, Answer
 
 FAILED = 255  # as of ssh
-USAGE = "usage: yod-agent {options of ssh} HOST COMMAND..."
+CANNOT_RUN = 126
+NOT_FOUND = 127
+USAGE = "usage: yod-agent {options of ssh} HOST COMMAND... | yod-agent -outer COMMAND..."
 # Options that a launcher may think its remote shell has. They mean nothing here.
 _TAKES_VALUE = ("-l", "-p", "-o", "-i", "-F", "-c", "-e", "-S", "-b", "-m")
 
@@ -31,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
         if words in (["-help"], ["--help"], ["-h"]):
             print(USAGE)
             return 0
+        if words[:1] == ["-outer"]:
+            return _run_outside(words[1:])
         host, command = _parse(words)
         return _run(host, command)
     except AgentError as error:
@@ -69,6 +73,25 @@ def _run(host: str, text: str) -> int:
         if not (data := connection.recv(agent.ANSWER_MAX)):
             raise AgentError(f"{host}: the job has ended")
         received += data
+
+
+def _run_outside(words: list[str]) -> int:
+    """Become a command with the environment that the job was started in.
+
+    Returns:
+        Exit status, if that cannot be.
+    """
+    from native import outer
+
+    if not words:
+        raise AgentError(USAGE)
+    entries = [name + b"=" + value for name, value in os.environb.items()]
+    parts = [entry.partition(b"=") for entry in outer.restored(entries)]
+    try:
+        os.execvpe(words[0], words, {name: value for name, _, value in parts})
+    except OSError as error:
+        print(f"yod-agent: {words[0]}: {error.strerror}", file=sys.stderr)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN
 
 
 def _status(host: str, answer: Answer) -> int:
