@@ -22,7 +22,7 @@ from native.machine import Send
 from native.wire import alloc, load
 from pct.collective import Gather
 from pct.job import Job
-from pct.kvs import KeyValueSpace
+from pct.kvs import Fences, KeyValueSpace
 from pct.outcomes import Outcomes
 from pct.relay import OutputRelay, cost
 from pct.reservation import Reservation
@@ -178,7 +178,7 @@ def released_is_said_before_the_keeper_is_empty(patch: Patch) -> None:
     def end(original: Any, self: Job, now: float) -> Any:
         actions = original(self, now)
         self._open_outputs.clear()
-        return [*actions, *self._keeper_is_gone()]
+        return [*actions, *self._keeper_is_gone(0, "it left", now)]
 
     wrap(patch, Job, "_end", end)
 
@@ -259,17 +259,17 @@ def the_last_output_is_not_waited_for(patch: Patch) -> None:
 
 @defect
 def a_barrier_does_not_wait_for_children(patch: Patch) -> None:
-    def is_full(original: Any, self: KeyValueSpace) -> bool:
-        return not self._sent_up and bool(self.inside) and self.inside >= self._ranks
+    def init(original: Any, self: Fences, awaited: Any) -> None:
+        original(self, lambda meeting: (awaited(meeting)[0], set()))
 
-    wrap(patch, KeyValueSpace, "_is_full", is_full)
+    wrap(patch, Fences, "__init__", init)
 
 
 @defect
 def pairs_do_not_go_up(patch: Patch) -> None:
     def take_fresh(original: Any, self: KeyValueSpace) -> Any:
         original(self)
-        return [()]
+        return ()
 
     wrap(patch, KeyValueSpace, "take_fresh", take_fresh)
 
@@ -298,9 +298,9 @@ def the_exit_status_is_not_0_after_success(patch: Patch) -> None:
 
 @defect
 def ranks_are_counted_by_reports(patch: Patch) -> None:
-    def complete(original: Any, self: Report, outcome: Any, signals: Any) -> None:
-        original(self, outcome, signals)
+    def complete(original: Any, self: Report, outcome: Any, signals: Any) -> Any:
         self.__dict__["counted"] = self.__dict__.get("counted", 0) + len(outcome.ranks) + 1
+        return original(self, outcome, signals)
 
     wrap(patch, Report, "complete", complete)
     is_complete = property(lambda self: self.__dict__.get("counted", 0) >= self.size)

@@ -12,6 +12,7 @@ from pct import events
 from pct.node import Node
 from tests.sim import rules
 from tests.sim.actor import Actor
+from tests.sim.clients import Socket
 from tests.sim.network import Process
 from tests.sim.system import FakeKeeper, Host, RankProcess
 
@@ -26,7 +27,9 @@ class JobParts:
     """What one job holds at a PCT."""
 
     def __init__(self) -> None:
-        self.keeper: FakeKeeper | None = None
+        self.keepers: dict[int, FakeKeeper] = {}  # by world
+        self.sockets: dict[int, Socket] = {}
+        self.last_socket = 0
         self.ranks: dict[int, RankProcess] = {}
         self.shipping: dict[int, events.ReceiveObject] = {}
         self.landed: set[int] = set()
@@ -66,6 +69,8 @@ class PctActor(Actor):
 
     def gone(self) -> None:
         """The process has died: its keepers see that."""
+        for job_id in self.parts:
+            self._close_clients(job_id)
         self.parts.clear()
         self.sim.objects.forget(self.process)
 
@@ -155,16 +160,16 @@ class PctActor(Actor):
                 parts = self.parts[job_id]
                 parts.lacking.discard(number)
                 parts.shipping.pop(number, None)
-            case events.StartKeeper(job_id, spec):
-                self._start_keeper(job_id, spec)
-            case events.KeeperGo(job_id):
-                if keeper := self._keeper(job_id):
+            case events.StartKeeper(job_id, spec, world):
+                self._start_keeper(job_id, spec, world)
+            case events.KeeperGo(job_id, world):
+                for keeper in self._keepers(job_id, world):
                     keeper.go()
             case events.KeeperSignal(job_id, number):
-                if keeper := self._keeper(job_id):
+                for keeper in self._keepers(job_id):
                     keeper.signal(number)
-            case events.KeeperEnd(job_id):
-                if keeper := self._keeper(job_id):
+            case events.KeeperEnd(job_id, ended):
+                for keeper in self._keepers(job_id, ended):
                     keeper.end()
             case events.PauseOutput(job_id):
                 self._pause(job_id, True)
@@ -174,9 +179,15 @@ class PctActor(Actor):
                 parts = self.parts[job_id]
                 parts.input.append(data)
                 self._feed(job_id, parts)
-            case events.PmiReply(job_id, rank, data):
-                if keeper := self._keeper(job_id):
-                    keeper.pmi_reply(rank, data)
+            case events.OpenPmi(job_id):
+                self._open_pmi(job_id)
+            case events.PmiReply(job_id, connection, data):
+                if socket := self._socket(job_id, connection):
+                    socket.reply(data)
+            case events.PmiHangUp(job_id, connection):
+                if socket := self._socket(job_id, connection):
+                    del self.parts[job_id].sockets[connection]
+                    socket.hang_up()
             case events.DropJob(job_id):
                 self._drop(job_id)
             case Log():
@@ -184,17 +195,19 @@ class PctActor(Actor):
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
-    def _keeper(self, job_id: int) -> FakeKeeper | None:
+    def _keepers(self, job_id: int, world: int | None = None) -> list[FakeKeeper]:
+        """The keeper of a world, or of each."""
         parts = self.parts.get(job_id)
-        return parts.keeper if parts else None
+        keepers = parts.keepers if parts else {}
+        return [keeper for number, keeper in keepers.items() if world in (None, number)]
 
-    def _start_keeper(self, job_id: int, spec: wire.KeeperSpec) -> None:
+    def _start_keeper(self, job_id: int, spec: wire.KeeperSpec, world: int) -> None:
         parts = self.parts[job_id]
-        assert parts.keeper is None, "one keeper a job"
+        assert world not in parts.keepers, "one keeper a world"
 
         def on_report(report: wire.Report) -> None:
             if self.process.is_alive:
-                self.handle(events.KeeperReported(job_id, report))
+                self.handle(events.KeeperReported(job_id, report, world))
 
         def on_streams(number: int, rank: RankProcess) -> None:
             parts.ranks[number] = rank
@@ -203,19 +216,58 @@ class PctActor(Actor):
                     lambda data, stream=stream: self._read(job_id, number, stream, data),  # type: ignore[misc]
                     parts.is_paused,
                 )
-
-        def on_pmi(rank: int, line: bytes) -> None:
-            if self.process.is_alive:
-                self.handle(events.PmiReceived(job_id, rank, line))
+            if rank.has_pmi_fd:
+                self._accept(job_id, rank.socket, number)
 
         if self.sim.keeper_fails(self.number, job_id):
             lost = wire.KeeperLost("the keeper could not be started: out of memory")
-            self.handle(events.KeeperReported(job_id, lost))
+            self.handle(events.KeeperReported(job_id, lost, world))
             return
         rules.check_started(self.sim, self.number, job_id)
         truth = self.sim.truths[job_id]
-        parts.keeper = FakeKeeper(self.host, spec, truth, on_report, on_streams, on_pmi)
-        parts.keeper.on_input_room = lambda: self._feed(job_id, parts)
+        keeper = FakeKeeper(self.host, spec, truth, on_report, on_streams)
+        parts.keepers[world] = keeper
+        if not world:
+            keeper.on_input_room = lambda: self._feed(job_id, parts)
+
+    # -- clients of PMI ---------------------------------------------------------
+
+    def _open_pmi(self, job_id: int) -> None:
+        address = b""
+        if self.host.has_listeners:
+            self.host.listeners[job_id] = lambda socket: self._accept(job_id, socket, None)
+            address = b"127.0.0.1:1"
+        self.handle(events.PmiOpened(job_id, address))
+
+    def _accept(self, job_id: int, socket: Socket, rank: int | None) -> None:
+        parts = self.parts.get(job_id)
+        if parts is None or not self.process.is_alive:
+            socket.hang_up()
+            return
+        parts.last_socket = number = parts.last_socket + 1
+        parts.sockets[number] = socket
+
+        def received(data: bytes) -> None:
+            if not self.process.is_alive or self._socket(job_id, number) is not socket:
+                return
+            if data:
+                self.handle(events.PmiReceived(job_id, number, data))
+            else:
+                del parts.sockets[number]
+                self.handle(events.PmiClosed(job_id, number))
+
+        self.handle(events.PmiConnected(job_id, number, rank))
+        socket.accept(received)
+
+    def _socket(self, job_id: int, connection: int) -> Socket | None:
+        parts = self.parts.get(job_id)
+        return parts.sockets.get(connection) if parts else None
+
+    def _close_clients(self, job_id: int) -> None:
+        self.host.listeners.pop(job_id, None)
+        sockets, self.parts[job_id].sockets = self.parts[job_id].sockets, {}
+        for socket in sockets.values():
+            socket.hang_up()
 
     def _read(self, job_id: int, rank: int, stream: int, data: bytes) -> None:
         if self.process.is_alive and job_id in self.parts:
@@ -230,7 +282,7 @@ class PctActor(Actor):
 
     def _feed(self, job_id: int, parts: JobParts) -> None:
         """Pass input on as far as rank 0's pipe takes it."""
-        keeper = parts.keeper
+        keeper = parts.keepers.get(0)
         if keeper is None or job_id not in self.parts or not self.process.is_alive:
             return
         taken = 0
@@ -252,11 +304,13 @@ class PctActor(Actor):
             self.handle(events.InputTaken(job_id, taken))
 
     def _drop(self, job_id: int) -> None:
-        parts = self.parts.pop(job_id, None)
+        parts = self.parts.get(job_id)
         if parts is None:
             return
-        if parts.keeper:
-            parts.keeper.hang_up()
+        self._close_clients(job_id)
+        del self.parts[job_id]
+        for keeper in parts.keepers.values():
+            keeper.hang_up()
         for number in parts.shipping:
             self.sim.objects.cancel(self.process, ObjectKey(job_id, number))
 

@@ -15,7 +15,15 @@ from native.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import codec
 from native.wire.alloc import NodeSpec
 from native.wire.base import Message
-from native.wire.load import Arguments, Completions, Load, MemberLoad, ShippedObject
+from native.wire.load import (
+    Arguments,
+    Completions,
+    Load,
+    MemberLoad,
+    Mpi,
+    Protocol,
+    ShippedObject,
+)
 from tests.sim import rules
 from tests.sim.actor import FOR_EVER, Actor
 from tests.sim.apps import Program
@@ -50,6 +58,7 @@ class Job(Struct):
     programs: list[Program]
     nodes: tuple[int, ...] = ()
     options: Options = Options()
+    mpi: Mpi = Mpi((Protocol.PMI1,))
     is_shipped: bool = True
     image_bytes: int = 3_000_000
     arguments_inline: bool = True
@@ -282,5 +291,6 @@ def make_plan(job: Job) -> tuple[Plan, bytes]:
         limits=(),
         options=job.options,
         batch_job=job.batch_job,
+        mpi=job.mpi,
     )
     return plan, b"" if job.arguments_inline else content

@@ -111,6 +111,7 @@ def _disturb(sim: Sim, rng: random.Random) -> None:
         if rng.random() < 0.05:
             host.slowness = 20.0
             sim.pcts[int(host.name[1:])].process.slowness = 20.0
+        host.has_listeners = rng.random() < 0.8
     if rng.random() < 0.1:
         rng.choice(list(sim.hosts.values())).has_room = False
         sim.has_shared_room = rng.random() < 0.5
@@ -126,7 +127,6 @@ def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
         options=Options(
             kills_at_once=rng.random() < 0.2,
             keeps_going=rng.random() < 0.2,
-            offers_pmi=True,
         ),
         is_shipped=rng.random() < 0.8,
         image_bytes=rng.choice([1, 100_000, 3_000_000, 200_000_000]),

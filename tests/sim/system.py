@@ -14,7 +14,8 @@ from enum import Enum
 
 from native.wire import keeper as wire
 from tests.sim.apps import Program, Steps
-from tests.sim.clock import Clock
+from tests.sim.clients import Socket
+from tests.sim.clock import Clock, Violation
 from tests.sim.truth import JobTruth
 
 PIPE_BYTES = 64 * 1024
@@ -150,7 +151,8 @@ class UnixProcess:
 class RankProcess(UnixProcess):
     """A rank: comes to its entry, is let go, takes the steps of its program."""
 
-    def __init__(self, keeper: FakeKeeper, rank: int, program: Program) -> None:
+    def __init__(self, keeper: FakeKeeper, spec: wire.RankSpec, program: Program) -> None:
+        rank = spec.rank
         super().__init__(keeper.host, keeper.job_id, rank)
         self.keeper = keeper
         self.truth = keeper.truth
@@ -160,7 +162,12 @@ class RankProcess(UnixProcess):
         self._steps: Steps | None = None
         self._group: list[UnixProcess] = []
         self._barrier = -1
-        self._answer_of = ""
+        self._asked = 0  # lines that have not been answered
+        self.world = self.truth.world_of(rank)
+        self.environment = dict(entry.split(b"=", 1) for entry in spec.environment)
+        self.has_pmi_fd = spec.wants_pmi
+        self._has_called = False
+        self.socket = Socket(self.host.clock, self.host.slowness, self._answered)
         self.out = {
             stream: Pipe(keeper.host.clock, keeper.truth, rank, stream) for stream in (1, 2)
         }
@@ -191,13 +198,15 @@ class RankProcess(UnixProcess):
             self.state = RankState.HELD
             self.truth.held(self.rank)
             self.keeper.report(wire.RankHeld(self.rank, wire.HowHeld.PRELOAD))
+            if self.keeper.has_gone:
+                self.go()
 
     def go(self) -> None:
         """Pass the entry."""
         if self.state is RankState.HELD and not self.is_dying:
             self.state = RankState.RUNNING
             self.truth.passes_entry(self.rank)
-            self._steps = self.program.steps(self.rank, self.truth.size)
+            self._steps = self.program.steps(self.rank - self.world.first_rank, self.world.size)
             self.host.clock.after(1e-5, lambda: self.advance(b""))
 
     # -- steps ----------------------------------------------------------------
@@ -222,11 +231,11 @@ class RankProcess(UnixProcess):
                 clock.after(1e-4, lambda: self.advance(b""))
             case "pmi", bytes(line):
                 self.truth.is_aborted |= line.startswith(b"cmd=abort")
-                self.keeper.pmi(self.rank, line)
+                self._say(line)
             case "barrier", int(number):
                 self._barrier = number
                 self.truth.enters_barrier(self.rank, number)
-                self.keeper.pmi(self.rank, b"cmd=barrier_in")
+                self._say(b"cmd=barrier_in")
             case "expect", bytes(wanted), bytes(answer):
                 self.truth.sees(self.rank, wanted, answer)
                 clock.after(1e-6, lambda: self.advance(b""))
@@ -241,12 +250,28 @@ class RankProcess(UnixProcess):
             case _:
                 raise AssertionError(step)
 
-    def answered(self, line: bytes) -> None:
+    def _say(self, line: bytes) -> None:
+        """Say something to PMI, by a port once it has called there."""
+        self._asked += 1
+        if not self.has_pmi_fd and not self._has_called:
+            self._has_called = True
+            self.host.call(self.job_id, self.socket)
+            line = b"cmd=initack pmiid=%d\n" % self.rank + line
+        self.socket.send(line + b"\n")
+
+    def _answered(self, data: bytes) -> None:
         """PMI has answered."""
-        if self._barrier >= 0 and line.startswith(b"cmd=barrier_out"):
-            number, self._barrier = self._barrier, -1
-            self.truth.leaves_barrier(self.rank, number)
-        self.advance(line)
+        lines = data.splitlines(keepends=True)
+        if lines[0].startswith(b"cmd=initack"):
+            lines = lines[4:]
+        for line in lines:
+            if not self._asked:
+                raise Violation(f"PMI: rank {self.rank} is told {line!r}, and has asked nothing")
+            self._asked -= 1
+            if self._barrier >= 0 and line.startswith(b"cmd=barrier_out"):
+                number, self._barrier = self._barrier, -1
+                self.truth.leaves_barrier(self.rank, number)
+            self.advance(line)
 
     def _fork(self, seconds: float, is_own_group: bool) -> None:
         child = UnixProcess(self.host, self.job_id, self.rank)
@@ -289,6 +314,7 @@ class RankProcess(UnixProcess):
         self.state = RankState.DEAD
         self.is_dying = True
         super().ended(wait_status)
+        self.socket.close()
         self.truth.ended(self.rank, wait_status, was_released)
         self.keeper.reap(self, wait_status, was_released)
 
@@ -303,7 +329,6 @@ class FakeKeeper:
         truth: JobTruth,
         on_report: Callable[[wire.Report], None],
         on_streams: Callable[[int, RankProcess], None],
-        on_pmi: Callable[[int, bytes], None],
     ) -> None:
         self.host = host
         self.job_id = spec.job_id
@@ -314,8 +339,8 @@ class FakeKeeper:
         self._spec = spec
         self._on_report: Callable[[wire.Report], None] | None = on_report
         self._on_streams = on_streams
-        self._on_pmi = on_pmi
         self._is_ending = False
+        self.has_gone = False
         self._commands: list[Callable[[], None]] = []
         self._has_started = False
         self._last_due = 0.0
@@ -333,7 +358,7 @@ class FakeKeeper:
         if not self.is_alive:
             return
         for each in self._spec.ranks:
-            rank = RankProcess(self, each.rank, self.truth.programs[each.rank])
+            rank = RankProcess(self, each, self.truth.programs[each.rank])
             self.ranks[each.rank] = rank
             self._report_with(wire.RankStarted(each.rank, rank.unix_pid), rank)
             rank.begin()
@@ -360,9 +385,10 @@ class FakeKeeper:
         self.host.clock.at(self._last_due, arrive)
 
     def go(self) -> None:
-        """Let all ranks go."""
+        """Let all ranks go; one that is not held yet as soon as it is."""
 
         def call() -> None:
+            self.has_gone = True
             for rank in self.ranks.values():
                 rank.go()
 
@@ -475,21 +501,7 @@ class FakeKeeper:
 
         look()
 
-    # -- PMI and input --------------------------------------------------------------
-
-    def pmi(self, rank: int, line: bytes) -> None:
-        """A rank says something."""
-
-        def arrive() -> None:
-            if self._on_report is not None:
-                self._on_pmi(rank, line)
-
-        self.host.clock.after(self._soon(), arrive)
-
-    def pmi_reply(self, rank: int, data: bytes) -> None:
-        """The PCT answers a rank."""
-        process = self.ranks[rank]
-        self.host.clock.after(self._soon(), lambda: process.answered(data))
+    # -- input ----------------------------------------------------------------------
 
     def input_room(self) -> int:
         """What rank 0's pipe takes now."""
@@ -530,12 +542,25 @@ class Host:
         self.keepers: list[FakeKeeper] = []
         self.objects: set[bytes] = set()  # digests of what is here already
         self.has_room = True
+        self.has_listeners = True  # else PMI_PORT cannot be offered
+        self.listeners: dict[int, Callable[[Socket], None]] = {}  # by job
+
+    def call(self, job_id: int, socket: Socket) -> None:
+        """A process calls its PCT, which hears of it in a while, or never."""
+
+        def arrive() -> None:
+            if (accept := self.listeners.get(job_id)) is not None:
+                accept(socket)
+            else:
+                socket.hang_up()
+
+        self.clock.after(self.clock.rng.uniform(1e-5, 5e-4) * self.slowness, arrive)
 
     def slots_used(self) -> dict[int, int]:
-        """Ranks alive by job."""
+        """Ranks alive by job; spawned ones take no slots."""
         used: dict[int, int] = {}
         for process in self.processes.values():
-            if isinstance(process, RankProcess):
+            if isinstance(process, RankProcess) and not process.world.number:
                 used[process.job_id] = used.get(process.job_id, 0) + 1
         return used
 

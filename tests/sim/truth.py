@@ -4,11 +4,26 @@ concern one job. The fakes write here; no machine does.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from native.wire.alloc import Grant
 from tests.sim.apps import Program
 from tests.sim.clock import Violation
 
 _TEXT = bytes(range(33, 127)) * 1500  # longer than any message
+
+
+class World(Struct):
+    """Ranks that see one another as their MPI_COMM_WORLD; see :mod:`native.wire.pmi`."""
+
+    number: int
+    first_rank: int
+    size: int
+
+    @property
+    def ranks(self) -> range:
+        """Its ranks, as the job numbers them."""
+        return range(self.first_rank, self.first_rank + self.size)
 
 
 class JobTruth:
@@ -36,12 +51,17 @@ class JobTruth:
         self.passed: set[int] = set()
         self._produced: dict[tuple[int, int], int] = {}
         self._received: dict[tuple[int, int], int] = {}
-        self._entered: dict[int, set[int]] = {}
+        self._entered: dict[tuple[int, int], set[int]] = {}
         self._usr1: dict[int, int] = {}
         self.input_bytes = 0
         self.gaps: dict[tuple[int, int], int] = {}  # bytes that yod has told as lost
+        self.worlds = [World(0, 0, self.size)]
         if len(self.node_of) != self.size:
             raise Violation(f"job {self.job_id}: {len(self.node_of)} ranks, {self.size} asked")
+
+    def world_of(self, rank: int) -> World:
+        """The world of a rank."""
+        return next(world for world in self.worlds if rank in world.ranks)
 
     # -- 8: the entry ---------------------------------------------------------
 
@@ -52,7 +72,7 @@ class JobTruth:
     def passes_entry(self, rank: int) -> None:
         """A rank runs user code."""
         self.passed.add(rank)
-        if len(self._held) != self.size:
+        if rank < self.size and not self._held >= set(range(self.size)):
             missing = sorted(set(range(self.size)) - self._held)
             raise Violation(
                 f"rule 8: job {self.job_id}: rank {rank} passes its entry before {missing[:8]}"
@@ -97,12 +117,14 @@ class JobTruth:
     # -- barriers -----------------------------------------------------------------
 
     def enters_barrier(self, rank: int, number: int) -> None:
-        """A rank comes to its barrier of this number."""
-        self._entered.setdefault(number, set()).add(rank)
+        """A rank comes to its world's barrier of this number."""
+        world = self.world_of(rank)
+        self._entered.setdefault((world.number, number), set()).add(rank)
 
     def leaves_barrier(self, rank: int, number: int) -> None:
         """A rank is let out."""
-        missing = set(range(self.size)) - self._entered[number] - self.ends.keys()
+        world = self.world_of(rank)
+        missing = set(world.ranks) - self._entered[world.number, number] - self.ends.keys()
         if missing:
             raise Violation(
                 f"PMI: job {self.job_id}: rank {rank} leaves barrier {number} before"
