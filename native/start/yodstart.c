@@ -188,7 +188,7 @@ static int is_error (long result)
     return (unsigned long) result > -4096ul;
 }
 
-/* Populated, so that the write at the end can not fail for want of memory. */
+/* Not populated: memory is taken only for a claim that is made. */
 static void map_claim (const struct orders *orders)
 {
     long claim, page;
@@ -196,7 +196,7 @@ static void map_claim (const struct orders *orders)
     if (!orders->claims_fd)
         return;
     claim = call6 (CALL_MMAP, 0, CLAIM_BYTES, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_POPULATE, orders->claims_fd,
+                   MAP_SHARED, orders->claims_fd,
                    (long) orders->index * CLAIM_STRIDE_BYTES);
     call (CALL_CLOSE, orders->claims_fd, 0, 0);
     page = call6 (CALL_MMAP, 0, sizeof (*own_claim), PROT_READ | PROT_WRITE,
