@@ -98,6 +98,7 @@ SpawnDone = CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 LookupDone = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p)
 InfoDone = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p)
 Release = CFUNCTYPE(None, c_void_p)
+LogLine = CFUNCTYPE(None, c_int, c_char_p)
 ModexResponse = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p)
 
 _P, _Z = c_void_p, c_size_t
@@ -116,6 +117,7 @@ UPCALLS = {
     "register_events": (11, CFUNCTYPE(c_int, _P, _Z, _P, _Z, _P, _P)),
     "deregister_events": (12, CFUNCTYPE(c_int, _P, _Z, _P, _P)),
     "job_control": (19, CFUNCTYPE(c_int, _P, _P, _Z, _P, _Z, _P, _P)),
+    "group": (25, CFUNCTYPE(c_int, c_int, c_char_p, _P, _Z, _P, _Z, _P, _P)),
     "client_connected2": (27, CFUNCTYPE(c_int, _P, _P, _P, _Z, _P, _P)),
 }
 
@@ -137,7 +139,7 @@ def processes_at(address: int | None, count: int) -> tuple[NamedProcess, ...]:
     if not address or not count:
         return ()
     return tuple(
-        NamedProcess(text_of(nspace).decode(), rank if rank < RANK_VALID else -1)
+        NamedProcess(text_of(nspace).decode(errors="replace"), rank if rank < RANK_VALID else -1)
         for nspace, rank in _PROC.iter_unpack(string_at(address, count * PROC_BYTES))
     )
 
@@ -252,11 +254,17 @@ class Memory:
         if isinstance(value, NamedProcess):
             return _POINTER.pack(self.copy(process_bytes(value)))
         if isinstance(value, tuple):
-            address, count = self.infos(value)
-            return _POINTER.pack(self.copy(_ARRAY.pack(Type.INFO, count, address or 0)))
+            return _POINTER.pack(self.copy(self._array(value)))
         if info.type == Type.STRING:
             return _POINTER.pack(self.copy(value))
         return _OBJECT.pack(self.copy(value), len(value))
+
+    def _array(self, values: tuple[Info, ...] | tuple[NamedProcess, ...]) -> bytes:
+        if values and isinstance(values[0], NamedProcess):
+            data = b"".join(process_bytes(one) for one in values if isinstance(one, NamedProcess))
+            return _ARRAY.pack(Type.PROC, len(values), self.copy(data))
+        address, count = self.infos([one for one in values if isinstance(one, Info)])
+        return _ARRAY.pack(Type.INFO, count, address or 0)
 
     def pdata(
         self, found: Iterable[tuple[bytes, NamedProcess, int, bytes]]
@@ -370,8 +378,17 @@ class Library:
         )
         self._notify = _declare(library.PMIx_Notify_event, c_int, c_char_p, c_ubyte, _P, _Z, _P, _P)
         self._free = _declare(library.free, _P, restype=None)  # libc's: what the library uses
+        self._functions: list[Any] = []  # what the library may call, for as long as it lives
+        self._silence_libevent()
         self._module = (c_void_p * MODULE_POINTERS)()
-        self._functions: list[Any] = []
+
+    def _silence_libevent(self) -> None:
+        """It warns about each client that was killed, on standard error."""
+        self._functions.append(take := LogLine(lambda severity, text: None))
+        try:
+            self._library.event_set_log_callback(take)
+        except AttributeError:  # it is linked to another event library
+            return
 
     def start(self, upcalls: dict[str, Callable[..., int]], infos: Sequence[Info]) -> None:
         """Initialise the server.

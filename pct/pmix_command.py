@@ -7,11 +7,15 @@ write where it lies, so nothing here follows a symbolic link or trusts a name tw
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
 
 PARENT = b"/tmp"
+DEPTH_MAX = 16  # directories below one another: the PCT has other users too
+ENTRIES_MAX = 10_000
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CODE = """\
 import sys
 sys.path[:] = sys.argv[1:]
@@ -49,15 +53,19 @@ def make_directory(uid: int, server: str) -> bytes:
     return path
 
 
-def remove_directory(uid: int, server: str) -> None:
-    """Remove a server's directory with all that is in it, if it is there and the user's.
+def remove_directory(uid: int, server: str) -> bool:
+    """Remove a server's directory with all that is in it, if it is the user's.
 
-    Raises:
-        OSError: something in it cannot be removed.
+    Returns:
+        Whether nothing is left of it. Some is, where it was made too deep or too full
+        to be ours.
     """
-    parent = os.open(PARENT, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    parent = os.open(PARENT, _FLAGS)
     try:
-        _remove(parent, _name(uid, server), uid)
+        _Removal(uid).remove(parent, _name(uid, server), DEPTH_MAX)
+        return True
+    except OSError:
+        return False
     finally:
         os.close(parent)
 
@@ -66,24 +74,41 @@ def _name(uid: int, server: str) -> bytes:
     return b"yod-pmix-%d-%s" % (uid, os.fsencode(server.replace("/", "_")))
 
 
-def _remove(parent: int, name: bytes, uid: int) -> None:
-    """Remove a directory of the user's below an open one."""
-    try:
-        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+class _Removal:
+    """One walk through a directory that its owner may change meanwhile."""
+
+    def __init__(self, uid: int) -> None:
+        self._uid = uid
+        self._entries_left = ENTRIES_MAX
+
+    def remove(self, parent: int, name: bytes, depth: int) -> None:
+        """Remove a directory of the user's below an open one, if it is there.
+
+        Raises:
+            OSError: it is not a directory or not the user's, or cannot be removed.
+        """
+        try:
+            directory = os.open(name, _FLAGS, dir_fd=parent)
+        except FileNotFoundError:
             return
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        directory = os.open(name, flags, dir_fd=parent)
-    except FileNotFoundError:
-        return
-    try:
-        if os.fstat(directory).st_uid != uid:
-            return
-        for entry in map(os.fsencode, os.listdir(directory)):
-            mode = os.stat(entry, dir_fd=directory, follow_symlinks=False).st_mode
+        try:
+            if os.fstat(directory).st_uid != self._uid:
+                raise PermissionError(errno.EPERM, "another user's", name)
+            for entry in os.listdir(directory):
+                self._remove_entry(directory, os.fsencode(entry), depth)
+        finally:
+            os.close(directory)
+        os.rmdir(name, dir_fd=parent)
+
+    def _remove_entry(self, directory: int, name: bytes, depth: int) -> None:
+        self._entries_left -= 1
+        if not depth or not self._entries_left:
+            raise OSError(errno.ENOTEMPTY, "too much", name)
+        try:
+            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
-                _remove(directory, entry, uid)
+                self.remove(directory, name, depth - 1)
             else:
-                os.unlink(entry, dir_fd=directory)
-    finally:
-        os.close(directory)
-    os.rmdir(name, dir_fd=parent)
+                os.unlink(name, dir_fd=directory)
+        except FileNotFoundError:  # its owner was faster
+            return

@@ -68,6 +68,7 @@ class Code(IntEnum):
 
 
 FIRST_READ = 1  # PMIX_PERSIST_FIRST_READ
+GROUP_CONSTRUCT = 0  # PMIX_GROUP_CONSTRUCT; 1 is its end
 RANGE_SESSION = 4  # PMIX_RANGE_SESSION: clients of all namespaces
 
 
@@ -76,12 +77,12 @@ class Info(Struct, frozen=True):
 
     Attributes:
         value: int for numbers and flags; bytes for strings and byte objects; a
-            NamedProcess for PROC; a tuple of Info for DATA_ARRAY.
+            NamedProcess for PROC; a tuple of Info or of NamedProcess for DATA_ARRAY.
     """
 
     key: bytes
     type: Type
-    value: int | bytes | NamedProcess | tuple[Info, ...]
+    value: int | bytes | NamedProcess | tuple[Info, ...] | tuple[NamedProcess, ...]
 
 
 class Layout:

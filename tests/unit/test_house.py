@@ -41,6 +41,7 @@ DOES_IO = {
     "pct.pmix_command",
     "pct.pmix_process",
     "pct.pmix_server",
+    "pct.pmix_upcalls",
     "pct.driver",
     "pct.cli",
     "yod.closure",
