@@ -5,10 +5,9 @@ from __future__ import annotations
 from native.wire.load import Protocol
 
 _SPEAKS = {
-    "Open MPI": Protocol.PMIX,
-    "MPICH": Protocol.PMI1,
-    "Intel MPI": Protocol.PMI1,
-    "Cray MPICH": Protocol.PMI2,
+    "Open MPI": (Protocol.PMIX,),
+    "MPICH": (Protocol.PMI1,),
+    "Intel MPI": (Protocol.PMI1,),
 }
 NAMES = {Protocol.PMI1: "PMI-1", Protocol.PMI2: "PMI-2", Protocol.PMIX: "PMIx"}
 
@@ -27,9 +26,9 @@ def family(library: str) -> str:
     return ""
 
 
-def protocol_of(family_name: str) -> Protocol | None:
-    """What the libraries of a family speak by default."""
-    return _SPEAKS.get(family_name)
+def protocols_of(family_name: str) -> tuple[Protocol, ...]:
+    """What the libraries of a family speak by default; empty: not known."""
+    return _SPEAKS.get(family_name, ())
 
 
 def names(protocols: tuple[Protocol, ...]) -> str:

@@ -21,19 +21,26 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
         What the program had, what was offered, what it speaks, and what to do.
     """
     family = mpi.family(library)
-    speaks = mpi.protocol_of(family)
+    expected = load.library.decode(errors="replace")
+    is_expected = _plain(library) == _plain(expected)
+    speaks = load.speaks if is_expected and load.speaks else mpi.protocols_of(family)
     name = f"{library} ({family})" if family else library
     text = f"the program had {name} and joined no world: each rank was a world of one"
-    expected = load.library.decode(errors="replace")
-    if expected and expected != library:
+    if expected and not is_expected:
         text += f"; expected was {expected}"
     text += f"; offered was {mpi.names(offered)}"
-    if speaks is None:
+    if not speaks:
         text += "; --mpi=pmi1, pmi2 or pmix offers another"
-    elif speaks in offered:
+    elif set(speaks) & set(offered):
         text += ", which it speaks: it never called MPI_Init, or its environment was changed"
-    elif speaks is Protocol.PMIX and why_no_pmix:
+    elif Protocol.PMIX in speaks and why_no_pmix:
         text += f", it speaks PMIx: {why_no_pmix}; --libpmix PATH names a libpmix.so.2"
     else:
-        text += f", it speaks {mpi.NAMES[speaks]}: use --mpi={speaks.value} or --mpi=auto"
+        said = mpi.names(speaks)
+        text += f", it speaks {said}: use --mpi={speaks[0].value} or --mpi=auto"
     return text[:TEXT_MAX]
+
+
+def _plain(library: str) -> str:
+    """A path as it is where /lib is a link to /usr/lib, as on most systems."""
+    return library.removeprefix("/usr")

@@ -82,7 +82,9 @@ def mpi_of(
         raise UsageError(f"--libpmix is for --mpi=pmix or auto, not {choice}")
     speeches = [speech_of(program, environment) for program in dict.fromkeys(programs)]
     by_certainty = sorted(speeches, key=lambda speech: not speech.is_certain)
-    library = next((speech.library for speech in by_certainty if speech.library), "")
+    library, speaks = next(
+        ((speech.library, speech.protocols) for speech in by_certainty if speech.library), ("", ())
+    )
     if choice == "auto":
         spoken = {protocol for speech in speeches for protocol in speech.protocols or _ANY}
         offered = tuple(protocol for protocol in Protocol if protocol in spoken)
@@ -97,6 +99,7 @@ def mpi_of(
         offered=offered,
         is_certain=is_certain,
         library=os.fsencode(library),
+        speaks=speaks,
         libpmix=tuple(map(os.fsencode, tried)),
         is_libpmix_chosen=bool(libpmix),
         universe_size=universe_size,
@@ -120,9 +123,12 @@ def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
         return Speech((), f"not known: {path} is no program that can be read")
     if not file.interpreter:
         return Speech((), f"not known: {path} is linked statically")
-    speech = _linked(linked.libraries(path, file, environment), environment)
+    found = linked.libraries(path, file, environment)
+    speech = _linked(found, environment)
     if speech is not None:
         return speech
+    if not file.reaches_out and all(map(linked.is_inert, file.needed)) and not found:
+        return Speech((Protocol.PMI1,), f"{path} loads no library and starts no program")
     from yod import pythons
 
     if pythons.is_python(path):

@@ -14,10 +14,19 @@ from msgspec import Struct
 HEADERS_MAX = 512  # program headers; real files have about ten
 DYNAMIC_MAX_BYTES = 64 * 1024
 TEXT_MAX_BYTES = 4096
+STRINGS_MAX_BYTES = 1 << 20  # of a program's own names; more is not searched
 OFFSET_MAX = (1 << 63) - 1  # what a file can be read at
 
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
-_DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 14, 15, 29
+_DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ = 0, 1, 5, 10
+_DT_SONAME, _DT_RPATH, _DT_RUNPATH = 14, 15, 29
+
+# What a program must ask of its C library to start another or to load more of itself.
+_REACHING = tuple(
+    b"\0%s\0" % name
+    for name in b"""dlopen dlmopen execl execle execlp execv execve execveat execvp execvpe fexecve
+    posix_spawn posix_spawnp popen system syscall wordexp""".split()
+)
 
 Read = Callable[[int, int], bytes]  # (count, offset) as pread
 
@@ -31,6 +40,8 @@ class Elf(Struct, frozen=True):
         needed: names of the libraries that it needs itself.
         name: what a library calls itself; empty: nothing.
         search: directories of its RUNPATH, else of its RPATH, ``$ORIGIN`` and all.
+        reaches_out: it may start another program, or load more libraries; False: it
+            asks no library for either.
     """
 
     kind: tuple[int, int, int]
@@ -38,6 +49,7 @@ class Elf(Struct, frozen=True):
     needed: tuple[str, ...]
     name: str
     search: tuple[str, ...]
+    reaches_out: bool
 
 
 class _Layout(Struct, frozen=True):
@@ -111,6 +123,11 @@ def _parse(read: Read) -> Elf | None:
             if tag == wanted
         ]
 
+    size = next((value for tag, value in entries if tag == _DT_STRSZ), 0)
+    reaches_out = True
+    if strings_offset is not None and 0 < size <= STRINGS_MAX_BYTES:
+        names = _at(read, size, strings_offset)
+        reaches_out = len(names) < size or any(name in names for name in _REACHING)
     search = texts(_DT_RUNPATH) or texts(_DT_RPATH)
     return Elf(
         kind=(start[4], start[5], machine),
@@ -118,6 +135,7 @@ def _parse(read: Read) -> Elf | None:
         needed=tuple(texts(_DT_NEEDED)),
         name="".join(texts(_DT_SONAME)[:1]),
         search=tuple(entry for text in search for entry in text.split(":") if entry),
+        reaches_out=reaches_out,
     )
 
 

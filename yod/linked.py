@@ -31,6 +31,13 @@ libstdc++ libsystemd libtinfo libtinfow libtirpc libutil libuuid libz libzstd li
 """
 _PLAIN = frozenset(_PLAIN_NAMES.split())
 
+# Those of them that load and start nothing unless they are asked to.
+_INERT_NAMES = """
+libc libdl libgcc_s libgfortran libgomp libm libmvec libpthread libquadmath librt libstdc++
+linux-vdso
+"""
+_INERT = frozenset(_INERT_NAMES.split())
+
 
 def read(path: str) -> Elf | None:
     """What a file says of itself; None: no ELF file, damaged, or not to be read."""
@@ -72,6 +79,12 @@ def is_plain(name: str) -> bool:
     """Whether a library of this name leads to no MPI library."""
     base = os.path.basename(name).partition(".so")[0]
     return base in _PLAIN or base.startswith(("ld-", "ld64", "libpython"))
+
+
+def is_inert(name: str) -> bool:
+    """Whether a library of this name loads or starts something only when it is asked to."""
+    base = os.path.basename(name).partition(".so")[0]
+    return base in _INERT or base.startswith(("ld-", "ld64"))
 
 
 def ask(

@@ -94,6 +94,7 @@ class Mpi(Part, frozen=True):
             cannot offer one of them fails the load. Else it leaves that one out.
         library: the MPI library that the program is linked to, or that its Python
             will find; empty: not known.
+        speaks: the protocols of that library; empty: not known.
         libpmix: paths to try before the system's, in this order.
         is_libpmix_chosen: by the user: try no other.
         universe_size: how many ranks there could be in all, spawned ones included.
@@ -102,6 +103,7 @@ class Mpi(Part, frozen=True):
     offered: Annotated[tuple[Protocol, ...], Meta(max_length=3)]
     is_certain: bool = False
     library: Path = b""
+    speaks: Annotated[tuple[Protocol, ...], Meta(max_length=3)] = ()
     libpmix: Annotated[tuple[Path, ...], Meta(max_length=16)] = ()
     is_libpmix_chosen: bool = False
     universe_size: Annotated[int, Meta(ge=0, le=SIZE_MAX)] = 0

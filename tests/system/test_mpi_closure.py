@@ -148,17 +148,33 @@ def test_a_script_is_followed_to_the_python_that_it_names(
         assert told(script, PATH=path).offered == (Protocol.PMIX,)
 
 
-@pytest.mark.parametrize("compiler", [("cc",), ("cc", "-static"), ("musl-gcc",)])
-def test_a_program_without_mpi_does_not_tell(compiler: tuple[str, ...], tmp_path: Path):
+PLAIN = "int main (void) { return 0; }"
+SHELL = "#include <stdlib.h>\nint main (void) { return system (\"true\"); }"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "source"),
+    [(("cc",), SHELL), (("cc", "-static"), PLAIN), (("musl-gcc",), SHELL)],
+)
+def test_a_program_that_may_reach_an_mpi_does_not_tell(
+    compiler: tuple[str, ...], source: str, tmp_path: Path
+):
     program = tmp_path / "program"
     command = [*compiler, "-x", "c", "-", "-o", program]
-    subprocess.run(command, input=b"int main (void) { return 0; }", check=True)
+    subprocess.run(command, input=source.encode(), check=True)
     found = told(program)
     assert (found.offered, found.is_certain, found.library) == (
         (Protocol.PMI1, Protocol.PMIX),
         False,
         b"",
     )
+
+
+@pytest.mark.parametrize("compiler", ["cc", "musl-gcc"])
+def test_a_program_that_can_reach_no_mpi_needs_no_pmix(compiler: str, tmp_path: Path):
+    program = tmp_path / "program"
+    subprocess.run([compiler, "-x", "c", "-", "-o", program], input=PLAIN.encode(), check=True)
+    assert told(program).offered == (Protocol.PMI1,)
 
 
 def test_a_musl_programs_own_loader_is_asked(tmp_path: Path):
@@ -182,7 +198,7 @@ def test_a_launch_shows_what_it_offers_and_why(embedded, mpis: dict[str, Mpi]): 
     assert line and os.path.samefile(line[1], mpich.library.libmpi)
     done = embedded.yod("--dry-run", "--mpi=none", mpich.c_program[0])
     assert done.out.splitlines()[-1] == "mpi: none (chosen by --mpi=none)"
-    done = embedded.yod("--dry-run", "hostname")
+    done = embedded.yod("--dry-run", "env")
     assert done.out.splitlines()[-1].startswith("mpi: pmi1 and pmix (not known: ")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-NEEDED, STRTAB, SONAME, RPATH, RUNPATH = 1, 5, 14, 15, 29
+NEEDED, STRTAB, STRSZ, SONAME, RPATH, RUNPATH = 1, 5, 10, 14, 15, 29
 ADDRESS = 0x400000  # where the one segment is to be mapped
 X86_64, X86, POWER64 = 62, 3, 21
 
@@ -17,6 +17,7 @@ def elf_of(
     name: str = "",
     runpath: str = "",
     rpath: str = "",
+    imports: Sequence[str] = ("execve",),
     bits: int = 64,
     order: str = "<",
     machine: int = X86_64,
@@ -29,12 +30,14 @@ def elf_of(
         if text:
             entries.append((tag, len(strings)))
             strings += text.encode() + b"\0"
+    for symbol in imports:
+        strings += symbol.encode() + b"\0"
     word = "Q" if bits == 64 else "I"
     header_bytes, segment_bytes = (64, 56) if bits == 64 else (52, 32)
     strings_at = header_bytes + 3 * segment_bytes
     loader_at = strings_at + len(strings)
     dynamic_at = loader_at + len(loader) + 1
-    entries += [(STRTAB, ADDRESS + strings_at), (0, 0)]
+    entries += [(STRTAB, ADDRESS + strings_at), (STRSZ, len(strings)), (0, 0)]
     dynamic = b"".join(struct.pack(f"{order}2{word}", *entry) for entry in entries)
     whole_bytes = dynamic_at + len(dynamic)
 

@@ -212,7 +212,8 @@ def test_the_python_of_a_venv_will_load_the_library_in_its_lib(files):
     script = files.write("script.py", f"#!{python}\n")
     for program in (python, script):
         mpi, reason = files.told(program)
-        assert mpi == Mpi((PMIX,), False, os.fsencode(library), (os.fsencode(libpmix),))
+        beside = (os.fsencode(libpmix),)
+        assert mpi == Mpi((PMIX,), False, os.fsencode(library), (PMIX,), beside)
         assert reason.endswith(f"/venv/lib/{RELEASE}/site-packages/mpi4py will load {library}")
 
 

@@ -1,10 +1,12 @@
 """What a file in ELF format says of the libraries that it needs."""
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.yod.elf_of import POWER64, X86, X86_64, elf_of
+from tests.unit.yod.elf_of import POWER64, STRSZ, X86, X86_64, elf_of
 from yod.elf import Elf, parse
 
 FULL = {
@@ -30,12 +32,29 @@ def test_all_that_counts_is_read_in_either_class_and_byte_order(bits, order, mac
         needed=("libmpi.so.40", "libc.so.6"),
         name="libown.so.1",
         search=("$ORIGIN/../lib", "/opt/lib"),
+        reaches_out=True,
     )
 
 
 def test_a_runpath_takes_an_rpaths_place():
     assert parsed(elf_of(rpath="/old:/older")).search == ("/old", "/older")
     assert parsed(elf_of(rpath="/old", runpath="/new")).search == ("/new",)
+
+
+@pytest.mark.parametrize("symbol", ["dlopen", "execvp", "posix_spawn", "system", "syscall"])
+def test_a_program_that_imports_such_a_function_may_reach_out(symbol):
+    assert parsed(elf_of(imports=("printf", symbol, "exit"))).reaches_out
+
+
+def test_a_program_that_imports_no_such_function_does_not_reach_out():
+    assert not parsed(elf_of(imports=("printf", "execute", "my_system"))).reaches_out
+
+
+def test_a_program_whose_imports_cannot_be_read_may_reach_out():
+    data = elf_of(imports=("printf",))
+    size = struct.pack("<QQ", STRSZ, 1 + len("printf") + 1)
+    assert size in data
+    assert parsed(data.replace(size, struct.pack("<QQ", STRSZ, 1 << 21))).reaches_out
 
 
 def test_a_static_program_needs_nothing():
