@@ -108,8 +108,8 @@ def type_text(kind: inspect.Type) -> str:
             return "bool"
         case inspect.StrType():
             return f"text ..{_number(kind.max_length or 0)}"
-        case inspect.BytesType():
-            return "bytes" + (f" ..{_number(kind.max_length)}" if kind.max_length else "")
+        case inspect.BytesType(min_length=fewest, max_length=most):
+            return "bytes" + (f" {fewest or ''}..{_number(most)}" if most else "")
         case inspect.VarTupleType():
             fewest = kind.min_length or 0
             most = "" if kind.max_length is None else _number(kind.max_length)

@@ -19,6 +19,7 @@ from native.wire.base import MESSAGE_MAX_BYTES, Message
 from tests.wire import protocol
 
 MESSAGES = {cls.__struct_config__.tag: cls for cls in codec.MESSAGES}
+QUESTIONS = {f"pmi.ask.{cls.__struct_config__.tag}": cls for cls in pmi.Question.__subclasses__()}
 APART = {"Credential": codec.decode_credential, "Arguments": codec.decode_arguments}
 VECTORS = {name: protocol.read_vector(name) for name in protocol.VECTORS}
 SECTIONS = protocol.sections()
@@ -46,20 +47,26 @@ PARTS = {
     part.__name__: part
     for cls in (*codec.MESSAGES, alloc.Credential)
     for part in _parts(cls)
-    if not issubclass(part, Message)
+    if not issubclass(part, (Message, pmi.Question))
 }
+# What each example is an example of. A question's is the whole message that asks it.
+EXAMPLES = (
+    {kind: cls for kind, cls in MESSAGES.items() if cls is not pmi.Ask}
+    | dict.fromkeys(QUESTIONS, pmi.Ask)
+    | {name: PARTS[name] for name in APART}
+)
 
 
 # -- the text --------------------------------------------------------------
 
 
-def test_the_text_has_a_section_for_every_message_and_part_and_for_nothing_else():
-    assert set(SECTIONS) == set(MESSAGES) | set(PARTS)
+def test_the_text_has_a_section_for_every_message_question_and_part_and_for_nothing_else():
+    assert set(SECTIONS) == set(MESSAGES) | set(QUESTIONS) | set(PARTS)
 
 
-@pytest.mark.parametrize("name", [*MESSAGES, *PARTS])
+@pytest.mark.parametrize("name", [*MESSAGES, *QUESTIONS, *PARTS])
 def test_a_section_has_the_fields_of_its_class_with_type_and_range(name):
-    cls = MESSAGES.get(name) or PARTS[name]
+    cls = (MESSAGES | QUESTIONS | PARTS)[name]
     assert SECTIONS[name].class_name == cls.__name__
     assert SECTIONS[name].fields == protocol.fields_of(cls)
 
@@ -72,7 +79,19 @@ def test_a_message_says_who_sends_it_when_and_what_answers(kind):
     assert "\n* **Answer** " in body
 
 
-@pytest.mark.parametrize("enumeration", [Refusal, status.NodeState, load.FailureKind])
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_a_question_says_what_answers_it(kind):
+    assert "\n* **Answered** " in SECTIONS[kind].body
+
+
+def test_every_question_can_be_asked():
+    (asked,) = (field for field in inspect.type_info(pmi.Ask).fields if field.name == "question")
+    assert {kind.cls for kind in asked.type.types} == set(QUESTIONS.values())
+
+
+@pytest.mark.parametrize(
+    "enumeration", [Refusal, status.NodeState, load.FailureKind, load.Protocol, pmi.FenceKind]
+)
 def test_every_value_of_an_enumeration_is_listed(enumeration: type[Enum]):
     title = f"| {enumeration.__name__} | value | means |\n|---|---|---|\n"
     _, found, rest = protocol.TEXT.partition(title)
@@ -86,7 +105,7 @@ def test_every_value_of_an_enumeration_is_listed(enumeration: type[Enum]):
 
 
 def test_every_message_has_an_example():
-    assert set(VECTORS) == {*MESSAGES, *APART}
+    assert set(VECTORS) == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -98,7 +117,8 @@ def test_an_example_is_the_same_in_the_text_and_in_its_file(name):
 @pytest.mark.parametrize("name", VECTORS)
 def test_an_example_decodes_and_encodes_to_the_same_bytes(name):
     decoded = decode(name, VECTORS[name])
-    assert type(decoded) is (MESSAGES.get(name) or PARTS[name])
+    assert type(decoded) is EXAMPLES[name]
+    assert name not in QUESTIONS or type(decoded.question) is QUESTIONS[name]
     assert codec.encode_part(decoded) == VECTORS[name]
 
 
@@ -206,14 +226,17 @@ def test_what_is_of_no_known_kind_is_refused(value):
 
 
 def test_a_message_may_be_as_long_as_the_limit_and_no_longer():
-    # An array of 5: the kind (14 bytes), two numbers, one pair, a flag; lengths take 5 bytes.
-    rest = len(codec.encode(pmi.FenceIn(1, 0, (pmi.KeyValue(b"k", bytes(1 << 17)),), True)))
+    def fence_in(value_bytes: int) -> pmi.FenceIn:
+        fence = pmi.Fence(pmi.FenceKind.PMI, (pmi.Participants(0, ()),), 0)
+        return pmi.FenceIn(1, fence, (pmi.KeyValue(b"k", bytes(value_bytes)),), True)
+
+    rest = len(codec.encode(fence_in(1 << 17)))  # of this length lengths take 5 bytes
     room = MESSAGE_MAX_BYTES - rest + (1 << 17)
-    longest = pmi.FenceIn(1, 0, (pmi.KeyValue(b"k", bytes(room)),), True)
+    longest = fence_in(room)
     data = codec.encode(longest)
     assert len(data) == MESSAGE_MAX_BYTES
     assert codec.decode(data) == longest
-    too_long = pmi.FenceIn(1, 0, (pmi.KeyValue(b"k", bytes(room + 1)),), True)
+    too_long = fence_in(room + 1)
     with pytest.raises(ValueError, match="FenceIn of 262145 bytes exceeds 262144"):
         codec.encode(too_long)
     with pytest.raises(PeerProtocolError, match="message of 262145 bytes, at most 262144"):
@@ -251,8 +274,19 @@ def _leaves(kind: inspect.Type, value: Any, path: Path) -> Iterator[tuple[inspec
             for index, (item_type, item) in enumerate(zip(kind.item_types, value, strict=True)):
                 yield from _leaves(item_type, item, (*path, index))
         case inspect.UnionType() if value is not None:
-            (some,) = (each for each in kind.types if not isinstance(each, inspect.NoneType))
-            yield from (leaf for leaf in _leaves(some, value, path) if leaf[2] != path)
+            some = _chosen(kind, value)
+            is_question = isinstance(some, inspect.StructType) and some.tag is not None
+            leaves = _leaves(some, value, path)
+            yield from (leaf for leaf in leaves if is_question or leaf[2] != path)
+
+
+def _chosen(kind: inspect.UnionType, value: Any) -> inspect.Type:
+    """The alternative that a value is: of several structs the one with its tag."""
+    some = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
+    if len(some) > 1:
+        some = [each for each in some if each.tag == value[0]]
+    (only,) = some
+    return only
 
 
 def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
@@ -271,10 +305,11 @@ def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
         case inspect.StrType(max_length=longest):
             assert longest is not None
             return ["", "x" * longest, "€" * longest], ["x" * (longest + 1), b"x", None, 1]
-        case inspect.BytesType(max_length=longest):
+        case inspect.BytesType(min_length=shortest, max_length=longest):
+            bad = ["x", None, 1, *([b""] if shortest else [])]
             if longest is None:
-                return [b""], ["x", None, 1]
-            return [b"", bytes(longest)], [bytes(longest + 1), "x", None, 1]
+                return [b""], bad
+            return [bytes(shortest or 0), bytes(longest)], [bytes(longest + 1), *bad]
         case inspect.EnumType(cls=cls):
             return [each.value for each in cls], [0, 99, "no such", None]
         case inspect.VarTupleType(min_length=fewest, max_length=most):
@@ -286,9 +321,13 @@ def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
             return lists[0], [*lists[1], None, 1, "x", {}]
         case inspect.TupleType():
             return [], [[], value[:-1], None, 1]
-        case inspect.StructType() if not kind.tag:
+        case inspect.StructType():
             needed = sum(field.required for field in kind.fields)
-            return [value[:needed]], [value[: needed - 1], None, 1, {}]
+            bad = [None, 1, {}]
+            if kind.tag:
+                needed += 1
+                bad += [["no such", *value[1:]], [0, *value[1:]]]
+            return [value[:needed]], [value[: needed - 1], *bad]
     return [], []
 
 
@@ -303,7 +342,7 @@ def _replaced(value: Any, path: Path, by: Any) -> Any:
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_value_at_the_edge_of_its_range_is_taken_and_one_beyond_is_refused(name):
     whole = msgpack.decode(VECTORS[name])
-    info = inspect.type_info(MESSAGES.get(name) or PARTS[name])
+    info = inspect.type_info(EXAMPLES[name])
     for kind, value, path in _leaves(info, whole, ()):
         good, bad = _variants(kind, value)
         for each in good:

@@ -14,7 +14,7 @@ import pytest
 from allocator.jobs import JobState as AllocatorState
 from native.errors import PeerProtocolError, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
-from native.machine import Log, MessageReceived, PeerGone, Send
+from native.machine import Event, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, load, pmi, status
 from native.wire.base import Message
 from pct.job import Job, JobState
@@ -65,6 +65,7 @@ def _job(state: JobState, size: int, place: int) -> Job:
         for event in events:
             job.handle(event, job_of.BEGIN)
 
+    give(job_of.OPENED)
     if state is not JobState.FORMING:
         give(job_of.LACKING if lacks else job_of.PRESENT)
         give(*(job_of.received(job_of.pct(each), job_of.vote(each)) for each in children))
@@ -113,8 +114,46 @@ def _voting(state: JobState) -> Job:
     return _root(state)
 
 
+def _middle(state: JobState) -> Job:
+    """Place 1 of seven."""
+    return _job(state, 7, 1)
+
+
+def _having(*events: Event) -> Callable[[JobState], Job]:
+    """Place 1 of seven, to which this has happened already."""
+
+    def make(state: JobState) -> Job:
+        job = _middle(state)
+        for event in events:
+            job.handle(event, job_of.BEGIN)
+        return job
+
+    return make
+
+
 PARENT, CHILD = job_of.YOD, job_of.pct(1)
 FIRST_OUTPUT = io.Output(ID, 1, 1, 0, b"x")
+QUESTIONS = [cls.__struct_config__.tag for cls in pmi.Question.__subclasses__()]
+MODEX = pmi.Modex(pmi.Process(0, 0))
+ALONE = pmi.Alone(ID, 3, b"/lib/libmpi.so.12", "alone")
+SPAWN = job_of.spawn(1, 3)
+
+
+def _fence_in(number: int) -> pmi.FenceIn:
+    return pmi.FenceIn(ID, job_of.fence(number=number), (), True)
+
+
+def _fence_out(number: int) -> pmi.FenceOut:
+    return pmi.FenceOut(ID, job_of.fence(number=number), (), True)
+
+
+def _ask(source: int, target: int, question: pmi.Question = MODEX) -> pmi.Ask:
+    return pmi.Ask(ID, source, target, 1, question)
+
+
+def _reply(target: int) -> pmi.Reply:
+    return pmi.Reply(ID, target, 1, 0, ())
+
 
 JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Message]] = {
     ("parent", "`load.use_shared`"): (_alone, PARENT, load.UseShared(ID, 0, b"/x")),
@@ -127,14 +166,39 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("parent", "`pmi.fence_out` (present number)"): (
         _leaf,
         job_of.pct(0),
-        pmi.FenceOut(ID, 0, (), True),
+        _fence_out(0),
     ),
     ("parent", "`pmi.fence_out` (another number)"): (
         _leaf,
         job_of.pct(0),
-        pmi.FenceOut(ID, 1, (), True),
+        _fence_out(1),
     ),
-    ("parent", "`pmi.fence_out` (to the root)"): (_alone, PARENT, pmi.FenceOut(ID, 0, (), True)),
+    ("parent", "`pmi.fence_out` (to the root)"): (_alone, PARENT, _fence_out(0)),
+    ("parent", "`pmi.lost`"): (_leaf, job_of.pct(0), pmi.Lost(ID, (0,), 9)),
+    ("parent", "`pmi.lost` (to the root)"): (_root, PARENT, pmi.Lost(ID, (1,), 9)),
+    ("parent", "`pmi.ask` (target here)"): (_middle, job_of.pct(0), _ask(0, 1)),
+    ("parent", "`pmi.ask` (target below)"): (_middle, job_of.pct(0), _ask(2, 3)),
+    ("parent", "`pmi.ask` (target elsewhere)"): (_middle, job_of.pct(0), _ask(0, 2)),
+    ("parent", "`pmi.ask` (source below)"): (_middle, job_of.pct(0), _ask(4, 3)),
+    ("parent", "`pmi.ask` (not for this target)"): (
+        _middle,
+        job_of.pct(0),
+        _ask(0, 1, pmi.Unpublish((b"k",))),
+    ),
+    ("parent", "`pmi.ask` (to the root)"): (_root, PARENT, _ask(1, 0)),
+    ("parent", "`pmi.reply` (target below)"): (_middle, job_of.pct(0), _reply(3)),
+    ("parent", "`pmi.reply` (not waited for)"): (_middle, job_of.pct(0), _reply(1)),
+    ("parent", "`load.spawn`"): (_middle, job_of.pct(0), SPAWN),
+    ("parent", "`load.spawn` (a world that exists)"): (
+        _having(job_of.received(job_of.pct(0), SPAWN)),
+        job_of.pct(0),
+        SPAWN,
+    ),
+    ("parent", "`load.spawn` (contradicts itself)"): (
+        _middle,
+        job_of.pct(0),
+        job_of.replaced(SPAWN, environments=()),
+    ),
     ("parent", "`group.adopted`"): (_leaf, job_of.pct(0), group.Adopted(ID)),
     ("child", "`load.vote`"): (_root, CHILD, job_of.vote(1)),
     ("child", "`load.loaded`"): (_voting, CHILD, load.Loaded(ID, job_of.slowest(1))),
@@ -151,8 +215,26 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`load.completions`"): (_root, CHILD, load.Completions(ID, ())),
     ("child", "`load.released`"): (_root, CHILD, load.Released(ID, (21,))),
     ("child", "`io.output`"): (_root, CHILD, FIRST_OUTPUT),
-    ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, pmi.FenceIn(ID, 0, (), True)),
-    ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, pmi.FenceIn(ID, 9, (), True)),
+    ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, _fence_in(0)),
+    ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, _fence_in(9)),
+    ("child", "`pmi.ask` (target here)"): (_root, CHILD, _ask(1, 0)),
+    ("child", "`pmi.ask` (target elsewhere)"): (_middle, job_of.pct(3), _ask(3, 2)),
+    ("child", "`pmi.ask` (source not in its subtree)"): (_root, CHILD, _ask(2, 0)),
+    ("child", "`pmi.ask` (not for this target)"): (
+        _middle,
+        job_of.pct(3),
+        _ask(3, 1, pmi.Publish((), False)),
+    ),
+    ("child", "`pmi.ask` (to a place that is not)"): (_root, CHILD, _ask(1, 3)),
+    ("child", "`pmi.reply` (target elsewhere)"): (_middle, job_of.pct(3), _reply(2)),
+    ("child", "`pmi.reply` (not waited for)"): (_root, CHILD, _reply(0)),
+    ("child", "`pmi.alone` (the first)"): (_root, CHILD, ALONE),
+    ("child", "`pmi.alone` (another)"): (
+        _having(job_of.received(job_of.pct(4), ALONE)),
+        job_of.pct(3),
+        ALONE,
+    ),
+    ("child", "`load.spawned`"): (_root, CHILD, load.Spawned(ID, 1, 1)),
     ("place below", "`group.orphan`"): (
         lambda state: _job(state, 7, 0),
         job_of.pct(3),
@@ -191,8 +273,10 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
     """Rows that the table has not are violations, from a parent and from a child."""
     from_parent = {"load.use_shared", "load.go", "load.signal", "load.all_done"}
     from_parent |= {"io.output_credit", "io.input", "pmi.fence_out", "group.adopted"}
+    from_parent |= {"load.spawn", "pmi.reply"}
     from_child = {"load.vote", "load.loaded", "load.held", "load.failure", "load.completions"}
-    from_child |= {"load.released", "io.output", "pmi.fence_in"}
+    from_child |= {"load.released", "load.spawned", "io.output", "pmi.fence_in"}
+    from_child |= {"pmi.reply", "pmi.alone", *(f"pmi.ask.{name}" for name in QUESTIONS)}
     anybody = {"load.reset", "group.orphan", "load.load"}
     for name in protocol.VECTORS:
         if name.partition(".")[0] not in ("load", "group", "io", "pmi") or name in anybody:
@@ -207,6 +291,7 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
 # -- a launch --------------------------------------------------------------
 
 LAUNCH_TABLE = "### 5.3 A launch in yod"
+WORKERS = pmi.Spawn(pmi.Process(0, 0), (pmi.SpawnCommand(b"./worker", (), 2),), ())
 BOTH = launch_of.completions(0, 1)
 LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`alloc.grant`": (launch_of.BEBOPD, launch_of.grant(2)),
@@ -231,6 +316,9 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`load.released`": (launch_of.ROOT, launch_of.released(0, 1)),
     "`io.output`": (launch_of.ROOT, launch_of.output(1, b"x")),
     "`io.input_credit`": (launch_of.ROOT, io.InputCredit(launch_of.JOB_ID, 1)),
+    "`pmi.ask`, a spawn": (launch_of.ROOT, _ask(1, 0, WORKERS)),
+    "`pmi.ask`, another question": (launch_of.ROOT, _ask(1, 0)),
+    "`pmi.alone`": (launch_of.ROOT, ALONE),
     "anything else": (launch_of.ROOT, load.Go(launch_of.JOB_ID)),
 }
 

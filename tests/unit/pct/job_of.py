@@ -7,11 +7,27 @@ from collections import deque
 import msgspec
 
 from native.ids import PortalId, Principal, PrincipalKind
-from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
-from native.wire import codec, keeper, load
+from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.wire import codec, keeper, load, pmi, pmix
 from native.wire.alloc import Credential, GrantedNode, Run
 from native.wire.base import Message
-from pct.events import KeeperReported, ObjectsChecked, StartKeeper
+from native.wire.load import Mpi, Protocol
+from native.wire.pmi import FenceKind, Participants
+from pct.events import (
+    PMIX_SERVER,
+    KeeperReported,
+    ObjectsChecked,
+    OpenPmi,
+    PmiClosed,
+    PmiConnected,
+    PmiOpened,
+    PmiReceived,
+    PmiReply,
+    PmixReceived,
+    PmixSend,
+    StartKeeper,
+    StartPmixServer,
+)
 from pct.job import Job, JobState, TellBebopd
 
 JOB_ID = 7
@@ -22,6 +38,10 @@ OWNER = Principal(PrincipalKind.JOB, 1000, JOB_ID)
 PROGRAM = load.ShippedObject(b"/bin/a.out", 100, b"d" * 32, 0o755)
 CARRIER = load.ShippedObject(b"", 50, b"a" * 32, 0)  # of arguments
 BEGIN = 100.0
+PMI1 = Mpi((Protocol.PMI1,))
+PMIX = Mpi((Protocol.PMIX,))
+SPACE = "yod_7_" + b"mac-of-c".hex()  # of world 0: its key-value space and namespace
+PORT = b"127.0.0.1:4000"  # of every node's listener
 
 
 def pct(place: int) -> PortalId:
@@ -52,7 +72,7 @@ def load_message(size: int = 1, place: int = 0, ranks_each: int = 1, **fields) -
             "arguments": arguments(size * ranks_each),
             "umask": 0o22,
             "limits": ((7, 1024),),
-            "offers_pmi": True,
+            "mpi": PMI1,
             "has_input": False,
             "chunk_bytes": 4096,
             "deadline_s": 30.0,
@@ -92,20 +112,81 @@ def vote(place: int, *lacking: int, count: int = 1) -> load.Vote:
     return load.Vote(JOB_ID, count, lacking, (), slowest(place))
 
 
-def started(rank: int) -> KeeperReported:
-    return KeeperReported(JOB_ID, keeper.RankStarted(rank, 3000 + rank))
+def started(rank: int, world: int = 0) -> KeeperReported:
+    return KeeperReported(JOB_ID, keeper.RankStarted(rank, 3000 + rank), world)
 
 
-def held(rank: int, how: keeper.HowHeld = keeper.HowHeld.PRELOAD) -> KeeperReported:
-    return KeeperReported(JOB_ID, keeper.RankHeld(rank, how))
+def held(rank: int, how: keeper.HowHeld = keeper.HowHeld.PRELOAD, world: int = 0) -> KeeperReported:
+    return KeeperReported(JOB_ID, keeper.RankHeld(rank, how), world)
 
 
-def ended(rank: int, wait_status: int = 0, was_released: bool = True) -> KeeperReported:
-    report = keeper.RankEnded(rank, wait_status, was_released, 1.5, 0.25, 8192, 999.0)
-    return KeeperReported(JOB_ID, report)
+def ended(
+    rank: int,
+    wait_status: int = 0,
+    was_released: bool = True,
+    world: int = 0,
+    mpi_library: str = "",
+) -> KeeperReported:
+    report = keeper.RankEnded(rank, wait_status, was_released, 1.5, 0.25, 8192, 999.0, mpi_library)
+    return KeeperReported(JOB_ID, report, world)
 
 
+def fence(kind: FenceKind = FenceKind.PMI, *ranks: int, number: int = 0) -> pmi.Fence:
+    """A fence of ranks of world 0; without ranks: of all."""
+    return pmi.Fence(kind, (Participants(0, ranks),), number)
+
+
+def spawn(world: int, *places: int, first_rank: int = 7, **fields) -> load.Spawn:
+    """yod's answer to a spawn: one more rank on each of these places, in this order."""
+    return load.Spawn(
+        **{
+            "job_id": JOB_ID,
+            "world": world,
+            "first_rank": first_rank,
+            "runs": tuple(Run(place, 1) for place in places),
+            "paths": (b"/bin/worker",),
+            "members": (load.MemberLoad(len(places), 0, (b"worker", b"-w"), b"/tmp"),),
+            "environments": ((b"MODE=fast",),),
+            "parent": pmi.Process(0, 0),
+            "pairs": (),
+            "is_tool": False,
+            "source": 0,
+            "serial": 1,
+            **fields,
+        }
+    )
+
+
+def says(rank: int, *lines: bytes) -> PmiReceived:
+    """Lines of the client on the connection that has the rank's number."""
+    return PmiReceived(JOB_ID, rank, b"".join(line + b"\n" for line in lines))
+
+
+def joins(rank: int) -> tuple[PmiConnected, PmiReceived]:
+    """A rank connects and initialises; its connection has its number."""
+    init = b"cmd=init pmi_version=1 pmi_subversion=1"
+    return PmiConnected(JOB_ID, rank, None), says(rank, b"cmd=initack pmiid=%d" % rank, init)
+
+
+def hangs_up(connection: int) -> PmiClosed:
+    return PmiClosed(JOB_ID, connection)
+
+
+def server(message: pmix.FromServer) -> PmixReceived:
+    """What a PMIx server says."""
+    return PmixReceived(JOB_ID, message)
+
+
+def added(message: pmix.AddWorld) -> PmixReceived:
+    """A PMIx server has taken a world."""
+    environments = tuple((b"PMIX_RANK=%d" % rank,) for rank in message.local_ranks)
+    return server(pmix.Added(message.serial, 0, environments))
+
+
+READY = server(pmix.Ready(b"/lib/libpmix.so.2", "5.0.11"))
+OPENED = PmiOpened(JOB_ID, PORT)
 EMPTY = KeeperReported(JOB_ID, keeper.KeeperEmpty())
+SERVER_EMPTY = KeeperReported(JOB_ID, keeper.KeeperEmpty(), PMIX_SERVER)
 PRESENT = ObjectsChecked(JOB_ID, ((0, b"/bin/a.out"),), (), ())
 LACKING = ObjectsChecked(JOB_ID, (), (0,), ())
 
@@ -113,12 +194,19 @@ LACKING = ObjectsChecked(JOB_ID, (), (0,), ())
 class Tree:
     """The jobs of one load at all their places. What they send one another arrives.
 
+    Listeners open at once, and PMIx servers take what they are told.
+
+    Args:
+        has_servers: PMIx servers answer; else the test does.
+
     Attributes:
         to_yod, to_bebopd: messages that have gone there, in order.
         actions: by place, everything else that was asked for.
     """
 
-    def __init__(self, size: int = 3, ranks_each: int = 1, **fields) -> None:
+    def __init__(
+        self, size: int = 3, ranks_each: int = 1, has_servers: bool = True, **fields
+    ) -> None:
         self.now = BEGIN
         self.size = size
         self.jobs: dict[int, Job] = {}
@@ -127,6 +215,7 @@ class Tree:
         self.actions: dict[int, list[Action]] = {place: [] for place in range(size)}
         self.gone: set[int] = set()
         self.credential = credential(size, ranks_each)
+        self.has_servers = has_servers
         self._places = {pct(place): place for place in range(size)}
         self._waiting: deque[tuple[PortalId, PortalId, Message]] = deque()
         self._send(YOD, pct(0), load_message(size, 0, ranks_each, **fields))
@@ -158,7 +247,7 @@ class Tree:
             if due is not None and due <= self.now:
                 self.at(place, DeadlineReached())
 
-    def start(self, ranks_each: int = 1) -> None:
+    def start(self) -> None:
         """Everywhere the object is here, and every rank comes to its entry."""
         self.everywhere(PRESENT)
         for place in self.alive():
@@ -178,6 +267,16 @@ class Tree:
     def take_to_yod(self) -> list[Message]:
         taken, self.to_yod = self.to_yod, []
         return taken
+
+    def said(self, place: int, connection: int) -> bytes:
+        """All that a client has been answered."""
+        replies = self.took(place, PmiReply)
+        return b"".join(each.data for each in replies if each.connection == connection)
+
+    def told(self, place: int, kind: type[pmix.PmixMessage]) -> list[pmix.PmixMessage]:
+        """What the PMIx server of a place has been told, of one kind."""
+        messages = [action.message for action in self.took(place, PmixSend)]
+        return [message for message in messages if isinstance(message, kind)]
 
     def took(self, place: int, kind: type[Action]) -> list[Action]:
         """What a place asked for, of one kind."""
@@ -207,6 +306,7 @@ class Tree:
 
     def _do(self, place: int, actions: list[Action]) -> None:
         self.jobs[place].check()
+        answers: list[Event] = []
         for action in actions:
             match action:
                 case Send(target, message):
@@ -215,6 +315,19 @@ class Tree:
                     self.to_bebopd.append(message)
                 case _:
                     self.actions[place].append(action)
+                    answers += self._answers(action)
+        for event in answers:
+            self._do(place, self.jobs[place].handle(event, self.now))
+
+    def _answers(self, action: Action) -> list[Event]:
+        match action:
+            case OpenPmi():
+                return [OPENED]
+            case StartPmixServer() if self.has_servers:
+                return [READY]
+            case PmixSend(_, pmix.AddWorld() as message) if self.has_servers:
+                return [added(message)]
+        return []
 
 
 def keeper_spec(actions: list[Action]) -> keeper.KeeperSpec:
