@@ -320,7 +320,10 @@ class Driver:
         else:
             if isinstance(report, wire.KeeperEmpty):
                 self._remove_leftovers(job_id)
-            self.handle(events.KeeperReported(job_id, report, world))
+            if world == events.PMIX_SERVER:
+                self.handle(events.PmixServerEnded(job_id, report.reason))
+            else:
+                self.handle(events.KeeperReported(job_id, report, world))
 
     def _keeper_lost(self, job_id: int, world: int, report: wire.KeeperLost) -> None:
         """Orphans of a killed keeper are ours; its end is reported when none is left."""
@@ -367,6 +370,13 @@ class Driver:
 
     def _start_pmix_server(self, action: events.StartPmixServer) -> None:
         job_id = action.job_id
+
+        def on_end(report: wire.Report, text: str) -> None:
+            if isinstance(report, wire.KeeperLost):
+                self._keeper_lost(job_id, events.PMIX_SERVER, report)
+            else:
+                self.handle(events.PmixServerEnded(job_id, text))
+
         try:
             self._jobs[job_id].pmix = PmixServer(
                 job_id,
@@ -374,12 +384,11 @@ class Driver:
                 action.begin,
                 self._reactor,
                 lambda message: self.handle(events.PmixReceived(job_id, message)),
-                lambda report: self._keeper_says(job_id, events.PMIX_SERVER, report),
+                on_end,
                 self._tracer(job_id),
             )
         except (OSError, ValueError) as error:
-            lost = wire.KeeperLost(f"its keeper could not be started: {error}")
-            self.handle(events.KeeperReported(job_id, lost, events.PMIX_SERVER))
+            self.handle(events.PmixServerEnded(job_id, f"its keeper could not be started: {error}"))
 
     def _tracer(self, job_id: int) -> Callable[[str], None]:
         return lambda text: self._trace(f"job {job_id}: {text}")

@@ -53,7 +53,7 @@ class KeeperReported(Event, frozen=True):
     """Something that a keeper of the job says; see :mod:`native.wire.keeper`.
 
     Attributes:
-        world: whose ranks it keeps; PMIX_SERVER: the keeper of that process.
+        world: whose ranks it keeps.
     """
 
     job_id: int
@@ -123,6 +123,13 @@ class PmixReceived(Event, frozen=True):
 
     job_id: int
     message: pmix.FromServer
+
+
+class PmixServerEnded(Event, frozen=True):
+    """Nothing is left of the job's PMIx server; the text says what became of it."""
+
+    job_id: int
+    text: str
 
 
 # -- actions --------------------------------------------------------------

@@ -61,6 +61,7 @@ from pct.events import (
     PmiReply,
     PmixReceived,
     PmixSend,
+    PmixServerEnded,
     ReceiveObject,
     ResumeOutput,
     SendObject,
@@ -93,7 +94,6 @@ class JobState(Enum):
 
 
 BEFORE_HELD = (JobState.FORMING, JobState.LOADING, JobState.STARTING)
-BEFORE_ENDING = (*BEFORE_HELD, JobState.HELD, JobState.RUNNING)
 
 
 class TellBebopd(Action, frozen=True):
@@ -459,10 +459,10 @@ class Job:
             case keeper.RankEnded():
                 return self._rank_ended(report, world, now)
             case keeper.KeeperEmpty():
-                return self._keeper_is_gone(world, "it left", now)
+                return self._keeper_is_gone(world)
             case keeper.KeeperLost(reason):
                 actions = self._fail(load.FailureKind.KEEPER_LOST, reason)
-                return [*actions, *self._keeper_is_gone(world, reason, now)]
+                return [*actions, *self._keeper_is_gone(world)]
         raise IllegalTransition(self.state, report)
 
     def _own_ranks_held(self, now: float) -> list[Action]:
@@ -617,6 +617,11 @@ class Job:
             case PmixReceived(_, message):
                 actions = self._wire(wireup.from_server(message), now)
                 return [*actions, *self._start_if_ready(now)]
+            case PmixServerEnded(_, text):
+                self._keepers[PMIX_SERVER] = _Keeper.GONE
+                if self.state not in (JobState.ENDING, JobState.RELEASED):
+                    return [*self._wire(wireup.server_ended(text), now), *self._start_if_ready(now)]
+                return self._release_if_over()
         raise IllegalTransition(self.state, event)
 
     def _wire(self, step: Step, now: float) -> list[Action]:
@@ -738,13 +743,9 @@ class Job:
     def _has_keepers(self) -> bool:
         return _Keeper.STARTED in self._keepers.values()
 
-    def _keeper_is_gone(self, world: int, text: str, now: float) -> list[Action]:
+    def _keeper_is_gone(self, world: int) -> list[Action]:
         self._keepers[world] = _Keeper.GONE
-        actions: list[Action] = []
-        if world == PMIX_SERVER and self._wireup is not None and self.state in BEFORE_ENDING:
-            actions += self._wire(self._wireup.server_ended(text), now)
-            actions += self._start_if_ready(now)
-        return [*actions, *self._release_if_over()]
+        return self._release_if_over()
 
     def _release_if_over(self) -> list[Action]:
         """Ours is over when no keeper is left and every byte of output is on its way."""

@@ -28,7 +28,7 @@ class PmixServer:
     Args:
         begin: what it is told first.
         on_message: takes what it says.
-        on_end: called with the last report of its keeper, once.
+        on_end: called once, with the last report of its keeper and what became of it.
         say: takes a line for the log.
     """
 
@@ -39,7 +39,7 @@ class PmixServer:
         begin: pmix.Begin,
         reactor: Reactor,
         on_message: Callable[[pmix.FromServer], None],
-        on_end: Callable[[wire.Report], None],
+        on_end: Callable[[wire.Report, str], None],
         say: Callable[[str], None],
     ) -> None:
         self._reactor = reactor
@@ -51,6 +51,7 @@ class PmixServer:
         self._outputs: list[OutputPipe] = []
         self._buffer = bytearray()
         self._is_ending = False
+        self._why = ""
         self._end_at: float | None = None
         self._stop_timer = reactor.add_timer(lambda: self._end_at, self._kill)
         words = command()
@@ -120,12 +121,14 @@ class PmixServer:
     def _keeper_says(self, report: wire.Report) -> None:
         match report:
             case wire.ExecFailed():
-                self._say(f"PMIx server: {report.explain()}")
+                self._why = report.explain()
+            case wire.RankEnded(_, wait_status):
+                self._why = self._why or _how_it_ended(wait_status)
             case wire.KeeperEmpty() | wire.KeeperLost():
                 self._stop_timer()
                 self._give_back()
                 remove_directory(self._begin.uid, self._begin.server)
-                self._on_end(report)
+                self._on_end(report, f"its process {self._why}")
 
     def _kill(self) -> None:
         self._end_at = None
@@ -137,3 +140,9 @@ class PmixServer:
             self._socket = None
         for output in self._outputs:
             output.close()
+
+
+def _how_it_ended(wait_status: int) -> str:
+    if number := wait_status & 0x7F:
+        return f"was killed by signal {number}"
+    return f"ended with exit code {wait_status >> 8 & 0xFF}"
