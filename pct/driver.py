@@ -317,13 +317,10 @@ class Driver:
     def _keeper_says(self, job_id: int, world: int, report: wire.Report) -> None:
         if isinstance(report, wire.KeeperLost):
             self._keeper_lost(job_id, world, report)
-        else:
-            if isinstance(report, wire.KeeperEmpty):
-                self._remove_leftovers(job_id)
-            if world == events.PMIX_SERVER:
-                self.handle(events.PmixServerEnded(job_id, report.reason))
-            else:
-                self.handle(events.KeeperReported(job_id, report, world))
+            return
+        if isinstance(report, wire.KeeperEmpty):
+            self._remove_leftovers(job_id)
+        self.handle(events.KeeperReported(job_id, report, world))
 
     def _keeper_lost(self, job_id: int, world: int, report: wire.KeeperLost) -> None:
         """Orphans of a killed keeper are ours; its end is reported when none is left."""
@@ -336,7 +333,10 @@ class Driver:
 
         def done() -> None:
             self._remove_leftovers(job_id)
-            self.handle(events.KeeperReported(job_id, report, world))
+            if world == events.PMIX_SERVER:
+                self.handle(events.PmixServerEnded(job_id, report.reason))
+            else:
+                self.handle(events.KeeperReported(job_id, report, world))
 
         kill_descendants(self._reactor, done, [*others, *self._strangers])
 
