@@ -157,10 +157,11 @@ def test_the_agent_says_that_it_is_not_in_a_job(pct, missing, text):
 
 def test_a_command_is_killed_when_its_agent_is(pct, tmp_path):
     os.mkfifo(tmp_path / "up")
+    os.mkfifo(tmp_path / "never")
     # Opened both ways: neither end waits for the other.
     up = os.open(tmp_path / "up", os.O_RDWR)
     agent = subprocess.Popen(
-        [AGENT, "n0", f"echo $$ > {tmp_path}/up; exec cat {tmp_path}/up"],
+        [AGENT, "n0", f"echo $$ > {tmp_path}/up; exec cat {tmp_path}/never"],
         env=pct.environment,
         start_new_session=True,
     )
