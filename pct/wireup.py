@@ -35,6 +35,8 @@ from pct.questions import (
 )
 from pct.world import World
 
+FENCE_RANKS_MAX = 16384  # that a fence names one by one: they travel with each of its messages
+
 
 class _Server(Enum):
     """The PMIx server of the job on this node."""
@@ -441,15 +443,12 @@ class Wireup:
                 continue
             if each.ranks:
                 waits_here |= not world.alive.isdisjoint(each.ranks)
-                below = {
-                    self._child_of.get(world.places[rank])
-                    for rank in each.ranks
-                    if rank < world.size
-                }
+                living = (rank for rank in each.ranks if rank not in world.ended_below)
+                places = {world.places[rank] for rank in living if rank < world.size}
+                children |= {self._child_of[where] for where in places if where in self._child_of}
             else:
                 waits_here |= bool(world.alive)
-                below = set(world.alive_below)
-            children |= {child for child in below if child and world.alive_below[child] > 0}
+                children |= {child for child, count in world.alive_below.items() if count > 0}
         return waits_here, children
 
     def _look_at_fences(self, step: Step) -> None:
@@ -631,6 +630,9 @@ class Wireup:
             )
             for number, each in sorted(ranks.items())
         )
+        if sum(len(each.ranks) for each in participants) > FENCE_RANKS_MAX:
+            step.server.append(pmix.FenceDone(serial, NO_RESOURCE, b""))
+            return
         meeting = (kind, participants)
         if meeting in self._entered:
             raise PeerProtocolError("pmix: in a fence twice")
@@ -751,9 +753,11 @@ class Wireup:
         """Ranks of a child's subtree have ended; with the last it is waited for no longer."""
         step = Step()
         for world in self._worlds.values():
-            count = sum(world.rank_of(rank) is not None for rank in job_ranks)
-            if count and place in world.alive_below:
-                world.alive_below[place] -= count
+            ranks = {world.rank_of(rank) for rank in job_ranks}
+            ended = {rank for rank in ranks if rank is not None} - world.ended_below
+            if ended and place in world.alive_below:
+                world.alive_below[place] -= len(ended)
+                world.ended_below |= ended
         self._look_at_fences(step)
         return step
 

@@ -19,6 +19,7 @@ class World:
         alive: those of them that have not ended.
         joined: those of them that have joined the world.
         alive_below: for each child, how many ranks of its subtree have not ended.
+        ended_below: the ranks below that have.
         environments: what the PMIx server wants in the environment of each local rank.
     """
 
@@ -41,6 +42,7 @@ class World:
         self.parent = parent
         self.local = [rank for rank, where in enumerate(places) if where == place]
         self.alive = set(self.local)
+        self.ended_below: set[int] = set()
         self.joined: set[int] = set()
         self.space = KeyValueSpace()
         self.node_pairs: dict[bytes, bytes] = {}

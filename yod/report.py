@@ -63,6 +63,7 @@ class Report:
         self._node_of: list[int] = []
         self._names = names
         self._sizes = sizes
+        self._loaded_size = sum(sizes)
         self._tools: set[int] = set()  # ranks that are daemons of a launcher inside
         self._failed_with: int | None = None  # of the launcher's own failures
         self._first_status: int | None = None  # of the ranks
@@ -142,13 +143,23 @@ class Report:
                 rss * 1024,
                 is_ours,
             )
-        counted = [rank for rank in fresh if rank not in self._tools]
+        counted = [rank for rank in fresh if self._counts(rank, outcome)]
         if counted and outcome.wait_status and not is_ours and self._first_status is None:
             self._first_status = status_of(outcome.wait_status)
             rank = min(counted)
             where = self.node_names.get(self.completions[rank].node, "?")
             self.first_failure = f"rank {rank} on {where}: {how(outcome.wait_status)}"
         return fresh
+
+    def _counts(self, rank: int, outcome: Outcome) -> bool:
+        """Whether a rank's end says something of the job's.
+
+        A launcher's daemons do not; and who spawned a rank has been told itself if the
+        rank never came to its entry.
+        """
+        if rank in self._tools:
+            return False
+        return rank < self._loaded_size or outcome.was_released
 
     def blame(self, failure: Failure, has_gone: bool) -> str:
         """A failure of the launch or of a node.
