@@ -148,7 +148,8 @@ class Speaker:
         return _done(command, request.thread, [(b"jobid", job), (b"nerrs", b"0")], error)
 
     def _fullinit(self, words: dict[bytes, bytes], thread: bytes) -> Heard:
-        rank = number(words.get(b"pmirank"))
+        # Slurm's library words it so when it has come by PMI_PORT.
+        rank = number(words.get(b"pmirank", words.get(b"srcid")))
         own = None if rank is None else self._claim(rank)
         if own is None:
             return _refused(b"fullinit", thread, "wrong_rank")
