@@ -131,6 +131,12 @@ def ended(
     return KeeperReported(JOB_ID, report, world)
 
 
+def failure(kind, phase, text, place=0, rank=-1, exit_code=0) -> load.Failure:
+    """What a place says of a failure."""
+    here = node(place)
+    return load.Failure(JOB_ID, kind, phase, here.node, here.name, rank, text, exit_code)
+
+
 def fence(kind: FenceKind = FenceKind.PMI, *ranks: int, number: int = 0) -> pmi.Fence:
     """A fence of ranks of world 0; without ranks: of all."""
     return pmi.Fence(kind, (Participants(0, ranks),), number)

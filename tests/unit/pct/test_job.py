@@ -4,8 +4,10 @@ import pytest
 
 from native.errors import PeerProtocolError
 from native.machine import DeadlineReached, PeerGone, Send
-from native.wire import alloc, codec, group, io, keeper, load, pmi
+from native.wire import alloc, codec, group, io, keeper, load
 from native.wire.keeper import ExecStep, HowHeld
+from native.wire.load import Mpi, Protocol
+from pct import environment
 from pct.events import (
     CheckObjects,
     DropJob,
@@ -19,10 +21,10 @@ from pct.events import (
     ObjectLost,
     ObjectsChecked,
     ObjectStored,
+    OpenPmi,
     OutputRead,
     PauseOutput,
-    PmiReceived,
-    PmiReply,
+    PmiOpened,
     ReceiveObject,
     ResumeOutput,
     SendObject,
@@ -36,6 +38,9 @@ from tests.unit.pct.job_of import (
     EMPTY,
     JOB_ID,
     LACKING,
+    OPENED,
+    PMI1,
+    PORT,
     PRESENT,
     PROGRAM,
     STRANGER,
@@ -44,10 +49,10 @@ from tests.unit.pct.job_of import (
     arguments,
     credential,
     ended,
+    failure,
     held,
     keeper_spec,
     load_message,
-    node,
     pct,
     received,
     slowest,
@@ -59,10 +64,12 @@ NOW = BEGIN + 1
 
 
 def a_job(*events, size=1, place=0, ranks_each=1, parent=YOD, **fields) -> Job:
-    """A job that has begun, and has had these events."""
+    """A job that has begun, listens for its clients, and has had these events."""
     message = load_message(size, place, ranks_each, **fields)
     job = Job(message, credential(size, ranks_each), parent, BEGIN)
     job.begin(BEGIN)
+    if message.arguments is not None:
+        job.handle(OPENED, BEGIN)
     for event in events:
         job.handle(event, BEGIN)
         job.check()
@@ -79,11 +86,6 @@ RESET = received(YOD, load.Reset(JOB_ID))
 RUNNING = (PRESENT, started(0), held(0), GO)
 
 
-def failure(kind, phase, text, place=0, rank=-1, exit_code=0):
-    here = node(place)
-    return load.Failure(JOB_ID, kind, phase, here.node, here.name, rank, text, exit_code)
-
-
 # -- one node --------------------------------------------------------------
 
 
@@ -91,9 +93,11 @@ def test_a_job_on_one_node_goes_from_load_to_released():
     message = load_message(1)
     job = Job(message, credential(), YOD, BEGIN)
     assert job.begin(BEGIN) == [
-        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100)
+        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100),
+        OpenPmi(JOB_ID, 1000, 100, 1, (("n20", 1),)),
     ]
     assert job.state is JobState.FORMING
+    assert job.handle(OPENED, NOW) == []
 
     actions = job.handle(PRESENT, NOW)
     spec = keeper_spec(actions)
@@ -129,7 +133,10 @@ def test_a_job_on_one_node_goes_from_load_to_released():
 
 
 def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
+    variables = (b"OMPI_MCA_plm_rsh_agent=yod-agent", b"A=not the user's")
     job = Job(load_message(2, 1, ranks_each=2, has_input=True), credential(2, 2), pct(0), BEGIN)
+    job.begin(BEGIN)
+    job.handle(PmiOpened(JOB_ID, PORT, variables), BEGIN)
     spec = keeper_spec(job.handle(PRESENT, NOW))
     assert spec == keeper.KeeperSpec(
         job_id=JOB_ID,
@@ -146,6 +153,7 @@ def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
             b"YOD_NODE_NAME=n21",
             b"YOD_LOCAL_SIZE=2",
             b"MPI_LOCALNRANKS=2",
+            *environment.defaults({b"A"}, (*environment.UNBOUND, b"YOD_AGENT=" + PORT, *variables)),
         ),
         programs=(keeper.ProgramSpec(b"/bin/a.out", (b"a.out", b"-x"), b"/home"),),
         ranks=tuple(
@@ -157,11 +165,13 @@ def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
                     b"YOD_LOCAL_RANK=%d" % local,
                     b"YOD_MEMBER=0",
                     b"MPI_LOCALRANKID=%d" % local,
+                    b"PMI_PORT=" + PORT,
+                    b"PMI_ID=%d" % (2 + local),
                     b"PMI_RANK=%d" % (2 + local),
                     b"PMI_SIZE=4",
                 ),
                 wants_stdin=False,
-                wants_pmi=True,
+                wants_pmi=False,
             )
             for local in range(2)
         ),
@@ -169,10 +179,34 @@ def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
 
 
 def test_only_rank_0_gets_input_and_only_a_pmi_job_gets_pmi():
-    job = a_job(ranks_each=2, has_input=True, offers_pmi=False)
+    job = a_job(ranks_each=2, has_input=True, mpi=Mpi(()))
     ranks = keeper_spec(job.handle(PRESENT, NOW)).ranks
     assert [rank.wants_stdin for rank in ranks] == [True, False]
     assert not any(rank.wants_pmi or b"PMI" in b"".join(rank.environment) for rank in ranks)
+
+
+def test_no_rank_starts_before_its_listener_is_open():
+    job = Job(load_message(1), credential(), YOD, BEGIN)
+    job.begin(BEGIN)
+    assert [type(action) for action in job.handle(PRESENT, NOW)] == [TellBebopd, Send]
+    assert [type(action) for action in job.handle(OPENED, NOW)] == [StartKeeper]
+    assert job.handle(OPENED, NOW) == []
+
+
+def test_ranks_get_a_socket_each_where_there_is_no_listener_and_for_pmi_2():
+    def spec_of(mpi, address):
+        job = Job(load_message(1, mpi=mpi), credential(), YOD, BEGIN)
+        job.begin(BEGIN)
+        job.handle(PRESENT, BEGIN)
+        (rank,) = keeper_spec(job.handle(PmiOpened(JOB_ID, address), NOW)).ranks
+        return rank
+
+    without = spec_of(PMI1, b"")
+    assert without.wants_pmi
+    assert without.environment[-2:] == (b"PMI_RANK=0", b"PMI_SIZE=1")
+    assert b"PMI_ID=0" not in without.environment
+    both = spec_of(Mpi((Protocol.PMI1, Protocol.PMI2)), PORT)
+    assert both.wants_pmi and b"PMI_PORT=" + PORT in both.environment
 
 
 def test_a_node_starts_only_the_programs_of_its_own_ranks():
@@ -241,6 +275,8 @@ def test_arguments_that_came_as_an_object_are_used():
     job.handle(ObjectsChecked(JOB_ID, ((1, b"/bin/a.out"),), (0,), ()), NOW)
     content = codec.encode_part(arguments(1, object_index=1))
     actions = job.handle(ObjectStored(JOB_ID, 0, b"", content), NOW)
+    assert OpenPmi(JOB_ID, 1000, 100, 1, (("n20", 1),)) in actions
+    actions = job.handle(OPENED, NOW)
     assert keeper_spec(actions).programs[0].argv == (b"a.out", b"-x")
 
 
@@ -498,81 +534,6 @@ def test_a_reset_sends_what_is_left_of_the_output_without_credit():
     assert actions[-2:] == [to_yod(load.Released(JOB_ID, (20,))), DropJob(JOB_ID)]
 
 
-# -- PMI -------------------------------------------------------------------
-
-
-def line(rank, text):
-    return PmiReceived(JOB_ID, rank, text)
-
-
-def kvsname(job) -> bytes:
-    (answer,) = job.handle(line(0, b"cmd=get_my_kvsname"), NOW)
-    return answer.data.strip().rpartition(b"=")[2]
-
-
-def test_ranks_of_one_node_meet_in_a_barrier_and_read_what_was_put():
-    job = a_job(PRESENT, *map(started, range(2)), *map(held, range(2)), GO, ranks_each=2)
-    name = kvsname(job)
-    assert name == b"yod_7_" + b"mac-of-c".hex().encode()
-    put = b"cmd=put kvsname=%s key=k value=a b=c" % name
-    assert job.handle(line(0, put), NOW) == [
-        PmiReply(JOB_ID, 0, b"cmd=put_result rc=0 msg=success\n")
-    ]
-    assert job.handle(line(0, b"cmd=barrier_in"), NOW) == []
-    assert job.handle(line(1, b"cmd=barrier_in"), NOW) == [
-        PmiReply(JOB_ID, 0, b"cmd=barrier_out rc=0\n"),
-        PmiReply(JOB_ID, 1, b"cmd=barrier_out rc=0\n"),
-    ]
-    get = b"cmd=get kvsname=%s key=k" % name
-    assert job.handle(line(1, get), NOW) == [
-        PmiReply(JOB_ID, 1, b"cmd=get_result rc=0 msg=success value=a b=c\n")
-    ]
-
-
-def test_a_barrier_does_not_wait_for_a_rank_that_has_ended():
-    job = a_job(PRESENT, *map(started, range(2)), *map(held, range(2)), GO, ranks_each=2)
-    job.handle(line(0, b"cmd=barrier_in"), NOW)
-    actions = job.handle(ended(1), NOW)
-    assert actions == [PmiReply(JOB_ID, 0, b"cmd=barrier_out rc=0\n")]
-
-
-def test_every_rank_finds_the_process_mapping():
-    job = a_job(*RUNNING)
-    name = kvsname(job)
-    get = b"cmd=get kvsname=%s key=PMI_process_mapping" % name
-    (answer,) = job.handle(line(0, get), NOW)
-    assert answer.data == b"cmd=get_result rc=0 msg=success value=(vector,(0,1,1))\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [(b"exitcode=7", 7), (b"exitcode=-3", -3), (b"exitcode=x", 1), (b"exitcode=" + b"9" * 30, 1)],
-)
-def test_an_abort_carries_the_applications_code(text, code):
-    job = a_job(*RUNNING)
-    assert job.handle(line(0, b"cmd=abort " + text), NOW) == [
-        to_yod(
-            failure(
-                load.FailureKind.ABORTED,
-                "running",
-                f"the application called abort with code {code}",
-                rank=0,
-                exit_code=code,
-            )
-        )
-    ]
-
-
-def test_pmi_nonsense_of_a_rank_ends_its_job():
-    (action,) = a_job(*RUNNING).handle(line(0, b"hello"), NOW)
-    assert action.message.kind is load.FailureKind.ABORTED
-    assert action.message.text == "PMI: a word without a value: b'hello'"
-
-
-def test_pmi_of_a_rank_that_is_not_here_is_ignored():
-    assert a_job(*RUNNING).handle(line(5, b"cmd=init"), NOW) == []
-
-
 # -- a tree of three -------------------------------------------------------
 
 
@@ -738,42 +699,6 @@ def test_the_end_waits_for_output_of_the_children_and_not_for_ever():
     assert load.Released not in map(type, tree.take_to_yod())
     tree.from_yod(io.OutputCredit(JOB_ID, 64 * 1024))
     assert [type(message) for message in tree.take_to_yod()] == [io.Output, load.Released]
-
-
-def test_a_barrier_spans_the_tree():
-    tree = Tree(3)
-    tree.run()
-    name = b"yod_7_" + b"mac-of-c".hex().encode()
-    for rank in range(3):
-        put = b"cmd=put kvsname=%s key=bc-%d value=addr-%d" % (name, rank, rank)
-        tree.at(rank, line(rank, put), line(rank, b"cmd=barrier_in"))
-    get = b"cmd=get kvsname=%s key=bc-2" % name
-    for rank in range(3):
-        tree.at(rank, line(rank, get))
-        assert tree.took(rank, PmiReply)[-2:] == [
-            PmiReply(JOB_ID, rank, b"cmd=barrier_out rc=0\n"),
-            PmiReply(JOB_ID, rank, b"cmd=get_result rc=0 msg=success value=addr-2\n"),
-        ]
-
-
-def test_a_barrier_does_not_wait_for_a_subtree_whose_ranks_have_ended():
-    tree = Tree(3)
-    tree.run()
-    tree.at(0, line(0, b"cmd=barrier_in"))
-    tree.at(2, ended(2))
-    tree.at(1, line(1, b"cmd=barrier_in"))
-    for rank in (0, 1):
-        assert tree.took(rank, PmiReply)[-1] == PmiReply(JOB_ID, rank, b"cmd=barrier_out rc=0\n")
-
-
-def test_a_barrier_that_is_not_the_present_one_lets_nobody_go():
-    job = a_job(PRESENT, started(1), held(1), size=3, place=1, parent=pct(0))
-    job.handle(received(pct(0), load.Go(JOB_ID)), NOW)
-    job.handle(line(1, b"cmd=barrier_in"), NOW)
-    assert job.handle(received(pct(0), pmi.FenceOut(JOB_ID, 1, (), True)), NOW) == []
-    assert job.handle(received(pct(0), pmi.FenceOut(JOB_ID, 0, (), True)), NOW) == [
-        PmiReply(JOB_ID, 1, b"cmd=barrier_out rc=0\n")
-    ]
 
 
 # -- losses ----------------------------------------------------------------

@@ -9,13 +9,14 @@ from native.limits import Limits
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, status
 from native.wire.alloc import Run
-from pct.events import CheckObjects, KeeperGo, ObjectsChecked, PmiReceived
+from pct.events import CheckObjects, KeeperGo, ObjectsChecked, OpenPmi, PmiReceived
 from pct.job import JobState
 from pct.node import Node
 from tests.unit.pct.job_of import (
     CARRIER,
     EMPTY,
     JOB_ID,
+    OPENED,
     PRESENT,
     PROGRAM,
     STRANGER,
@@ -179,7 +180,8 @@ def test_a_granted_job_is_hosted():
     machine = ready()
     message = granted(1, 2)
     assert machine.handle(received(message), 3.0) == [
-        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100)
+        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100),
+        OpenPmi(JOB_ID, 1000, 100, 2, (("n20", 2),)),
     ]
     assert machine.reservation.slots_used == 2
     job = machine.jobs[JOB_ID]
@@ -192,7 +194,10 @@ def test_a_daemon_passes_a_load_on_as_a_parent_does():
     nodes = (node(5), node(0))
     message = granted(2, 1, place=1, nodes=nodes, of_nodes=(25, 20))
     actions = machine.handle(received(message, DAEMON, pct(5)), 0.0)
-    assert actions == [CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100)]
+    assert actions == [
+        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100),
+        OpenPmi(JOB_ID, 1000, 100, 1, (("n25", 1), ("n20", 1))),
+    ]
 
 
 def test_a_load_whose_nodes_lie_elsewhere_than_granted_is_refused():
@@ -279,7 +284,7 @@ def test_what_happens_reaches_the_job_that_it_concerns():
     other = Principal(PrincipalKind.JOB, 1000, 8)
     machine.handle(received(granted()), 0.0)
     machine.handle(received(granted(job_id=8, of_job_id=8), other, STRANGER), 0.0)
-    for event in (PRESENT, started(0), held(0)):
+    for event in (OPENED, PRESENT, started(0), held(0)):
         machine.handle(event, 0.0)
     assert [job.state for job in machine.jobs.values()] == [JobState.HELD, JobState.FORMING]
     assert machine.handle(received(load.Go(JOB_ID)), 0.0) == [KeeperGo(JOB_ID)]
@@ -321,6 +326,7 @@ def test_words_to_bebopd_go_to_bebopd():
 def test_a_job_that_is_over_is_forgotten_and_its_slots_are_free():
     machine = ready()
     machine.handle(received(granted()), 0.0)
+    machine.handle(OPENED, 0.0)
     machine.handle(PRESENT, 0.0)
     machine.handle(received(load.AllDone(JOB_ID)), 0.0)
     assert machine.reservation.slots_used == 1
