@@ -90,7 +90,11 @@ class StandIn:
             watcher.join()
 
     def _watch(self, connection: socket.socket, command: subprocess.Popen[bytes]) -> None:
-        if connection.recv(1) == b"" and command.poll() is None:
+        try:
+            connection.recv(1)
+        except ConnectionResetError:  # it had not read what we said
+            pass
+        if command.poll() is None:
             command.kill()
 
     def close(self) -> None:
