@@ -14,7 +14,6 @@ from native.wire.base import Message
 from native.wire.load import Mpi, Protocol
 from native.wire.pmi import FenceKind, Participants
 from pct.events import (
-    PMIX_SERVER,
     KeeperReported,
     ObjectsChecked,
     OpenPmi,
@@ -25,6 +24,7 @@ from pct.events import (
     PmiReply,
     PmixReceived,
     PmixSend,
+    PmixServerEnded,
     StartKeeper,
     StartPmixServer,
 )
@@ -192,7 +192,7 @@ def added(message: pmix.AddWorld) -> PmixReceived:
 READY = server(pmix.Ready(b"/lib/libpmix.so.2", "5.0.11"))
 OPENED = PmiOpened(JOB_ID, PORT)
 EMPTY = KeeperReported(JOB_ID, keeper.KeeperEmpty())
-SERVER_EMPTY = KeeperReported(JOB_ID, keeper.KeeperEmpty(), PMIX_SERVER)
+SERVER_ENDED = PmixServerEnded(JOB_ID, "killed by SIGKILL")
 PRESENT = ObjectsChecked(JOB_ID, ((0, b"/bin/a.out"),), (), ())
 LACKING = ObjectsChecked(JOB_ID, (), (0,), ())
 
