@@ -68,15 +68,15 @@ def parse(line: bytes) -> dict[bytes, bytes]:
         words[b"service"] = start.lstrip(b" ").removeprefix(b"service=")
         words[b"port"] = port
         return words
-    tail = _TAILS.get(command)
-    while rest := rest.lstrip(b" "):
-        name, equals, rest = rest.partition(b"=")
-        if not equals or b" " in name:
-            raise PmiError(f"a word without a value: {name.split(b' ')[0][:80]!r}")
-        if name == tail:
-            words.setdefault(name, rest)
-            break
-        value, _, rest = rest.partition(b" ")
+    rest = b" " + rest
+    if (tail := _TAILS.get(command)) is not None:
+        rest, equals, value = rest.partition(b" %s=" % tail)
+        if equals:
+            words[tail] = value
+    for word in filter(None, rest.split(b" ")):
+        name, equals, value = word.partition(b"=")
+        if not equals:
+            raise PmiError(f"a word without a value: {name[:80]!r}")
         words.setdefault(name, value)
     return words
 

@@ -68,6 +68,8 @@ class PmiPort:
             _socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC | _socket.SOCK_NONBLOCK
         )
         try:
+            # Its connections have this from it.
+            self._socket.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
             self._socket.bind((_LOOPBACK, 0))
             self._socket.listen(_BACKLOG)
             self._own: Address = self._socket.getsockname()
