@@ -27,7 +27,6 @@ _PREFIXES = (
     b"OMPI_WORLD_",
     b"OMPI_MCA_ess_base_",
     b"OMPI_MCA_orte_ess_",
-    b"PRTE_",
     # Hydra, that of Intel too
     b"HYDI_",
     b"HYDRA_BSTRAP_",
@@ -51,7 +50,7 @@ _PREFIXES = (
     b"YOD_LOCAL_",
     ASIDE,
 )
-_USERS_PREFIXES = (b"PMIX_MCA_", b"PRTE_MCA_", b"PRTE_PREFIX", b"PMIX_PREFIX", b"PMI_DEBUG")
+_USERS_PREFIXES = (b"PMIX_MCA_", b"PMIX_PREFIX", b"PMI_DEBUG")
 _NAMES = frozenset(
     (
         b"OMPI_ARGV",
@@ -81,6 +80,8 @@ _NAMES = frozenset(
         b"OMPI_MCA_rmaps_base_oversubscribe",
         b"OMPI_MCA_shmem_RUNTIME_QUERY_hint",
         b"OPAL_USER_PARAMS_GIVEN",
+        b"PRTE_LAUNCHED",
+        b"PRTE_SHARED_FS",
         b"HYDRA_IP_VERSION",
         b"HYDRA_LAUNCH_TYPE",
         b"I_MPI_HYDRA_UUID",

@@ -84,6 +84,7 @@ def test_what_an_outer_launcher_left_is_kept_aside(name):
         "PMIX_MCA_gds",
         "PMIX_PREFIX",
         "PRTE_MCA_plm",
+        "PRTE_ALLOW_RUN_AS_ROOT",
         "HYDRA_HOST_FILE",
         "HYDRA_LAUNCHER",
         "I_MPI_FABRICS",
