@@ -33,7 +33,6 @@ from native.ids import PortalId
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
-from native.wire.pmi import KeyValue
 from pct import environment, foreign, spec
 from pct.collective import SELF, Gather
 from pct.events import (
@@ -70,10 +69,11 @@ from pct.events import (
     WriteInput,
 )
 from pct.group import Group
-from pct.load import ObjectTable, misfit, spawn_misfit
+from pct.load import ObjectTable, misfit
 from pct.outcomes import Outcomes, Tally
-from pct.questions import ERROR, SUCCESS, Step
+from pct.questions import Step
 from pct.relay import OutputRelay
+from pct.spawned import SpawnedWorlds
 from pct.wireup import Wireup
 
 MAP_PIECE = 8192  # ranks of the map in one message
@@ -131,8 +131,7 @@ class Job:
         self._map: list[load.Held] = []
         self._released: Gather[tuple[int, ...]] = Gather(below)
         self._keepers: dict[int, _Keeper] = {}  # world, or the PMIx server
-        self._worlds: dict[int, _Spawned] = {}
-        self._gathered: dict[int, _Gathered] = {}  # at the root, until all ranks are told of
+        self._spawned = SpawnedWorlds(message)
         self._unix_pids: dict[int, int] = {}
         self._own_held: set[int] = set()
         self._before_exec: list[int] = []
@@ -253,13 +252,13 @@ class Job:
         if self._wireup is not None:
             match message:
                 case pmi.FenceOut() if not self._group.is_root:
-                    return self._wire(self._wireup.fence_out(message, Step()), now)
+                    return self._wire(self._wireup.fence_out(message))
                 case pmi.Lost() if not self._group.is_root:
-                    return self._wire(self._wireup.lost(message), now)
+                    return self._wire(self._wireup.lost(message))
                 case pmi.Ask() if not self._group.is_root:
-                    return self._wire(self._wireup.asked(message, None), now)
+                    return self._wire(self._wireup.asked(message, None))
                 case pmi.Reply():
-                    return self._wire(self._wireup.replied(message), now)
+                    return self._wire(self._wireup.replied(message))
         raise PeerProtocolError(f"{type(message).__name__} is not a parent's to send")
 
     def _from_child(self, place: int, message: Message, now: float) -> list[Action]:
@@ -281,21 +280,21 @@ class Job:
                 return self._up(message)
             case load.Completions(_, outcomes):
                 self._outcomes.merge(outcomes, now + self._completion_delay_s())
-                return [*self._completions(now), *self._ended_below(place, outcomes, now)]
+                return [*self._completions(now), *self._ended_below(place, outcomes)]
             case load.Released(_, nodes):
                 return self._after_released(self._released.give(place, nodes))
-            case load.Spawned(_, world, count, text):
-                return self._up_or_gather(world, count, text)
+            case load.Spawned():
+                return self._tell_of_spawn(message)
         if self._wireup is not None:
             match message:
                 case pmi.FenceIn():
-                    return self._wire(self._wireup.fence_in(place, message), now)
+                    return self._wire(self._wireup.fence_in(place, message))
                 case pmi.Ask():
-                    return self._wire(self._wireup.asked(message, place), now)
+                    return self._wire(self._wireup.asked(message, place))
                 case pmi.Reply():
-                    return self._wire(self._wireup.replied(message), now)
+                    return self._wire(self._wireup.replied(message))
                 case pmi.Alone():
-                    return self._wire(self._wireup.alone(message), now)
+                    return self._wire(self._wireup.alone(message))
         raise PeerProtocolError(f"{type(message).__name__} is not a child's to send")
 
     # -- form and load ----------------------------------------------------
@@ -402,7 +401,7 @@ class Job:
         if self._wireup is not None or self._arguments is None:
             return []
         names = environment.names_of_user(self._arguments.environment)
-        self._wireup = Wireup(self._load, spec.members_of(self._arguments), names)
+        self._wireup = Wireup(self._load, spec.members_of(self._arguments.members), names)
         uid, gid, groups = self._credential.uid, self._credential.gid, self._credential.groups
         nodes = foreign.nodes_of(self._load)
         actions: list[Action] = [OpenPmi(self.job_id, uid, gid, len(self.ranks), nodes)]
@@ -424,7 +423,7 @@ class Job:
             self._extend_deadline(now)
             keeper_spec = spec.keeper_spec(*of_job, self._objects.paths, self._wireup)
             actions.append(StartKeeper(self.job_id, keeper_spec))
-        for number, world in self._worlds.items():
+        for number, world in self._spawned:
             if number in self._keepers or not world.awaited:
                 continue
             if world.spawn.is_tool or self._wireup.is_ready(number):
@@ -442,7 +441,7 @@ class Job:
                 return []
             case keeper.RankHeld(rank, how):
                 if world:
-                    return self._spawned_here(world, rank, "")
+                    return self._spawned_rank_is(world, rank, "")
                 if how is keeper.HowHeld.BEFORE_EXEC:
                     self._before_exec.append(rank)
                 self._own_held.add(rank)
@@ -450,7 +449,7 @@ class Job:
             case keeper.ExecFailed(rank):
                 kind, text = _exec_failure(report)
                 if world:
-                    return self._spawned_here(world, rank, text)
+                    return self._spawned_rank_is(world, rank, text)
                 program = self._program_of(rank)
                 # The user's name for it: the text may have the interpreter's, or the store's.
                 return self._fail(
@@ -544,8 +543,8 @@ class Job:
         self._ended.add(report.rank)
         actions: list[Action] = []
         if world:
-            actions += self._spawned_here(world, report.rank, "it ended before its entry")
-            actions += self._tool_ended(world, report.wait_status, now)
+            actions += self._spawned_rank_is(world, report.rank, "it ended before its entry")
+            actions += self._reply(self._spawned.tool_ended(world, report.wait_status))
         elif not report.was_released and self.state not in (JobState.ENDING, JobState.RELEASED):
             text = f"{_how_it_ended(report.wait_status)} before its entry"
             actions += self._fail(load.FailureKind.EARLY_EXIT, text, rank=report.rank)
@@ -566,28 +565,26 @@ class Job:
         actions += self._completions(now)
         if self._wireup is not None:
             left = self._wireup.left(report.rank, report.wait_status, report.mpi_library)
-            actions += self._wire(left, now)
-            actions += self._tell_of_loss((report.rank,), report.wait_status, now)
+            actions += self._wire(left)
+            actions += self._tell_of_loss((report.rank,), report.wait_status)
         return actions
 
-    def _ended_below(
-        self, place: int, outcomes: tuple[load.Outcome, ...], now: float
-    ) -> list[Action]:
+    def _ended_below(self, place: int, outcomes: tuple[load.Outcome, ...]) -> list[Action]:
         if self._wireup is None:
             return []
         ranks = tuple(rank for outcome in outcomes for rank in outcome.ranks)
-        actions = self._wire(self._wireup.ended_below(place, ranks), now)
+        actions = self._wire(self._wireup.ended_below(place, ranks))
         for outcome in outcomes:
-            actions += self._tell_of_loss(outcome.ranks, outcome.wait_status, now)
+            actions += self._tell_of_loss(outcome.ranks, outcome.wait_status)
         return actions
 
-    def _tell_of_loss(self, ranks: tuple[int, ...], wait_status: int, now: float) -> list[Action]:
+    def _tell_of_loss(self, ranks: tuple[int, ...], wait_status: int) -> list[Action]:
         """The root tells all nodes of ranks that ended abnormally, where somebody may ask."""
         if not (self._group.is_root and wait_status and self._wireup):
             return []
         if load.Protocol.PMIX not in self._load.mpi.offered or self.state is not JobState.RUNNING:
             return []
-        return self._wire(self._wireup.lost(pmi.Lost(self.job_id, ranks, wait_status)), now)
+        return self._wire(self._wireup.lost(pmi.Lost(self.job_id, ranks, wait_status)))
 
     def _completions(self, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -611,20 +608,20 @@ class Job:
                 wireup.connected(connection, rank)
                 return []
             case PmiReceived(_, connection, data):
-                return self._wire(wireup.received(connection, data), now)
+                return self._wire(wireup.received(connection, data))
             case PmiClosed(_, connection):
-                return self._wire(wireup.closed(connection), now)
+                return self._wire(wireup.closed(connection))
             case PmixReceived(_, message):
-                actions = self._wire(wireup.from_server(message), now)
+                actions = self._wire(wireup.from_server(message))
                 return [*actions, *self._start_if_ready(now)]
             case PmixServerEnded(_, text):
                 self._keepers[PMIX_SERVER] = _Keeper.GONE
                 if self.state not in (JobState.ENDING, JobState.RELEASED):
-                    return [*self._wire(wireup.server_ended(text), now), *self._start_if_ready(now)]
+                    return [*self._wire(wireup.server_ended(text)), *self._start_if_ready(now)]
                 return self._release_if_over()
         raise IllegalTransition(self.state, event)
 
-    def _wire(self, step: Step, now: float) -> list[Action]:
+    def _wire(self, step: Step) -> list[Action]:
         """Do what the wire-up leads to."""
         actions: list[Action] = [
             PmiReply(self.job_id, connection, data) for connection, data in step.replies
@@ -641,7 +638,7 @@ class Job:
             if child in self._group.children:
                 actions.append(Send(child, message))
         for world in step.ended_tools:
-            if world in self._worlds and self._worlds[world].spawn.is_tool:
+            if self._spawned.is_tool(world):
                 actions.append(KeeperEnd(self.job_id, world))
         if step.failure:
             actions += self._fail(load.FailureKind.NO_WIREUP, step.failure)
@@ -656,75 +653,35 @@ class Job:
         """One more world: pass it on, start its ranks of this node."""
         if self.state is not JobState.RUNNING or self._wireup is None:
             return []
-        if message.world in self._worlds:
-            raise PeerProtocolError(f"world {message.world} exists")
-        if text := spawn_misfit(message, len(self._load.nodes)):
-            raise PeerProtocolError(text)
-        actions = self._down(message)
-        places = [run.place for run in message.runs for _ in range(run.count)]
+        places = self._spawned.add(message)
         below = set(self._group.places_below())
         self._outcomes.expect(sum(place in below for place in places))
-        ranks = spec.world_ranks_at(message, self._load.place)
-        self._worlds[message.world] = _Spawned(message, {message.first_rank + r for r in ranks})
         if message.is_tool:
             step = self._wireup.tool_started(message)
         else:
-            applications = [
-                n for n, member in enumerate(message.members) for _ in range(member.size)
-            ]
             step = self._wireup.add_world(
                 message.world,
                 message.first_rank,
                 places,
-                applications,
+                spec.members_of(message.members),
                 message.parent,
                 message.pairs,
             )
-            if self._group.is_root:
-                self._gathered[message.world] = _Gathered(message, len(places))
-        return [*actions, *self._wire(step, now), *self._start_if_ready(now)]
+        return [*self._down(message), *self._wire(step), *self._start_if_ready(now)]
 
-    def _spawned_here(self, number: int, rank: int, text: str) -> list[Action]:
+    def _spawned_rank_is(self, world: int, rank: int, text: str) -> list[Action]:
         """A rank of a spawned world runs, or never will."""
-        world = self._worlds[number]
-        if rank not in world.awaited:
-            return []
-        world.awaited.discard(rank)
-        world.count += not text
-        world.text = world.text or text
-        if world.awaited or world.spawn.is_tool:
-            return []
-        failed = f"{self._here.name}: {world.text}" if world.text else ""
-        return self._up_or_gather(number, world.count, failed)
+        told = self._spawned.rank_is(world, rank, text)
+        return self._tell_of_spawn(told) if told is not None else []
 
-    def _up_or_gather(self, number: int, count: int, text: str) -> list[Action]:
-        """What became of a world's ranks on one node: at the root, when all are told of, reply."""
-        if not self._group.is_root:
-            return self._up(load.Spawned(self.job_id, number, count, text[:4000]))
-        gathered = self._gathered.get(number)
-        if gathered is None or self._wireup is None:
-            return []
-        gathered.missing -= count
-        gathered.text = gathered.text or text
-        if gathered.missing and not gathered.text:
-            return []
-        del self._gathered[number]
-        spawn = gathered.spawn
-        pairs = (KeyValue(b"world", b"%d" % number),)
-        status = ERROR if gathered.text else SUCCESS
-        reply = pmi.Reply(
-            self.job_id, spawn.source, spawn.serial, status, pairs, gathered.text[:4000]
-        )
-        return self._wire(self._wireup.replied(reply), 0.0)
+    def _tell_of_spawn(self, told: load.Spawned) -> list[Action]:
+        """Pass up what became of a world's ranks on a node; the root answers who spawned it."""
+        return self._reply(self._spawned.gather(told)) if self._group.is_root else self._up(told)
 
-    def _tool_ended(self, number: int, wait_status: int, now: float) -> list[Action]:
-        """Its launcher waits for this."""
-        spawn = self._worlds[number].spawn
-        if not spawn.is_tool or self._wireup is None:
+    def _reply(self, reply: pmi.Reply | None) -> list[Action]:
+        if reply is None or self._wireup is None:
             return []
-        pairs = (KeyValue(b"wait_status", b"%d" % wait_status),)
-        reply = pmi.Reply(self.job_id, spawn.source, spawn.serial, SUCCESS, pairs)
-        return self._wire(self._wireup.replied(reply), now)
+        return self._wire(self._wireup.replied(reply))
 
     # -- end --------------------------------------------------------------
 
@@ -939,31 +896,6 @@ class _Keeper(Enum):
 
     STARTED = "started"
     GONE = "gone"
-
-
-class _Spawned:
-    """A spawned world, as one node sees it.
-
-    Attributes:
-        awaited: its ranks here of which it is not known whether they run.
-        count: those that run.
-        text: why another does not.
-    """
-
-    def __init__(self, spawn: load.Spawn, awaited: set[int]) -> None:
-        self.spawn = spawn
-        self.awaited = awaited
-        self.count = 0
-        self.text = ""
-
-
-class _Gathered:
-    """A spawned world at the root, until its parent has been told."""
-
-    def __init__(self, spawn: load.Spawn, missing: int) -> None:
-        self.spawn = spawn
-        self.missing = missing
-        self.text = ""
 
 
 def _first_of_each(rooms: Iterable[load.NoRoom]) -> tuple[load.NoRoom, ...]:

@@ -13,12 +13,14 @@ from msgspec import Struct
 from native.errors import PeerProtocolError
 from native.wire import pmi, pmix
 from native.wire.base import MESSAGE_MAX_BYTES, Message
-from native.wire.pmi import KeyValue
+from native.wire.pmi import COMMANDS_MAX, KEYS_MAX, KeyValue
 from pct import kvs
 
 ROOT = 0  # place of the root
+NUMBER_MAX = 10  # digits
 ASKED_MAX = 65536  # questions of one node that wait for a reply
 REPLY_BYTES = MESSAGE_MAX_BYTES - 1024  # of pairs in one reply, of words in one question
+WORD_BYTES = 8  # what a word has beside its own bytes, at most
 SUCCESS, ERROR, EXISTS, NO_RESOURCE, NOT_FOUND = 0, -1, -11, -29, -46  # as PMIx has them
 
 
@@ -59,6 +61,7 @@ class Step(Struct):
 
 
 Continuation = Callable[[pmi.Reply, Step], None]
+_FOR_ROOT = (pmi.Publish, pmi.Lookup, pmi.Unpublish, pmi.Spawn)
 AnyQuestion = pmi.Publish | pmi.Lookup | pmi.Unpublish | pmi.Modex | pmi.EndTool | pmi.Spawn
 
 
@@ -94,11 +97,9 @@ class Questions:
     def ask(self, target: int, question: AnyQuestion, then: Continuation, step: Step) -> None:
         """Ask; ``then`` gets the reply, perhaps at once."""
         self._serial += 1
-        text = ""
+        text = _excess_of(question)
         if len(self._asked) >= ASKED_MAX:
             text = f"more than {ASKED_MAX} questions of this node wait"
-        elif _size_of(question) > REPLY_BYTES:
-            text = f"more than {REPLY_BYTES} bytes"
         if text:
             then(pmi.Reply(self._job_id, self._place, 0, NO_RESOURCE, (), text), step)
             return
@@ -119,10 +120,16 @@ class Questions:
         Raises:
             PeerProtocolError: it does not come from where it says, or goes nowhere.
         """
-        if child is not None and self._child_of.get(ask.source) != child:
-            raise PeerProtocolError(f"a question of place {ask.source} from place {child}")
-        if child is None and ask.target != self._place and ask.target not in self._child_of:
+        source_child = self._child_of.get(ask.source)
+        if source_child != child or ask.source == self._place:
+            whom = "the parent" if child is None else f"place {child}"
+            raise PeerProtocolError(f"a question of place {ask.source} from {whom}")
+        is_here_or_below = ask.target == self._place or ask.target in self._child_of
+        if not is_here_or_below and (child is None or self._place == ROOT):
             raise PeerProtocolError(f"a question for place {ask.target}, which is not below")
+        if ask.target != ROOT and isinstance(ask.question, _FOR_ROOT):
+            name = type(ask.question).__name__
+            raise PeerProtocolError(f"{name} is not place {ask.target}'s to answer")
         self._forward(ask, step)
 
     def replied(self, reply: pmi.Reply, step: Step) -> None:
@@ -159,6 +166,10 @@ class Questions:
                 for lookup in waiting:
                     self._answer(lookup, step)
             case pmi.Lookup(keys, is_waiting):
+                if self._names.size_of(keys) > REPLY_BYTES:
+                    text = f"these names have more than {REPLY_BYTES} bytes"
+                    self.reply(ask, NO_RESOURCE, (), step, text)
+                    return
                 found = self._names.lookup(keys, is_waiting)
                 if found is None:
                     self._lookups.append(ask)
@@ -171,18 +182,41 @@ class Questions:
                 self._answer_here(ask, step)
 
 
-def _size_of(question: AnyQuestion) -> int:
-    """About how many bytes a question has."""
+def _excess_of(question: AnyQuestion) -> str:
+    """Why a question fits no message; empty: it does."""
+    count, most = 0, KEYS_MAX
+    words: list[bytes] = []
     match question:
         case pmi.Publish(pairs):
-            words = [part for pair in pairs for part in (pair.key, pair.value)]
+            count = len(pairs)
+            words += _words_of(pairs)
         case pmi.Lookup(keys) | pmi.Unpublish(keys):
-            words = list(keys)
+            count = len(keys)
+            words += keys
         case pmi.Spawn(_, commands, pairs):
-            words = [part for pair in pairs for part in (pair.key, pair.value)]
+            count, most = len(commands), COMMANDS_MAX
+            words += _words_of(pairs)
             for command in commands:
-                words += [command.program, *command.arguments]
-                words += [*command.environment, *command.hosts]
-        case _:
-            words = []
-    return sum(len(word) + 8 for word in words)
+                words += [command.program, command.directory, b"", b"", b""]
+                words += [*command.arguments, *command.environment, *command.hosts]
+    if count > most:
+        return f"{count} at once, at most {most}"
+    if sum(len(word) + WORD_BYTES for word in words) > REPLY_BYTES:
+        return f"more than {REPLY_BYTES} bytes"
+    return ""
+
+
+def _words_of(pairs: tuple[KeyValue, ...]) -> list[bytes]:
+    return [word for pair in pairs for word in (pair.key, pair.value)]
+
+
+def number_in(reply: pmi.Reply) -> int:
+    """The number that a reply has as the value of its one pair.
+
+    Raises:
+        PeerProtocolError: it has none.
+    """
+    value = reply.pairs[0].value if reply.pairs else b""
+    if not value.isdigit() or len(value) > NUMBER_MAX:
+        raise PeerProtocolError(f"a reply with {value[:NUMBER_MAX]!r} for a number")
+    return int(value)

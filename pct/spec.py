@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from native.wire import keeper
 from native.wire.alloc import Credential, Run
-from native.wire.load import Arguments, Load, Spawn
+from native.wire.load import Arguments, Load, MemberLoad, Spawn
 from pct import environment
 from pct.wireup import Wireup
 
 
-def members_of(arguments: Arguments) -> list[int]:
+def members_of(members: tuple[MemberLoad, ...]) -> list[int]:
     """The member of rank 0, 1, ..."""
-    return [number for number, member in enumerate(arguments.members) for _ in range(member.size)]
+    return [number for number, member in enumerate(members) for _ in range(member.size)]
 
 
 def ranks_at(message: Load, place: int) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def unused_objects(message: Load, places: frozenset[int]) -> frozenset[int]:
         return frozenset()
     used: set[int] = set()
     rank = 0
-    member_of = members_of(message.arguments)
+    member_of = members_of(message.arguments.members)
     for run in message.runs:
         if run.place in places:
             used.update(member_of[rank : rank + run.count])
@@ -60,7 +60,7 @@ def keeper_spec(
         paths: number of an object -> what to execute on this node.
     """
     ranks = ranks_at(message, message.place)
-    member_of = members_of(arguments)
+    member_of = members_of(arguments.members)
     used = sorted({member_of[rank] for rank in ranks})
     members = [arguments.members[number] for number in used]
     programs = tuple(
@@ -88,7 +88,7 @@ def world_spec(
     wireup: Wireup,
 ) -> keeper.KeeperSpec:
     """The specification for the ranks of a spawned world at the load's place."""
-    member_of = [number for number, member in enumerate(spawn.members) for _ in range(member.size)]
+    member_of = members_of(spawn.members)
     programs = tuple(
         keeper.ProgramSpec(spawn.paths[member.object_index], member.arguments, member.directory)
         for member in spawn.members
@@ -123,7 +123,7 @@ def _spec(
     wireup: Wireup,
 ) -> keeper.KeeperSpec:
     here = message.nodes[message.place]
-    size = len(members_of(arguments))
+    size = len(members_of(arguments.members))
     shared = environment.for_job(arguments.environment, message.job_id, size)
     shared += environment.for_node(here.node, here.name, len(ranks))
     names = environment.names_of_user(arguments.environment)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from native.errors import PeerProtocolError
+from native.wire.pmi import Process
 from pct.kvs import KeyValueSpace
 
 
@@ -15,9 +19,10 @@ class World:
         places: the place of each rank.
         applications: the number of each rank's program.
         parent: world and rank that spawned it, or None.
-        local: the ranks of this node, ascending.
+        local: the ranks of this node.
         alive: those of them that have not ended.
         joined: those of them that have joined the world.
+        inside: those of them that are in its present PMI barrier.
         alive_below: for each child, how many ranks of its subtree have not ended.
         ended_below: the ranks below that have.
         environments: what the PMIx server wants in the environment of each local rank.
@@ -40,10 +45,11 @@ class World:
         self.places = places
         self.applications = applications
         self.parent = parent
-        self.local = [rank for rank, where in enumerate(places) if where == place]
+        self.local = {rank for rank, where in enumerate(places) if where == place}
         self.alive = set(self.local)
         self.ended_below: set[int] = set()
         self.joined: set[int] = set()
+        self.inside: set[int] = set()
         self.space = KeyValueSpace()
         self.node_pairs: dict[bytes, bytes] = {}
         self.environments: dict[int, tuple[bytes, ...]] = {}
@@ -62,3 +68,46 @@ class World:
         """A rank of the job as one of this world; None: it is another's."""
         rank = job_rank - self.first_rank
         return rank if 0 <= rank < self.size else None
+
+
+class Worlds:
+    """The worlds of a job, as one node knows them."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, World] = {}
+        self._by_name: dict[str, World] = {}
+
+    def __iter__(self) -> Iterator[World]:
+        return iter(self._by_number.values())
+
+    def __getitem__(self, number: int) -> World:
+        if number not in self._by_number:
+            raise PeerProtocolError(f"there is no world {number}")
+        return self._by_number[number]
+
+    def add(self, world: World) -> None:
+        """Know of one more."""
+        self._by_number[world.number] = world
+        self._by_name[world.name] = world
+
+    def get(self, number: int) -> World | None:
+        """The world of a number, or None."""
+        return self._by_number.get(number)
+
+    def named(self, name: str) -> World | None:
+        """The world of a name, or None."""
+        return self._by_name.get(name)
+
+    def of(self, job_rank: int) -> tuple[World, int] | None:
+        """World and rank in it of a rank of the job; None: a tool's, or nobody's."""
+        for world in self:
+            if (rank := world.rank_of(job_rank)) is not None:
+                return world, rank
+        return None
+
+    def local(self, job_rank: int) -> Process | None:
+        """A rank of this node by its world; None: it is none of this node's."""
+        found = self.of(job_rank)
+        if found is None or found[1] not in found[0].local:
+            return None
+        return Process(found[0].number, found[1])

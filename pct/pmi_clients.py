@@ -1,0 +1,211 @@
+"""The clients of PMI-1 and PMI-2 on one node of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from native.wire import pmi
+from native.wire.pmi import FenceKind, KeyValue, Participants
+from pct import pmi as client
+from pct.fences import TreeFences
+from pct.mapping import process_mapping
+from pct.questions import ROOT, SUCCESS, Abort, Continuation, Questions, Step, number_in
+from pct.world import World, Worlds
+
+
+class PmiClients:
+    """Answers them from the worlds' pairs, or asks the job's tree.
+
+    Args:
+        universe_size: what the load says of it.
+    """
+
+    def __init__(
+        self, worlds: Worlds, fences: TreeFences, questions: Questions, universe_size: int
+    ) -> None:
+        self._worlds = worlds
+        self._fences = fences
+        self._questions = questions
+        self._universe_size = universe_size
+        self._connections: dict[int, _Connection] = {}
+        self._mappings: dict[int, bytes] = {}
+
+    def connected(self, number: int, job_rank: int | None) -> None:
+        """A client has a connection.
+
+        Args:
+            job_rank: where the connection is known to be one rank's.
+        """
+        self._connections[number] = _Connection(
+            number, client.Conversation(self._identify, job_rank)
+        )
+
+    def closed(self, number: int) -> None:
+        """A client has hung up, or was none."""
+        self._connections.pop(number, None)
+
+    def received(self, number: int, data: bytes, step: Step) -> None:
+        """Bytes of a client."""
+        here = self._connections.get(number)
+        if here is None:
+            return
+        try:
+            for request in here.conversation.receive(data):
+                self._request(here, request, step)
+        except client.PmiError as error:
+            del self._connections[number]
+            step.hang_ups.append(number)
+            if (rank := here.conversation.rank) is not None:
+                step.abort = Abort(rank, 1, f"PMI: {error}")
+        self._flush(here, step)
+
+    def look_at_barrier(self, world: World, step: Step) -> None:
+        """Once all ranks of this node that live are in, the node is."""
+        if world.inside and world.inside >= world.alive:
+            meeting = (FenceKind.PMI, (Participants(world.number, ()),))
+            self._fences.enter(meeting, world.space.take_fresh(), step)
+
+    def leave_barrier(self, number: int, pairs: list[KeyValue], step: Step) -> None:
+        """A world's barrier is over; what its ranks have put is known now."""
+        world = self._worlds.get(number)
+        if world is None:
+            return
+        world.space.spread(tuple(pairs))
+        world.inside.clear()
+        for here in self._of_world(world):
+            if here.fence is not None:
+                here.conversation.fenced(here.fence)
+                here.fence = None
+                self._flush(here, step)
+
+    def _identify(self, job_rank: int) -> client.Identity | None:
+        found = self._worlds.of(job_rank)
+        if found is None or found[1] not in found[0].alive:
+            return None
+        world, rank = found
+        if world.number not in self._mappings:
+            self._mappings[world.number] = process_mapping(world.places)
+        return client.Identity(
+            rank=rank,
+            size=world.size,
+            application=world.applications[rank],
+            key_space=world.name.encode(),
+            universe_size=max(self._universe_size, world.size),
+            is_spawned=world.parent is not None,
+            mapping=self._mappings[world.number],
+        )
+
+    def _request(self, here: _Connection, request: client.Request, step: Step) -> None:
+        conversation = here.conversation
+        assert conversation.rank is not None
+        found = self._worlds.of(conversation.rank)
+        assert found is not None
+        world, rank = found
+        match request:
+            case client.Joined():
+                world.joined.add(rank)
+            case client.Put(key=key, value=value):
+                world.space.put(key, value)
+            case client.Get(key=key):
+                conversation.found(request, world.space.get(key))
+            case client.Fence():
+                here.fence = request
+                world.inside.add(rank)
+                self.look_at_barrier(world, step)
+            case client.PutNode(key=key, value=value):
+                world.node_pairs[key] = value
+                self._answer_node_gets(world, step)
+            case client.GetNode(key=key, is_waiting=is_waiting):
+                if key in world.node_pairs or not is_waiting:
+                    conversation.found(request, world.node_pairs.get(key))
+                else:
+                    here.node_gets.append(request)
+            case client.Publish(name=name, port=port):
+                question = pmi.Publish((KeyValue(b"pmi:" + name, port),), False)
+                self._questions.ask(ROOT, question, self._published(here, request), step)
+            case client.Lookup(name=name):
+                looked_up = pmi.Lookup((b"pmi:" + name,), False)
+                self._questions.ask(ROOT, looked_up, self._looked_up(here, request), step)
+            case client.Unpublish(name=name):
+                unpublish = pmi.Unpublish((b"pmi:" + name,))
+                self._questions.ask(ROOT, unpublish, self._unpublished(here, request), step)
+            case client.Spawn(commands=commands, pairs=pairs):
+                spawn = pmi.Spawn(pmi.Process(world.number, rank), commands, pairs)
+                self._questions.ask(ROOT, spawn, self._spawned(here, request), step)
+            case client.Abort(exit_code=code, text=text):
+                said = f": {text}" if text else ""
+                text = f"the application called abort with code {code}{said}"
+                step.abort = Abort(conversation.rank, code, text)
+
+    def _flush(self, here: _Connection, step: Step) -> None:
+        if data := here.conversation.take():
+            step.replies.append((here.number, data))
+
+    def _answer_node_gets(self, world: World, step: Step) -> None:
+        for here in self._of_world(world):
+            waiting, here.node_gets = here.node_gets, []
+            for request in waiting:
+                if request.key in world.node_pairs:
+                    here.conversation.found(request, world.node_pairs[request.key])
+                else:
+                    here.node_gets.append(request)
+            self._flush(here, step)
+
+    def _of_world(self, world: World) -> list[_Connection]:
+        return [
+            here
+            for here in self._connections.values()
+            if here.conversation.rank is not None
+            and world.rank_of(here.conversation.rank) is not None
+        ]
+
+    def _published(self, here: _Connection, request: client.Publish) -> Continuation:
+        return self._then(
+            here, lambda reply: here.conversation.published(request, _why(reply, "not published"))
+        )
+
+    def _looked_up(self, here: _Connection, request: client.Lookup) -> Continuation:
+        return self._then(
+            here,
+            lambda reply: here.conversation.looked_up(
+                request, reply.pairs[0].value if reply.pairs else None
+            ),
+        )
+
+    def _unpublished(self, here: _Connection, request: client.Unpublish) -> Continuation:
+        return self._then(
+            here, lambda reply: here.conversation.unpublished(request, _why(reply, "not known"))
+        )
+
+    def _spawned(self, here: _Connection, request: client.Spawn) -> Continuation:
+        def answer(reply: pmi.Reply) -> None:
+            error = _why(reply, "not started")
+            name = b"" if error else self._worlds[number_in(reply)].name.encode()
+            here.conversation.spawned(request, error, name)
+
+        return self._then(here, answer)
+
+    def _then(self, here: _Connection, answer: Callable[[pmi.Reply], None]) -> Continuation:
+        """Answer a client, if it is still there."""
+
+        def continuation(reply: pmi.Reply, step: Step) -> None:
+            if self._connections.get(here.number) is here:
+                answer(reply)
+                self._flush(here, step)
+
+        return continuation
+
+
+class _Connection:
+    """One client, and what it waits for."""
+
+    def __init__(self, number: int, conversation: client.Conversation) -> None:
+        self.number = number
+        self.conversation = conversation
+        self.fence: client.Fence | None = None
+        self.node_gets: list[client.GetNode] = []
+
+
+def _why(reply: pmi.Reply, otherwise: str) -> str:
+    """Why a question was answered with no; empty: it was not."""
+    return "" if reply.status == SUCCESS else reply.text or otherwise
