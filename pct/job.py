@@ -207,7 +207,7 @@ class Job:
     def check(self) -> None:
         """Assert the invariants."""
         self._objects.check()
-        assert self._ended <= set(self._unix_pids) | set(self.ranks)
+        assert all(rank < self._spawned.rank_count for rank in self._ended)
         if self.state in (JobState.HELD, JobState.RUNNING):
             assert self._own_held == set(self.ranks)
 

@@ -18,6 +18,7 @@ from native.wire.pmi import Fence, FenceKind, KeyValue, Participants
 
 PIECE_BYTES = MESSAGE_MAX_BYTES // 2  # of pairs in one fence message
 SHARE_BYTES = 64 * 1024  # of a node's data in one pair
+PAIR_BYTES = 16  # what a pair has beside its key and value, at most
 NAMES_MAX = 65536  # published at once in one job
 NAMES_BYTES = 64 << 20  # of them
 FENCES_MAX = 4096  # kinds of participants whose fences are counted
@@ -156,9 +157,9 @@ class Names:
         Returns:
             Why not; empty: done.
         """
-        for pair in pairs:
-            if pair.key in self._values:
-                return "it is published already"
+        keys = {pair.key for pair in pairs}
+        if len(keys) < len(pairs) or not keys.isdisjoint(self._values):
+            return "it is published already"
         size = sum(len(pair.key) + len(pair.value) for pair in pairs)
         if len(self._values) + len(pairs) > NAMES_MAX or self._bytes + size > NAMES_BYTES:
             return f"the job has {NAMES_MAX} names or {NAMES_BYTES} bytes of them"
@@ -171,11 +172,15 @@ class Names:
         """What there is of these; None: somebody who waits for all of them has to wait."""
         if is_waiting and not all(key in self._values for key in keys):
             return None
-        found = tuple(KeyValue(key, self._values[key][0]) for key in keys if key in self._values)
-        for pair in found:
-            if self._values[pair.key][1]:
-                self.unpublish((pair.key,))
+        there = [key for key in dict.fromkeys(keys) if key in self._values]
+        found = tuple(KeyValue(key, self._values[key][0]) for key in there)
+        self.unpublish(tuple(key for key in there if self._values[key][1]))
         return found
+
+    def size_of(self, keys: tuple[bytes, ...]) -> int:
+        """About how many bytes a message has that tells of these."""
+        there = [key for key in dict.fromkeys(keys) if key in self._values]
+        return sum(len(key) + len(self._values[key][0]) + PAIR_BYTES for key in there)
 
     def unpublish(self, keys: tuple[bytes, ...]) -> bool:
         """Take names away. True: all were there."""
@@ -195,7 +200,7 @@ def pieces(pairs: list[KeyValue]) -> list[tuple[KeyValue, ...]]:
     piece: list[KeyValue] = []
     room = PIECE_BYTES
     for pair in pairs:
-        cost = len(pair.key) + len(pair.value) + 16
+        cost = len(pair.key) + len(pair.value) + PAIR_BYTES
         if cost > room and piece:
             found.append(tuple(piece))
             piece, room = [], PIECE_BYTES

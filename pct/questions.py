@@ -120,8 +120,9 @@ class Questions:
         Raises:
             PeerProtocolError: it does not come from where it says, or goes nowhere.
         """
-        source_child = self._child_of.get(ask.source)
-        if source_child != child or ask.source == self._place:
+        # An adopted child was below a child that is lost: the reply will find no way.
+        way = None if child is None else self._child_of.get(child, child)
+        if self._child_of.get(ask.source) != way or ask.source == self._place:
             whom = "the parent" if child is None else f"place {child}"
             raise PeerProtocolError(f"a question of place {ask.source} from {whom}")
         is_here_or_below = ask.target == self._place or ask.target in self._child_of

@@ -34,6 +34,9 @@ class SpawnedWorlds:
 
     Args:
         message: the load, with this node's place in it.
+
+    Attributes:
+        rank_count: ranks that the job has had so far, of all worlds.
     """
 
     def __init__(self, message: load.Load) -> None:
@@ -41,7 +44,7 @@ class SpawnedWorlds:
         self._here = message.nodes[message.place]
         self._place = message.place
         self._places = len(message.nodes)
-        self._next_rank = sum(run.count for run in message.runs)
+        self.rank_count = sum(run.count for run in message.runs)
         self._worlds: dict[int, SpawnedWorld] = {}
         self._untold: dict[int, _Untold] = {}
 
@@ -59,12 +62,12 @@ class SpawnedWorlds:
         """
         if text := spawn_misfit(spawn, self._places):
             raise PeerProtocolError(text)
-        if spawn.world in self._worlds or spawn.first_rank != self._next_rank:
+        if spawn.world in self._worlds or spawn.first_rank != self.rank_count:
             raise PeerProtocolError(f"world {spawn.world} from rank {spawn.first_rank} on")
         places = [run.place for run in spawn.runs for _ in range(run.count)]
         ranks = spec.world_ranks_at(spawn, self._place)
         self._worlds[spawn.world] = SpawnedWorld(spawn, {spawn.first_rank + r for r in ranks})
-        self._next_rank += len(places)
+        self.rank_count += len(places)
         if not spawn.is_tool:
             self._untold[spawn.world] = _Untold(len(places))
         return places
