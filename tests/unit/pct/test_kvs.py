@@ -1,80 +1,166 @@
-"""The key-value space: pairs spread by barriers that end once, when all are in."""
+"""The key-value machine: pairs, fences that end once when all are in, published names."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from native.wire import codec
-from native.wire.pmi import FenceIn, KeyValue
-from pct.kvs import KeyValueSpace, pieces
+from native.wire.pmi import Fence, FenceIn, FenceKind, KeyValue, Participants
+from pct import kvs
+from pct.kvs import Fences, KeyValueSpace, Names, joined, pieces, share
+
+ALL = (Participants(0, ()),)
+WORLD = (FenceKind.PMI, ALL)
+PAIR = Participants(0, (1, 2))
+
+
+def fences(waits_here=True, *children: int) -> Fences:
+    """Fences that all wait for the same."""
+    return Fences(lambda meeting: (waits_here, set(children)))
+
+
+def pair(key: bytes, value: bytes = b"v") -> KeyValue:
+    return KeyValue(key, value)
+
+
+def fence(number=0, kind=FenceKind.PMI, participants=ALL) -> Fence:
+    return Fence(kind, participants, number)
+
+
+# -- pairs -----------------------------------------------------------------
 
 
 def test_a_pair_is_seen_at_once_where_it_was_put():
-    space = KeyValueSpace((0, 1), [])
+    space = KeyValueSpace()
     space.put(b"k", b"v")
     assert space.get(b"k") == b"v"
     assert space.get(b"other") is None
 
 
-def test_a_barrier_is_full_when_the_last_rank_and_the_last_child_are_in():
-    space = KeyValueSpace((0, 1), [1, 2])
-    assert space.enter(0) is False
-    assert space.merge_child(1, (KeyValue(b"a", b"1"),), is_last=True) is False
-    assert space.enter(1) is False
-    assert space.merge_child(2, (KeyValue(b"b", b"2"),), is_last=False) is False
-    assert space.merge_child(2, (KeyValue(b"c", b"3"),), is_last=True) is True
-    assert space.take_fresh() == [
-        (KeyValue(b"a", b"1"), KeyValue(b"b", b"2"), KeyValue(b"c", b"3"))
-    ]
-
-
-def test_a_full_barrier_goes_up_once():
-    space = KeyValueSpace((0,), [])
-    assert space.enter(0) is True
-    space.take_fresh()
-    assert space.enter(0) is False
-    assert space.leave(5) is False
-
-
-def test_only_what_was_put_since_the_last_barrier_goes_up():
-    space = KeyValueSpace((0,), [])
+def test_only_what_was_put_since_the_last_fence_goes_up_and_the_last_value_of_a_key():
+    space = KeyValueSpace()
     space.put(b"old", b"1")
-    space.enter(0)
-    space.take_fresh()
-    assert space.release() == {0}
-    assert space.number == 1
+    assert space.take_fresh() == (pair(b"old", b"1"),)
     space.put(b"new", b"2")
-    space.enter(0)
-    assert space.take_fresh() == [(KeyValue(b"new", b"2"),)]
+    space.put(b"new", b"3")
+    assert space.take_fresh() == (pair(b"new", b"3"),)
+    assert space.take_fresh() == ()
     assert space.get(b"old") == b"1"
 
 
-def test_what_comes_down_is_seen_and_does_not_go_up_again():
-    space = KeyValueSpace((0,), [])
-    space.spread((KeyValue(b"far", b"1"),))
+def test_what_a_fence_has_brought_is_seen_and_does_not_go_up_again():
+    space = KeyValueSpace()
+    space.spread((pair(b"far", b"1"),))
     assert space.get(b"far") == b"1"
-    space.enter(0)
-    assert space.take_fresh() == [()]
+    assert space.take_fresh() == ()
 
 
-def test_a_rank_that_has_left_is_not_waited_for():
-    space = KeyValueSpace((0, 1, 2), [])
-    space.enter(0)
-    space.enter(1)
-    assert space.leave(2) is True
+# -- fences ----------------------------------------------------------------
 
 
-def test_ranks_that_leave_make_no_barrier_by_themselves():
-    space = KeyValueSpace((0, 1), [])
-    assert space.leave(0) is False
-    assert space.leave(1) is False
+def test_a_fence_is_full_when_this_node_and_the_last_child_are_in():
+    here = fences(True, 1, 2)
+    assert here.merge(1, fence(), (pair(b"a"),), True)
+    assert here.take_full() == []
+    here.enter(WORLD, (pair(b"b"),))
+    assert here.take_full() == []
+    assert here.merge(2, fence(), (pair(b"c"),), False)
+    assert here.take_full() == []
+    assert here.merge(2, fence(), (pair(b"d"),), True)
+    assert here.take_full() == [(fence(), [(pair(b"a"), pair(b"b"), pair(b"c"), pair(b"d"))])]
 
 
-def test_the_ranks_inside_go_on_when_the_barrier_is_over():
-    space = KeyValueSpace((4, 5), [1])
-    space.enter(4)
-    space.enter(5)
-    assert space.release() == {4, 5}
-    assert space.inside == set()
+def test_a_full_fence_goes_up_once():
+    here = fences(True)
+    here.enter(WORLD, ())
+    assert here.take_full() == [(fence(), [()])]
+    assert here.take_full() == []
+
+
+def test_a_fence_in_which_nobody_is_does_not_go_up_however_few_it_waits_for():
+    here = fences(False)
+    assert here.take_full() == []
+
+
+def test_a_node_without_participants_passes_on_what_its_children_bring():
+    here = fences(False, 2)
+    here.merge(2, fence(), (pair(b"a"),), True)
+    assert here.take_full() == [(fence(), [(pair(b"a"),)])]
+
+
+def test_who_is_no_longer_awaited_is_not_waited_for():
+    awaited = {1, 2}
+    here = Fences(lambda meeting: (True, set(awaited)))
+    here.enter(WORLD, ())
+    here.merge(1, fence(), (), True)
+    assert here.take_full() == []
+    awaited.discard(2)
+    assert here.take_full() == [(fence(), [()])]
+
+
+def test_what_a_child_brought_before_it_was_lost_still_goes_up():
+    here = fences(True)
+    here.merge(1, fence(), (pair(b"a"),), True)
+    here.enter(WORLD, ())
+    assert here.take_full() == [(fence(), [(pair(b"a"),)])]
+
+
+def test_pieces_that_come_down_are_given_out_with_the_last_one():
+    here = fences(True)
+    here.enter(WORLD, ())
+    here.take_full()
+    assert here.come_down(fence(), (pair(b"a"),), False) is None
+    assert here.come_down(fence(), (pair(b"b"),), True) == [pair(b"a"), pair(b"b")]
+    assert here.come_down(fence(), (pair(b"b"),), True) is None  # long known
+
+
+def test_a_fence_that_is_over_is_followed_by_the_next_number():
+    here = fences(True, 1)
+    for number in range(3):
+        assert here.merge(1, fence(number), (), True)
+        assert not here.merge(1, fence(number + 1), (), True)
+        here.enter(WORLD, ())
+        ((full, _),) = here.take_full()
+        assert full.number == number
+        assert here.come_down(fence(number + 1), (), True) is None
+        assert here.come_down(fence(number), (), True) == []
+        assert not here.merge(1, fence(number), (), True)
+
+
+def test_a_node_that_is_in_no_fence_follows_the_numbers_all_the_same():
+    here = fences(False)
+    assert here.come_down(fence(0), (), True) == []
+    assert here.merge(1, fence(1), (), True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        fence(kind=FenceKind.PMIX),
+        fence(kind=FenceKind.CONNECT),
+        fence(participants=(PAIR,)),
+        fence(participants=(Participants(0, ()), Participants(1, ()))),
+    ],
+)
+def test_fences_of_another_kind_or_of_others_count_by_themselves(other):
+    here = fences(True)
+    here.enter(WORLD, ())
+    here.enter((other.kind, other.participants), (pair(b"x"),))
+    assert [full for full, _ in here.take_full()] == [fence(), other]
+    assert here.come_down(fence(), (), True) == []
+    assert here.merge(1, fence(1), (), True)
+    assert not here.merge(1, Fence(other.kind, other.participants, 1), (), True)
+
+
+def test_fences_of_very_many_different_participants_do_not_fill_the_memory():
+    here = fences(False)
+    for rank in range(kvs.FENCES_MAX + 10):
+        here.come_down(fence(participants=(Participants(0, (rank,)),)), (), True)
+    assert here.merge(1, fence(1, participants=(Participants(0, (rank,)),)), (), True)
+    assert here.merge(1, fence(0, participants=(Participants(0, (0,)),)), (), True)
+
+
+# -- pieces ----------------------------------------------------------------
 
 
 @given(
@@ -83,16 +169,100 @@ def test_the_ranks_inside_go_on_when_the_barrier_is_over():
     )
 )
 def test_pairs_are_cut_into_pieces_that_each_fit_a_message(pairs):
-    cut = pieces(pairs)
-    assert [(pair.key, pair.value) for piece in cut for pair in piece] == list(pairs.items())
+    given_pairs = [KeyValue(*each) for each in pairs.items()]
+    cut = pieces(given_pairs)
+    assert [each for piece in cut for each in piece] == given_pairs
     assert cut
     for piece in cut:
-        codec.encode(FenceIn((1 << 47) - 1, 1, piece, True))
+        codec.encode(FenceIn((1 << 47) - 1, fence(), piece, True))
 
 
 def test_many_large_pairs_make_several_pieces():
-    pairs = {b"%064d" % number: bytes(4096) for number in range(100)}
+    pairs = [KeyValue(b"%064d" % number, bytes(4096)) for number in range(100)]
     cut = pieces(pairs)
     assert len(cut) == 4
     for piece in cut:
-        codec.encode(FenceIn(1, 0, piece, False))
+        codec.encode(FenceIn(1, fence(), piece, False))
+
+
+@given(
+    sizes=st.lists(
+        st.sampled_from([0, 1, 100, kvs.SHARE_BYTES, kvs.SHARE_BYTES + 1, 3 * kvs.SHARE_BYTES]),
+        max_size=5,
+    ),
+    data=st.data(),
+)
+def test_shares_of_nodes_are_joined_in_the_order_of_the_places(sizes, data):
+    parts = [bytes([65 + place]) * size for place, size in enumerate(sizes)]
+    pairs = [each for place, part in enumerate(parts) for each in share(place, part)]
+    mixed = data.draw(st.permutations(pairs))
+    assert joined(mixed) == b"".join(parts)
+    for piece in pieces(mixed):
+        codec.encode(FenceIn(1, fence(), piece, False))
+
+
+def test_places_and_pieces_sort_as_numbers():
+    pairs = [*share(256, b"z"), *share(2, b"b"), *share(65536, b"!")]
+    assert joined(pairs) == b"bz!"
+    many = share(0, bytes(300 * kvs.SHARE_BYTES) + b"end")
+    assert joined(list(reversed(many))).endswith(b"end")
+
+
+# -- names -----------------------------------------------------------------
+
+
+def test_a_name_is_found_until_it_is_taken_away():
+    names = Names()
+    assert names.publish((pair(b"a"), pair(b"b")), False) == ""
+    assert names.lookup((b"b", b"none", b"a"), False) == (pair(b"b"), pair(b"a"))
+    assert names.lookup((b"none",), False) == ()
+    assert names.unpublish((b"a",)) is True
+    assert names.unpublish((b"a", b"b")) is False
+    assert names.lookup((b"a", b"b"), False) == ()
+
+
+def test_a_name_that_is_there_is_not_published_again_nor_anything_beside_it():
+    names = Names()
+    names.publish((pair(b"a"),), False)
+    assert names.publish((pair(b"b"), pair(b"a", b"other")), False) == "it is published already"
+    assert names.publish((pair(b"c"), pair(b"c", b"other")), False) == "it is published already"
+    assert names.lookup((b"a", b"b", b"c"), False) == (pair(b"a"),)
+
+
+def test_who_waits_for_names_waits_for_all_of_them():
+    names = Names()
+    names.publish((pair(b"a"),), False)
+    assert names.lookup((b"a", b"b"), True) is None
+    names.publish((pair(b"b"),), False)
+    assert names.lookup((b"a", b"b"), True) == (pair(b"a"), pair(b"b"))
+
+
+def test_a_name_that_is_read_once_is_gone_after_it_was_found():
+    names = Names()
+    names.publish((pair(b"once"),), True)
+    names.publish((pair(b"stays"),), False)
+    assert names.lookup((b"once", b"missing"), True) is None  # nobody has had it
+    assert names.lookup((b"once", b"stays", b"once"), False) == (pair(b"once"), pair(b"stays"))
+    assert names.lookup((b"once", b"stays"), False) == (pair(b"stays"),)
+    assert names.publish((pair(b"once"),), False) == ""
+
+
+def test_names_have_limits_which_count_what_is_there(monkeypatch):
+    monkeypatch.setattr(kvs, "NAMES_MAX", 3)
+    monkeypatch.setattr(kvs, "NAMES_BYTES", 20)
+    names = Names()
+    assert names.publish(tuple(map(pair, (b"a", b"b", b"c"))), False) == ""
+    full = "the job has 3 names or 20 bytes of them"
+    assert names.publish((pair(b"d"),), False) == full
+    names.unpublish((b"a",))
+    assert names.publish((pair(b"d", bytes(16)),), False) == full
+    assert names.publish((pair(b"d", bytes(15)),), True) == ""
+    names.lookup((b"d",), False)
+    assert names.publish((pair(b"e", bytes(15)),), False) == ""
+
+
+def test_the_size_of_names_is_known_before_they_are_taken():
+    names = Names()
+    names.publish((pair(b"a", bytes(1000)), pair(b"b", bytes(2000))), True)
+    assert 3000 < names.size_of((b"a", b"b", b"a", b"none")) < 3100
+    assert names.lookup((b"a",), False) == (pair(b"a", bytes(1000)),)
