@@ -242,12 +242,24 @@ class Wireup:
         self._clients.look_at_barrier(world, step)
         self._fences.look(step)
         self._pmix.rank_ended(world, rank, wait_status, step, is_local=True)
-        if library and not world.joined and world.size > 1 and not self._has_told:
+        has_exited = wait_status & 0x7F == 0
+        if has_exited and not world.joined and world.size > 1:
+            self._tell_of_alone(job_rank, library, step)
+        return step
+
+    def _tell_of_alone(self, job_rank: int, library: str, step: Step) -> None:
+        """Tell of a rank that has ended without having joined, if it should have.
+
+        Some ranks claim no library (static ones, those that another program has become);
+        what the program was seen to speak stands in, where that was not offered.
+        """
+        if not library and self._mpi.offered and not set(self._mpi.speaks) & set(self.offered):
+            library = self._mpi.library.decode(errors="replace")
+        if library and not self._has_told:
             self._has_told = True
             text = why_alone(library, self._mpi, self.offered, self._pmix.why_not)
             path = library.encode(errors="replace")
             step.up.append(pmi.Alone(self._job_id, job_rank, path, text))
-        return step
 
     def lost(self, message: pmi.Lost) -> Step:
         """Ranks somewhere in the job have ended abnormally."""
