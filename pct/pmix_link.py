@@ -169,7 +169,7 @@ class PmixLink:
     def _lost(self, text: str, step: Step) -> None:
         self._state = State.UNAVAILABLE
         self.why_not = text
-        if self._mpi.is_certain:
+        if self._mpi.is_certain or self._mpi.is_libpmix_chosen:
             step.failure = f"PMIx cannot be offered: {text}"
 
     def register(self, world: World, step: Step) -> None:
