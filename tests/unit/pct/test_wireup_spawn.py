@@ -75,7 +75,7 @@ def asked(tree: Tree) -> pmi.Ask:
 
 
 def spawned(tree: Tree, ask: pmi.Ask, *places: int, world=1, **fields) -> load.Spawn:
-    """yod answers: one rank on each of these places, from rank 7 of the job on."""
+    """yod answers: one rank on each of these places, behind those of the load."""
     question = ask.question
     message = spawn(
         world,
@@ -85,7 +85,7 @@ def spawned(tree: Tree, ask: pmi.Ask, *places: int, world=1, **fields) -> load.S
         parent=question.parent,
         pairs=question.pairs,
         is_tool=question.is_tool,
-        **fields,
+        **{"first_rank": tree.size, **fields},
     )
     tree.from_yod(message)
     return message
@@ -131,10 +131,10 @@ def test_the_nodes_of_a_new_world_start_its_ranks_and_let_them_go_at_once():
     assert tree.took(2, KeeperGo)[-1] == KeeperGo(JOB_ID, 1)
     assert start.spec.programs == (keeper.ProgramSpec(b"/bin/worker", (b"worker", b"-w"), b"/tmp"),)
     first, second = start.spec.ranks
-    assert (first.rank, second.rank) == (7, 8)
+    assert (first.rank, second.rank) == (3, 4)
     variables = dict(entry.partition(b"=")[::2] for entry in second.environment)
-    assert variables[b"YOD_RANK"] == b"8" and variables[b"YOD_LOCAL_RANK"] == b"1"
-    assert variables[b"PMI_ID"] == b"8" and variables[b"PMI_SPAWNED"] == b"1"
+    assert variables[b"YOD_RANK"] == b"4" and variables[b"YOD_LOCAL_RANK"] == b"1"
+    assert variables[b"PMI_ID"] == b"4" and variables[b"PMI_SPAWNED"] == b"1"
     assert variables[b"PMI_RANK"] == b"1" and variables[b"PMI_SIZE"] == b"2"
     assert variables[b"MODE"] == b"fast"
     assert len(tree.took(0, StartKeeper)) == len(tree.took(1, StartKeeper)) == 1
@@ -143,19 +143,19 @@ def test_the_nodes_of_a_new_world_start_its_ranks_and_let_them_go_at_once():
 def test_spawned_ranks_are_a_world_of_their_own():
     tree = running(3)
     spawned(tree, asks_for_workers(tree, 0), 1, 2)
-    for place, rank in ((1, 7), (2, 8)):
+    for place, rank in ((1, 3), (2, 4)):
         tree.at(place, *runs(rank), *joins(rank))
     space = SPACE.encode() + b"_1"
     preput = b"cmd=get kvsname=%s key=PARENT_ROOT_PORT_NAME" % space
-    tree.at(1, says(7, b"cmd=get_my_kvsname", preput))
-    assert tree.said(1, 7).splitlines()[-2:] == [
+    tree.at(1, says(3, b"cmd=get_my_kvsname", preput))
+    assert tree.said(1, 3).splitlines()[-2:] == [
         b"cmd=my_kvsname kvsname=" + space,
         b"cmd=get_result rc=0 msg=success value=tag#0",
     ]
-    tree.at(1, says(7, b"cmd=barrier_in"))
-    assert not tree.said(1, 7).endswith(b"barrier_out rc=0\n")
-    tree.at(2, says(8, b"cmd=barrier_in"))
-    for place, rank in ((1, 7), (2, 8)):
+    tree.at(1, says(3, b"cmd=barrier_in"))
+    assert not tree.said(1, 3).endswith(b"barrier_out rc=0\n")
+    tree.at(2, says(4, b"cmd=barrier_in"))
+    for place, rank in ((1, 3), (2, 4)):
         assert tree.said(place, rank).endswith(b"cmd=barrier_out rc=0\n")
     assert b"barrier_out" not in tree.said(0, 0)
 
@@ -174,7 +174,7 @@ def test_a_spawn_that_one_node_cannot_start_is_answered_with_its_text_once():
 def test_a_rank_that_ends_before_its_entry_fails_its_spawn_and_not_the_job():
     tree = running(3)
     spawned(tree, asks_for_workers(tree, 1), 2)
-    tree.at(2, started(7, 1), ended(7, 9, False, world=1))
+    tree.at(2, started(3, 1), ended(3, 9, False, world=1))
     assert b"rc=-1 msg=n22:_it_ended_before_its_entry" in tree.said(1, 1)
     assert [type(message) for message in tree.take_to_yod()] == [load.Completions]
 
@@ -203,23 +203,29 @@ def test_a_spawn_that_meets_the_end_starts_nothing(last):
         ({"first_rank": (1 << 20) - 1}, "more than 1048576 ranks"),
         ({"environments": ((), ())}, "not one environment for each member"),
         ({"paths": ()}, "a program without a path"),
+        ({"first_rank": 4}, "world 1 from rank 4 on"),
+        ({"first_rank": 2}, "world 1 from rank 2 on"),
     ],
 )
 def test_a_spawn_that_contradicts_itself_is_refused_and_starts_nothing(wrong, text):
     tree = running(3)
     with pytest.raises(PeerProtocolError, match=text):
-        tree.from_yod(replaced(spawn(1, 1, 2), **wrong))
+        tree.from_yod(replaced(spawn(1, 1, 2, first_rank=3), **wrong))
     with pytest.raises(PeerProtocolError, match="a place that is none of the job's 3"):
-        tree.from_yod(spawn(1, 1, 3))
+        tree.from_yod(spawn(1, 1, 3, first_rank=3))
     assert tree.took(1, StartKeeper)[1:] == []
-    tree.from_yod(spawn(1, 1, 2))
+    tree.from_yod(spawn(1, 1, 2, first_rank=3))
     assert len(tree.took(1, StartKeeper)) == 2
+    with pytest.raises(PeerProtocolError, match="world 1 from rank 5 on"):
+        tree.from_yod(spawn(1, 1, 2, first_rank=5))
+    tree.from_yod(spawn(2, 1, 2, first_rank=5))
+    assert len(tree.took(1, StartKeeper)) == 3
 
 
 def test_signals_and_the_end_are_for_spawned_ranks_too():
     tree = running(3)
     spawned(tree, asks_for_workers(tree, 0), 2)
-    tree.at(2, *runs(7))
+    tree.at(2, *runs(3))
     tree.from_yod(load.Signal(JOB_ID, 10))
     assert tree.took(2, KeeperSignal) == [KeeperSignal(JOB_ID, 10)]  # of all worlds
     tree.from_yod(load.AllDone(JOB_ID))
@@ -228,7 +234,7 @@ def test_signals_and_the_end_are_for_spawned_ranks_too():
         closed = [OutputRead(JOB_ID, place, stream, b"") for stream in (1, 2)]
         tree.at(place, *closed, EMPTY)
     assert tree.jobs[2].state is JobState.ENDING
-    closed = [OutputRead(JOB_ID, 7, stream, b"") for stream in (1, 2)]
+    closed = [OutputRead(JOB_ID, 3, stream, b"") for stream in (1, 2)]
     tree.at(2, *closed, KeeperReported(JOB_ID, keeper.KeeperEmpty(), 1))
     (released,) = tree.take_to_yod()
     assert sorted(released.nodes) == [20, 21, 22]
@@ -237,15 +243,15 @@ def test_signals_and_the_end_are_for_spawned_ranks_too():
 def test_completions_of_spawned_ranks_wait_for_the_whole_subtree_as_others_do():
     tree = running(3)
     spawned(tree, asks_for_workers(tree, 0), 1, 2)
-    for place, rank in ((1, 7), (2, 8)):
+    for place, rank in ((1, 3), (2, 4)):
         tree.at(place, *runs(rank))
     for rank in range(3):
         tree.at(rank, ended(rank))
-    tree.at(1, ended(7, world=1))
+    tree.at(1, ended(3, world=1))
     assert tree.take_to_yod() == []
-    tree.at(2, ended(8, world=1))
+    tree.at(2, ended(4, world=1))
     (done,) = tree.take_to_yod()
-    assert sorted(done.outcomes[0].ranks) == [0, 1, 2, 7, 8]
+    assert sorted(done.outcomes[0].ranks) == [0, 1, 2, 3, 4]
 
 
 def test_spawned_ranks_of_pmix_start_when_their_server_has_their_world():
@@ -258,7 +264,7 @@ def test_spawned_ranks_of_pmix_start_when_their_server_has_their_world():
     for place, local in ((0, ()), (1, (0,)), (2, (1,))):
         world = tree.told(place, pmix.AddWorld)[-1]
         assert (world.serial, world.nspace, world.local_ranks) == (1, f"{SPACE}_1", local)
-        assert (world.first_rank, world.parent) == (7, pmix.NamedProcess(SPACE, 1))
+        assert (world.first_rank, world.parent) == (3, pmix.NamedProcess(SPACE, 1))
         assert world.nodes == ("n21", "n22")
         assert len(tree.took(place, StartKeeper)) == 1
         tree.at(place, added(world))
@@ -267,8 +273,8 @@ def test_spawned_ranks_of_pmix_start_when_their_server_has_their_world():
         b"PMIX_RANK=0",
         b"MODE=fast",
     )
-    tree.at(1, *runs(7))
-    tree.at(2, *runs(8))
+    tree.at(1, *runs(3))
+    tree.at(2, *runs(4))
     assert tree.told(1, pmix.Answer) == [
         pmix.Answer(33, 0, (KeyValue(b"world", b"1"),), f"{SPACE}_1")
     ]
@@ -278,7 +284,7 @@ def test_a_spawn_of_pmix_that_fails_is_answered_without_a_namespace():
     tree = running(3, mpi=PMIX)
     tree.at(2, server(pmix.SpawnPrograms(4, pmix.NamedProcess(SPACE, 2), (WORKERS,))))
     spawned(tree, asked(tree), 1)
-    tree.at(1, *cannot(7))
+    tree.at(1, *cannot(3))
     (answer,) = tree.told(2, pmix.Answer)
     assert (answer.serial, answer.status, answer.nspace) == (4, -1, "")
 
@@ -289,18 +295,18 @@ def test_worlds_meet_in_a_connect():
     spawned(tree, asked(tree), 1, 2)
     both = (pmix.NamedProcess(SPACE, -1), pmix.NamedProcess(f"{SPACE}_1", -1))
     for place in (2, 1):
-        tree.at(place, server(pmix.Enter(8, pmi.FenceKind.CONNECT, both, b"")))
+        tree.at(place, server(pmix.Enter(4, pmi.FenceKind.CONNECT, both, b"")))
     assert tree.told(1, pmix.FenceDone) == []
     tree.at(0, server(pmix.Enter(9, pmi.FenceKind.CONNECT, both[::-1], b"")))
     assert tree.told(0, pmix.FenceDone) == [pmix.FenceDone(9, 0, b"")]
     for place in (1, 2):
-        assert tree.told(place, pmix.FenceDone) == [pmix.FenceDone(8, 0, b"")]
+        assert tree.told(place, pmix.FenceDone) == [pmix.FenceDone(4, 0, b"")]
 
 
 def test_a_spawned_rank_spawns_as_a_rank_of_its_world():
     tree = running(3)
     spawned(tree, asks_for_workers(tree, 0), 1, 2)
-    tree.at(2, *runs(8), *joins(8), says(8, *SPAWN_LINES))
+    tree.at(2, *runs(4), *joins(4), says(4, *SPAWN_LINES))
     assert asked(tree).question.parent == Process(1, 1)
 
 
@@ -365,7 +371,7 @@ def test_fences_do_not_wait_for_a_tool():
     tree = running(3)
     calls(tree, 1)
     spawned(tree, asked(tree), 2)
-    tree.at(2, *runs(7))
+    tree.at(2, *runs(3))
     for rank in range(3):
         tree.at(rank, *joins(rank), says(rank, b"cmd=barrier_in"))
     assert tree.said(0, 0).endswith(b"cmd=barrier_out rc=0\n")
@@ -376,11 +382,11 @@ def test_an_agent_that_goes_takes_its_tool_with_it(rank, place):
     tree = running(3)
     calls(tree, rank)
     spawned(tree, asked(tree), place)
-    tree.at(place, *runs(7))
+    tree.at(place, *runs(3))
     assert tree.took(place, KeeperEnd) == []
     tree.at(rank, PmiClosed(JOB_ID, 40))
     assert tree.took(place, KeeperEnd) == [KeeperEnd(JOB_ID, 1)]
-    tree.at(place, ended(7, 9, world=1))
+    tree.at(place, ended(3, 9, world=1))
     assert tree.said(rank, 40) == agent.encode_started()
 
 
@@ -391,7 +397,7 @@ def test_an_agent_that_goes_before_its_tool_is_there_takes_it_when_it_comes():
     tree.at(1, PmiClosed(JOB_ID, 40))
     spawned(tree, ask, 2)
     assert tree.took(2, KeeperEnd) == [KeeperEnd(JOB_ID, 1)]
-    tree.at(2, started(7, 1), ended(7, 9, world=1))
+    tree.at(2, started(3, 1), ended(3, 9, world=1))
 
 
 def test_a_tool_that_yod_cannot_place_is_refused():
@@ -400,6 +406,14 @@ def test_a_tool_that_yod_cannot_place_is_refused():
     ask = asked(tree)
     tree.from_yod(pmi.Reply(JOB_ID, ask.source, ask.serial, -1, (), "n99: no node of this job"))
     assert tree.said(1, 40) == b"cmd=refused n99: no node of this job\n"
+    assert tree.took(1, PmiHangUp) == [PmiHangUp(JOB_ID, 40)]
+
+
+def test_a_command_that_fits_no_message_is_refused_by_its_own_node():
+    tree = running(3)
+    command = agent.encode_command(agent.Command(1, b"n22", b"/", bytes([65]) * 300_000))
+    tree.at(1, PmiConnected(JOB_ID, 40, None), PmiReceived(JOB_ID, 40, command))
+    assert tree.said(1, 40).startswith(b"cmd=refused more than ")
     assert tree.took(1, PmiHangUp) == [PmiHangUp(JOB_ID, 40)]
 
 
@@ -421,7 +435,7 @@ def test_an_agent_that_talks_nonsense_is_hung_up_on_and_harms_nobody():
 def test_only_a_tool_can_be_killed_by_a_question():
     tree = running(3)
     spawned(tree, asks_for_workers(tree, 0), 1)
-    tree.at(1, *runs(7))
+    tree.at(1, *runs(3))
     for world in (0, 1, 5):
         job = tree.jobs[1]
         assert job.handle(received(pct(0), pmi.Ask(JOB_ID, 2, 1, 0, pmi.EndTool(world))), 0) == []
@@ -432,7 +446,7 @@ def test_a_tool_that_fails_is_no_loss_of_a_rank():
     tree = running(3, mpi=PMIX)
     calls(tree, 1)
     spawned(tree, asked(tree), 2)
-    tree.at(2, *runs(7), ended(7, 256, world=1))
+    tree.at(2, *runs(3), ended(3, 256, world=1))
     assert tree.said(1, 40).endswith(agent.encode_ended(256))
     assert tree.told(0, pmix.Ended) == []
 
@@ -472,6 +486,25 @@ def test_nothing_is_told_of_ranks_that_joined_or_had_no_library_or_are_alone_by_
     single = running(1)
     single.at(0, ended(0, mpi_library=MPICH))
     assert alone(single) == []
+
+
+def test_a_rank_that_was_killed_says_nothing_of_its_library():
+    tree = running(3)
+    tree.at(1, ended(1, 9, mpi_library=MPICH))
+    assert alone(tree) == []
+
+
+def test_a_program_that_claims_no_library_is_told_of_if_what_it_speaks_was_not_offered():
+    openmpi = b"/opt/openmpi/lib/libmpi.so.40"
+    mpi = Mpi((Protocol.PMI1,), library=openmpi, speaks=(Protocol.PMIX,))
+    tree = running(3, mpi=mpi)
+    tree.at(2, ended(2))
+    (told,) = alone(tree)
+    assert told.library == openmpi and "it speaks PMIx: use --mpi=pmix" in told.text
+    for other in (replaced(mpi, speaks=(Protocol.PMI1,)), replaced(mpi, offered=())):
+        tree = running(3, mpi=other)
+        tree.at(2, ended(2))
+        assert alone(tree) == []
 
 
 def test_a_client_of_pmix_that_joined_is_not_alone():
