@@ -16,7 +16,7 @@ import pytest
 
 from pct import foreign, hostfiles
 from pct.agent import AgentConversation
-from tests.support.mpi import LIBRARIES, Mpi, mpi, mpi_directory  # noqa: F401
+from tests.support.mpi import world
 from tests.support.wait import read_until, wait_for_exit
 
 AGENT = Path(sys.executable).parent / "yod-agent"
@@ -239,7 +239,7 @@ SLURM = {
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("around", [{}, SLURM], ids=["alone", "slurm"])
-def test_a_launcher_starts_its_daemons_through_the_agent(pct, mpi, around):  # noqa: F811
+def test_a_launcher_starts_its_daemons_through_the_agent(pct, mpi, around):
     environment = {**pct.environment, **OURS, **around, **mpi.library.launcher_env}
     environment.update(mpi.program_env)
     if mpi.library.family == "openmpi":
@@ -250,3 +250,51 @@ def test_a_launcher_starts_its_daemons_through_the_agent(pct, mpi, around):  # n
     ranks = sorted(line.split(",")[0] for line in done.stdout.splitlines())
     assert ranks == [f"rank {rank} of 4" for rank in range(4)]
     assert sorted(host for host, _ in pct.commands) == ["n0", "n1"]
+
+
+ON_RANK_0 = 'if [ "$YOD_RANK" = 0 ]; then exec "$@"; fi'
+SAY_HOST = 'uname -n; exec "$@"'
+
+
+@pytest.mark.mpi
+@pytest.mark.hosts
+def test_a_foreign_mpirun_has_the_nodes_of_the_job(start_hosts, mpi):
+    partition = start_hosts(2, slots=2)
+    environment = {**mpi.library.launcher_env, **mpi.program_env}
+    program = ["sh", "-c", SAY_HOST, "sh", *mpi.program, "farm"]
+    command = mpi.own_launch(4, *program)
+    if "--oversubscribe" in command:  # then Open MPI 5 puts all on the first host
+        command.remove("--oversubscribe")
+    words = ["-sz", "4", "sh", "-c", ON_RANK_0, "sh", *command]
+    done = partition.yod(*words, env=environment, timeout=60)
+    assert done.status == 0, done.err
+    hosts = [name for name in partition.node_names for _ in range(2)]
+    assert sorted(done.out.splitlines()) == ["3 workers: sum of squares 2470", *hosts]
+
+
+@pytest.mark.mpi
+def test_a_foreign_mpirun_needs_nothing_on_one_host(embedded, mpi):
+    environment = {**mpi.library.launcher_env, **mpi.program_env}
+    command = mpi.own_launch(2, *mpi.program, "life")
+    words = ["-sz", "2", "sh", "-c", ON_RANK_0, "sh", *command]
+    done = embedded.yod(*words, env=environment, timeout=60)
+    assert done.status == 0, done.err
+    assert sorted(done.out.splitlines()) == world(2, on_node=2)
+
+
+@pytest.mark.mpi
+def test_a_yod_inside_a_foreign_launcher_has_its_own_world(embedded, mpi):
+    """The ranks do not see the world around them."""
+    environment = embedded.environment({**mpi.library.launcher_env, **mpi.program_env})
+    command = mpi.own_launch(1, "yod", "-sz", "2", *mpi.program, "life")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == world(2, on_node=2)
+
+
+@pytest.mark.mpi
+def test_a_yod_inside_yod_has_its_own_world(embedded, mpi):
+    words = ["-sz", "2", "sh", "-c", ON_RANK_0, "sh", "yod", "-sz", "3", *mpi.program, "life"]
+    done = embedded.yod(*words, env=mpi.program_env, timeout=60)
+    assert done.status == 0, done.err
+    assert sorted(done.out.splitlines()) == world(3, on_node=3)
