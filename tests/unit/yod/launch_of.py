@@ -5,8 +5,9 @@ from __future__ import annotations
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
-from native.wire import alloc, io, load
+from native.wire import alloc, io, load, pmi
 from native.wire.base import Message
+from yod.events import FindPrograms, ProgramsFound
 from yod.launch import Launch, Phase, Tell
 from yod.request import Options, Plan
 
@@ -43,7 +44,10 @@ def grant(size: int) -> alloc.Grant:
     )
 
 
-def plan(size: int, **options) -> Plan:
+NO_MPI = load.Mpi(())
+
+
+def plan(size: int, mpi: load.Mpi = NO_MPI, **options) -> Plan:
     member = load.MemberLoad(size, 0, (b"a.out",), b"/home")
     return Plan(
         specs=(alloc.NodeSpec(size),),
@@ -55,6 +59,7 @@ def plan(size: int, **options) -> Plan:
         umask=0o22,
         limits=(),
         options=Options(**{"has_input": False, **options}),
+        mpi=mpi,
     )
 
 
@@ -100,6 +105,24 @@ def released(*places: int) -> load.Released:
     return load.Released(JOB_ID, tuple(node(place).node for place in places))
 
 
+def command(count: int = 1, *hosts: bytes, **fields) -> pmi.SpawnCommand:
+    return pmi.SpawnCommand(
+        **{
+            "program": b"./worker",
+            "arguments": (b"-w",),
+            "count": count,
+            "hosts": hosts,
+            **fields,
+        }
+    )
+
+
+def ask(*commands: pmi.SpawnCommand, serial: int = 1, is_tool: bool = False) -> pmi.Ask:
+    """Rank 1 asks its node for more ranks, and that yod."""
+    question = pmi.Spawn(pmi.Process(0, 1), commands, (pmi.KeyValue(b"k", b"v"),), is_tool)
+    return pmi.Ask(JOB_ID, 1, 0, serial, question)
+
+
 class Yod:
     """A launch machine; checks its invariants at each event."""
 
@@ -128,6 +151,13 @@ class Yod:
 
     def receive(self, message: Message, source: PortalId = ROOT) -> list[Action]:
         return self.handle(MessageReceived(source, DAEMON, message))
+
+    def spawn(self, *commands: pmi.SpawnCommand, **fields) -> list[Action]:
+        """A rank asks for more, and every program is found; what comes of it."""
+        wanted = ask(*commands, **fields)
+        assert self.receive(wanted) == [FindPrograms(wanted)]
+        paths = tuple(b"/bin/worker%d" % number for number in range(len(commands)))
+        return self.handle(ProgramsFound(wanted, paths))
 
     def from_bebopd(self, message: Message) -> list[Action]:
         return self.receive(message, BEBOPD)

@@ -9,7 +9,7 @@ from native.errors import IllegalTransition, Refusal
 from native.limits import Limits
 from native.machine import Event, PeerGone, Send
 from native.wire import alloc, io, load
-from native.wire.load import FailureKind
+from native.wire.load import FailureKind, Mpi, Protocol
 from tests.unit.yod.launch_of import (
     BEBOPD,
     JOB_ID,
@@ -120,7 +120,8 @@ def test_a_launch_goes_through_its_phases_and_exits_with_0():
 
 def test_the_load_message_says_what_the_plan_and_the_limits_say():
     limits = Limits(arity_count=4, phase_s=5.0, orphan_s=3.0, chunk_bytes=8192)
-    yod = Yod(2, limits=limits, offers_pmi=False, has_input=True)
+    mpi = Mpi((Protocol.PMIX,), is_certain=True, library=b"/l", universe_size=8)
+    yod = Yod(2, limits=limits, mpi=mpi, has_input=True)
     message = yod.from_bebopd(grant(2))[1].message
     assert message == load.Load(
         job_id=JOB_ID,
@@ -134,7 +135,7 @@ def test_the_load_message_says_what_the_plan_and_the_limits_say():
         arguments=plan(2).arguments,
         umask=0o22,
         limits=(),
-        offers_pmi=False,
+        mpi=mpi,
         has_input=True,
         chunk_bytes=8192,
         deadline_s=5.0,
