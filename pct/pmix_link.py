@@ -78,7 +78,7 @@ class PmixLink:
         return pmix.Begin(
             libraries=self._mpi.libpmix,
             is_only=self._mpi.is_libpmix_chosen,
-            server=f"{name}_{self._place}",
+            server=f"{name}_at{self._place}",  # never a world's name
             host=self._names_of_nodes[self._place],
             uid=uid,
             gid=gid,
