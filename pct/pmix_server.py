@@ -45,10 +45,12 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 16
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
-# What the library itself is told; a user's PMIX_MCA_ variables have precedence.
+# Settings of the library and its hwloc; those of the environment have precedence.
 SETTINGS = {
-    "PMIX_MCA_gds": "hash",
-    "PMIX_MCA_preg": "native",
+    "PMIX_MCA_gds": "hash",  # no files for what is known of a world
+    "PMIX_MCA_preg": "native",  # maps are strings, however long
+    # libpmix 4 looks at the whole machine when it starts, also from each processor in turn.
+    "HWLOC_COMPONENTS": "-x86,-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero",
 }
 _OUTER = ("PMIX_", "PMI_", "PRTE_")
 

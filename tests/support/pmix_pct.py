@@ -47,6 +47,7 @@ from native.wire.pmix import (
 from pct.pmix_command import command, directory_of
 
 LIMIT_S = 40.0
+EXE_NOT_FOUND = -190  # PMIX_ERR_JOB_EXE_NOT_FOUND
 
 
 class Node:
@@ -76,14 +77,12 @@ class Node:
         self.socket.sendall(encode(message))
 
     def receive(self) -> list[Any]:
-        """Read once."""
-        data = self.socket.recv(1 << 20)
-        if not data:
-            raise AssertionError(f"the server of {self.name} has ended")
-        self._buffer += data
-        messages = []
-        while (message := take(self._buffer)) is not None:
-            messages.append(decode_from_server(message))
+        """Some whole messages; none when the server has ended."""
+        messages: list[Any] = []
+        while not messages and (data := self.socket.recv(1 << 20)):
+            self._buffer += data
+            while (message := take(self._buffer)) is not None:
+                messages.append(decode_from_server(message))
         return messages
 
 
@@ -116,6 +115,7 @@ class Pct:
     """All the nodes of a job.
 
     Attributes:
+        servers: their names.
         joined, left: in the order they were told.
         aborts: every AbortJob.
         messages: all that servers have said.
@@ -146,12 +146,14 @@ class Pct:
         self._names: dict[bytes, tuple[bytes, bool]] = {}
         self._lookups: list[tuple[Node, LookupNames]] = []
         self._environment: Mapping[str, str] = {}
+        self._answers: list[Added] | None = None
         self.times["begin"] = time.monotonic()
-        for number in range(node_count):
+        self.servers = [f"{self.name}-{number}" for number in range(node_count)]
+        for number, server in enumerate(self.servers):
             begin = Begin(
                 tuple(os.fsencode(path) for path in libraries),
                 is_only,
-                f"yod-{self.name}-{number}",
+                server,
                 f"node{number}",
                 os.getuid(),
                 os.getgid(),
@@ -201,30 +203,30 @@ class Pct:
         self._until(lambda: set(processes) <= set(self.joined))
 
     def end(self) -> list[int]:
-        """Let the servers end; their exit statuses."""
+        """Let the servers end, and take what they still say; their exit statuses."""
         for node in self.nodes:
             node.send(End())
+            while messages := node.receive():
+                self._handle_all(node, messages)
         return [node.process.wait(LIMIT_S) for node in self.nodes]
 
     def left_over(self) -> list[bytes]:
         """Directories of servers that are still there."""
-        paths = [directory_of(os.getuid(), f"yod-{self.name}-{i}") for i in range(len(self.nodes))]
+        paths = [directory_of(os.getuid(), server) for server in self.servers]
         return [path for path in paths if os.path.lexists(path)]
 
     def output(self, world: World, rank: int) -> str:
         """What a rank has written."""
         return self._output(world, rank).read_text()
 
-    def ask(self, node: int, message: PmixMessage, kind: type) -> Any:
-        """Send a message to a server; what it says of a kind after that."""
-        before = len(self.messages)
-        self.nodes[node].send(message)
-
-        def found() -> list[Any]:
-            return [said for _, said in self.messages[before:] if isinstance(said, kind)]
-
-        self._until(lambda: bool(found()))
-        return found()[0]
+    def add(self, world: AddWorld) -> Added:
+        """Register a world of which no rank is started, at the first node."""
+        answers: list[Added] = []
+        self._answers = answers
+        self.nodes[0].send(world)
+        self._until(lambda: bool(answers))
+        self._answers = None
+        return answers[0]
 
     # -- the loop ---------------------------------------------------------
 
@@ -244,9 +246,9 @@ class Pct:
             for fd, _ in ready:
                 what = by_fd[fd]
                 if isinstance(what, Node):
-                    for message in what.receive():
-                        self.messages.append((what.name, message))
-                        self._handle(what, message)
+                    messages = what.receive()
+                    assert messages, f"the server of {what.name} has ended"
+                    self._handle_all(what, messages)
                 else:
                     self._rank_ended(*what)
 
@@ -280,10 +282,17 @@ class Pct:
 
     # -- the tree ---------------------------------------------------------
 
+    def _handle_all(self, node: Node, messages: list[Any]) -> None:
+        for message in messages:
+            self.messages.append((node.name, message))
+            self._handle(node, message)
+
     def _handle(self, node: Node, message: Any) -> None:
         match message:
             case Ready() | Unavailable():
                 node.answer = message
+            case Added() if self._answers is not None:
+                self._answers.append(message)
             case Added():
                 self._added(node, message)
             case Joined(process):
@@ -314,14 +323,20 @@ class Pct:
                     self._names.pop(name, None)
                 node.send(Answer(serial, 0, ()))
             case SpawnPrograms(serial, process, commands):
+                if not all(os.access(command.program, os.X_OK) for command in commands):
+                    node.send(Answer(serial, EXE_NOT_FOUND, ()))
+                    return
                 places = [one for one in commands for _ in range(one.count)]
+                applications = [n for n, one in enumerate(commands) for _ in range(one.count)]
                 world = self._add_world(
-                    [i % len(self.nodes) for i in range(len(places))], places, process
+                    [i % len(self.nodes) for i in range(len(places))],
+                    places,
+                    process,
+                    applications,
                 )
                 world.asked_by = (node, serial)
             case AbortJob():
-                self.aborts.append(message)
-                self._kill(signal.SIGTERM)
+                self.aborts.append(message)  # its own end will end the others
             case _:
                 raise AssertionError(f"unexpected: {message}")
 
@@ -360,6 +375,7 @@ class Pct:
         node_of: Sequence[int],
         commands: Sequence[SpawnCommand],
         parent: NamedProcess | None,
+        applications: Sequence[int] = (),
     ) -> World:
         first_rank = sum(len(world.node_of) for world in self.worlds.values())
         nspace = f"{self.name}.{len(self.worlds)}"
@@ -374,7 +390,7 @@ class Pct:
                     job_id=self.name,
                     nodes=tuple(f"node{i}" for i in used),
                     node_of=tuple(used.index(at) for at in node_of),
-                    application_of=(0,) * len(node_of),
+                    application_of=tuple(applications) or (0,) * len(node_of),
                     local_ranks=local,
                     universe_size=16,
                     first_rank=first_rank,
@@ -408,11 +424,12 @@ class Pct:
         for entry in (*command_line.environment, *world.environments[rank]):
             name, _, value = entry.partition(b"=")
             environment[name] = value
-        # The libraries name these files by host: nodes that share one would share them.
-        backing = self.directory / f"shm-{world.node_of[rank]}"
-        backing.mkdir(exist_ok=True)
-        for transport in ("vader", "sm"):
-            environment[b"OMPI_MCA_btl_%s_backing_directory" % transport.encode()] = bytes(backing)
+        if len(self.nodes) > 1:
+            # The libraries name these files by host: nodes that share one would share them.
+            backing = self.directory / f"shm-{world.node_of[rank]}"
+            backing.mkdir(exist_ok=True)
+            for btl in ("vader", "sm"):
+                environment[os.fsencode(f"OMPI_MCA_btl_{btl}_backing_directory")] = bytes(backing)
         with self._output(world, rank).open("wb") as output:
             return subprocess.Popen(
                 [command_line.program, *command_line.arguments],

@@ -1,0 +1,244 @@
+"""A PMIx client without MPI: ``pmix_client.py LIBPMIX WORD``; it prints what it sees."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from ctypes import (
+    CDLL,
+    CFUNCTYPE,
+    POINTER,
+    addressof,
+    byref,
+    c_char_p,
+    c_int,
+    c_size_t,
+    c_void_p,
+    create_string_buffer,
+    string_at,
+)
+from typing import Any
+
+from native.wire.pmix import NamedProcess
+from pct.libpmix import Memory, infos_at, process_at, process_bytes
+from pct.pmix_keys import Code, Info, Type
+
+LARGE_BYTES = 300_000
+GLOBAL = 3  # PMIX_GLOBAL
+NO_ACTION_TAKEN = -331
+
+Handler = CFUNCTYPE(
+    None,
+    c_size_t,
+    c_int,
+    c_void_p,
+    c_void_p,
+    c_size_t,
+    c_void_p,
+    c_size_t,
+    c_void_p,
+    c_void_p,
+)
+HandlerDone = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p)
+
+library: Any = CDLL(sys.argv[1])
+memory = Memory()
+myself = create_string_buffer(260)
+seen = threading.Event()
+
+
+def checked(status: int) -> None:
+    assert status in (Code.SUCCESS, Code.OPERATION_SUCCEEDED), status
+
+
+def infos(*given: Info) -> tuple[Any, Any]:
+    address, count = memory.infos(given)
+    return c_void_p(address), c_size_t(count)
+
+
+def fence(*given: Info) -> int:
+    return int(library.PMIx_Fence(None, c_size_t(0), *infos(*given)))
+
+
+def on_event(
+    _handler: int,
+    status: int,
+    _source: int,
+    given: int,
+    count: int,
+    _results: int,
+    _result_count: int,
+    done: int,
+    token: int,
+) -> None:
+    known = dict(infos_at(given, count))
+    code = known[b"pmix.exit.code"].number(0) if b"pmix.exit.code" in known else None
+    print("event", status, "exit code", code, flush=True)
+    seen.set()
+    HandlerDone(done)(NO_ACTION_TAKEN, None, 0, None, None, token)
+
+
+def by_default(*arguments: int) -> None:
+    print("default handler", flush=True)
+    HandlerDone(arguments[7])(NO_ACTION_TAKEN, None, 0, None, None, arguments[8])
+
+
+handlers = {function: Handler(function) for function in (on_event, by_default)}
+
+
+def listen(function: Callable[..., None], *codes: int) -> None:
+    """Have a function called for these codes; none: as a default handler."""
+    array = (c_int * len(codes))(*codes) if codes else None
+    number = library.PMIx_Register_event_handler(
+        array, len(codes), None, 0, handlers[function], None, None
+    )
+    assert number >= 0, number
+
+
+def die_last(me: NamedProcess) -> None:
+    if me.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def death(me: NamedProcess) -> None:
+    """A default handler would be called behind the one that asks for the code."""
+    listen(on_event, Code.PROC_ABORTED)
+    listen(by_default)
+    checked(fence())
+    die_last(me)
+    assert seen.wait(30)
+
+
+def large_data(rank: int) -> bytes:
+    return random.Random(rank).randbytes(LARGE_BYTES)
+
+
+def large(me: NamedProcess) -> None:
+    """Everybody's data in a fence, and what has come of the other's."""
+    data = large_data(me.rank)
+    value = struct.pack("=H6xQQ8x", Type.BYTE_OBJECT, memory.copy(data), len(data))
+    checked(library.PMIx_Put(GLOBAL, b"large", value))
+    checked(library.PMIx_Commit())
+    checked(fence(Info(b"pmix.collect", Type.BOOL, 1)))
+    other = NamedProcess(me.nspace, 1 - me.rank)
+    found = c_void_p()
+    checked(library.PMIx_Get(process_bytes(other), b"large", None, c_size_t(0), byref(found)))
+    address, size = struct.unpack("=8xQQ8x", string_at(found.value or 0, 32))
+    print("large", string_at(address, size) == large_data(other.rank))
+
+
+def look(*keys: bytes) -> None:
+    """Print status, and of each key publisher, type and value."""
+    empty = [(key, NamedProcess("", 0), Type.UNDEF, bytes(24)) for key in keys]
+    address, count = memory.pdata(empty)
+    status = library.PMIx_Lookup(c_void_p(address), c_size_t(count), None, c_size_t(0))
+    print("lookup", status)
+    for i in range(count if status == Code.SUCCESS else 0):
+        at = (address or 0) + 808 * i
+        key, value = string_at(at + 260, 512).partition(b"\0")[0], string_at(at + 776, 32)
+        kind = int.from_bytes(value[:2], "little")
+        data = value[8:]
+        if kind == Type.STRING:
+            data = string_at(int.from_bytes(data[:8], "little"))
+        elif kind == Type.BYTE_OBJECT:
+            size = int.from_bytes(data[8:16], "little")
+            data = string_at(int.from_bytes(data[:8], "little"), size)
+        else:
+            data = str(int.from_bytes(data[:4], "little")).encode()
+        print(key.decode(), "by", process_at(at).rank, "type", kind, data)
+
+
+def names(me: NamedProcess) -> None:
+    """Rank 1 publishes, rank 0 looks."""
+    if me.rank == 1:
+        published = infos(
+            Info(b"text", Type.STRING, b"some words"),
+            Info(b"number", Type.UINT32, 70_000),
+            Info(b"object", Type.BYTE_OBJECT, b"a\0b"),
+        )
+        checked(library.PMIx_Publish(*published))
+        once = infos(Info(b"once", Type.STRING, b"one"), Info(b"pmix.persist", Type.PERSIST, 1))
+        checked(library.PMIx_Publish(*once))
+        strange = infos(Info(b"strange", Type.DATA_ARRAY, (Info(b"x", Type.BOOL, 1),)))
+        print("strange", library.PMIx_Publish(*strange))
+    checked(fence())
+    if me.rank == 0:
+        look(b"text", b"number", b"object")
+        look(b"once")
+        look(b"once")
+    checked(fence())
+    if me.rank == 1:
+        checked(library.PMIx_Unpublish(None, None, c_size_t(0)))
+    checked(fence())
+    if me.rank == 0:
+        look(b"text")
+        pdata = memory.pdata([(b"late", NamedProcess("", 0), Type.UNDEF, bytes(24))])
+        patient = infos(Info(b"pmix.wait", Type.INT, 0), Info(b"pmix.timeout", Type.INT, 1))
+        status = library.PMIx_Lookup(c_void_p(pdata[0]), c_size_t(1), *patient)
+        print("waited", status)
+
+
+def control(me: NamedProcess) -> None:
+    """The server does clean-up orders, and no others."""
+    orders = infos(Info(b"pmix.reg.cleanup", Type.STRING, b"/nowhere/at-all"))
+    print("clean-up", library.PMIx_Job_control(None, c_size_t(0), *orders, None, None))
+    orders = infos(Info(b"pmix.jctrl.kill", Type.BOOL, 1))
+    print("kill", library.PMIx_Job_control(None, c_size_t(0), *orders, None, None))
+
+
+def keys(me: NamedProcess) -> None:
+    """What is known of a rank."""
+    everybody = NamedProcess(me.nspace, -1)
+    wanted = (
+        (everybody, b"pmix.job.size"),
+        (everybody, b"pmix.univ.size"),
+        (everybody, b"pmix.num.nodes"),
+        (everybody, b"pmix.local.size"),
+        (me, b"pmix.lrank"),
+        (me, b"pmix.appnum"),
+        (me, b"pmix.nodeid"),
+    )
+    for process, key in wanted:
+        found = c_void_p()
+        status = library.PMIx_Get(process_bytes(process), key, None, c_size_t(0), byref(found))
+        checked(status)
+        number = int.from_bytes(string_at((found.value or 0) + 8, 4), "little")
+        kind = int.from_bytes(string_at(found.value or 0, 2), "little")
+        print(key.decode(), number & 0xFFFF if kind == Type.UINT16 else number)
+
+
+def abort(me: NamedProcess) -> None:
+    if me.rank == 1:
+        checked(library.PMIx_Abort(7, b"no more", None, c_size_t(0)))
+        os._exit(7)
+    signal.pause()
+
+
+def life(me: NamedProcess) -> None:
+    checked(fence())
+
+
+def main() -> None:
+    library.PMIx_Register_event_handler.argtypes = (
+        c_void_p,
+        c_size_t,
+        c_void_p,
+        c_size_t,
+        Handler,
+        c_void_p,
+        c_void_p,
+    )
+    library.PMIx_Unpublish.argtypes = (POINTER(c_char_p), c_void_p, c_size_t)
+    checked(library.PMIx_Init(myself, None, c_size_t(0)))
+    me = process_at(addressof(myself))
+    globals()[sys.argv[2]](me)
+    print("finalize", library.PMIx_Finalize(None, c_size_t(0)))
+
+
+if __name__ == "__main__":
+    main()

