@@ -392,7 +392,7 @@ class Launch:
                 command.count,
                 number,
                 (command.program, *command.arguments),
-                command.directory or self._plan.arguments.members[0].directory,
+                self._directory_of(command),
             )
             for number, command in enumerate(question.commands)
         )
@@ -417,6 +417,13 @@ class Launch:
         sizes = tuple(command.count for command in question.commands)
         self.report.spawn(names, sizes, runs, is_tool=question.is_tool)
         return self._to_root(message)
+
+    def _directory_of(self, command: pmi.SpawnCommand) -> bytes:
+        """Where a spawned program starts: a relative directory is below the load's."""
+        here = self._plan.arguments.members[0].directory
+        if not command.directory or command.directory.startswith(b"/"):
+            return command.directory or here
+        return here + b"/" + command.directory
 
     def _not_spawned(self, ask: pmi.Ask, text: str) -> list[Action]:
         reply = pmi.Reply(self._job_id, ask.source, ask.serial, -1, (), text[:4000])

@@ -6,8 +6,7 @@ import socket
 import pytest
 
 from native.reactor import Reactor
-from pct.pmi1 import LINE_MAX
-from pct.streams import InputPipe, OutputPipe, PmiSocket
+from pct.streams import ClientSocket, InputPipe, OutputPipe
 
 
 @pytest.fixture
@@ -46,94 +45,77 @@ def drain(reactor, times=8):
 # -- PMI -------------------------------------------------------------------
 
 
-def test_lines_come_one_by_one_however_they_are_cut(reactor, ends):
-    ours, theirs = ends
-    lines = []
-    pmi = PmiSocket(reactor, ours, lines.append)
-    for piece in (b"cmd=in", b"it\ncmd=get_maxes\n\ncmd", b"=finalize\n"):
-        theirs.send(piece)
-        drain(reactor)
-    assert lines == [b"cmd=init", b"cmd=get_maxes", b"cmd=finalize"]
-    pmi.close()
-
-
-def test_a_line_without_end_ends_the_conversation(reactor, ends):
-    ours, theirs = ends
-    lines = []
-    PmiSocket(reactor, ours, lines.append)
-    with pytest.raises((BrokenPipeError, ConnectionResetError)):
-        for _ in range(1000):
-            theirs.send(b"x" * 4096)
-            drain(reactor, 1)
-    assert lines == []
-
-
-def test_the_longest_line_is_taken(reactor, ends):
-    ours, theirs = ends
-    lines = []
-    pmi = PmiSocket(reactor, ours, lines.append)
-    line = b"x" * LINE_MAX
-    for start in range(0, LINE_MAX, 4096):
-        theirs.send(line[start : start + 4096])
-        drain(reactor, 2)
-    theirs.send(b"\n")
-    drain(reactor)
-    assert lines == [line]
-    pmi.close()
-
-
-def test_a_client_that_does_not_listen_is_not_heard_either(reactor, ends):
-    """Its answers would fill the PCT's memory."""
+def test_bytes_come_as_they_are_sent_and_the_end_is_told_once(reactor, ends):
     ours, theirs = ends
     seen = []
-
-    def answer(line):
-        seen.append(line)
-        pmi.reply(b"a" * 4096)
-
-    pmi = PmiSocket(reactor, ours, answer)
-    sent = 0
-    try:
-        while sent < 1 << 22:
-            sent += theirs.send(b"get\n" * 1024)
-            drain(reactor, 1)
-    except BlockingIOError:
-        pass
-    heard = len(seen)
-    assert sent < 1 << 22 and len(pmi._answers) < 4096 * (LINE_MAX // 4 + 1)
-    drain(reactor)
-    assert len(seen) == heard
-    while pmi._answers:  # it listens again
-        theirs.recv(1 << 20)
-        drain(reactor, 1)
-    drain(reactor)
-    assert len(seen) > heard
-    pmi.close()
-
-
-def test_a_client_that_is_gone_is_closed(reactor, ends):
-    ours, theirs = ends
-    pmi = PmiSocket(reactor, ours, lambda line: None)
+    ClientSocket(reactor, ours, seen.append)
+    for piece in (b"cmd=in", b"it\n"):
+        theirs.send(piece)
+        drain(reactor)
     theirs.close()
     drain(reactor)
-    pmi.reply(b"late")
-    pmi.close()
+    assert seen == [b"cmd=in", b"it\n", b""]
     with pytest.raises(OSError):
         os.fstat(ours)
 
 
-def test_a_conversation_closed_by_a_line_hears_no_more_of_the_same_packet(reactor, ends):
+@pytest.mark.parametrize("is_patient", [True, False])
+def test_a_client_that_does_not_listen_is_heard_only_where_that_costs_nothing(
+    reactor, ends, is_patient
+):
     ours, theirs = ends
-    lines = []
-
-    def hear(line):
-        lines.append(line)
-        pmi.close()
-
-    pmi = PmiSocket(reactor, ours, hear)
-    theirs.send(b"one\ntwo\n")
+    theirs.setblocking(False)
+    seen = []
+    client = ClientSocket(reactor, ours, seen.append, is_patient=is_patient)
+    client.send(bytes(1 << 22))
+    theirs.send(b"more")
     drain(reactor)
-    assert lines == [b"one"]
+    assert seen == ([] if is_patient else [b"more"])
+    while client._unsent:  # it listens again
+        theirs.recv(1 << 20)
+        drain(reactor, 1)
+    drain(reactor)
+    assert seen == [b"more"]
+    client.close()
+
+
+def test_what_is_to_be_written_goes_out_before_the_hang_up(reactor, ends):
+    ours, theirs = ends
+    seen = []
+    client = ClientSocket(reactor, ours, seen.append)
+    client.send(bytes(1 << 20))
+    client.hang_up()
+    theirs.setblocking(True)
+    received = 0
+    while data := theirs.recv(1 << 16):
+        received += len(data)
+        drain(reactor, 1)
+    assert received == 1 << 20
+    assert seen == []
+    with pytest.raises(OSError):
+        os.fstat(ours)
+
+
+def test_a_client_that_is_gone_is_closed(reactor, ends):
+    ours, theirs = ends
+    client = ClientSocket(reactor, ours, lambda data: None)
+    theirs.close()
+    drain(reactor)
+    client.send(b"late")
+    client.hang_up()
+    client.close()
+    with pytest.raises(OSError):
+        os.fstat(ours)
+
+
+def test_a_client_that_is_gone_with_answers_unread_is_told_of(reactor, ends):
+    ours, theirs = ends
+    seen = []
+    client = ClientSocket(reactor, ours, seen.append)
+    client.send(bytes(1 << 22))
+    theirs.close()
+    drain(reactor)
+    assert seen == [b""]
 
 
 # -- output and input ------------------------------------------------------
