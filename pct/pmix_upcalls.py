@@ -426,7 +426,7 @@ def _spawn_command(application: Application, of_all: list[tuple[bytes, Value]]) 
     infos = [*of_all, *application.infos]
     strings = {key: value.data or b"" for key, value in infos if value.type == Type.STRING}
     hosts = strings.get(b"pmix.host", b"")
-    directory = application.directory or strings.get(b"pmix.wdir", b"")
+    directory = strings.get(b"pmix.wdir", application.directory)  # Open MPI gives both
     set_by_infos = tuple(
         value.data or b""
         for key, value in infos

@@ -219,6 +219,10 @@ def abort(me: NamedProcess) -> None:
     signal.pause()
 
 
+def up(me: NamedProcess) -> None:
+    signal.pause()
+
+
 def life(me: NamedProcess) -> None:
     checked(fence())
 

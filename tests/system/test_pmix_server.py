@@ -187,6 +187,33 @@ def test_several_programs_are_spawned_as_one_world(openmpi: Mpi, tmp_path: Path)
         assert [command.count for command in asked.commands] == [1, 2]
 
 
+SPAWN_WITH_INFO = """\
+import os, sys
+from mpi4py import MPI
+parent = MPI.Comm.Get_parent()
+if parent == MPI.COMM_NULL:
+    info = MPI.Info.Create({"host": "node1", "wdir": "/usr", "env": "TEA=for two\\nSUGAR=no"})
+    parent = MPI.COMM_WORLD.Spawn(sys.executable, [__file__, "a b"], maxprocs=1, info=info)
+else:
+    print(sys.argv[1], os.getcwd(), os.environ["TEA"], os.environ["SUGAR"])
+parent.Disconnect()
+"""
+
+
+def test_a_spawn_has_the_directory_hosts_and_variables_that_are_asked_for(
+    openmpi: Mpi, tmp_path: Path
+):
+    program = tmp_path / "spawn.py"
+    program.write_text(SPAWN_WITH_INFO)
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
+        command = [str(openmpi.library.python), str(program)]
+        run(pct, openmpi, (0,), program=command, environment=openmpi.python_env)
+        _, children = pct.worlds.values()
+        assert pct.output(children, 0) == "a b /usr for two no\n"
+        (asked,) = [m for _, m in pct.messages if isinstance(m, SpawnPrograms)]
+        assert [command.hosts for command in asked.commands] == [(b"node1",)]
+
+
 def test_a_spawn_that_fails_is_an_error_of_the_caller(openmpi: Mpi, tmp_path: Path):
     with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
         assert "not spawned" in run(pct, openmpi, (0,), "spawn-missing")[0]
@@ -368,6 +395,23 @@ def test_a_server_ends_with_its_pct_and_leaves_nothing(lonely: Pct):
     lonely.nodes[0].socket.close()
     assert lonely.nodes[0].process.wait(LIMIT_S) == 0
     assert not lonely.left_over()
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_server_ends_before_its_clients_when_it_has_to(
+    version: str, is_told: bool, tmp_path: Path
+):
+    with Pct(tmp_path, [LIBPMIX[version]]) as pct:
+        command = [sys.executable, CLIENT, LIBPMIX[version], "up"]
+        world = pct.start(command, [0, 0], {**os.environ, "PYTHONPATH": ROOT})
+        pct.wait_for(*(NamedProcess(world.nspace, rank) for rank in (0, 1)))
+        if is_told:
+            assert pct.end() == [0]
+        else:
+            pct.nodes[0].socket.close()
+            assert pct.nodes[0].process.wait(LIMIT_S) == 0
+        assert not pct.left_over()
 
 
 def test_signals_of_the_job_do_not_end_it(lonely: Pct):
