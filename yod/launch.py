@@ -383,10 +383,10 @@ class Launch:
             return self._not_spawned(ask, text)
         first_rank = self._placement.size
         try:
-            runs = self._placement.take(question.commands)
+            runs = self._placement.choose(question.commands)
         except UsageError as error:
             return self._not_spawned(ask, str(error))
-        world, self._world_count = self._world_count, self._world_count + 1
+        world = self._world_count
         members = tuple(
             load.MemberLoad(
                 command.count,
@@ -413,6 +413,8 @@ class Launch:
         if len(codec.encode_part(message)) > MESSAGE_MAX_BYTES:
             text = f"the spawn's message has more than {MESSAGE_MAX_BYTES} bytes"
             return self._not_spawned(ask, text)
+        self._placement.add(runs)
+        self._world_count += 1
         names = tuple(command.program.decode(errors="replace") for command in question.commands)
         sizes = tuple(command.count for command in question.commands)
         self.report.spawn(names, sizes, runs, is_tool=question.is_tool)

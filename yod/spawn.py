@@ -25,7 +25,7 @@ class Placement:
         self._names = [node.name for node in grant.nodes]
         self._loads = [0] * len(grant.nodes)
         self._place_of: list[int] = []
-        self._add(run.place for run in grant.runs for _ in range(run.count))
+        self.add(grant.runs)
 
     @property
     def size(self) -> int:
@@ -38,6 +38,16 @@ class Placement:
             self._loads[self._place_of[rank]] -= 1
 
     def take(self, commands: Sequence[SpawnCommand]) -> tuple[Run, ...]:
+        """Choose places for ranks, and add these.
+
+        Raises:
+            UsageError: as :meth:`choose`.
+        """
+        runs = self.choose(commands)
+        self.add(runs)
+        return runs
+
+    def choose(self, commands: Sequence[SpawnCommand]) -> tuple[Run, ...]:
         """Places for ranks: each goes to the node that has fewest, of several to the first.
 
         Raises:
@@ -54,10 +64,11 @@ class Placement:
                 place = min(places, key=lambda each: (loads[each], each))
                 loads[place] += 1
                 chosen.append(place)
-        first = self.size
-        self._add(chosen)
-        assert self.size == first + count
         return runs(chosen)
+
+    def add(self, runs: Iterable[Run]) -> None:
+        """The job has more ranks, behind those that it had."""
+        self._add(run.place for run in runs for _ in range(run.count))
 
     def _places_of(self, hosts: tuple[bytes, ...]) -> Sequence[int]:
         if not hosts:
