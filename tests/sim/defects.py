@@ -19,13 +19,22 @@ from allocator.jobs import JobState as AllocatorState
 from allocator.jobtable import JobTable
 from allocator.nodes import Node as AllocatorNode
 from native.machine import Send
-from native.wire import alloc, load
+from native.wire import alloc, load, pmi
+from native.wire.keeper import KeeperEmpty
+from pct import kvs
+from pct.agent import AgentConversation
 from pct.collective import Gather
+from pct.events import KeeperEnd, KeeperReported
 from pct.job import Job
 from pct.kvs import Fences, KeyValueSpace
 from pct.outcomes import Outcomes
+from pct.questions import Questions, Step
 from pct.relay import OutputRelay, cost
 from pct.reservation import Reservation
+from pct.spawned import SpawnedWorlds
+from pct.wireup import Wireup
+from pct.world import World
+from tests.sim.pmix import PmixServer
 from yod.launch import Launch
 from yod.report import Report
 
@@ -178,7 +187,7 @@ def released_is_said_before_the_keeper_is_empty(patch: Patch) -> None:
     def end(original: Any, self: Job, now: float) -> Any:
         actions = original(self, now)
         self._open_outputs.clear()
-        return [*actions, *self._keeper_is_gone(0, "it left", now)]
+        return [*actions, *self.handle(KeeperReported(self.job_id, KeeperEmpty()), now)]
 
     wrap(patch, Job, "_end", end)
 
@@ -272,6 +281,202 @@ def pairs_do_not_go_up(patch: Patch) -> None:
         return ()
 
     wrap(patch, KeyValueSpace, "take_fresh", take_fresh)
+
+
+@defect
+def a_fence_does_not_wait_for_the_own_ranks(patch: Patch) -> None:
+    def init(original: Any, self: Fences, awaited: Any) -> None:
+        original(self, lambda meeting: (False, awaited(meeting)[1]))
+
+    wrap(patch, Fences, "__init__", init)
+
+
+# -- spawned worlds -------------------------------------------------------------------
+
+
+@defect
+def spawned_ranks_live_on_at_the_end(patch: Patch) -> None:
+    def end(original: Any, self: Job, now: float) -> Any:
+        return [
+            KeeperEnd(self.job_id, 0) if isinstance(action, KeeperEnd) else action
+            for action in original(self, now)
+        ]
+
+    wrap(patch, Job, "_end", end)
+
+
+@defect
+def replies_end_at_the_root(patch: Patch) -> None:
+    def replied(original: Any, self: Questions, reply: Any, step: Any) -> None:
+        original(self, msgspec.structs.replace(reply, target=0), step)
+
+    wrap(patch, Questions, "replied", replied)
+
+
+@defect
+def replies_go_to_the_neighbour(patch: Patch) -> None:
+    def reply(
+        original: Any, self: Questions, ask: Any, status: Any, pairs: Any, step: Any, text: str = ""
+    ) -> None:
+        other = ask.source + 1 if ask.source + 1 in self._child_of else ask.source
+        original(self, msgspec.structs.replace(ask, source=other), status, pairs, step, text)
+
+    wrap(patch, Questions, "reply", reply)
+
+
+@defect
+def names_are_looked_up_on_the_own_node(patch: Patch) -> None:
+    def ask(
+        original: Any, self: Questions, target: int, question: Any, then: Any, step: Any
+    ) -> None:
+        here = self._place if isinstance(question, pmi.Lookup) else target
+        original(self, here, question, then, step)
+
+    wrap(patch, Questions, "ask", ask)
+
+
+@defect
+def a_tool_outlives_its_agent(patch: Patch) -> None:
+    patch.setattr(Questions, "tell", lambda self, target, question, step: None)
+
+
+@defect
+def a_tool_ends_with_another_status(patch: Patch) -> None:
+    def ended(original: Any, self: AgentConversation, wait_status: int) -> None:
+        original(self, 0)
+
+    wrap(patch, AgentConversation, "ended", ended)
+
+
+@defect
+def completions_of_spawned_ranks_count_twice(patch: Patch) -> None:
+    def expect(original: Any, self: Outcomes, count: int) -> None:
+        original(self, count)
+        self.__dict__["first_spawned"] = True
+
+    def add(original: Any, self: Outcomes, tally: Any, due: float) -> None:
+        original(self, tally, due)
+        if self.__dict__.get("first_spawned"):
+            original(self, tally, due)
+
+    wrap(patch, Outcomes, "expect", expect)
+    wrap(patch, Outcomes, "add", add)
+
+
+@defect
+def spawned_ranks_are_not_waited_for(patch: Patch) -> None:
+    patch.setattr(Report, "is_complete", property(lambda self: len(self.completions) >= 3))
+
+
+@defect
+def a_spawn_is_answered_by_its_first_node(patch: Patch) -> None:
+    def gather(original: Any, self: SpawnedWorlds, told: load.Spawned) -> Any:
+        return original(self, msgspec.structs.replace(told, count=1000))
+
+    wrap(patch, SpawnedWorlds, "gather", gather)
+
+
+@defect
+def a_failed_spawn_is_said_to_run(patch: Patch) -> None:
+    def gather(original: Any, self: SpawnedWorlds, told: load.Spawned) -> Any:
+        count = 1000 if told.text else told.count
+        return original(self, msgspec.structs.replace(told, count=count, text=""))
+
+    wrap(patch, SpawnedWorlds, "gather", gather)
+
+
+@defect
+def worlds_share_a_key_space(patch: Patch) -> None:
+    def init(original: Any, self: World, number: int, name: str, *arguments: Any) -> None:
+        original(self, number, name.removesuffix(f"_{number}"), *arguments)
+
+    wrap(patch, World, "__init__", init)
+
+
+@defect
+def what_a_parent_puts_before_is_lost(patch: Patch) -> None:
+    def spread(original: Any, self: KeyValueSpace, pairs: Any) -> None:
+        original(self, tuple(pair for pair in pairs if pair.key != b"parent"))
+
+    wrap(patch, KeyValueSpace, "spread", spread)
+
+
+# -- PMIx -----------------------------------------------------------------------------
+
+
+@defect
+def the_data_of_a_fence_is_in_the_order_of_arrival(patch: Patch) -> None:
+    patch.setattr(kvs, "joined", lambda pairs: b"".join(pair.value for pair in pairs))
+
+
+@defect
+def the_data_of_a_fence_is_cut_off(patch: Patch) -> None:
+    def share(place: int, data: bytes) -> Any:
+        return tuple(original(place, data)[:1])
+
+    original = kvs.share
+    patch.setattr(kvs, "share", share)
+    patch.setattr(kvs, "SHARE_BYTES", 512)
+
+
+@defect
+def fences_of_some_wait_for_nobody_else(patch: Patch) -> None:
+    def init(original: Any, self: Fences, awaited: Any) -> None:
+        def changed(meeting: Any) -> Any:
+            is_of_some = any(each.ranks for each in meeting[1])
+            return (False, set()) if is_of_some else awaited(meeting)
+
+        original(self, changed)
+
+    wrap(patch, Fences, "__init__", init)
+
+
+@defect
+def a_rank_that_ended_is_waited_for(patch: Patch) -> None:
+    def look(original: Any, self: Job, *arguments: Any) -> Any:
+        return []
+
+    wrap(patch, Job, "_ended_below", look)
+
+
+@defect
+def another_ranks_data_is_given(patch: Patch) -> None:
+    def ask(
+        original: Any, self: Questions, target: int, question: Any, then: Any, step: Any
+    ) -> None:
+        if isinstance(question, pmi.Modex):
+            process = pmi.Process(question.process.world, question.process.rank ^ 1)
+            question = pmi.Modex(process)
+        original(self, target, question, then, step)
+
+    wrap(patch, Questions, "ask", ask)
+
+
+@defect
+def a_job_goes_on_without_its_pmix_server(patch: Patch) -> None:
+    patch.setattr(Wireup, "server_ended", lambda self, text: Step())
+
+
+@defect
+def the_pmix_server_outlives_its_job(patch: Patch) -> None:
+    patch.setattr(PmixServer, "hang_up", lambda self: None)
+    patch.setattr(PmixServer, "end", lambda self: None)
+
+
+@defect
+def a_healthy_end_is_told_to_pmix_as_a_failure(patch: Patch) -> None:
+    def left(original: Any, self: Wireup, job_rank: int, wait_status: int, *rest: Any) -> Any:
+        return original(self, job_rank, wait_status or 9, *rest)
+
+    wrap(patch, Wireup, "left", left)
+
+
+@defect
+def a_spawn_is_carried_out_twice(patch: Patch) -> None:
+    def spawn(original: Any, self: Launch, *arguments: Any) -> Any:
+        return original(self, *arguments) + original(self, *arguments)
+
+    wrap(patch, Launch, "_spawn", spawn)
 
 
 # -- yod ------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ class Victim(Enum):
     BEBOPD = "bebopd"
     YOD = "yod"
     KEEPER = "keeper"
+    PMIX = "PMIx server"
     LINK = "connection of two neighbours in the tree"
     CUT = "network between two neighbours in the tree"
     CUT_YOD = "network between yod and the root"
@@ -112,6 +113,8 @@ class Faults:
                     self._again(fault, self.sim.start_bebopd)
             case Victim.YOD:
                 yod.die(fault.is_silent)
+            case Victim.PMIX:
+                self._kill_pmix(yod, fault)
             case Victim.KEEPER:
                 self._kill_keeper(yod, fault)
             case Victim.LINK | Victim.CUT | Victim.CUT_YOD | Victim.CUT_BEBOPD:
@@ -176,6 +179,14 @@ class Faults:
             if keeper.job_id == yod.truth.job_id:
                 yod.truth.trouble.add(f"keeper of node {pct.number} killed")
                 keeper.be_killed()
+
+    def _kill_pmix(self, yod: YodActor, fault: Fault) -> None:
+        pct = self._pct(yod, fault)
+        if pct is None or yod.truth is None:
+            return
+        if (server := pct.host.pmix.get(yod.truth.job_id)) is not None:
+            yod.truth.trouble.add(f"PMIx server of node {pct.number} killed")
+            server.die(int(signal.SIGSEGV))
 
     def _disconnect(self, yod: YodActor, fault: Fault) -> None:
         pct = self._pct(yod, fault)

@@ -8,12 +8,14 @@ from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
 from native.machine import Event, Log, PeerGone, Send
 from native.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import keeper as wire
+from native.wire import pmix
 from pct import events
 from pct.node import Node
 from tests.sim import rules
 from tests.sim.actor import Actor
 from tests.sim.clients import Socket
 from tests.sim.network import Process
+from tests.sim.pmix import Health, PmixServer
 from tests.sim.system import FakeKeeper, Host, RankProcess
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class JobParts:
 
     def __init__(self) -> None:
         self.keepers: dict[int, FakeKeeper] = {}  # by world
+        self.pmix: PmixServer | None = None
         self.sockets: dict[int, Socket] = {}
         self.last_socket = 0
         self.ranks: dict[int, RankProcess] = {}
@@ -171,6 +174,8 @@ class PctActor(Actor):
             case events.KeeperEnd(job_id, ended):
                 for keeper in self._keepers(job_id, ended):
                     keeper.end()
+                if ended is None and (server := self._pmix(job_id)):
+                    server.end()
             case events.PauseOutput(job_id):
                 self._pause(job_id, True)
             case events.ResumeOutput(job_id):
@@ -179,6 +184,11 @@ class PctActor(Actor):
                 parts = self.parts[job_id]
                 parts.input.append(data)
                 self._feed(job_id, parts)
+            case events.StartPmixServer(job_id):
+                self._start_pmix(action)
+            case events.PmixSend(job_id, told):
+                if server := self._pmix(job_id):
+                    server.send(told)
             case events.OpenPmi(job_id):
                 self._open_pmi(job_id)
             case events.PmiReply(job_id, connection, data):
@@ -238,6 +248,33 @@ class PctActor(Actor):
             self.host.listeners[job_id] = lambda socket: self._accept(job_id, socket, None)
             address = b"127.0.0.1:1"
         self.handle(events.PmiOpened(job_id, address))
+
+    def _pmix(self, job_id: int) -> PmixServer | None:
+        parts = self.parts.get(job_id)
+        return parts.pmix if parts else None
+
+    def _start_pmix(self, action: events.StartPmixServer) -> None:
+        job_id = action.job_id
+
+        def on_message(message: pmix.FromServer) -> None:
+            if self.process.is_alive:
+                self.handle(events.PmixReceived(job_id, message))
+
+        def on_end(text: str) -> None:
+            if self.process.is_alive:
+                self.handle(events.PmixServerEnded(job_id, text))
+
+        truth = self.sim.truths[job_id]
+        if self.host.pmix_health is not Health.SOUND:
+            truth.no_pmix.add(self.number)
+            is_certain = self.sim.yod_of(job_id).plan.mpi.is_certain
+            truth.has_no_wireup |= is_certain or self.host.pmix_health is Health.REFUSES
+        if self.host.pmix_health is Health.NO_KEEPER:
+            on_end("its keeper could not be started: out of memory")
+            return
+        self.parts[job_id].pmix = PmixServer(
+            self.host, job_id, truth, action.begin, on_message, on_end
+        )
 
     def _accept(self, job_id: int, socket: Socket, rank: int | None) -> None:
         parts = self.parts.get(job_id)
@@ -311,6 +348,8 @@ class PctActor(Actor):
         del self.parts[job_id]
         for keeper in parts.keepers.values():
             keeper.hang_up()
+        if parts.pmix:
+            parts.pmix.hang_up()
         for number in parts.shipping:
             self.sim.objects.cancel(self.process, ObjectKey(job_id, number))
 

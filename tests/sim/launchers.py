@@ -12,7 +12,7 @@ from msgspec import Struct
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
 from native.machine import Action, Event, PeerGone, Send
 from native.port import ObjectArrived, ObjectFailed, ObjectSent
-from native.wire import codec
+from native.wire import codec, pmi
 from native.wire.alloc import NodeSpec
 from native.wire.base import Message
 from native.wire.load import (
@@ -23,10 +23,11 @@ from native.wire.load import (
     Mpi,
     Protocol,
     ShippedObject,
+    Spawn,
 )
 from tests.sim import rules
 from tests.sim.actor import FOR_EVER, Actor
-from tests.sim.apps import Program
+from tests.sim.apps import MISSING, Program
 from tests.sim.network import Process
 from tests.sim.truth import JobTruth
 from yod import launch
@@ -173,6 +174,8 @@ class YodActor(Actor):
             case Send(target, message):
                 if isinstance(message, Load) and self.truth is not None:
                     self.truth.arity = message.arity
+                if isinstance(message, Spawn) and self.truth is not None:
+                    self.truth.add_world(message)
                 sim.network.send(self.process, target, message)
             case launch.UseGrant(grant):
                 self.truth = sim.use_grant(self, grant)
@@ -193,6 +196,10 @@ class YodActor(Actor):
                 key = ObjectKey(job_id, number)
                 digest = shipped.digest
                 sim.objects.send(self.process, key, shipped.size, chunk, (target,), digest)
+            case launch.FindPrograms(ask):
+                self.sim.clock.after(
+                    sim.clock.rng.choice([0.0, 1e-3, 0.3]), lambda: self._find_programs(ask)
+                )
             case launch.CopyToShared(number, _):
                 if sim.has_shared_room:
                     event: Event = launch.Shared(number, b"/enfs/tmp/yod-1")
@@ -207,6 +214,13 @@ class YodActor(Actor):
                 self._look()
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _find_programs(self, ask: pmi.Ask) -> None:
+        assert isinstance(ask.question, pmi.Spawn)
+        names = [command.program for command in ask.question.commands]
+        text = "there is no such program" if MISSING in names else ""
+        paths = tuple(b"/bin/" + name for name in names)
+        self.handle(launch.ProgramsFound(ask, () if text else paths, text))
 
     def _write(self, count: int) -> None:
         self._written += count

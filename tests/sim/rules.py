@@ -139,7 +139,7 @@ def _check_completions(yod: YodActor, truth: JobTruth) -> None:
             )
     if truth.trouble:
         has_said = report.reason or report.notes or yod.presses
-        if len(report.completions) < truth.size and not has_said:
+        if len(report.completions.keys() | truth.tool_ranks) < len(truth.programs) and not has_said:
             raise Violation(f"rule 6: job {truth.job_id}: completions are missing, without a word")
         return
     repeated = sorted(rank for rank, times in yod.reports.items() if times > 1)
@@ -154,6 +154,8 @@ def _check_completions(yod: YodActor, truth: JobTruth) -> None:
 def _check_success(yod: YodActor, truth: JobTruth) -> None:
     """Exit status 0 says that every rank has run and ended well."""
     bad = [rank for rank in range(truth.size) if truth.ends.get(rank) != (0, True)]
+    others = set(range(truth.size, len(truth.programs))) - truth.tool_ranks
+    bad += [rank for rank in others if rank not in truth.ends or truth.has_failed(rank)]
     if bad:
         ends = {rank: truth.ends.get(rank) for rank in bad[:4]}
         raise Violation(f"rule 3: job {truth.job_id}: exit status 0, and ranks ended so: {ends}")
@@ -163,9 +165,12 @@ def _check_failure(yod: YodActor, truth: JobTruth) -> None:
     """Without trouble from outside, the status is one that a rank or the user gave."""
     status = yod.machine.report.exit_status
     possible = {128 + yod.presses[0]} if yod.presses else set()
-    if yod.was_refused:
+    if yod.was_refused or truth.has_no_wireup:
         possible.add(125)
+    tools = truth.tool_ranks
     for rank, (wait_status, was_released) in truth.ends.items():
+        if rank in tools:
+            continue
         if wait_status:
             possible.add(status_of(wait_status))
         start = truth.programs[rank].start
@@ -178,7 +183,7 @@ def _check_failure(yod: YodActor, truth: JobTruth) -> None:
     if truth.is_aborted:
         possible.add(77)
     if truth.ends.keys() >= set(range(truth.size)) and not yod.presses:
-        bad = [ws for ws, _ in truth.ends.values() if ws]
+        bad = [rank for rank in truth.ends if truth.has_failed(rank)]
         if not bad and truth.passed:
             raise Violation(f"rule 3: job {truth.job_id}: status {status}, and all ended well")
     if status not in possible:

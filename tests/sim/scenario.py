@@ -8,11 +8,13 @@ import random
 from msgspec import Struct
 
 from native.limits import Limits
+from native.wire.load import Mpi, Protocol
 from tests.sim.actor import FOR_EVER
-from tests.sim.apps import Mix, draw
+from tests.sim.apps import MISSING, Mix, draw
 from tests.sim.clock import Violation
 from tests.sim.faults import CRASHES, PHASES, Fault, Faults, Victim
 from tests.sim.launchers import Job, Reader, YodActor
+from tests.sim.pmix import Health
 from tests.sim.world import Machines, Sim
 from yod.launch import Phase
 from yod.request import Options
@@ -31,7 +33,15 @@ MIXES = (
     Mix(aborts=0.02),
     Mix(seconds=20.0, forks=0.3),
     Mix(reads_stdin=True, seconds=1.0),
+    Mix(names=True, spawns=0.1, children=(b"worker", b"nester", b"namer")),
+    Mix(names=True, spawns=0.1, children=(b"worker", b"crasher", b"starter", MISSING)),
+    Mix(seconds=0.3, spawns=0.1, children=(b"worker", b"aborter"), aborts=0.02),
+    Mix(seconds=0.3, tools=0.2, spawns=0.05),
+    Mix(seconds=0.3, uses_pmix=True, spawns=0.05, children=(b"pmix-worker", b"pmix-namer")),
 )
+
+
+BOTH = Mpi((Protocol.PMI1, Protocol.PMIX))
 
 
 class Planned(Struct):
@@ -133,6 +143,7 @@ def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
         arguments_inline=rng.random() < 0.7,
         input_bytes=rng.choice([0, 1000, 2_000_000]),
         reads_input=mix.reads_stdin,
+        mpi=BOTH if mix.uses_pmix else Mpi((Protocol.PMI1,)),
         reader=rng.choice([*([Reader.FAST] * 4), *Reader]),
     )
     victim, phase = CRASHES_BY_PHASE[number % len(CRASHES_BY_PHASE)]
@@ -244,4 +255,68 @@ def late_load(seed: int, machines: Machines | None = None) -> Sim:
     return sim
 
 
-SCENARIOS = (lambda seed: run(seed, nodes=12), chatty, late_load)
+WORLDS = (
+    Mix(seconds=0.2, names=True, spawns=0.3, children=(b"worker", b"nester", b"namer")),
+    Mix(seconds=0.2, spawns=0.3, children=(b"worker", b"crasher", b"starter", MISSING)),
+    Mix(seconds=0.2, spawns=0.3, children=(b"worker", b"aborter", b"nester")),
+    Mix(seconds=0.2, spawns=0.2, tools=0.6),
+    Mix(seconds=0.2, uses_pmi=False, tools=0.8, ends_badly=0.05),
+    Mix(seconds=0.2, uses_pmix=True, names=True),
+    Mix(seconds=0.2, uses_pmix=True, ends_badly=0.05, aborts=0.02),
+    Mix(
+        seconds=0.2,
+        uses_pmix=True,
+        spawns=0.3,
+        names=True,
+        children=(b"pmix-worker", b"pmix-nester", b"pmix-namer"),
+    ),
+    Mix(
+        seconds=0.2,
+        uses_pmix=True,
+        spawns=0.3,
+        children=(b"pmix-crasher", b"pmix-starter", b"pmix-aborter", MISSING),
+    ),
+)
+
+
+def worlds(seed: int, machines: Machines | None = None) -> Sim:
+    """Seven nodes, programs that spawn or have agents; a fault while they do, or none."""
+    rng = random.Random(seed)
+    limits = Limits(heartbeat_s=30.0, silent_s=100.0, arity_count=rng.choice([1, 2, 3, 8]))
+    sim = Sim(seed, 7, lambda number: 2, limits=limits, machines=machines)
+    for host in sim.hosts.values():
+        host.has_listeners = rng.random() < 0.9
+    if rng.random() < 0.2:
+        rng.choice(list(sim.hosts.values())).pmix_health = rng.choice(list(Health))
+
+    def play() -> None:
+        sim.boot()
+        mix = WORLDS[seed % len(WORLDS)]
+        offers = rng.choice([BOTH, Mpi((Protocol.PMIX,), is_certain=True)])
+        mpi = offers if mix.uses_pmix else Mpi((Protocol.PMI1,))
+        options = Options(keeps_going=rng.random() < 0.2, kills_at_once=rng.random() < 0.2)
+        yod = sim.launch(Job(draw(rng, rng.randint(2, 14), mix), options=options, mpi=mpi))
+        has_all = all(host.pmix_health is Health.SOUND for host in sim.hosts.values())
+        if options.keeps_going or not has_all:  # ranks may wait for others that never come
+            _press_until_over(sim, yod, rng.uniform(2, 5))
+        others = [Victim.LINK, Victim.USER, Victim.USR1, Victim.STOP_PCT, Victim.PMIX]
+        fault = Fault(
+            rng.choice(
+                [Victim.INNER, Victim.LEAF, Victim.ROOT, Victim.KEEPER, Victim.YOD, *others]
+            ),
+            rng.choice([*[Phase.RUNNING] * 5, Phase.ENDING]),
+            rng.choice([rng.uniform(0, 0.05), rng.uniform(0, 0.5)]),
+            rng.uniform(1.0, 40.0),
+            is_silent=rng.random() < 0.15,
+            place=rng.randrange(1000),
+            times=rng.randint(1, 3),
+        )
+        if seed % 3:
+            Faults(sim).plan(yod, fault)
+        sim.finish()
+
+    sim.guarded(play)
+    return sim
+
+
+SCENARIOS = (lambda seed: run(seed, nodes=12), chatty, late_load, worlds)

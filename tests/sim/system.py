@@ -12,97 +12,17 @@ import signal
 from collections.abc import Callable
 from enum import Enum
 
+from native.wire import agent, pmix
 from native.wire import keeper as wire
-from tests.sim.apps import Program, Steps
+from native.wire.pmi import FenceKind
+from tests.sim.apps import Program, Steps, tool_command
 from tests.sim.clients import Socket
 from tests.sim.clock import Clock, Violation
-from tests.sim.truth import JobTruth
-
-PIPE_BYTES = 64 * 1024
-READ_BYTES = 64 * 1024
+from tests.sim.pmix import Health, Meeting, PmixServer
+from tests.sim.processes import PIPE_BYTES, Pipe, UnixProcess
+from tests.sim.truth import Fence, JobTruth
 
 _pids = itertools.count  # a host numbers its own
-
-
-class Pipe:
-    """One stream of one rank: bytes counted, not kept; what they are follows from where."""
-
-    def __init__(self, clock: Clock, truth: JobTruth, rank: int, stream: int) -> None:
-        self._clock = clock
-        self._truth = truth
-        self._rank = rank
-        self._stream = stream
-        self.writers = 0
-        self._start = 0  # offset of the first byte that has not been read
-        self._held = 0
-        self._waiting: tuple[int, Callable[[], None]] | None = None
-        self._reader: Callable[[bytes], None] | None = None
-        self._is_paused = False
-        self._is_scheduled = False
-
-    def open(self) -> None:
-        """One more process has the writing end."""
-        self.writers += 1
-
-    def close_writer(self) -> None:
-        """A process that had the writing end is gone."""
-        self.writers -= 1
-        if not self.writers:
-            self._waiting = None
-            self._look()
-
-    def write(self, count: int, done: Callable[[], None]) -> None:
-        """Write; ``done`` when all of it is in the pipe."""
-        fits = min(count, PIPE_BYTES - self._held)
-        self._held += fits
-        self._truth.written(self._rank, self._stream, fits)
-        if count > fits:
-            self._waiting = (count - fits, done)
-        else:
-            self._clock.after(1e-6, done)
-        self._look()
-
-    def connect(self, reader: Callable[[bytes], None], is_paused: bool) -> None:
-        """The PCT has the reading end."""
-        self._reader = reader
-        self._is_paused = is_paused
-        self._look()
-
-    def pause(self, is_paused: bool) -> None:
-        """Read or do not."""
-        self._is_paused = is_paused
-        self._look()
-
-    def close(self) -> None:
-        """The PCT is through with it."""
-        self._reader = None
-
-    def _look(self) -> None:
-        if self._reader is None or self._is_paused or self._is_scheduled:
-            return
-        if self._held or not self.writers:
-            self._is_scheduled = True
-            self._clock.after(self._clock.rng.uniform(1e-5, 1e-4), self._read)
-
-    def _read(self) -> None:
-        self._is_scheduled = False
-        reader = self._reader
-        if reader is None or self._is_paused:
-            return
-        count = min(self._held, READ_BYTES)
-        if not count and self.writers:
-            return
-        data = self._truth.text(self._rank, self._stream, self._start, count)
-        self._start += count
-        self._held -= count
-        if not count:
-            self._reader = None
-        if self._waiting is not None and count:
-            rest, done = self._waiting
-            self._waiting = None
-            self.write(rest, done)
-        reader(data)
-        self._look()
 
 
 class RankState(Enum):
@@ -112,40 +32,6 @@ class RankState(Enum):
     HELD = "held"
     RUNNING = "running"
     DEAD = "dead"
-
-
-class UnixProcess:
-    """A process of a job: a rank, or what one has started."""
-
-    def __init__(self, host: Host, job_id: int, rank: int) -> None:
-        self.host = host
-        self.job_id = job_id
-        self.rank = rank
-        self.is_dying = False
-        self.stuck_s = 0.0
-        self.pipes: list[Pipe] = []
-        self.unix_pid = next(host.pids)
-        host.processes[self.unix_pid] = self
-
-    def kill(self, signo: int) -> None:
-        """A signal; of its own kind for ranks."""
-        if signo in (signal.SIGKILL, signal.SIGTERM):
-            self.die(int(signo))
-
-    def die(self, wait_status: int) -> None:
-        """End, soon."""
-        if self.is_dying:
-            return
-        self.is_dying = True
-        delay = self.host.clock.rng.uniform(1e-5, 1e-3) + self.stuck_s
-        self.host.clock.after(delay, lambda: self.ended(wait_status))
-
-    def ended(self, wait_status: int) -> None:
-        """It is no more."""
-        if self.host.processes.pop(self.unix_pid, None) is None:
-            return
-        for pipe in self.pipes:
-            pipe.close_writer()
 
 
 class RankProcess(UnixProcess):
@@ -167,6 +53,8 @@ class RankProcess(UnixProcess):
         self.environment = dict(entry.split(b"=", 1) for entry in spec.environment)
         self.has_pmi_fd = spec.wants_pmi
         self._has_called = False
+        self._fence: Fence | None = None
+        self._spawn = -1  # token of the spawn that is asked for
         self.socket = Socket(self.host.clock, self.host.slowness, self._answered)
         self.out = {
             stream: Pipe(keeper.host.clock, keeper.truth, rank, stream) for stream in (1, 2)
@@ -239,6 +127,43 @@ class RankProcess(UnixProcess):
             case "expect", bytes(wanted), bytes(answer):
                 self.truth.sees(self.rank, wanted, answer)
                 clock.after(1e-6, lambda: self.advance(b""))
+            case "space", bytes(name):
+                self.truth.sees_space(self.rank, name)
+                clock.after(1e-6, lambda: self.advance(b""))
+            case "parent", bytes(answer):
+                self.truth.sees_parent(self.rank, answer)
+                clock.after(1e-6, lambda: self.advance(b""))
+            case "spawn", int(token), bytes(lines):
+                self._spawn = token
+                self._say(lines)
+            case ("joins",):
+                self._joins()
+            case "commit", bytes(data):
+                self.truth.committed[self.rank] = data
+                self._with_pmix(lambda server: server.commit(self, data))
+            case "fence", str(what), bytes(data):
+                self._enter(what, data)
+            case "get", int(number):
+                name = self.pmix_name[0], number
+                self._with_pmix(lambda server: server.get(self, name))
+            case "publish", bytes(key), bytes(value):
+                self._with_pmix(lambda server: server.publish(self, key, value))
+            case "look up", bytes(key):
+                self._with_pmix(lambda server: server.look_up(self, key))
+            case "pmix spawn", int(token), tuple() as commands:
+                self._with_pmix(lambda server: server.spawn(self, token, commands))
+            case "connect", bytes(space), bytes(data):
+                self._connect(space.decode(), data)
+            case "pmix abort", int(code):
+                self.truth.is_aborted = True
+                self._with_pmix(lambda server: server.abort(self, code))
+            case ("leave",):
+                self._with_pmix(lambda server: server.leave(self))
+            case "tool", int(token), float(seconds), int(code), float(patience):
+                if self.has_pmi_fd:
+                    clock.after(1e-6, lambda: self.advance(b""))
+                else:
+                    self._run_agent(token, tool_command(token, seconds, code), patience)
             case ("read",):
                 self.keeper.read(self.advance)
             case "raise", int(signo):
@@ -271,10 +196,100 @@ class RankProcess(UnixProcess):
             if self._barrier >= 0 and line.startswith(b"cmd=barrier_out"):
                 number, self._barrier = self._barrier, -1
                 self.truth.leaves_barrier(self.rank, number)
+            if self._spawn >= 0:
+                token, self._spawn = self._spawn, -1
+                self.truth.spawn_answered(self.rank, token, line)
             self.advance(line)
+
+    # -- PMIx ---------------------------------------------------------------------
+
+    @property
+    def pmix_name(self) -> tuple[str, int]:
+        """What PMIx calls this rank."""
+        nspace = self.environment.get(b"PMIX_NAMESPACE", b"")
+        return nspace.decode(), self.rank - self.world.first_rank
+
+    def _with_pmix(self, call: Callable[[PmixServer], None]) -> None:
+        """Ask the server; where it is gone, there is no answer."""
+
+        def arrive() -> None:
+            server = self.host.pmix.get(self.job_id)
+            if server is not None and self.state is RankState.RUNNING:
+                call(server)
+
+        self.host.clock.after(self.host.clock.rng.uniform(1e-6, 1e-4), arrive)
+
+    def _joins(self) -> None:
+        if b"PMIX_NAMESPACE" not in self.environment:
+            self.host.clock.after(1e-6, lambda: self.advance(b""))
+            return
+        self.truth.sees_namespace(self.rank, self.environment[b"PMIX_NAMESPACE"])
+        self._with_pmix(lambda server: server.join(self))
+
+    def _enter(self, what: str, data: bytes) -> None:
+        """A fence of all, or of those of even number."""
+        nspace = self.pmix_name[0]
+        ranks = tuple(self.world.ranks)
+        named: tuple[pmix.NamedProcess, ...] = (pmix.NamedProcess(nspace, -1),)
+        if what == "even":
+            ranks = ranks[::2]
+            evens = range(0, self.world.size, 2)
+            named = tuple(pmix.NamedProcess(nspace, number) for number in evens)
+        self._meet((FenceKind.PMIX, named), ranks, data)
+
+    def _connect(self, space: str, data: bytes) -> None:
+        """A spawned world and its parent; ``space``: the other one's, for the parent."""
+        if space:
+            child = self.truth.named(space)
+            parent, of_parent = self.rank, self.pmix_name
+        else:
+            child, space = self.world, self.pmix_name[0]
+            parent = child.parent
+            of_parent = self.truth.name_of(parent)
+        processes = (pmix.NamedProcess(space, -1), pmix.NamedProcess(*of_parent))
+        named = tuple(sorted(processes, key=lambda each: (each.nspace, each.rank)))
+        self._meet((FenceKind.CONNECT, named), (*child.ranks, parent), data)
+
+    def _meet(self, meeting: Meeting, ranks: tuple[int, ...], data: bytes) -> None:
+        self._fence = self.truth.enters_fence(self.rank, meeting, ranks, data)
+        self._with_pmix(lambda server: server.fence(self, meeting, data))
+
+    def fence_answered(self, status: int, data: bytes) -> None:
+        """All are in."""
+        if self.state is RankState.RUNNING and not self.is_dying:
+            assert self._fence is not None
+            fence, self._fence = self._fence, None
+            self.truth.leaves_fence(self.rank, fence, status, data)
+            self.advance(b"")
+
+    def got(self, process: tuple[str, int], status: int, data: bytes) -> None:
+        """What another rank has put."""
+        if self.state is RankState.RUNNING and not self.is_dying:
+            self.truth.sees_data(self.rank, self.world.first_rank + process[1], status, data)
+            self.advance(b"")
+
+    def spawn_answered(self, token: int, is_ok: bool, nspace: str) -> None:
+        """PMIx has answered a spawn."""
+        if self.state is RankState.RUNNING and not self.is_dying:
+            self.truth.pmix_spawn_answered(self.rank, token, is_ok, nspace)
+            self.advance(nspace.encode())
+
+    # -- agents -------------------------------------------------------------------
+
+    def _run_agent(self, token: int, command: bytes, patience_s: float) -> None:
+        """Start an agent and wait for it, so long."""
+        rng = self.host.clock.rng
+        names = [node.name for node in self.truth.grant.nodes]
+        host = rng.choice(names) if rng.random() < 0.95 else "nowhere"
+        process = AgentProcess(self, token, host.encode(), command)
+        process.on_end = self.keeper.look
+        self._group.append(process)
+        self.keeper.children.append(process)
+        self.host.clock.after(patience_s, lambda: process.kill(signal.SIGTERM))
 
     def _fork(self, seconds: float, is_own_group: bool) -> None:
         child = UnixProcess(self.host, self.job_id, self.rank)
+        child.on_end = self.keeper.look
         child.pipes = list(self.pipes)
         for pipe in child.pipes:
             pipe.open()
@@ -316,7 +331,45 @@ class RankProcess(UnixProcess):
         super().ended(wait_status)
         self.socket.close()
         self.truth.ended(self.rank, wait_status, was_released)
+        if (server := self.host.pmix.get(self.job_id)) is not None and self.pmix_name[0]:
+            server.gone(self)
         self.keeper.reap(self, wait_status, was_released)
+
+
+class AgentProcess(UnixProcess):
+    """A ``yod-agent``: has a command run on a node, and ends with it."""
+
+    def __init__(self, parent: RankProcess, token: int, host: bytes, command: bytes) -> None:
+        super().__init__(parent.host, parent.job_id, parent.rank)
+        self.truth = parent.truth
+        self._parent = parent
+        self._token = token
+        self._buffer = b""
+        self._is_answered = False
+        self._socket = Socket(
+            self.host.clock, self.host.slowness, self._answered, lambda: self.die(255 << 8)
+        )
+        self.host.call(self.job_id, self._socket)
+        asked = agent.Command(parent.rank, host, b"/home/user", command)
+        self._socket.send(agent.encode_command(asked))
+
+    def _answered(self, data: bytes) -> None:
+        self._buffer += data
+        while not self.is_dying and b"\n" in self._buffer:
+            line, _, self._buffer = self._buffer.partition(b"\n")
+            answer = agent.decode_answer(line)
+            if answer.is_last:
+                self._is_answered = True
+                if not (answer.refusal and self.truth.world_named(self._token) is None):
+                    self.truth.tool_answered(self._token, answer.wait_status)
+                self.die(answer.wait_status or 0)
+
+    def ended(self, wait_status: int) -> None:
+        super().ended(wait_status)
+        self._socket.close()
+        self._parent.advance(b"")
+        if not self._is_answered:
+            self.host.clock.after(5.0, lambda: self.truth.agent_gone(self._token, 5.0))
 
 
 class FakeKeeper:
@@ -358,6 +411,7 @@ class FakeKeeper:
         if not self.is_alive:
             return
         for each in self._spec.ranks:
+            self.truth.starts(each.rank, self.host.name)
             rank = RankProcess(self, each, self.truth.programs[each.rank])
             self.ranks[each.rank] = rank
             self._report_with(wire.RankStarted(each.rank, rank.unix_pid), rank)
@@ -426,17 +480,19 @@ class FakeKeeper:
                 process.die(int(signal.SIGKILL))
         self._leave_if_empty()
 
+    def look(self) -> None:
+        """A process of its has ended."""
+        self.host.clock.after(self._soon(), self._leave_if_empty)
+
     def _leave_if_empty(self) -> None:
-        left = [
-            process
-            for process in (*self.ranks.values(), *self.children)
-            if process.unix_pid in self.host.processes
-        ]
-        if not self.is_alive or not self._is_ending:
+        """By itself, too, when every rank and all that they have started are gone."""
+        if not self.is_alive or not self._has_started:
             return
-        if left:
-            self.host.clock.after(1e-3, self._leave_if_empty)
-            return
+        for process in (*self.ranks.values(), *self.children):
+            if process.unix_pid in self.host.processes:
+                if self._is_ending:
+                    self.host.clock.after(1e-3, self._leave_if_empty)
+                return
         self.is_alive = False
         self.host.keepers.remove(self)
         self.report(wire.KeeperEmpty())
@@ -470,6 +526,7 @@ class FakeKeeper:
             report = wire.RankEnded(rank.rank, wait_status, was_released, 0.0, 0.0, 4096, now)
             self.report(report)
             self.truth.reported(rank.rank)
+            self.look()
 
     def be_killed(self) -> None:
         """SIGKILL to the keeper: ranks die with it, what they started does not."""
@@ -539,10 +596,12 @@ class Host:
         self.slowness = 1.0
         self.pids = _pids(1000)
         self.processes: dict[int, UnixProcess] = {}
-        self.keepers: list[FakeKeeper] = []
+        self.keepers: list[FakeKeeper | PmixServer] = []
         self.objects: set[bytes] = set()  # digests of what is here already
         self.has_room = True
         self.has_listeners = True  # else PMI_PORT cannot be offered
+        self.pmix_health = Health.SOUND
+        self.pmix: dict[int, PmixServer] = {}  # by job
         self.listeners: dict[int, Callable[[Socket], None]] = {}  # by job
 
     def call(self, job_id: int, socket: Socket) -> None:
@@ -577,11 +636,14 @@ class Host:
             else:
                 process.is_dying = True
                 process.ended(int(signal.SIGKILL))
+        self.pmix.clear()
+        self.listeners.clear()
 
     def pct_died(self) -> None:
         """Every keeper sees its socket close. Where one is dead too, the cgroup does it."""
         for keeper in self.keepers:
             keeper.hang_up()
+        self.listeners.clear()
         kept = {id(p) for k in self.keepers for p in (*k.ranks.values(), *k.children)}
         for process in list(self.processes.values()):
             if id(process) not in kept:

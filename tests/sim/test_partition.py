@@ -56,6 +56,11 @@ def test_a_grant_that_nobody_uses_lapses(seed: int):
     scenario.late_load(seed)
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_spawned_ranks_and_tools_obey_as_loaded_ones_do(seed: int):
+    scenario.worlds(seed)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_seed_gives_the_same_run(seed: int):
     runs = [scenario.run(seed, nodes=10) for _ in range(2)]

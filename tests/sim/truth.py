@@ -7,7 +7,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from native.wire.alloc import Grant
-from tests.sim.apps import Program
+from native.wire.load import Spawn
+from native.wire.pmix import AddWorld
+from tests.sim.apps import Program, spawned
 from tests.sim.clock import Violation
 
 _TEXT = bytes(range(33, 127)) * 1500  # longer than any message
@@ -19,11 +21,29 @@ class World(Struct):
     number: int
     first_rank: int
     size: int
+    is_tool: bool = False
+    token: int = 0  # of the request that made it
+    parent: int = -1  # who made it, as the job numbers it
+    space: bytes = b""  # its key-value space, once a rank has seen it
 
     @property
     def ranks(self) -> range:
         """Its ranks, as the job numbers them."""
         return range(self.first_rank, self.first_rank + self.size)
+
+
+class Fence(Struct):
+    """One meeting of ranks by PMIx.
+
+    Attributes:
+        data: rank -> what it has brought.
+        seen: what the first one that left has seen.
+    """
+
+    what: object
+    ranks: tuple[int, ...]
+    data: dict[int, bytes]
+    seen: bytes | None = None
 
 
 class JobTruth:
@@ -32,6 +52,7 @@ class JobTruth:
     Attributes:
         trouble: faults that were injected and can have touched the job.
         ends: rank -> (wait status, was released) as its process ended.
+        size: of world 0; spawned ranks follow in ``programs`` and ``node_of``.
     """
 
     def __init__(self, grant: Grant, programs: list[Program], owner: str) -> None:
@@ -56,12 +77,61 @@ class JobTruth:
         self.input_bytes = 0
         self.gaps: dict[tuple[int, int], int] = {}  # bytes that yod has told as lost
         self.worlds = [World(0, 0, self.size)]
+        self.has_refused = False  # a spawn
+        self.no_pmix: set[int] = set()  # nodes
+        self.has_no_wireup = False  # as it must have
+        self._tokens: dict[int, World] = {}
+        self._started: set[int] = set()
+        self.committed: dict[int, bytes] = {}
+        self._fences: dict[tuple[object, int], Fence] = {}
+        self._fences_of: dict[tuple[object, int], int] = {}  # what, rank -> how many so far
         if len(self.node_of) != self.size:
             raise Violation(f"job {self.job_id}: {len(self.node_of)} ranks, {self.size} asked")
 
     def world_of(self, rank: int) -> World:
         """The world of a rank."""
         return next(world for world in self.worlds if rank in world.ranks)
+
+    def add_world(self, message: Spawn) -> None:
+        """yod has spawned one."""
+        programs = spawned(message)
+        if message.is_tool:
+            token = int(message.members[0].arguments[2].split()[1])
+        else:
+            token = int(message.members[0].arguments[2])
+        parent = self.worlds[message.parent.world].first_rank + message.parent.rank
+        world = World(
+            message.world, message.first_rank, len(programs), message.is_tool, token, parent
+        )
+        if world.first_rank != len(self.programs) or token in self._tokens:
+            raise Violation(f"job {self.job_id}: {world} is in the place of another")
+        self.worlds.append(world)
+        self._tokens[token] = world
+        self.programs = [*self.programs, *programs]
+        self.node_of += [self.nodes[run.place] for run in message.runs for _ in range(run.count)]
+
+    def world_named(self, token: int) -> World | None:
+        """The world that a request has made."""
+        return self._tokens.get(token)
+
+    @property
+    def tool_ranks(self) -> set[int]:
+        """Ranks that are daemons of a launcher inside."""
+        return {rank for world in self.worlds if world.is_tool for rank in world.ranks}
+
+    def has_failed(self, rank: int) -> bool:
+        """A rank's end is a failure of the job, or of what its parent has been told."""
+        wait_status, was_released = self.ends[rank]
+        is_spawned = rank >= self.size
+        return (
+            bool(wait_status) and rank not in self.tool_ranks and (was_released or not is_spawned)
+        )
+
+    def starts(self, rank: int, host: str) -> None:
+        """A keeper starts a rank."""
+        if rank in self._started or host != f"n{self.node_of[rank]}":
+            raise Violation(f"job {self.job_id}: rank {rank} is started on {host}, or again")
+        self._started.add(rank)
 
     # -- 8: the entry ---------------------------------------------------------
 
@@ -132,9 +202,139 @@ class JobTruth:
             )
 
     def sees(self, rank: int, wanted: bytes, answer: bytes) -> None:
-        """A get behind a barrier has been answered."""
-        if not answer.endswith(wanted) and len(self.ends) == 0:
+        """A question behind a barrier has been answered."""
+        if wanted not in answer and self.ends.keys().isdisjoint(self.world_of(rank).ranks):
             raise Violation(f"PMI: job {self.job_id}: rank {rank} sees {answer!r}, not {wanted!r}")
+
+    def sees_parent(self, rank: int, answer: bytes) -> None:
+        """A spawned rank has asked for what its parent has put before."""
+        world = self.world_of(rank)
+        if not answer.endswith(b"value=%d\n" % world.token):
+            raise Violation(f"PMI: job {self.job_id}: rank {rank} of {world} sees {answer!r}")
+
+    def sees_space(self, rank: int, name: bytes) -> None:
+        """A rank has the name of its world's key-value space."""
+        world = self.world_of(rank)
+        world.space = world.space or name
+        if {each.space for each in self.worlds if each.space} - {name} != {
+            each.space for each in self.worlds if each.space and each is not world
+        }:
+            raise Violation(f"PMI: job {self.job_id}: rank {rank} of {world} is in {name!r}")
+
+    # -- spawned worlds -----------------------------------------------------------
+
+    def spawn_answered(self, rank: int, token: int, answer: bytes) -> None:
+        """A parent has its answer."""
+        world = self._tokens.get(token)
+        if not answer.startswith(b"cmd=spawn_result "):
+            raise Violation(f"job {self.job_id}: a spawn of rank {rank} is answered by {answer!r}")
+        if b" rc=0" not in answer:
+            self.has_refused = True
+            return
+        missing = set(world.ranks) - self._held if world else {-1}
+        if missing:
+            raise Violation(f"job {self.job_id}: {world} is said to run, {sorted(missing)} do not")
+
+    def pmix_spawn_answered(self, rank: int, token: int, is_ok: bool, nspace: str) -> None:
+        """A parent has its answer from PMIx."""
+        answer = b"cmd=spawn_result rc=%d" % (0 if is_ok else -1)
+        self.spawn_answered(rank, token, answer)
+        if is_ok:
+            world = self._tokens[token]
+            world.space = world.space or nspace.encode()
+            if world.space != nspace.encode():
+                raise Violation(f"PMIx: job {self.job_id}: {world} is said to be {nspace}")
+
+    # -- PMIx -----------------------------------------------------------------------
+
+    def named(self, nspace: str) -> World:
+        """The world of a namespace."""
+        return next(world for world in self.worlds if world.space == nspace.encode())
+
+    def name_of(self, rank: int) -> tuple[str, int]:
+        """What PMIx calls a rank."""
+        world = self.world_of(rank)
+        return world.space.decode(), rank - world.first_rank
+
+    def sees_namespace(self, rank: int, name: bytes) -> None:
+        """A rank has the name of its namespace."""
+        self.sees_space(rank, name)
+
+    def check_namespace(self, host: str, message: AddWorld) -> None:
+        """A PMIx server is told of a world."""
+        world = self.worlds[message.serial]
+        nodes = [self.node_of[rank] for rank in world.ranks]
+        names = [f"n{number}" for number in nodes]
+        told = [message.nodes[index] for index in message.node_of]
+        here = tuple(number for number, name in enumerate(names) if name == host)
+        order = sorted(set(nodes), key=self.nodes.index)
+        if (
+            told != names
+            or message.local_ranks != here
+            or message.first_rank != world.first_rank
+            or message.nodes != tuple(f"n{number}" for number in order)
+        ):
+            raise Violation(f"PMIx: job {self.job_id}: {world} is said to be {message}")
+
+    def enters_fence(self, rank: int, what: object, ranks: tuple[int, ...], data: bytes) -> Fence:
+        """A rank comes to a fence."""
+        number = self._fences_of.get((what, rank), 0)
+        self._fences_of[what, rank] = number + 1
+        fence = self._fences.setdefault((what, number), Fence(what, ranks, {}))
+        fence.data[rank] = data
+        return fence
+
+    def leaves_fence(self, rank: int, fence: Fence, status: int, data: bytes) -> None:
+        """A rank is let out, and sees everybody's data."""
+        missing = set(fence.ranks) - fence.data.keys() - self.ends.keys() - self.without_pmix
+        where = f"PMIx: job {self.job_id}: rank {rank} leaves {fence.what}"
+        if missing:
+            raise Violation(f"{where} before {sorted(missing)[:8]}")
+        if status:
+            raise Violation(f"{where} with status {status}")
+        fence.seen = data if fence.seen is None else fence.seen
+        if fence.seen != data:
+            raise Violation(f"{where} and sees {data!r:.100}, others {fence.seen!r:.100}")
+        if fence.data.keys() >= set(fence.ranks):
+            order = sorted(fence.ranks, key=self._order)
+            expected = b"".join(fence.data[each] for each in order)
+            if data != expected and self.ends.keys().isdisjoint(fence.ranks):
+                raise Violation(f"{where} and sees {data!r:.200}, not {expected!r:.200}")
+
+    def _order(self, rank: int) -> tuple[int, tuple[str, int]]:
+        """By nodes, in the order of the job's places; on one by name."""
+        return self.nodes.index(self.node_of[rank]), self.name_of(rank)
+
+    @property
+    def without_pmix(self) -> set[int]:
+        """Ranks on nodes that have no PMIx server."""
+        return {rank for rank, node in enumerate(self.node_of) if node in self.no_pmix}
+
+    def sees_data(self, rank: int, other: int, status: int, data: bytes) -> None:
+        """A rank has asked for what another one has put."""
+        is_right = status == 0 and data == self.committed.get(other)
+        if not is_right and not (status and (other in self.ends or other in self.without_pmix)):
+            raise Violation(
+                f"PMIx: job {self.job_id}: rank {rank} sees {data!r:.100} of rank {other}"
+                f" and status {status}"
+            )
+
+    def tool_answered(self, token: int, wait_status: int | None) -> None:
+        """An agent has its last answer; None: a refusal."""
+        world = self._tokens.get(token)
+        ended = self.ends.get(world.first_rank) if world else None
+        told = None if ended is None else ended[0]
+        if wait_status != told and not (wait_status is None and self.trouble):
+            raise Violation(
+                f"job {self.job_id}: the agent of {world} is told {wait_status},"
+                f" its tool has {told}"
+            )
+
+    def agent_gone(self, token: int, after_s: float) -> None:
+        """Some time after an agent's end: the tool has ended too."""
+        world = self._tokens.get(token)
+        if world and world.first_rank in self._started - self.ends.keys() and not self.trouble:
+            raise Violation(f"job {self.job_id}: {world} is alive {after_s} s after its agent")
 
     # -- 6: ends --------------------------------------------------------------------
 
