@@ -231,6 +231,13 @@ def test_every_question_that_is_sent_fits_a_message(question):
     assert places.seen
 
 
+def test_a_spawn_of_nothing_is_answered_at_once():
+    places = Places(3)
+    places.ask(1, ROOT, pmi.Spawn(Process(0, 0), (), ()))
+    ((_, reply),) = places.answered
+    assert (reply.status, reply.text) == (questions.NO_RESOURCE, "no program")
+
+
 def test_a_node_asks_so_many_questions_at_once_and_no_more(monkeypatch):
     monkeypatch.setattr(questions, "ASKED_MAX", 2)
     places = Places(3)
