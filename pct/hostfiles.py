@@ -8,6 +8,7 @@ is safe for a PCT that runs as root.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
 
@@ -39,7 +40,8 @@ def write(
     """Write the host files of a job.
 
     Args:
-        parent: a local directory, such as ``/tmp``.
+        parent: a local directory; ``/tmp`` is used instead where the owner cannot get
+            there, as in the run-time directory of a PCT that runs as root.
         uid, gid: of the job's owner.
         nodes: as of :func:`pct.foreign.host_files`.
 
@@ -49,6 +51,8 @@ def write(
     Raises:
         OSError: nothing is left behind.
     """
+    if not _can_search(parent, uid):
+        parent = "/tmp"
     directory = os.path.join(parent, f"yod-hosts-{os.urandom(8).hex()}")
     os.mkdir(directory, 0o700)
     try:
@@ -73,6 +77,19 @@ def remove(directory: str) -> None:
         os.rmdir(directory)
     except OSError:
         return
+
+
+def _can_search(directory: str, uid: int) -> bool:
+    """Whether a user can open what lies below, as far as this is plain without groups."""
+    path = os.path.realpath(directory)
+    while uid != 0:
+        status = os.stat(path)
+        if not status.st_mode & (stat.S_IXUSR if status.st_uid == uid else stat.S_IXOTH):
+            return False
+        if path == "/":
+            break
+        path = os.path.dirname(path)
+    return True
 
 
 def _write(path: str, text: bytes, uid: int, gid: int) -> None:

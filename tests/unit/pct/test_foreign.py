@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 
 import pytest
 
@@ -58,3 +59,14 @@ def test_host_files_that_cannot_be_written_leave_nothing_behind(tmp_path):
     with pytest.raises(OSError):
         hostfiles.write(str(tmp_path / "absent"), os.getuid(), os.getgid(), NODES)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("mode", "is_there"), [(0o755, True), (0o711, True), (0o700, False)])
+def test_host_files_are_where_the_owner_can_get(monkeypatch, mode, is_there):
+    """Asked for a user who is not us, without becoming one."""
+    monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: None)
+    with tempfile.TemporaryDirectory(dir="/tmp") as parent:
+        os.chmod(parent, mode)
+        directory, _ = hostfiles.write(parent, os.getuid() + 1, os.getgid(), NODES)
+        hostfiles.remove(directory)
+        assert os.path.dirname(directory) == (parent if is_there else "/tmp")
