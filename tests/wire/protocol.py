@@ -1,4 +1,4 @@
-"""PROTOCOL.md and its examples, as the tests read them."""
+"""PROTOCOL.md and texts of its form, as the tests read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import inspect, msgpack
 
-TEXT = (Path(__file__).parents[2] / "native" / "wire" / "PROTOCOL.md").read_text()
+PATH = Path(__file__).parents[2] / "native" / "wire" / "PROTOCOL.md"
+TEXT = PATH.read_text()
 VECTORS = {path.stem: path for path in sorted((Path(__file__).parent / "vectors").glob("*.hex"))}
 BYTES_PER_LINE = 32
 
@@ -42,12 +43,12 @@ class Section(NamedTuple):
     body: str
 
 
-def sections() -> dict[str, Section]:
+def sections(text: str = TEXT) -> dict[str, Section]:
     """By kind for messages, by name for parts."""
     found = {}
-    heads = list(_HEADING.finditer(TEXT))
+    heads = list(_HEADING.finditer(text))
     for head in heads:
-        rest = TEXT[head.end() :]
+        rest = text[head.end() :]
         stop = re.search(r"^#{2,4} ", rest, re.M)
         body = rest[: stop.start()] if stop else rest
         rows = [Field(name, kind, mark == "?") for name, mark, kind in _ROW.findall(body)]
@@ -107,7 +108,7 @@ def type_text(kind: inspect.Type) -> str:
         case inspect.BoolType():
             return "bool"
         case inspect.StrType():
-            return f"text ..{_number(kind.max_length or 0)}"
+            return "text" + (f" ..{_number(kind.max_length)}" if kind.max_length else "")
         case inspect.BytesType(min_length=fewest, max_length=most):
             return "bytes" + (f" {fewest or ''}..{_number(most)}" if most else "")
         case inspect.VarTupleType():

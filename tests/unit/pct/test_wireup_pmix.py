@@ -7,6 +7,7 @@ from native.wire import load, pmi, pmix
 from native.wire.load import FailureKind, Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from native.wire.pmix import NamedProcess
+from pct import pmix_link
 from pct.events import (
     KeeperEnd,
     OutputRead,
@@ -37,6 +38,7 @@ from tests.unit.pct.job_of import (
 
 BOTH = Mpi((Protocol.PMI1, Protocol.PMIX))
 CERTAIN = Mpi((Protocol.PMIX,), is_certain=True)
+CHOSEN = Mpi((Protocol.PMIX,), libpmix=(b"/l",), is_libpmix_chosen=True)
 NO_LIBPMIX = server(pmix.Unavailable("no libpmix.so.2 in /opt or the system"))
 
 
@@ -74,7 +76,7 @@ def test_a_server_is_told_its_job_and_each_world_with_all_its_ranks():
     tree = Tree(3, ranks_each=2, mpi=Mpi((Protocol.PMIX,), libpmix=(b"/l",), universe_size=9))
     (start,) = tree.took(1, StartPmixServer)
     assert (start.uid, start.gid, start.groups) == (1000, 100, (100, 27))
-    assert start.begin == pmix.Begin((b"/l",), False, f"{SPACE}_1", "n21", 1000, 100)
+    assert start.begin == pmix.Begin((b"/l",), False, f"{SPACE}_at1", "n21", 1000, 100)
     (world,) = tree.told(1, pmix.AddWorld)
     assert world == pmix.AddWorld(
         serial=0,
@@ -113,9 +115,10 @@ def test_a_job_that_offers_no_pmix_has_no_server():
     [NO_LIBPMIX, SERVER_ENDED],
     ids=["unavailable", "ended"],
 )
+@pytest.mark.parametrize("mpi", [CERTAIN, CHOSEN], ids=["certain", "libpmix chosen"])
 @pytest.mark.parametrize("has_objects", [False, True])
-def test_a_node_that_cannot_offer_what_is_certain_fails_the_load(event, has_objects):
-    tree = Tree(3, has_servers=False, mpi=CERTAIN)
+def test_a_node_that_cannot_offer_what_is_certain_fails_the_load(event, mpi, has_objects):
+    tree = Tree(3, has_servers=False, mpi=mpi)
     tree.at(2, *([PRESENT] if has_objects else []))
     tree.take_to_yod()
     tree.at(2, event)
@@ -278,6 +281,15 @@ def test_a_fence_of_nobody_known_is_answered_at_once():
     for serial, who in enumerate((process(3), process(0, "other"))):
         tree.at(1, enters(serial, b"x", processes=(who,)))
         assert done(tree, 1)[-1] == pmix.FenceDone(serial, -46, b"")
+
+
+def test_a_fence_that_names_too_many_ranks_for_a_message_is_refused(monkeypatch):
+    monkeypatch.setattr(pmix_link, "FENCE_RANKS_MAX", 2)
+    tree = running(7)
+    tree.at(1, enters(1, processes=tuple(map(process, (1, 2, 3)))))
+    assert done(tree, 1) == [pmix.FenceDone(1, -29, b"")]
+    tree.at(1, enters(2, processes=(process(1),)), enters(3))  # all are named by none
+    assert done(tree, 1)[1:] == [pmix.FenceDone(2, 0, b"")]
 
 
 def test_a_server_may_not_be_in_one_fence_twice():
