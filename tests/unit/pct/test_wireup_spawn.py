@@ -390,14 +390,17 @@ def test_an_agent_that_goes_takes_its_tool_with_it(rank, place):
     assert tree.said(rank, 40) == agent.encode_started()
 
 
-def test_an_agent_that_goes_before_its_tool_is_there_takes_it_when_it_comes():
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_agent_that_goes_before_its_tool_is_there_takes_it_when_it_comes(place):
+    """On the agent's own node the keeper was told to end before it was started."""
     tree = running(3)
     calls(tree, 1)
     ask = asked(tree)
     tree.at(1, PmiClosed(JOB_ID, 40))
-    spawned(tree, ask, 2)
-    assert tree.took(2, KeeperEnd) == [KeeperEnd(JOB_ID, 1)]
-    tree.at(2, started(3, 1), ended(3, 9, world=1))
+    spawned(tree, ask, place)
+    orders = [action for action in tree.actions[place] if getattr(action, "world", None) == 1]
+    assert [type(order) for order in orders] == [StartKeeper, KeeperGo, KeeperEnd]
+    tree.at(place, started(3, 1), ended(3, 9, world=1))
 
 
 def test_a_tool_that_yod_cannot_place_is_refused():

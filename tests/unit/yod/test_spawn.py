@@ -6,6 +6,7 @@ from native.errors import UsageError
 from native.wire import alloc, load, pmi
 from native.wire.alloc import Grant, Run
 from native.wire.base import SIZE_MAX
+from native.wire.keeper import RANKS_MAX
 from tests.unit.yod.launch_of import (
     JOB_ID,
     LIMITS,
@@ -51,7 +52,10 @@ def granted(*counts: int, names=()) -> Grant:
 
 
 def placed(placement: Placement, *commands: pmi.SpawnCommand) -> list[tuple[int, int]]:
-    return [(run.place, run.count) for run in placement.take(commands)]
+    """Ranks are placed and begin: (place, count) of each run."""
+    chosen = placement.choose(commands)
+    placement.add(chosen)
+    return [(run.place, run.count) for run in chosen]
 
 
 # -- placement -------------------------------------------------------------
@@ -95,21 +99,34 @@ def test_nodes_of_one_name_are_all_meant():
 def test_a_host_that_is_none_of_the_jobs_is_refused_with_those_that_are_and_takes_nothing():
     placement = Placement(granted(1, 1))
     with pytest.raises(UsageError, match=r"^n99: no node of this job; it has n20, n21$"):
-        placement.take((command(5), command(1, b"n20", b"n99")))
+        placement.choose((command(5), command(1, b"n20", b"n99")))
     assert placement.size == 2
     assert placed(placement, command(1)) == [(0, 1)]
     many = Placement(granted(*[1] * 10))
     with pytest.raises(UsageError, match=r"n27, \.\.\. \(10\)$"):
-        many.take((command(1, b"\xff"),))
+        many.choose((command(1, b"\xff"),))
 
 
 def test_a_job_has_so_many_ranks_and_no_more():
     placement = Placement(granted(1))
     with pytest.raises(UsageError, match=f"^{SIZE_MAX + 1} ranks in all, at most {SIZE_MAX}$"):
-        placement.take((command(SIZE_MAX),))
+        placement.choose((command(SIZE_MAX),))
     with pytest.raises(UsageError):
-        placement.take((command(SIZE_MAX - 1), command(1)))
+        placement.choose((command(SIZE_MAX - 1), command(1)))
     assert placement.size == 1
+
+
+def test_a_node_takes_as_many_ranks_at_once_as_a_keeper_and_no_more():
+    """The keeper refused them, and the job ended."""
+    placement = Placement(granted(9, 1))
+    assert placed(placement, command(RANKS_MAX, b"n21")) == [(1, RANKS_MAX)]
+    with pytest.raises(UsageError, match=f"^n20: {RANKS_MAX + 1} ranks at once, at most"):
+        placement.choose((command(1), command(RANKS_MAX, b"n20")))
+
+
+def test_a_host_that_is_named_twice_is_one():
+    placement = Placement(granted(1, 1))
+    assert placed(placement, command(3, b"n21", b"n20", b"n21")) == [(0, 1), (1, 1), (0, 1)]
 
 
 def test_what_was_only_chosen_takes_nothing():
