@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable, Sequence
 from ctypes import (
     CDLL,
     CFUNCTYPE,
@@ -39,13 +38,15 @@ from ctypes import (
     create_string_buffer,
     string_at,
 )
-from typing import TYPE_CHECKING, Any
 
-from native.errors import YodError
-from native.wire.pmix import NamedProcess
 from pct.pmix_keys import RANGE_SESSION, RANK_VALID, RANK_WILDCARD, Code, Info, Type
+from pct.pmix_plain import NamedProcess
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
     Buffer = Array[c_char]
 
 FILE_NAME = b"libpmix.so.2"
@@ -122,7 +123,7 @@ UPCALLS = {
 }
 
 
-class LibraryError(YodError):
+class LibraryError(Exception):
     """There is no usable libpmix, or a call of it has failed."""
 
 
@@ -175,7 +176,7 @@ class Value:
         """The value, where it is a number."""
         if self.data is None or self.type not in _NUMBERS:
             return default
-        return int(_NUMBERS[Type(self.type)].unpack_from(self.data)[0])
+        return int(_NUMBERS[self.type].unpack_from(self.data)[0])
 
     def is_true(self) -> bool:
         """As PMIX_INFO_TRUE reads flags; a key without value is one."""

@@ -16,11 +16,9 @@ PARENT = b"/tmp"
 DEPTH_MAX = 16  # directories below one another: the PCT has other users too
 ENTRIES_MAX = 10_000
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# msgspec does without typing_extensions, whose import takes longer than all of ours.
 _CODE = """\
 import sys
 sys.path[:] = sys.argv[1:]
-sys.modules["typing_extensions"] = None
 from pct.pmix_server import main
 main()
 """

@@ -7,18 +7,19 @@ library's layout.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import IntEnum
+from pct.pmix_plain import NamedProcess, Record
 
-from msgspec import Struct
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
-from native.wire.pmix import AddWorld, NamedProcess
+    from pct.pmix_plain import AddWorld
 
 RANK_WILDCARD = 0xFFFFFFFE  # all ranks of a namespace; -1 in our messages
 RANK_VALID = 0xFFFFFFFF - 50  # at and above: no rank, but a meaning
 
 
-class Type(IntEnum):
+class Type:
     """Types of a pmix_value_t, those that are used here."""
 
     UNDEF = 0
@@ -53,7 +54,7 @@ class Type(IntEnum):
     ENVAR = 46
 
 
-class Code(IntEnum):
+class Code:
     """What a call returns, or an event says."""
 
     SUCCESS = 0
@@ -72,7 +73,7 @@ GROUP_CONSTRUCT = 0  # PMIX_GROUP_CONSTRUCT; 1 is its end
 RANGE_SESSION = 4  # PMIX_RANGE_SESSION: clients of all namespaces
 
 
-class Info(Struct, frozen=True):
+class Info(Record):
     """One key and its value.
 
     Attributes:
@@ -81,7 +82,7 @@ class Info(Struct, frozen=True):
     """
 
     key: bytes
-    type: Type
+    type: int
     value: int | bytes | NamedProcess | tuple[Info, ...] | tuple[NamedProcess, ...]
 
 

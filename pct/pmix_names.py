@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import struct
 
-from native.errors import PeerProtocolError
-from native.wire.base import TEXT_MAX
-from native.wire.pmix import NamedProcess
+from pct.pmix_plain import TEXT_MAX, NamedProcess, NonsenseError
 
 _HEAD = struct.Struct("<HIB")
 _SHARE = struct.Struct("<QH")
@@ -34,14 +32,14 @@ def read_published(value: bytes) -> tuple[NamedProcess, int, bytes]:
     """Who published it, its type and its data.
 
     Raises:
-        PeerProtocolError: it was not published by a PMIx server.
+        NonsenseError: it was not published by a PMIx server.
     """
     try:
         kind, rank, length = _HEAD.unpack_from(value)
         nspace = value[_HEAD.size : _HEAD.size + length].decode()
         return NamedProcess(nspace, rank), kind, value[_HEAD.size + length :]
     except (struct.error, UnicodeDecodeError):
-        raise PeerProtocolError("pmix: a published value is not one of ours") from None
+        raise NonsenseError("pmix: a published value is not one of ours") from None
 
 
 def group_share(number: int, name: bytes) -> bytes:
@@ -53,7 +51,7 @@ def read_group_shares(shares: bytes) -> list[tuple[int, bytes]]:
     """Number and name in each share, in the order of the nodes; at least one.
 
     Raises:
-        PeerProtocolError: they were not made by PMIx servers.
+        NonsenseError: they were not made by PMIx servers.
     """
     found: list[tuple[int, bytes]] = []
     at = 0
@@ -63,5 +61,5 @@ def read_group_shares(shares: bytes) -> list[tuple[int, bytes]]:
             at += _SHARE.size + length
             found.append((number, shares[at - length : at]))
     except struct.error:
-        raise PeerProtocolError("pmix: a share of a group is not one of ours") from None
+        raise NonsenseError("pmix: a share of a group is not one of ours") from None
     return found

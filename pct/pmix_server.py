@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from ctypes import CDLL, c_int, c_void_p
 
-from native.errors import PeerProtocolError, YodError
-from native.wire.pmix import (
+from pct.libpmix import Library, LibraryError, load
+from pct.pmix_command import make_directory, remove_directory
+from pct.pmix_keys import Code, Info, Layout, Type, rank_keys, world_keys
+from pct.pmix_names import short_text
+from pct.pmix_plain import (
     Added,
     AddWorld,
     Answer,
@@ -27,24 +29,18 @@ from native.wire.pmix import (
     FenceDone,
     GetModex,
     NamedProcess,
-    PmixMessage,
+    NonsenseError,
     Ready,
+    Record,
     Unavailable,
-    decode_from_pct,
     encode,
     take,
 )
-from pct.libpmix import Library, LibraryError, load
-from pct.pmix_command import make_directory, remove_directory
-from pct.pmix_keys import Code, Info, Layout, Type, rank_keys, world_keys
-from pct.pmix_names import short_text
 from pct.pmix_upcalls import Upcalls
 
-if TYPE_CHECKING:
-    from native.wire.pmix import FromPct
-
 READ_BYTES = 1 << 16
-IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
+IGNORED = (1, 2, 3, 13, 15)  # SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM
+SIG_IGN = 1
 # Settings of the library and its hwloc; those of the environment have precedence.
 SETTINGS = {
     "PMIX_MCA_gds": "hash",  # no files for what is known of a world
@@ -62,7 +58,7 @@ class Channel:
         self.fd = fd
         self._buffer = bytearray()
 
-    def send(self, message: PmixMessage) -> None:
+    def send(self, message: Record) -> None:
         """Write a whole message.
 
         Raises:
@@ -72,11 +68,11 @@ class Channel:
         while left:
             left = left[os.write(self.fd, left) :]
 
-    def receive(self) -> list[FromPct] | None:
+    def receive(self) -> list[Record] | None:
         """Read once; the messages that are complete with it. None: the PCT has gone.
 
         Raises:
-            PeerProtocolError: nonsense.
+            NonsenseError: nonsense.
         """
         try:
             data = os.read(self.fd, READ_BYTES)
@@ -87,7 +83,7 @@ class Channel:
         self._buffer += data
         messages = []
         while (message := take(self._buffer)) is not None:
-            messages.append(decode_from_pct(message))
+            messages.append(message)
         return messages
 
 
@@ -125,7 +121,7 @@ class Server:
         """Until the PCT ends it or goes.
 
         Raises:
-            PeerProtocolError: the PCT says nonsense.
+            NonsenseError: the PCT says nonsense.
         """
         upcalls, channel = self._upcalls, self._channel
         poll = select.poll()
@@ -152,7 +148,7 @@ class Server:
             self._library.deregister_nspace(nspace)
         self._library.finalize()
 
-    def _take(self, message: FromPct) -> None:
+    def _take(self, message: Record) -> None:
         match message:
             case AddWorld():
                 self._channel.send(self._add(message))
@@ -163,7 +159,7 @@ class Server:
             case Ended():
                 self._ended(message)
             case _:
-                raise PeerProtocolError(f"pmix: {type(message).__name__} is out of turn")
+                raise NonsenseError(f"pmix: {type(message).__name__} is out of turn")
 
     def _add(self, world: AddWorld) -> Added:
         try:
@@ -233,7 +229,7 @@ def _begin(channel: Channel) -> Begin | None:
             case [Begin() as begin]:
                 return begin
             case _:
-                raise PeerProtocolError("pmix: the first message is not Begin alone")
+                raise NonsenseError("pmix: the first message is not Begin alone")
     return None
 
 
@@ -244,7 +240,7 @@ def _run(channel: Channel) -> None:
     try:
         library = load(begin.libraries, begin.is_only)
         directory = make_directory(os.getuid(), begin.server)
-    except (YodError, OSError) as error:
+    except (LibraryError, OSError) as error:
         channel.send(Unavailable(short_text(str(error))))
         return
     try:
@@ -266,14 +262,16 @@ def _run(channel: Channel) -> None:
 
 def main() -> None:
     """Serve the PCT whose socket PMI_FD names, and exit."""
+    ignore = CDLL(None).signal  # Python's module takes longer than all of this
+    ignore.argtypes = (c_int, c_void_p)
     for number in IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+        ignore(number, SIG_IGN)
     channel = Channel(int(os.environ.pop("PMI_FD")))
     _prepare_environment()
     status = 0
     try:
         _run(channel)
-    except (PeerProtocolError, OSError) as error:
+    except (NonsenseError, OSError) as error:
         print(f"yod: PMIx server: {error}", file=sys.stderr)
         status = 1
     sys.stderr.flush()

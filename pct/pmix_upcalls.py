@@ -9,28 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
-from collections.abc import Callable
 from ctypes import addressof, create_string_buffer, string_at
-from typing import TYPE_CHECKING, Any, TypeVar
 
-from native.wire.pmi import FenceKind, KeyValue, SpawnCommand
-from native.wire.pmix import (
-    AbortJob,
-    Answer,
-    Enter,
-    FenceDone,
-    GetRemote,
-    Joined,
-    Left,
-    LookupNames,
-    ModexData,
-    NamedProcess,
-    PmixMessage,
-    PublishNames,
-    SpawnPrograms,
-    UnpublishNames,
-)
 from pct.libpmix import (
     Application,
     InfoDone,
@@ -50,11 +30,38 @@ from pct.libpmix import (
 )
 from pct.pmix_keys import FIRST_READ, GROUP_CONSTRUCT, Code, Info, Type
 from pct.pmix_names import group_share, published, read_group_shares, read_published, short_text
+from pct.pmix_plain import (
+    CONNECT,
+    DISCONNECT,
+    PMIX,
+    AbortJob,
+    Answer,
+    Enter,
+    FenceDone,
+    GetRemote,
+    Joined,
+    KeyValue,
+    Left,
+    LookupNames,
+    ModexData,
+    NamedProcess,
+    PublishNames,
+    Record,
+    SpawnCommand,
+    SpawnPrograms,
+    UnpublishNames,
+)
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
     from pct.libpmix import Value
 
-_Sent = TypeVar("_Sent", FenceDone, Answer, FenceDone | Answer)
+    _Sent = TypeVar("_Sent", FenceDone, Answer, FenceDone | Answer)
+
+LATELY_MAX = 64  # answers whose buffers are kept for a library that does not say when it is done
 
 
 class Upcalls:
@@ -65,19 +72,19 @@ class Upcalls:
         first_rank: rank of the job of the first local rank: tells servers apart.
     """
 
-    def __init__(self, library: Library, send: Callable[[PmixMessage], None]) -> None:
+    def __init__(self, library: Library, send: Callable[[Record], None]) -> None:
         self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.first_rank = 0
         self._library = library
         self._send = send
-        self._queued: deque[Callable[[], object]] = deque()
+        self._queued: list[Callable[[], object]] = []
         self._serial = 0
         self._waiting: dict[int, Callable[[Any], None]] = {}  # by our serial
         self._deadlines: dict[int, float] = {}  # by our serial, monotonic
         self._published: dict[NamedProcess, list[bytes]] = {}
         self._group_count = 0
         self._given: dict[int, object] = {}  # buffers until the library releases them
-        self._lately: deque[object] = deque(maxlen=64)  # buffers without a release function
+        self._lately: list[object] = []  # buffers without a release function
         self._release = Release(self._released)
         self._response = ModexResponse(self._modex_response)
 
@@ -104,7 +111,7 @@ class Upcalls:
     def run(self) -> None:
         """Do what has been queued."""
         while self._queued:
-            self._queued.popleft()()
+            self._queued.pop(0)()
 
     def answer(self, message: FenceDone | Answer) -> None:
         """Pass an answer on; one that comes too late is dropped."""
@@ -192,7 +199,7 @@ class Upcalls:
         def answer(message: FenceDone) -> None:
             self._give(done, message.status, message.data, token)
 
-        return self._enter(FenceKind.PMIX, processes_at(processes, count), blob, answer)
+        return self._enter(PMIX, processes_at(processes, count), blob, answer)
 
     def _connect(
         self,
@@ -203,9 +210,7 @@ class Upcalls:
         done: int,
         token: int | None,
     ) -> int:
-        return self._enter(
-            FenceKind.CONNECT, processes_at(processes, count), b"", _status_to(done, token)
-        )
+        return self._enter(CONNECT, processes_at(processes, count), b"", _status_to(done, token))
 
     def _disconnect(
         self,
@@ -216,13 +221,11 @@ class Upcalls:
         done: int,
         token: int | None,
     ) -> int:
-        return self._enter(
-            FenceKind.DISCONNECT, processes_at(processes, count), b"", _status_to(done, token)
-        )
+        return self._enter(DISCONNECT, processes_at(processes, count), b"", _status_to(done, token))
 
     def _enter(
         self,
-        kind: FenceKind,
+        kind: str,
         processes: tuple[NamedProcess, ...],
         data: bytes,
         answer: Callable[[FenceDone], None],
@@ -283,7 +286,7 @@ class Upcalls:
                 status = Code.PARTIAL_SUCCESS if message.pairs else Code.NOT_FOUND
             memory = Memory()
             found = [(pair.key, *read_published(pair.value)) for pair in message.pairs]
-            self._lately.append(memory)
+            self._lately = [*self._lately[-LATELY_MAX:], memory]
             LookupDone(done)(status, *memory.pdata(found), token)
 
         return self._queue(
@@ -387,7 +390,7 @@ class Upcalls:
             self._given[address or 0] = memory
             InfoDone(done)(status, address, length, token, self._release, address)
 
-        return self._enter(FenceKind.CONNECT, members, share, answer)
+        return self._enter(CONNECT, members, share, answer)
 
     # -- answers to the library -------------------------------------------
 

