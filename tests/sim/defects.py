@@ -35,17 +35,28 @@ from pct.spawned import SpawnedWorlds
 from pct.wireup import Wireup
 from pct.world import World
 from tests.sim.pmix import PmixServer
+from tests.sim.scenario import SCENARIOS, mixed, worlds
 from yod.launch import Launch
 from yod.report import Report
 
 Patch = pytest.MonkeyPatch
+Play = Callable[[int], Any]
 DEFECTS: dict[str, Callable[[Patch], None]] = {}
+PLAYS: dict[str, tuple[Play, ...]] = {}  # where each is looked for
 
 
-def defect(apply: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    """Register one."""
-    DEFECTS[apply.__name__] = apply
-    return apply
+def defect_of(*plays: Play) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """Register one that only these can find."""
+
+    def register(apply: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        DEFECTS[apply.__name__] = apply
+        PLAYS[apply.__name__] = plays
+        return apply
+
+    return register
+
+
+defect = defect_of(*SCENARIOS)
 
 
 def wrap(patch: Patch, owner: type, name: str, change: Callable[..., Any]) -> None:
@@ -108,7 +119,7 @@ def slots_of_a_silent_node_are_freed(patch: Patch) -> None:
     wrap(patch, JobTable, "node_down", down)
 
 
-@defect
+@defect_of(mixed)
 def a_new_bebopd_ignores_running_jobs(patch: Patch) -> None:
     patch.setattr(Bebopd, "_hosts_unknown", lambda self, node, hosted, now: [])
 
@@ -294,7 +305,7 @@ def a_fence_does_not_wait_for_the_own_ranks(patch: Patch) -> None:
 # -- spawned worlds -------------------------------------------------------------------
 
 
-@defect
+@defect_of(worlds)
 def spawned_ranks_live_on_at_the_end(patch: Patch) -> None:
     def end(original: Any, self: Job, now: float) -> Any:
         return [
@@ -305,7 +316,7 @@ def spawned_ranks_live_on_at_the_end(patch: Patch) -> None:
     wrap(patch, Job, "_end", end)
 
 
-@defect
+@defect_of(worlds)
 def replies_end_at_the_root(patch: Patch) -> None:
     def replied(original: Any, self: Questions, reply: Any, step: Any) -> None:
         original(self, msgspec.structs.replace(reply, target=0), step)
@@ -313,7 +324,7 @@ def replies_end_at_the_root(patch: Patch) -> None:
     wrap(patch, Questions, "replied", replied)
 
 
-@defect
+@defect_of(worlds)
 def replies_go_to_the_neighbour(patch: Patch) -> None:
     def reply(
         original: Any, self: Questions, ask: Any, status: Any, pairs: Any, step: Any, text: str = ""
@@ -324,7 +335,7 @@ def replies_go_to_the_neighbour(patch: Patch) -> None:
     wrap(patch, Questions, "reply", reply)
 
 
-@defect
+@defect_of(worlds)
 def names_are_looked_up_on_the_own_node(patch: Patch) -> None:
     def ask(
         original: Any, self: Questions, target: int, question: Any, then: Any, step: Any
@@ -335,12 +346,12 @@ def names_are_looked_up_on_the_own_node(patch: Patch) -> None:
     wrap(patch, Questions, "ask", ask)
 
 
-@defect
+@defect_of(worlds)
 def a_tool_outlives_its_agent(patch: Patch) -> None:
     patch.setattr(Questions, "tell", lambda self, target, question, step: None)
 
 
-@defect
+@defect_of(worlds)
 def a_tool_ends_with_another_status(patch: Patch) -> None:
     def ended(original: Any, self: AgentConversation, wait_status: int) -> None:
         original(self, 0)
@@ -348,7 +359,7 @@ def a_tool_ends_with_another_status(patch: Patch) -> None:
     wrap(patch, AgentConversation, "ended", ended)
 
 
-@defect
+@defect_of(worlds)
 def completions_of_spawned_ranks_count_twice(patch: Patch) -> None:
     def expect(original: Any, self: Outcomes, count: int) -> None:
         original(self, count)
@@ -363,12 +374,15 @@ def completions_of_spawned_ranks_count_twice(patch: Patch) -> None:
     wrap(patch, Outcomes, "add", add)
 
 
-@defect
+@defect_of(worlds)
 def spawned_ranks_are_not_waited_for(patch: Patch) -> None:
-    patch.setattr(Report, "is_complete", property(lambda self: len(self.completions) >= 3))
+    def is_complete(self: Report) -> bool:
+        return self.completions.keys() >= set(range(self._loaded_size))
+
+    patch.setattr(Report, "is_complete", property(is_complete))
 
 
-@defect
+@defect_of(worlds)
 def a_spawn_is_answered_by_its_first_node(patch: Patch) -> None:
     def gather(original: Any, self: SpawnedWorlds, told: load.Spawned) -> Any:
         return original(self, msgspec.structs.replace(told, count=1000))
@@ -376,7 +390,7 @@ def a_spawn_is_answered_by_its_first_node(patch: Patch) -> None:
     wrap(patch, SpawnedWorlds, "gather", gather)
 
 
-@defect
+@defect_of(worlds)
 def a_failed_spawn_is_said_to_run(patch: Patch) -> None:
     def gather(original: Any, self: SpawnedWorlds, told: load.Spawned) -> Any:
         count = 1000 if told.text else told.count
@@ -385,7 +399,7 @@ def a_failed_spawn_is_said_to_run(patch: Patch) -> None:
     wrap(patch, SpawnedWorlds, "gather", gather)
 
 
-@defect
+@defect_of(worlds)
 def worlds_share_a_key_space(patch: Patch) -> None:
     def init(original: Any, self: World, number: int, name: str, *arguments: Any) -> None:
         original(self, number, name.removesuffix(f"_{number}"), *arguments)
@@ -393,7 +407,7 @@ def worlds_share_a_key_space(patch: Patch) -> None:
     wrap(patch, World, "__init__", init)
 
 
-@defect
+@defect_of(worlds)
 def what_a_parent_puts_before_is_lost(patch: Patch) -> None:
     def spread(original: Any, self: KeyValueSpace, pairs: Any) -> None:
         original(self, tuple(pair for pair in pairs if pair.key != b"parent"))
@@ -404,12 +418,12 @@ def what_a_parent_puts_before_is_lost(patch: Patch) -> None:
 # -- PMIx -----------------------------------------------------------------------------
 
 
-@defect
+@defect_of(worlds)
 def the_data_of_a_fence_is_in_the_order_of_arrival(patch: Patch) -> None:
     patch.setattr(kvs, "joined", lambda pairs: b"".join(pair.value for pair in pairs))
 
 
-@defect
+@defect_of(worlds)
 def the_data_of_a_fence_is_cut_off(patch: Patch) -> None:
     def share(place: int, data: bytes) -> Any:
         return tuple(original(place, data)[:1])
@@ -419,7 +433,7 @@ def the_data_of_a_fence_is_cut_off(patch: Patch) -> None:
     patch.setattr(kvs, "SHARE_BYTES", 512)
 
 
-@defect
+@defect_of(worlds)
 def fences_of_some_wait_for_nobody_else(patch: Patch) -> None:
     def init(original: Any, self: Fences, awaited: Any) -> None:
         def changed(meeting: Any) -> Any:
@@ -431,7 +445,7 @@ def fences_of_some_wait_for_nobody_else(patch: Patch) -> None:
     wrap(patch, Fences, "__init__", init)
 
 
-@defect
+@defect_of(worlds)
 def a_rank_that_ended_is_waited_for(patch: Patch) -> None:
     def look(original: Any, self: Job, *arguments: Any) -> Any:
         return []
@@ -439,7 +453,7 @@ def a_rank_that_ended_is_waited_for(patch: Patch) -> None:
     wrap(patch, Job, "_ended_below", look)
 
 
-@defect
+@defect_of(worlds)
 def another_ranks_data_is_given(patch: Patch) -> None:
     def ask(
         original: Any, self: Questions, target: int, question: Any, then: Any, step: Any
@@ -452,18 +466,18 @@ def another_ranks_data_is_given(patch: Patch) -> None:
     wrap(patch, Questions, "ask", ask)
 
 
-@defect
+@defect_of(worlds)
 def a_job_goes_on_without_its_pmix_server(patch: Patch) -> None:
     patch.setattr(Wireup, "server_ended", lambda self, text: Step())
 
 
-@defect
+@defect_of(worlds)
 def the_pmix_server_outlives_its_job(patch: Patch) -> None:
     patch.setattr(PmixServer, "hang_up", lambda self: None)
     patch.setattr(PmixServer, "end", lambda self: None)
 
 
-@defect
+@defect_of(worlds)
 def a_healthy_end_is_told_to_pmix_as_a_failure(patch: Patch) -> None:
     def left(original: Any, self: Wireup, job_rank: int, wait_status: int, *rest: Any) -> Any:
         return original(self, job_rank, wait_status or 9, *rest)
@@ -471,7 +485,7 @@ def a_healthy_end_is_told_to_pmix_as_a_failure(patch: Patch) -> None:
     wrap(patch, Wireup, "left", left)
 
 
-@defect
+@defect_of(worlds)
 def a_spawn_is_carried_out_twice(patch: Patch) -> None:
     def spawn(original: Any, self: Launch, *arguments: Any) -> Any:
         return original(self, *arguments) + original(self, *arguments)

@@ -171,7 +171,7 @@ def _check_failure(yod: YodActor, truth: JobTruth) -> None:
     for rank, (wait_status, was_released) in truth.ends.items():
         if rank in tools:
             continue
-        if wait_status:
+        if wait_status not in (0, signal.SIGKILL):  # nobody is killed but by us, for a reason
             possible.add(status_of(wait_status))
         start = truth.programs[rank].start
         if start.error:

@@ -412,7 +412,7 @@ class FakeKeeper:
             return
         for each in self._spec.ranks:
             self.truth.starts(each.rank, self.host.name)
-            rank = RankProcess(self, each, self.truth.programs[each.rank])
+            rank = RankProcess(self, each, self.truth.program_of(each.rank))
             self.ranks[each.rank] = rank
             self._report_with(wire.RankStarted(each.rank, rank.unix_pid), rank)
             rank.begin()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim import scenario
 from tests.sim.clock import Violation
-from tests.sim.defects import DEFECTS
+from tests.sim.defects import DEFECTS, PLAYS
 
 SEEDS = 150  # a defect that needs more to be found is not being looked for
 
@@ -15,7 +14,7 @@ SEEDS = 150  # a defect that needs more to be found is not being looked for
 def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch):
     DEFECTS[name](monkeypatch)
     for seed in range(SEEDS):
-        for play in scenario.SCENARIOS:
+        for play in PLAYS[name]:
             try:
                 play(seed)
             except Violation:

@@ -17,6 +17,7 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.wire import codec
 from native.wire.base import Message
+from native.wire.load import Mpi, Protocol
 from tests.sim.apps import Mix, draw
 from tests.sim.launchers import Job, YodActor
 from tests.sim.network import Process
@@ -26,6 +27,12 @@ NODES = 5
 LIES = 400
 STRANGER = 1001  # uid
 NUMBERS = (0, 1, 2, 3, 7, 64, 65536, 1 << 20, (1 << 31) - 1, -1)
+MIXES = (
+    Mix(seconds=0.3, forks=0.2),
+    Mix(seconds=0.3, names=True, spawns=0.4, children=(b"worker", b"namer")),
+    Mix(seconds=0.3, tools=0.5),
+    Mix(seconds=0.3, uses_pmix=True, names=True, spawns=0.4, children=(b"pmix-worker",)),
+)
 
 
 class Liar:
@@ -99,9 +106,10 @@ def play(seed: int, is_stranger: bool) -> tuple[Sim, YodActor, YodActor]:
     sim = Sim(seed, NODES, lambda number: 3, Limits(phase_s=5.0, arity_count=2))
     liar = Liar(sim, rng)
     sim.boot()
-    mix = Mix(seconds=0.3, forks=0.2)
-    honest = sim.launch(Job(draw(rng, NODES, mix)))
-    other = sim.launch(Job(draw(rng, NODES, mix)))
+    mix = MIXES[seed % len(MIXES)]
+    mpi = Mpi((Protocol.PMIX,)) if mix.uses_pmix else Mpi((Protocol.PMI1,))
+    honest = sim.launch(Job(draw(rng, NODES, mix), mpi=mpi))
+    other = sim.launch(Job(draw(rng, NODES, mix), mpi=mpi))
     began = sim.clock.now
     source = liar.stranger(2) if is_stranger else other.process
     sim.liars.add(source.id)
@@ -112,12 +120,15 @@ def play(seed: int, is_stranger: bool) -> tuple[Sim, YodActor, YodActor]:
         own = 0 if other.truth is None else other.truth.job_id
         if other.truth is not None and not is_stranger:
             other.truth.trouble.add("its yod lies")
-            other.has_lied = True
+            other.has_lied = other.truth.is_lied_to = True
         liar.lie(source, (1, 2, 3, 77) if is_stranger else (own, own, own, 1))
 
     def run() -> None:
         for _ in range(LIES):
             sim.clock.at(began + rng.uniform(0.001, 1.0), lie)
+        if not is_stranger:  # its ranks may wait for what it has spoilt
+            for second in (20, 25, 30):
+                sim.clock.at(began + second, other.press)
         sim.finish()
 
     sim.guarded(run)
