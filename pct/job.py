@@ -667,7 +667,8 @@ class Job:
                 message.parent,
                 message.pairs,
             )
-        return [*self._down(message), *self._wire(step), *self._start_if_ready(now)]
+        # Started first: an agent that is gone already ends its tool at once.
+        return [*self._down(message), *self._start_if_ready(now), *self._wire(step)]
 
     def _spawned_rank_is(self, world: int, rank: int, text: str) -> list[Action]:
         """A rank of a spawned world runs, or never will."""

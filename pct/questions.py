@@ -200,6 +200,8 @@ def _excess_of(question: AnyQuestion) -> str:
             for command in commands:
                 words += [command.program, command.directory, b"", b"", b""]
                 words += [*command.arguments, *command.environment, *command.hosts]
+            if not commands:
+                return "no program"
     if count > most:
         return f"{count} at once, at most {most}"
     if sum(len(word) + WORD_BYTES for word in words) > REPLY_BYTES:

@@ -6,11 +6,13 @@ daemons); the job's tree carries the question here. Ranks go to nodes of the gra
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 
 from native.errors import UsageError
 from native.wire.alloc import Grant, Run
 from native.wire.base import SIZE_MAX
+from native.wire.keeper import RANKS_MAX
 from native.wire.pmi import SpawnCommand
 
 
@@ -37,21 +39,12 @@ class Placement:
         if rank < self.size:
             self._loads[self._place_of[rank]] -= 1
 
-    def take(self, commands: Sequence[SpawnCommand]) -> tuple[Run, ...]:
-        """Choose places for ranks, and add these.
-
-        Raises:
-            UsageError: as :meth:`choose`.
-        """
-        runs = self.choose(commands)
-        self.add(runs)
-        return runs
-
     def choose(self, commands: Sequence[SpawnCommand]) -> tuple[Run, ...]:
         """Places for ranks: each goes to the node that has fewest, of several to the first.
 
         Raises:
-            UsageError: a host that is none of the job's, or too many ranks.
+            UsageError: a host that is none of the job's, or too many ranks, in all or for
+                a node's keeper.
         """
         count = sum(command.count for command in commands)
         if self.size + count > SIZE_MAX:
@@ -59,11 +52,16 @@ class Placement:
         chosen: list[int] = []
         loads = list(self._loads)
         for command in commands:
-            places = self._places_of(command.hosts)
+            emptiest = [(loads[place], place) for place in set(self._places_of(command.hosts))]
+            heapq.heapify(emptiest)
             for _ in range(command.count):
-                place = min(places, key=lambda each: (loads[each], each))
+                load, place = emptiest[0]
+                heapq.heapreplace(emptiest, (load + 1, place))
                 loads[place] += 1
                 chosen.append(place)
+        for name, before, after in zip(self._names, self._loads, loads, strict=True):
+            if after - before > RANKS_MAX:
+                raise UsageError(f"{name}: {after - before} ranks at once, at most {RANKS_MAX}")
         return runs(chosen)
 
     def add(self, runs: Iterable[Run]) -> None:
