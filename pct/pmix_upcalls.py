@@ -12,23 +12,25 @@ import time
 from ctypes import addressof, create_string_buffer, string_at
 
 from pct.libpmix import (
-    Application,
     InfoDone,
     Library,
     LookupDone,
-    Memory,
     ModexDone,
     ModexResponse,
     OpDone,
     Release,
     SpawnDone,
+)
+from pct.pmix_keys import FIRST_READ, GROUP_CONSTRUCT, Code, Info, Type
+from pct.pmix_memory import (
+    Application,
+    Memory,
     applications_at,
     infos_at,
     process_at,
     processes_at,
     strings_at,
 )
-from pct.pmix_keys import FIRST_READ, GROUP_CONSTRUCT, Code, Info, Type
 from pct.pmix_names import group_share, published, read_group_shares, read_published, short_text
 from pct.pmix_plain import (
     CONNECT,
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from pct.libpmix import Value
+    from pct.pmix_memory import Value
 
     _Sent = TypeVar("_Sent", FenceDone, Answer, FenceDone | Answer)
 

@@ -24,8 +24,8 @@ from ctypes import (
 )
 from typing import Any
 
-from pct.libpmix import Memory, infos_at, process_at, process_bytes
 from pct.pmix_keys import Code, Info, Type
+from pct.pmix_memory import Memory, infos_at, process_at, process_bytes
 from pct.pmix_plain import NamedProcess
 
 LARGE_BYTES = 300_000

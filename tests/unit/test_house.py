@@ -41,6 +41,7 @@ DOES_IO = {
     "pct.libpmix",
     "pct.pmi_port",
     "pct.pmix_command",
+    "pct.pmix_memory",
     "pct.pmix_process",
     "pct.pmix_server",
     "pct.pmix_upcalls",
