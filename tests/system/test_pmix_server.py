@@ -156,6 +156,27 @@ def test_an_abort_is_told_with_its_code(openmpi: Mpi, node_of: tuple[int, ...], 
         assert statuses(pct)[0][1] == 7
 
 
+@pytest.mark.parametrize("stage", ["after-init", "in-collective"])
+def test_the_shared_memory_of_a_killed_rank_is_removed(openmpi: Mpi, stage: str, tmp_path: Path):
+    """By libpmix, to which Open MPI has said what to clean up; every test looks for files."""
+    with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
+        run(pct, openmpi, (0, 0), "die", stage, "-9")
+        assert statuses(pct)[0][1] == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("node_of", [(0, 0), (0, 1)])
+def test_intel_mpi_can_be_told_to_speak_pmix(
+    node_of: tuple[int, ...], mpi_directory: Path, tmp_path: Path
+):
+    told = {"I_MPI_PMI": "pmix", "I_MPI_PMI_LIBRARY": LIBPMIX["5"]}
+    with Pct(tmp_path, [LIBPMIX["5"]], max(node_of) + 1) as pct:
+        outputs = run(pct, mpi_named("impi", mpi_directory), node_of, "life", environment=told)
+        local = 2 // (max(node_of) + 1)
+        assert [output.strip() for output in outputs] == [
+            f"rank {rank} of 2, {local} on its node" for rank in (0, 1)
+        ]
+
+
 def test_the_universe_is_as_large_as_the_grant(openmpi: Mpi, tmp_path: Path):
     with Pct(tmp_path, [OF_CLIENT[openmpi.name]]) as pct:
         assert "universe 16" in run(pct, openmpi, (0,), "universe")[0]
