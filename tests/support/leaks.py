@@ -55,6 +55,14 @@ def marked(mark: str) -> set[int]:
     return found
 
 
+def _environment(entry: Path) -> bytes:
+    """A process's environment by its directory in /proc; empty when it has ended."""
+    try:
+        return (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+    except OSError:
+        return b""
+
+
 def command_line(unix_pid: int) -> str:
     """How a process was started, for messages."""
     try:
@@ -201,17 +209,20 @@ def _shared_files() -> set[str]:
 
 
 def _in_use_elsewhere(path: str) -> bool:
-    """Whether a living process has a file of ``/dev/shm`` open or mapped.
+    """Whether a living process has a file open or mapped, or was told of a directory.
 
-    Tests run beside this one, and theirs come and go.
+    Tests run beside this one, and theirs come and go. A PMIx server's directory is
+    in the environment of its clients.
     """
     try:
         status = os.stat(path)
     except OSError:
         return True  # gone
+    name = path.encode()
+    if stat.S_ISDIR(status.st_mode):
+        return any(name in _environment(entry) for entry in Path("/proc").iterdir())
     if not stat.S_ISREG(status.st_mode):
         return False
-    name = path.encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
