@@ -182,6 +182,7 @@ class Mix(Struct, frozen=True):
     ends_badly: float = 0.0
     starts_badly: float = 0.0
     ignores_term: float = 0.1
+    is_stuck: float = 0.03  # in the kernel, when it is to die
     hangs: float = 0.0
     aborts: float = 0.0
     is_child: bool = False  # of a spawn
@@ -283,13 +284,16 @@ def _draw_one(rng: random.Random, rank: int, mix: Mix) -> Program:
     on_term = rng.choice([-1, -1, -1, 0, 143])
     if rng.random() < mix.ignores_term:
         on_term = -2
-    stuck = rng.choice([rng.uniform(0, 3), rng.uniform(10, 30)]) if rng.random() < 0.03 else 0.0
+    stuck = (
+        rng.choice([rng.uniform(0, 3), rng.uniform(10, 30)]) if rng.random() < mix.is_stuck else 0.0
+    )
     return Program(steps, start, on_term, rng.random() < 0.95, stuck)
 
 
 WORKER = Mix(seconds=0.3, writes=2, largest_write=1000, is_child=True)
 CHILDREN = {
     b"worker": WORKER,
+    b"prompt": msgspec.structs.replace(WORKER, is_stuck=0.0),
     b"nester": msgspec.structs.replace(WORKER, spawns=0.3),
     b"namer": msgspec.structs.replace(WORKER, names=True),
     b"crasher": msgspec.structs.replace(WORKER, ends_badly=0.2),

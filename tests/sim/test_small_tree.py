@@ -11,6 +11,7 @@ import itertools
 import pytest
 
 from native.limits import Limits
+from native.wire.load import Mpi, Protocol
 from tests.sim.actor import Actor
 from tests.sim.apps import Mix, draw
 from tests.sim.clock import Violation
@@ -19,24 +20,31 @@ from tests.sim.world import Sim
 
 NODES = 7
 MIX = Mix(seconds=0.05, writes=2, forks=0.3)
+FEWER = 4
+STRIDE = 17  # events between two kills
+SPAWNING = (
+    Mix(seconds=0.05, writes=1, is_stuck=0, spawns=0.6, children=(b"prompt",)),
+    Mix(seconds=0.05, writes=1, is_stuck=0, spawns=0.6, children=(b"pmix-prompt",), uses_pmix=True),
+)
 LIMITS = Limits(heartbeat_s=30.0, silent_s=100.0, arity_count=2)
 BACK_S = 3.0
 PROMPT_S = 5.0  # a killed process is noticed at once; nobody need wait for a deadline
 
 
-def start(name: str) -> tuple[Sim, YodActor, Actor]:
-    """A job on seven nodes that has just been asked for, and one actor of it."""
-    sim = Sim(7, NODES, limits=LIMITS)
+def start(name: str, mix: Mix = MIX, nodes: int = NODES) -> tuple[Sim, YodActor, Actor]:
+    """A job on these nodes that has just been asked for, and one actor of it."""
+    sim = Sim(7, nodes, limits=LIMITS)
     sim.boot()
-    yod = sim.launch(Job(draw(sim.clock.rng, NODES, MIX)))
+    offered = Protocol.PMIX if mix.uses_pmix else Protocol.PMI1
+    yod = sim.launch(Job(draw(sim.clock.rng, nodes, mix), mpi=Mpi((offered,))))
     assert sim.bebopd is not None
     actors: list[Actor] = [*sim.pcts.values(), sim.bebopd, yod]
     return sim, yod, next(actor for actor in actors if actor.name == name)
 
 
-def kill_at(name: str, event: int, action: int) -> None:
+def kill_at(name: str, event: int, action: int, mix: Mix = MIX, nodes: int = NODES) -> None:
     """One run in which a process dies."""
-    sim, yod, victim = start(name)
+    sim, yod, victim = start(name, mix, nodes)
     victim.dies_at = (victim.events + event, action)
 
     def run() -> None:
@@ -77,6 +85,18 @@ def test_a_process_dies_at_any_event(name: str, action: int):
     assert count > 3
     for event in range(1, count + 1):
         kill_at(name, event, action)
+
+
+@pytest.mark.parametrize("name", [*(f"pct{number}" for number in range(FEWER)), "yod0"])
+@pytest.mark.parametrize("mix", SPAWNING, ids=["pmi", "pmix"])
+def test_a_process_dies_while_ranks_spawn(name: str, mix: Mix):
+    sim, yod, victim = start(name, mix, FEWER)
+    before = victim.events
+    sim.clock.run(1e3, lambda: yod.has_ended)
+    assert yod.truth is not None
+    assert len(yod.truth.worlds) > 2
+    for event in range(1, victim.events - before + 1, STRIDE):
+        kill_at(name, event, event % 2, mix, FEWER)
 
 
 def test_a_keeper_dies_at_any_moment():
