@@ -7,7 +7,6 @@ is decided in this module, and nothing in it waits.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Collection
 
@@ -107,6 +106,10 @@ class Driver:
 
     def start(self) -> None:
         """Announce the node."""
+        try:
+            self._store.directory()  # what a job needs of it shall not fail, nor look like the job's
+        except OSError as error:
+            self._say(f"no directory for the files of jobs: {error}")
         self._perform(self._node.begin(self._reactor.monotonic()))
 
     def close(self) -> None:
@@ -356,8 +359,8 @@ class Driver:
 
     def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:
         """For a launcher that a rank starts: our agent, and the job's nodes."""
-        agent = os.path.join(os.path.dirname(sys.executable), "yod-agent")
-        if not os.access(agent, os.X_OK):
+        agent = hostfiles.find_agent()
+        if not agent:
             return ()
         owner = (action.uid, action.gid)
         try:
@@ -366,7 +369,7 @@ class Driver:
         except OSError as error:
             self._trace(f"job {action.job_id}: no host files for a launcher inside: {error}")
             return ()
-        return foreign.variables(os.fsencode(agent), *files)
+        return foreign.variables(agent, *files)
 
     def _start_pmix_server(self, action: events.StartPmixServer) -> None:
         job_id = action.job_id
@@ -382,6 +385,7 @@ class Driver:
                 job_id,
                 action.groups,
                 action.begin,
+                self._store.directory(),
                 self._reactor,
                 lambda message: self.handle(events.PmixReceived(job_id, message)),
                 on_end,

@@ -1,8 +1,8 @@
 """How to start a PMIx server, and its directory: what its PCT has to know of it.
 
-The server keeps its files in one directory, whose name follows from the user and the
-server's name. It removes it itself; when it was killed, the PCT does. Others may
-write where it lies, so nothing here follows a symbolic link or trusts a name twice.
+The server keeps its files in one directory, which the PCT makes and removes. Its user
+may do there what they like, so nothing here follows a symbolic link or trusts a name
+twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import stat
 import sys
 
-PARENT = b"/tmp"
 DEPTH_MAX = 16  # directories below one another: the PCT has other users too
 ENTRIES_MAX = 10_000
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,42 +35,40 @@ def command() -> tuple[bytes, ...]:
     )
 
 
-def directory_of(uid: int, server: str) -> bytes:
-    """Path of a server's directory; it need not be there."""
-    return PARENT + b"/" + _name(uid, server)
+def make_directory(parent: str, uid: int, gid: int, server: str) -> bytes:
+    """Make a server's directory, which its user alone can enter; gives its path.
 
-
-def make_directory(uid: int, server: str) -> bytes:
-    """Make a server's directory, anew when an earlier one has left it; gives its path.
+    Args:
+        parent: a directory of the PCT's.
 
     Raises:
-        OSError: there is something else of that name, or it cannot be made.
+        OSError: it cannot be made.
     """
-    remove_directory(uid, server)
-    path = directory_of(uid, server)
+    path = os.path.join(os.fsencode(parent), b"pmix-" + os.fsencode(server.replace("/", "_")))
     os.mkdir(path, 0o700)
+    os.chown(path, uid, gid)
     return path
 
 
-def remove_directory(uid: int, server: str) -> bool:
+def remove_directory(path: bytes, uid: int) -> bool:
     """Remove a server's directory with all that is in it, if it is the user's.
 
     Returns:
         Whether nothing is left of it. Some is, where it was made too deep or too full
         to be ours.
     """
-    parent = os.open(PARENT, _FLAGS)
+    above, name = os.path.split(path)
     try:
-        _Removal(uid).remove(parent, _name(uid, server), DEPTH_MAX)
+        parent = os.open(above, _FLAGS)
+    except FileNotFoundError:
+        return True
+    try:
+        _Removal(uid).remove(parent, name, DEPTH_MAX)
         return True
     except OSError:
         return False
     finally:
         os.close(parent)
-
-
-def _name(uid: int, server: str) -> bytes:
-    return b"yod-pmix-%d-%s" % (uid, os.fsencode(server.replace("/", "_")))
 
 
 class _Removal:

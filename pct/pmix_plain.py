@@ -99,6 +99,7 @@ class Begin(Record):
     host: str
     uid: int
     gid: int
+    directory: bytes = b""
 
 
 class AddWorld(Record):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from native.errors import PeerProtocolError
 from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.keeper import Keeper
-from pct.pmix_command import command, remove_directory
+from pct.pmix_command import command, make_directory, remove_directory
 from pct.streams import ClientSocket, OutputPipe
 
 END_S = 2.0  # for the server to put its things away; then it is killed
@@ -26,10 +28,14 @@ class PmixServer:
     """A server that is starting, serving or ending.
 
     Args:
-        begin: what it is told first.
+        begin: what it is told first, but for its directory.
+        parent: a directory of the PCT's, for the server's own.
         on_message: takes what it says.
         on_end: called once, with the last report of its keeper and what became of it.
         say: takes a line for the log.
+
+    Raises:
+        OSError, ValueError: it cannot be started.
     """
 
     def __init__(
@@ -37,13 +43,15 @@ class PmixServer:
         job_id: int,
         groups: tuple[int, ...],
         begin: pmix.Begin,
+        parent: str,
         reactor: Reactor,
         on_message: Callable[[pmix.FromServer], None],
         on_end: Callable[[wire.Report, str], None],
         say: Callable[[str], None],
     ) -> None:
         self._reactor = reactor
-        self._begin = begin
+        directory = make_directory(parent, begin.uid, begin.gid, begin.server)
+        self._begin = begin = replace(begin, directory=directory)
         self._on_message = on_message
         self._on_end = on_end
         self._say = say
@@ -127,7 +135,7 @@ class PmixServer:
             case wire.KeeperEmpty() | wire.KeeperLost():
                 self._stop_timer()
                 self._give_back()
-                remove_directory(self._begin.uid, self._begin.server)
+                remove_directory(self._begin.directory, self._begin.uid)
                 self._on_end(report, f"its process {self._why}")
 
     def _kill(self) -> None:

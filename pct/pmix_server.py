@@ -16,7 +16,6 @@ import time
 from ctypes import CDLL, c_int, c_void_p
 
 from pct.libpmix import Library, LibraryError, load
-from pct.pmix_command import make_directory, remove_directory
 from pct.pmix_keys import Code, Info, Layout, Type, rank_keys, world_keys
 from pct.pmix_names import short_text
 from pct.pmix_plain import (
@@ -239,25 +238,21 @@ def _run(channel: Channel) -> None:
         return
     try:
         library = load(begin.libraries, begin.is_only)
-        directory = make_directory(os.getuid(), begin.server)
-    except (LibraryError, OSError) as error:
+    except LibraryError as error:
         channel.send(Unavailable(short_text(str(error))))
         return
+    server = Server(channel, library, begin, begin.directory)
     try:
-        server = Server(channel, library, begin, directory)
-        try:
-            server.start()
-        except LibraryError as error:
-            text = f"{os.fsdecode(library.path)}: {error}"
-            channel.send(Unavailable(short_text(text)))
-            return
-        channel.send(Ready(library.path, short_text(library.version)))
-        try:
-            server.serve()
-        finally:
-            server.finish()
+        server.start()
+    except LibraryError as error:
+        text = f"{os.fsdecode(library.path)}: {error}"
+        channel.send(Unavailable(short_text(text)))
+        return
+    channel.send(Ready(library.path, short_text(library.version)))
+    try:
+        server.serve()
     finally:
-        remove_directory(os.getuid(), begin.server)
+        server.finish()
 
 
 def main() -> None:

@@ -56,6 +56,7 @@ class Begin(PmixMessage, frozen=True, tag="begin"):
         server: the server's own name, unique on the host.
         host: this node's name in the maps.
         uid, gid: whose clients may connect.
+        directory: for the server's files, made for it; the PCT removes it afterwards.
     """
 
     libraries: tuple[Annotated[bytes, Meta(max_length=PATH_MAX)], ...]
@@ -64,6 +65,7 @@ class Begin(PmixMessage, frozen=True, tag="begin"):
     host: Name
     uid: U32
     gid: U32
+    directory: Annotated[bytes, Meta(max_length=PATH_MAX)] = b""
 
 
 class AddWorld(PmixMessage, frozen=True, tag="add_world"):

@@ -44,7 +44,7 @@ from native.wire.pmix import (
     encode,
     take,
 )
-from pct.pmix_command import command, directory_of
+from pct.pmix_command import command, make_directory, remove_directory
 
 LIMIT_S = 40.0
 EXE_NOT_FOUND = -190  # PMIX_ERR_JOB_EXE_NOT_FOUND
@@ -116,6 +116,7 @@ class Pct:
 
     Attributes:
         servers: their names.
+        directories: of their files.
         joined, left: in the order they were told.
         aborts: every AbortJob.
         messages: all that servers have said.
@@ -149,14 +150,18 @@ class Pct:
         self._answers: list[Added] | None = None
         self.times["begin"] = time.monotonic()
         self.servers = [f"{self.name}-{number}" for number in range(node_count)]
+        owner = (os.getuid(), os.getgid())
+        self.directories = [
+            make_directory(str(directory), *owner, server) for server in self.servers
+        ]
         for number, server in enumerate(self.servers):
             begin = Begin(
                 tuple(os.fsencode(path) for path in libraries),
                 is_only,
                 server,
                 f"node{number}",
-                os.getuid(),
-                os.getgid(),
+                *owner,
+                self.directories[number],
             )
             self.nodes.append(Node(f"node{number}", begin, self.errors))
 
@@ -173,6 +178,8 @@ class Pct:
         for node in self.nodes:
             node.socket.close()
             node.process.wait(LIMIT_S)
+        for path in self.directories:
+            remove_directory(path, os.getuid())
 
     def wait_ready(self) -> None:
         """Return when every server has answered Begin."""
@@ -208,12 +215,14 @@ class Pct:
             node.send(End())
             while messages := node.receive():
                 self._handle_all(node, messages)
-        return [node.process.wait(LIMIT_S) for node in self.nodes]
+        statuses = [node.process.wait(LIMIT_S) for node in self.nodes]
+        for path in self.directories:
+            remove_directory(path, os.getuid())
+        return statuses
 
     def left_over(self) -> list[bytes]:
         """Directories of servers that are still there."""
-        paths = [directory_of(os.getuid(), server) for server in self.servers]
-        return [path for path in paths if os.path.lexists(path)]
+        return [path for path in self.directories if os.path.lexists(path)]
 
     def output(self, world: World, rank: int) -> str:
         """What a rank has written."""

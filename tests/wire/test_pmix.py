@@ -21,7 +21,7 @@ SECTIONS = protocol.sections(TEXT)
 WHO = NamedProcess("yod_7_ab", 3)
 PAIRS = (KeyValue(b"k", b"v"),)
 FROM_PCT = [
-    pmix.Begin((b"/opt/lib/libpmix.so.2",), False, "yod_7_ab_at0", "n5", 1000, 100),
+    pmix.Begin((b"/opt/libpmix.so.2",), False, "yod_7_ab_at0", "n5", 1000, 100, b"/run/x"),
     pmix.AddWorld(1, "yod_7_ab", "7", ("n5",), (0, 0), (0, 1), (0, 1), 8, 4, WHO),
     pmix.FenceDone(2, 0, b"data"),
     pmix.Answer(3, 0, PAIRS, "yod_7_ab_1"),
