@@ -55,14 +55,6 @@ def marked(mark: str) -> set[int]:
     return found
 
 
-def _environment(entry: Path) -> bytes:
-    """A process's environment by its directory in /proc; empty when it has ended."""
-    try:
-        return (entry / "environ").read_bytes() if entry.name.isdigit() else b""
-    except OSError:
-        return b""
-
-
 def command_line(unix_pid: int) -> str:
     """How a process was started, for messages."""
     try:
@@ -209,10 +201,10 @@ def _shared_files() -> set[str]:
 
 
 def _in_use_elsewhere(path: str) -> bool:
-    """Whether a living process has a file open or mapped, or was told of a directory.
+    """Whether a living process has a file open or mapped, or may have a directory.
 
-    Tests run beside this one, and theirs come and go. A PMIx server's directory is
-    in the environment of its clients.
+    Tests run beside this one, and theirs come and go. Which PMIx server has which
+    directory does not show.
     """
     try:
         status = os.stat(path)
@@ -220,7 +212,7 @@ def _in_use_elsewhere(path: str) -> bool:
         return True  # gone
     name = path.encode()
     if stat.S_ISDIR(status.st_mode):
-        return any(name in _environment(entry) for entry in Path("/proc").iterdir())
+        return _is_server_elsewhere()
     if not stat.S_ISREG(status.st_mode):
         return False
     for entry in Path("/proc").iterdir():
@@ -234,3 +226,10 @@ def _in_use_elsewhere(path: str) -> bool:
         if path in open_descriptors(int(entry.name)).values():
             return True
     return False
+
+
+def _is_server_elsewhere() -> bool:
+    """Whether a PMIx server runs that is none of this test process's."""
+    own = descendants(os.getpid())
+    every = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return any("pct.pmix_server" in command_line(pid) for pid in every if pid not in own)
