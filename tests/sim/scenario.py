@@ -297,9 +297,6 @@ def worlds(seed: int, machines: Machines | None = None) -> Sim:
         options = Options(keeps_going=rng.random() < 0.2, kills_at_once=rng.random() < 0.2)
         yod = sim.launch(Job(draw(rng, rng.randint(2, 14), mix), options=options, mpi=mpi))
         has_all = all(host.pmix_health is Health.SOUND for host in sim.hosts.values())
-        waits = mix.names and not has_all  # for names that nobody publishes
-        if options.keeps_going or waits:
-            _press_until_over(sim, yod, rng.uniform(2, 5))
         others = [Victim.LINK, Victim.USER, Victim.USR1, Victim.STOP_PCT, Victim.PMIX]
         fault = Fault(
             rng.choice(
@@ -314,6 +311,10 @@ def worlds(seed: int, machines: Machines | None = None) -> Sim:
         )
         if seed % 3:
             Faults(sim).plan(yod, fault)
+        # For names that nobody publishes, and, with SIGTERM ignored, for who has not.
+        waits = mix.names and (not has_all or fault.victim is Victim.USER)
+        if options.keeps_going or waits:
+            _press_until_over(sim, yod, rng.uniform(2, 5))
         sim.finish()
 
     sim.guarded(play)

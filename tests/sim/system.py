@@ -154,6 +154,8 @@ class RankProcess(UnixProcess):
                 self._with_pmix(lambda server: server.spawn(self, token, commands))
             case "connect", bytes(space), bytes(data):
                 self._connect(space.decode(), data)
+            case "pmix abort", int(code) if not self.pmix_name[0]:
+                self.ended(code << 8)  # alone, it can end only itself
             case "pmix abort", int(code):
                 self.truth.is_aborted = True
                 self._with_pmix(lambda server: server.abort(self, code))
