@@ -75,6 +75,7 @@ class Library(NamedTuple):
         spawn_env: what it needs in its environment to start processes.
         cannot_spawn: what it says when it is asked to, if it was built without.
         extra_source: C that programs need to get around a fault of the library.
+        c_env: what its C programs need in their environment, as its own script sets it.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Library(NamedTuple):
     spawn_env: Mapping[str, str] = {}
     cannot_spawn: str = ""
     extra_source: str = ""
+    c_env: Mapping[str, str] = {}
 
     def missing(self) -> str:
         """Why it cannot be used here; empty if it can."""
@@ -164,6 +166,10 @@ LIBRARIES: dict[str, Library] = {
             python_env={},
             main_kind="python",
             spawn_env={"I_MPI_SPAWN": "1"},  # else it ends by a segmentation fault
+            c_env={
+                "LD_LIBRARY_PATH": str(VENV_IMPI / "lib"),
+                "FI_PROVIDER_PATH": str(VENV_IMPI / "lib"),
+            },
         ),
         Library(
             name="debian-mpich",
@@ -244,7 +250,12 @@ class Mpi:
     @property
     def program_env(self) -> dict[str, str]:
         """What :attr:`program` needs in its environment beside what every program has."""
-        return {} if self.library.main_kind == "c" else self.python_env
+        return self.c_env if self.library.main_kind == "c" else self.python_env
+
+    @property
+    def c_env(self) -> dict[str, str]:
+        """What :attr:`c_program` needs in its environment."""
+        return dict(self.library.c_env)
 
     @property
     def c_program(self) -> list[str]:
@@ -290,7 +301,7 @@ class Mpi:
     @property
     def mixed_env(self) -> dict[str, str]:
         """What a world of C programs and Python programs needs in its environment."""
-        return {**self.python_env, "WITH_THREADS": "1"}
+        return {**self.c_env, **self.python_env, "WITH_THREADS": "1"}
 
     def own_launch(self, size: int, *words: str | os.PathLike[str]) -> list[str]:
         """The command line that starts a program by the library's own launcher."""

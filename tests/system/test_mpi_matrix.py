@@ -67,7 +67,7 @@ def test_one_world_of_programs_in_the_other_language(embedded, mpi):
     """C with PyPI's libraries, and mpi4py with Debian's."""
     program, env = mpi.python_program, mpi.python_env
     if mpi.library.main_kind == "python":
-        program, env = mpi.c_program, {}
+        program, env = mpi.c_program, mpi.c_env
     is_world(embedded.yod("-sz", "2", *program, "life", env=env), 2, 2)
 
 
