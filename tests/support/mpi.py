@@ -331,6 +331,12 @@ def mpis(mpi_directory: Path) -> Mapping[str, Mpi]:
     }
 
 
+@pytest.fixture(params=[name for name in LIBRARIES if not LIBRARIES[name].cannot_spawn])
+def spawning_mpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
+    """Each of the libraries that can start processes in turn."""
+    return mpi_named(request.param, mpi_directory)
+
+
 @pytest.fixture(params=list(LIBRARIES))
 def mpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
     """Each of the five libraries in turn."""
