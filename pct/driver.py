@@ -106,10 +106,6 @@ class Driver:
 
     def start(self) -> None:
         """Announce the node."""
-        try:
-            self._store.directory()  # what a job needs of it shall not fail, nor look like the job's
-        except OSError as error:
-            self._say(f"no directory for the files of jobs: {error}")
         self._perform(self._node.begin(self._reactor.monotonic()))
 
     def close(self) -> None:
@@ -362,6 +358,8 @@ class Driver:
         agent = hostfiles.find_agent()
         if not agent:
             return ()
+        if len(action.nodes) == 1:  # it starts what is for its own host by itself
+            return foreign.variables(agent)
         owner = (action.uid, action.gid)
         try:
             parent = self._store.directory()

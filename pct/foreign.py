@@ -33,14 +33,17 @@ def host_files(nodes: Sequence[tuple[str, int]]) -> tuple[bytes, bytes]:
     return open_mpi.encode(), hydra.encode()
 
 
-def variables(agent: bytes, hostfile_openmpi: bytes, hostfile_hydra: bytes) -> tuple[bytes, ...]:
+def variables(
+    agent: bytes, hostfile_openmpi: bytes = b"", hostfile_hydra: bytes = b""
+) -> tuple[bytes, ...]:
     """``NAME=value`` for a job's ranks, each to be set where the user has not.
 
     Args:
         agent: path of ``yod-agent``; Open MPI takes no blank and no colon in it.
-        hostfile_openmpi, hostfile_hydra: paths of what :func:`host_files` gives.
+        hostfile_openmpi, hostfile_hydra: paths of what :func:`host_files` gives; empty:
+            the job is on one node, which needs no list.
     """
-    return (
+    wanted = (
         b"PRTE_MCA_plm=ssh",
         b"PRTE_MCA_plm_ssh_agent=" + agent,
         b"PRTE_MCA_ras=^slurm,pbs,lsf,gridengine,flux",
@@ -56,3 +59,4 @@ def variables(agent: bytes, hostfile_openmpi: bytes, hostfile_hydra: bytes) -> t
         b"I_MPI_HYDRA_BOOTSTRAP_EXEC=" + agent,
         b"I_MPI_HYDRA_HOST_FILE=" + hostfile_hydra,
     )
+    return tuple(entry for entry in wanted if not entry.endswith(b"="))

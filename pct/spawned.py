@@ -62,12 +62,13 @@ class SpawnedWorlds:
         """
         if text := spawn_misfit(spawn, self._places):
             raise PeerProtocolError(text)
-        if spawn.world in self._worlds or spawn.first_rank != self.rank_count:
+        # Not always the next ranks: one may have been lost with the parent.
+        if spawn.world in self._worlds or spawn.first_rank < self.rank_count:
             raise PeerProtocolError(f"world {spawn.world} from rank {spawn.first_rank} on")
         places = [run.place for run in spawn.runs for _ in range(run.count)]
         ranks = spec.world_ranks_at(spawn, self._place)
         self._worlds[spawn.world] = SpawnedWorld(spawn, {spawn.first_rank + r for r in ranks})
-        self.rank_count += len(places)
+        self.rank_count = spawn.first_rank + len(places)
         if not spawn.is_tool:
             self._untold[spawn.world] = _Untold(len(places))
         return places

@@ -71,6 +71,8 @@ def libraries(path: str, file: Elf, environment: Mapping[bytes, bytes]) -> dict[
     names = (*file.needed, *preloaded.replace(":", " ").split())
     if all(is_plain(name) for name in names):
         return {}
+    if any("/" in name and not os.path.isfile(name) for name in names):
+        return dict.fromkeys(file.needed, "")  # not there, or one to wait at
     listed = ask(file.interpreter, path, environment)
     return listed or dict.fromkeys(file.needed, "")
 

@@ -14,6 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from tests.support.wait import wait_until
 
 SETTLE_S = 5.0  # a kill takes a moment to be done
 _STORE = re.compile(r"/yod-store-[^/]*$")
+_IN_STORE = re.compile(r"(.*/yod-store-[^/]*)(/.*)?$")
 
 
 def descendants(unix_pid: int) -> set[int]:
@@ -132,11 +134,15 @@ class Watch:
             for pid in sorted(self._own_processes() - self._processes)
         ]
         for place in self._places:
-            left += [f"file {path}" for path in sorted(place.files() - self._files)]
+            left += [
+                f"file {path}"
+                for path in sorted(place.files() - self._files)
+                if not _is_a_stores(path)
+            ]
         left += [
             f"file {path}"
             for path in sorted(_shared_files() - self._shared)
-            if not _in_use_elsewhere(path)
+            if not _is_a_stores(path) and not _in_use_elsewhere(path)
         ]
         for pid, now in _counts(self._descriptors).items():
             if (more := now - self._descriptors[pid]) > 0:
@@ -179,6 +185,28 @@ def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
         pid: sum(name not in kept and not _STORE.search(name) for name in names)
         for pid, names in held.items()
     }
+
+
+def _is_a_stores(path: str) -> bool:
+    """Whether a path is a PCT's directory in a store, or in that of one that was killed.
+
+    A PCT keeps it from the first job to its end, locked; what is in it is a job's. The
+    next PCT removes what a killed one has left.
+    """
+    found = _IN_STORE.match(path)
+    if found is None:
+        return False
+    try:
+        directory = os.open(found[1], os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return True  # gone
+    try:
+        flock(directory, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return path == found[1]
+    finally:
+        os.close(directory)
+    return True
 
 
 def _stat_fields(unix_pid: int) -> list[str]:

@@ -78,7 +78,7 @@ def test_a_file_in_the_run_time_directory_is_found(watch, place):
 
 
 def test_a_shared_memory_file_is_found_once_nobody_has_it_open(watch):
-    fd, path = tempfile.mkstemp(dir="/dev/shm", prefix="mpich_shm_")
+    fd, path = tempfile.mkstemp(dir="/dev/shm", prefix="of-a-test-")
     assert f"file {path}" not in watch._left()
     os.close(fd)
     assert f"file {path}" in watch._left()
