@@ -261,7 +261,7 @@ SAY_HOST = 'uname -n; exec "$@"'
 def test_a_foreign_mpirun_has_the_nodes_of_the_job(start_hosts, mpi):
     partition = start_hosts(2, slots=2)
     environment = {**mpi.library.launcher_env, **mpi.program_env}
-    program = ["sh", "-c", SAY_HOST, "sh", *mpi.program, "farm"]
+    program = ["sh", "-c", SAY_HOST, "sh", *mpi.program, "life"]
     command = mpi.own_launch(4, *program)
     if "--oversubscribe" in command:  # then Open MPI 5 puts all on the first host
         command.remove("--oversubscribe")
@@ -269,7 +269,8 @@ def test_a_foreign_mpirun_has_the_nodes_of_the_job(start_hosts, mpi):
     done = partition.yod(*words, env=environment, timeout=60)
     assert done.status == 0, done.err
     hosts = [name for name in partition.node_names for _ in range(2)]
-    assert sorted(done.out.splitlines()) == ["3 workers: sum of squares 2470", *hosts]
+    ranks = [f"rank {rank} of 4, 2 on its node" for rank in range(4)]
+    assert sorted(done.out.splitlines()) == [*hosts, *ranks]
 
 
 @pytest.mark.mpi
