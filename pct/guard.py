@@ -37,7 +37,7 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
         text += f", it speaks PMIx: {why_no_pmix}; --libpmix PATH names a libpmix.so.2"
     else:
         said = mpi.names(speaks)
-        text += f", it speaks {said}: use --mpi={speaks[0].value} or --mpi=auto"
+        text += f", it speaks {said}: use --mpi={speaks[0].value}"
     return text[:TEXT_MAX]
 
 

@@ -26,11 +26,11 @@ def line(library, offered=(PMI1,), expected="", speaks=(), why_no_pmix="") -> st
 @pytest.mark.parametrize(
     ("library", "offered", "text"),
     [
-        (OPENMPI, (PMI1,), "offered was PMI-1, it speaks PMIx: use --mpi=pmix or --mpi=auto"),
-        (OPENMPI, (), "offered was nothing, it speaks PMIx: use --mpi=pmix or --mpi=auto"),
-        (MPICH, (PMIX,), "offered was PMIx, it speaks PMI-1: use --mpi=pmi1 or --mpi=auto"),
-        (INTEL, (PMI2,), "offered was PMI-2, it speaks PMI-1: use --mpi=pmi1 or --mpi=auto"),
-        (MPICH, (), "offered was nothing, it speaks PMI-1: use --mpi=pmi1 or --mpi=auto"),
+        (OPENMPI, (PMI1,), "offered was PMI-1, it speaks PMIx: use --mpi=pmix"),
+        (OPENMPI, (), "offered was nothing, it speaks PMIx: use --mpi=pmix"),
+        (MPICH, (PMIX,), "offered was PMIx, it speaks PMI-1: use --mpi=pmi1"),
+        (INTEL, (PMI2,), "offered was PMI-2, it speaks PMI-1: use --mpi=pmi1"),
+        (MPICH, (), "offered was nothing, it speaks PMI-1: use --mpi=pmi1"),
     ],
 )
 def test_a_library_that_was_offered_something_else_is_told_what_to_use(library, offered, text):
@@ -58,16 +58,16 @@ def test_why_there_is_no_pmix_is_not_said_to_those_who_do_not_speak_it():
 
 def test_another_library_than_the_expected_one_is_named():
     assert line(MPICH, (PMIX,), expected=OPENMPI, speaks=(PMIX,)) == (
-        f"expected was {OPENMPI}; offered was PMIx, it speaks PMI-1: use --mpi=pmi1 or --mpi=auto"
+        f"expected was {OPENMPI}; offered was PMIx, it speaks PMI-1: use --mpi=pmi1"
     )
 
 
 def test_what_is_known_of_the_expected_library_counts_more_than_its_name():
     assert line(OWN, (PMI1,), expected=OWN, speaks=(PMIX,)) == (
-        "offered was PMI-1, it speaks PMIx: use --mpi=pmix or --mpi=auto"
+        "offered was PMI-1, it speaks PMIx: use --mpi=pmix"
     )
     assert line(MPICH, (PMI1,), expected=MPICH, speaks=(PMIX, PMI2)) == (
-        "offered was PMI-1, it speaks PMIx and PMI-2: use --mpi=pmix or --mpi=auto"
+        "offered was PMI-1, it speaks PMIx and PMI-2: use --mpi=pmix"
     )
 
 
