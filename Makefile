@@ -1,7 +1,7 @@
 # make run     builds everything into .venv and starts examples/ring.py on 4 ranks
 # make test    sets up what the tests need and runs all of them
 # make test-mpi-large  runs each MPI library with 16 and 32 ranks, which takes minutes
-# make bench   measures the launch beside other launchers; writes bench/RESULTS.md
+# make bench   measures launches and MPI beside other launchers; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
 # PYTHON names the interpreter to use, 3.11 or later.
@@ -42,6 +42,7 @@ test-mpi-large: $(VENV)/.installed-test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m large tests/system
 
 bench: $(VENV)/.installed-test
+	tests/setup
 	bench/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/launch.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md

@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import results
 from slurm import Slurm
 from slurm import missing as slurm_missing
 
@@ -126,7 +127,7 @@ def launchers(
         found.append(Launcher(EMBEDDED, lambda size: [*embedded, "-sz", str(size), "true"]))
         yodctl = str(Path(yod).with_name("yodctl"))
         try:
-            places = {size: _partition(yodctl, size, stack, scratch) for size in sizes}
+            places = {size: partition(yodctl, size, stack, scratch) for size in sizes}
             found.append(
                 Launcher(PCTS, lambda size: [yod, "-sz", str(size), "true"], places.__getitem__)
             )
@@ -149,7 +150,9 @@ def launchers(
     return found, absent
 
 
-def _partition(yodctl: str, size: int, stack: ExitStack, scratch: Path) -> dict[str, str]:
+def partition(
+    yodctl: str, size: int, stack: ExitStack, scratch: Path, *, slots: int = 1
+) -> dict[str, str]:
     """A partition of ``size`` PCTs on this host; gives the environment that finds it."""
     place = scratch / f"partition-{size}"
     for name in ("home", "run", "state"):
@@ -173,7 +176,7 @@ def _partition(yodctl: str, size: int, stack: ExitStack, scratch: Path) -> dict[
         )
 
     stack.callback(control, "down", check=False)  # also what came up in part
-    control("up", "--local", str(size))
+    control("up", "--local", str(size), "--slots", str(slots))
     return environment
 
 
@@ -204,7 +207,7 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
             return ""
         values = times[name, size]
         low, high = min(values), max(values)
-        return f"**{_ms(middle[name, size])}** ({_ms(low)}..{_ms(high)})"
+        return f"**{ms(middle[name, size])}** ({ms(low)}..{ms(high)})"
 
     def ratio(name: str, base: str, size: int) -> str:
         if (name, size) not in middle or (base, size) not in middle:
@@ -218,7 +221,7 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
         f"Milliseconds of the whole command: **median** (min..max) of {rounds} rounds, in one",
         "run, interleaved, default options, hold at entry and PMI on.",
         "",
-        *_table(["", *head], [[name, *(cell(name, size) for size in sizes)] for name in names]),
+        *table(["", *head], [[name, *(cell(name, size) for size in sizes)] for name in names]),
         "",
         "Ratio of the medians:",
         "",
@@ -230,10 +233,10 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
         if name in names
         for base in bases
     ]
-    lines += _table(["", *head], rows)
+    lines += table(["", *head], rows)
     bare = middle[PYTHON, min(sizes)]
     if EMBEDDED in names:
-        over = ", ".join(f"{_ms(middle[EMBEDDED, size] - bare)} (N = {size})" for size in sizes)
+        over = ", ".join(f"{ms(middle[EMBEDDED, size] - bare)} (N = {size})" for size in sizes)
         lines += ["", f"Embedded above a bare Python interpreter, ms: {over}. Aim: 60 for one."]
     if PCTS in names and SRUN in names:
         most = max(sizes)
@@ -248,11 +251,13 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
     return "\n".join(lines)
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
+    """Seconds as milliseconds, to three digits."""
     return f"{seconds * 1000:.1f}" if seconds < 0.1 else f"{seconds * 1000:.0f}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as lines of Markdown."""
     lines = [head, ["---", *("---:" for _ in head[1:])], *rows]
     return ["| " + " | ".join(line) + " |" for line in lines]
 
@@ -296,7 +301,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="counted rounds (%(default)s)")
     parser.add_argument("--sizes", default="1,4,16,64", help="values of N (%(default)s)")
-    parser.add_argument("--write", type=Path, help="also write the result to this file")
+    parser.add_argument("--write", type=Path, help="also write the result into this file")
     options = parser.parse_args()
     sizes = [int(word) for word in options.sizes.split(",")]
     # A terminated measurement still ends the daemons that it has started.
@@ -307,7 +312,7 @@ def main() -> None:
         text = report(measure(found, sizes, options.rounds), absent, sizes, options.rounds)
     print(text)
     if options.write:
-        options.write.write_text(text)
+        results.write(options.write, text)
 
 
 if __name__ == "__main__":
