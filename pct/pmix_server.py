@@ -109,6 +109,7 @@ class Server:
             self._upcalls.table(),
             (
                 Info(b"pmix.srvr.tmpdir", Type.STRING, self._directory),
+                Info(b"pmix.srvr.share", Type.BOOL, 1),
                 Info(b"pmix.sys.tmpdir", Type.STRING, self._directory),
                 Info(b"pmix.srv.nspace", Type.STRING, self._begin.server.encode()),
                 Info(b"pmix.srv.rank", Type.PROC_RANK, 0),
