@@ -33,18 +33,6 @@ VENV = ROOT / ".venv"
 VENV_OPENMPI = ROOT / ".venv-openmpi"
 VENV_IMPI = ROOT / ".venv-impi"
 
-# Left by killed ranks of these libraries: names in /dev/shm, or of session
-# directories in the temporary directory.
-LEFT_IN_SHM = (
-    "mpich_shm_*",
-    "mpich_shar_tmp*",
-    "Intel_MPI_*",
-    "sm_segment.*",
-    "vader_segment.*",
-    "ucx_shm_*",
-)
-LEFT_IN_TMP = ("ompi.*", "openmpi-sessions-*", "prte.*", "pmix-*", "pmix.*", "hydra_*")
-
 # What these libraries say on standard error though all is well, under any launcher.
 _NOISE = re.compile(
     r"""

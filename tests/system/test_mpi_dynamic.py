@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from tests.support.mpi import Mpi, without_noise
-from tests.support.partitions import Done, Partition
+from tests.support.partitions import EXAMPLES, Done, Partition
 
 pytestmark = pytest.mark.mpi
 
@@ -49,6 +49,16 @@ def test_spawned_processes_meet_their_parents(embedded, mpi, parents):
 def test_spawned_processes_meet_their_parents_on_hosts(start_hosts, mpi):
     done = run(start_hosts(2, slots=2), mpi, "spawn", "2")
     says(done, mpi, *["appnum 0"] * 2, *met(2, 2))
+
+
+def test_processes_spawned_in_the_other_language_meet_their_parents(embedded, spawning_mpi):
+    """From C with PyPI's libraries, with mpi4py from Debian's."""
+    program, env = spawning_mpi.python_program, spawning_mpi.python_env
+    if spawning_mpi.library.main_kind == "python":
+        program, env = spawning_mpi.c_program, spawning_mpi.c_env
+    env = {**env, **spawning_mpi.library.spawn_env}
+    done = embedded.yod("-sz", "2", *program, "spawn", "2", env=env)
+    says(done, spawning_mpi, *["appnum 0"] * 2, *met(2, 2))
 
 
 def test_several_programs_are_spawned_as_one_world(embedded, mpi):
@@ -158,6 +168,11 @@ def test_a_pool_of_spawned_processes_computes(spawning_mpi, tmp_path, request, w
     script = tmp_path / "pool.py"
     script.write_text(POOL.format("max_workers=2"))
     computes(python(partition, spawning_mpi, 1, str(script)), spawning_mpi, "285\n")
+
+
+def test_the_pool_of_the_examples_computes(embedded, spawning_mpi):
+    done = python(embedded, spawning_mpi, 1, str(EXAMPLES / "pool.py"))
+    computes(done, spawning_mpi, "sum of squares 2470\n")
 
 
 PROCESSES = """

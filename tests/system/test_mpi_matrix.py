@@ -143,6 +143,12 @@ def test_the_ring_of_the_examples_is_one_world(mpi, where, request):
     assert (done.status, without_noise(done.err)) == (0, "")
 
 
+def test_the_ring_of_the_examples_in_c_is_one_world(embedded, mpi):
+    program = mpi.compile("ring", (EXAMPLES / "ring.c").read_text())
+    done = embedded.yod("-sz", "4", program, env=mpi.c_env)
+    assert done == (0, "ring of 4: the token came back as 6, expected 6\n", "")
+
+
 def test_the_universe_is_known_to_the_program(embedded, mpi):
     done = embedded.yod("-sz", "2", *mpi.program, "universe", env=mpi.program_env)
     sizes = {int(line.removeprefix("universe ")) for line in done.out.splitlines()}
