@@ -149,7 +149,7 @@ def test_a_script_is_followed_to_the_python_that_it_names(
 
 
 PLAIN = "int main (void) { return 0; }"
-SHELL = "#include <stdlib.h>\nint main (void) { return system (\"true\"); }"
+SHELL = '#include <stdlib.h>\nint main (void) { return system ("true"); }'
 
 
 @pytest.mark.parametrize(
