@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.leaks import descendants
+from tests.support.leaks import command_line, descendants
 from tests.support.partitions import Daemons
 from tests.support.programs import Stopped
 from tests.support.wait import read_until, wait_for_exit, wait_until
 
 # A rank whose grandchild has left its session and process group.
 RANK = "setsid sleep 1000 & echo up; wait"
+NO_SERVER = ["--mpi=pmi1"]  # of PMIx: it would have a keeper of its own
 PLACES = {"root": 0, "inner": 1, "leaf": 6}
 
 
@@ -190,7 +191,7 @@ def test_another_job_goes_on_when_a_pct_is_lost(start_local):
 @pytest.mark.parametrize("node", [0, 2])
 def test_a_keeper_killed_while_its_job_runs(start_local, node):
     local = start_local(3, slots=2)
-    with local.start_yod("-sz", "6", "sh", "-c", RANK) as yod:
+    with local.start_yod("-sz", "6", *NO_SERVER, "sh", "-c", RANK) as yod:
         count_up(yod, 6)
         below = descendants(local.pcts[node].unix_pid)
         (keeper,) = local.keepers(node)
@@ -205,7 +206,7 @@ def test_a_keeper_killed_while_its_job_runs(start_local, node):
 
 
 def test_a_keeper_killed_in_the_embedded_partition(embedded):
-    with embedded.start_yod("-sz", "3", "sh", "-c", RANK) as yod:
+    with embedded.start_yod("-sz", "3", *NO_SERVER, "sh", "-c", RANK) as yod:
         count_up(yod, 3)
         children = Path(f"/proc/{yod.pid}/task/{yod.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGKILL)
@@ -216,7 +217,7 @@ def test_a_keeper_killed_in_the_embedded_partition(embedded):
 
 def test_a_keeper_killed_while_ranks_are_being_started(here, programs, tmp_path):
     stopped = Stopped(programs, tmp_path)
-    with here.start_yod("-sz", "3", stopped.program) as yod:
+    with here.start_yod("-sz", "3", *NO_SERVER, stopped.program) as yod:
         stopped.wait()
         of = here.pcts[0].unix_pid if isinstance(here, Daemons) else yod.pid
         (keeper,) = Path(f"/proc/{of}/task/{of}/children").read_text().split()
@@ -224,6 +225,20 @@ def test_a_keeper_killed_while_ranks_are_being_started(here, programs, tmp_path)
         _, err = yod.communicate(timeout=30)
     assert yod.returncode == 125
     assert b"keeper" in err.splitlines()[0]
+
+
+@pytest.mark.parametrize("victim", ["server", "keeper"])
+def test_a_pmix_server_killed_while_its_job_runs(here, victim):
+    with here.start_yod("-sz", "3", "--mpi=pmix", "sh", "-c", RANK) as yod:
+        count_up(yod, 3)
+        of = here.pcts[0].unix_pid if isinstance(here, Daemons) else yod.pid
+        (server,) = (pid for pid in descendants(of) if "pct.pmix_server" in command_line(pid))
+        parent = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1]
+        os.kill(server if victim == "server" else int(parent), signal.SIGKILL)
+        _, err = yod.communicate(timeout=30)
+    assert yod.returncode == 125
+    assert b"the PMIx server has ended" in err.splitlines()[0]
+    wait_for_exit(server)
 
 
 # -- bebopd ---------------------------------------------------------------

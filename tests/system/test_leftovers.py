@@ -76,8 +76,9 @@ class Run:
         """Give it its line; its exit status."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"go\n")
+        status = self.process.wait(timeout=20)  # Intel's can die of an early end of file
         self.close()
-        return self.process.returncode
+        return status
 
     def close(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
