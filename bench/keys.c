@@ -4,11 +4,12 @@
  *
  * Every rank puts BYTES under keys of its own, meets the others in a barrier, and gets
  * what every other has put. Values as long as the server takes them. A barrier before
- * the puts makes all start together.
+ * the puts makes all start together; one behind the exchange keeps the gets of some
+ * from taking the processors that others need to hear of its end.
  *
- * Rank r prints "r ENTERED LEFT GOT PUTS GETS": nanoseconds of the clock that all
- * processes of a host share when it has sent barrier_in, read barrier_out, and got the
- * last value; and how many puts and gets that took. Exit status 1 on a wrong answer.
+ * Rank r prints "r ENTERED LEFT BEGAN GOT PUTS GETS": nanoseconds of the clock that all
+ * processes of a host share when it sends barrier_in, has read barrier_out, begins to
+ * get, and has got the last value; and how many puts and gets that took. Exit status 1 on a wrong answer.
  */
 
 #define _GNU_SOURCE
@@ -112,7 +113,7 @@ int main (int argc, char **argv)
 {
     int bytes = argc > 1 ? atoi (argv[1]) : 4096, rank, size, largest, puts = 0, gets = 0;
     char space[300], line[LINE], value[LINE];
-    long long entered, left, got;
+    long long entered, left, began, got;
 
     join ();
     rank = number_in ("PMI_RANK");
@@ -135,6 +136,8 @@ int main (int argc, char **argv)
     entered = now ();
     ask ("cmd=barrier_in\n", "cmd=barrier_out");
     left = now ();
+    ask ("cmd=barrier_in\n", "cmd=barrier_out");
+    began = now ();
 
     for (int other = 0; other < size; other++) {
         int total = 0;
@@ -151,7 +154,7 @@ int main (int argc, char **argv)
     }
     got = now ();
     ask ("cmd=barrier_in\n", "cmd=barrier_out");
-    printf ("%d %lld %lld %lld %d %d\n", rank, entered, left, got, puts, gets);
+    printf ("%d %lld %lld %lld %lld %d %d\n", rank, entered, left, began, got, puts, gets);
     fflush (stdout);
     ask ("cmd=finalize\n", "cmd=finalize_ack");
     return 0;

@@ -135,7 +135,7 @@ class Exchange(NamedTuple):
 
     Attributes:
         barrier_s: from the last process's entry to the last one's way out.
-        gets_s: from there to the last value of the slowest process.
+        gets_s: from the last one's first get to the last value of the slowest process.
         puts: of one process.
         gets: of one process.
     """
@@ -175,8 +175,8 @@ class Exchanger:
         rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
         if sorted(row[0] for row in rows) != list(range(KEY_RANKS)):
             raise RuntimeError(f"{self.name}: {len(rows)} of {KEY_RANKS} ranks answered")
-        entered, left, got = (max(row[at] for row in rows) / 1e9 for at in (1, 2, 3))
-        return Exchange(left - entered, got - left, rows[0][4], rows[0][5])
+        entered, left, began, got = (max(row[at] for row in rows) / 1e9 for at in (1, 2, 3, 4))
+        return Exchange(left - entered, got - began, rows[0][5], rows[0][6])
 
 
 def exchangers(yod: str, stack: ExitStack, scratch: Path) -> list[Exchanger]:

@@ -622,21 +622,20 @@ class Job:
         raise IllegalTransition(self.state, event)
 
     def _wire(self, step: Step) -> list[Action]:
-        """Do what the wire-up leads to."""
-        actions: list[Action] = [
-            PmiReply(self.job_id, connection, data) for connection, data in step.replies
-        ]
-        actions += [PmiHangUp(self.job_id, connection) for connection in step.hang_ups]
-        if self._keepers.get(PMIX_SERVER) is _Keeper.STARTED:
-            actions += [PmixSend(self.job_id, message) for message in step.server]
-        for message in step.up:
-            actions += self._up(message)
+        """Do what the wire-up leads to: pass on first what others wait for."""
+        actions: list[Action] = []
         for message in step.down:
             actions += self._down(message)
         for place, message in step.to:
             child = self._group.id_of(place)
             if child in self._group.children:
                 actions.append(Send(child, message))
+        for message in step.up:
+            actions += self._up(message)
+        actions += [PmiReply(self.job_id, number, data) for number, data in step.replies]
+        actions += [PmiHangUp(self.job_id, number) for number in step.hang_ups]
+        if self._keepers.get(PMIX_SERVER) is _Keeper.STARTED:
+            actions += [PmixSend(self.job_id, message) for message in step.server]
         for world in step.ended_tools:
             if self._spawned.is_tool(world):
                 actions.append(KeeperEnd(self.job_id, world))
