@@ -141,7 +141,7 @@ class Bebopd:
                 return self._received(source, principal, message, now)
             case PeerGone(peer, text):
                 node = self.nodes.of_peer(peer)
-                down = self._down(node, text) if node is not None else []
+                down = self._down(node, text, now) if node is not None else []
                 return down + self.jobs.requester_gone(peer, text, now)
             case DeadlineReached():
                 return self._sweep(now) + self.jobs.due(now)
@@ -209,7 +209,7 @@ class Bebopd:
                 actions.append(RecordNode(node.number, node.name))
                 node.over.clear()
         if earlier is not None and earlier is not node:
-            actions += self._down(earlier, f"its PCT is {node} now")
+            actions += self._down(earlier, f"its PCT is {node} now", now)
         if self._sweep_at is None:
             self._sweep_at = now + self._limits.silent_s
         actions.append(Send(source, Accepted(node.number, self._epoch, self._limits.heartbeat_s)))
@@ -230,11 +230,11 @@ class Bebopd:
         self._ids.skip(hosted.job_id)
         return actions + self._reserve()
 
-    def _down(self, node: Node, text: str) -> list[Action]:
+    def _down(self, node: Node, text: str, now: float) -> list[Action]:
         if not node.is_up:
             return []
         self.nodes.mark_down(node, text)
-        return [Log(f"{node} is down: {text}"), *self.jobs.node_down(node)]
+        return [Log(f"{node} is down: {text}"), *self.jobs.node_down(node, now)]
 
     def _sweep(self, now: float) -> list[Action]:
         """Mark the nodes that have been silent for too long."""
@@ -243,7 +243,7 @@ class Bebopd:
         actions: list[Action] = []
         for node in self.nodes:
             if now - node.heard_at >= self._limits.silent_s:
-                actions += self._down(node, f"silent for {now - node.heard_at:.0f} s")
+                actions += self._down(node, f"silent for {now - node.heard_at:.0f} s", now)
         heard = [node.heard_at for node in self.nodes if node.is_up]
         self._sweep_at = min(heard) + self._limits.silent_s if heard else None
         return actions

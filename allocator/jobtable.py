@@ -172,12 +172,14 @@ class JobTable:
                 actions += self._ask(job, (node.number,), now)
         return actions
 
-    def node_down(self, node: Node) -> list[Action]:
+    def node_down(self, node: Node, now: float) -> list[Action]:
         """A node is down: what it holds stays held; who waits for it is told."""
         actions: list[Action] = []
         for job_id in list(node.held):
             job = self._jobs[job_id]
             job.holdings[node.number].is_asked = False  # the answer, if any, is lost
+            if job.state is JobState.RELEASING and node.number == job.root:
+                actions += self._ask(job, job.holdings, now)  # it speaks for the others no more
             actions += self._confirm(job)
         return actions
 
@@ -188,8 +190,10 @@ class JobTable:
         before, job.state, job.requester = job.state, JobState.RELEASING, requester
         actions: list[Action] = []
         match before:
+            case JobState.RUNNING if self._is_root_up(job):
+                self._due[job.job_id] = now + self._limits.end_s  # it will say when all is over
             case JobState.RUNNING:
-                self._due[job.job_id] = now + self._limits.end_s  # its PCTs are ending it
+                actions += self._ask(job, job.holdings, now)
             case JobState.PENDING | JobState.REVOKING:
                 actions += self._ask(job, job.holdings, now)
         return actions + self._confirm(job)
@@ -286,6 +290,10 @@ class JobTable:
         node = self._nodes.get(number)
         assert node is not None, number  # nodes never leave the table
         return node
+
+    def _is_root_up(self, job: Job) -> bool:
+        root = self._nodes.get(job.root)
+        return root is not None and root.is_up
 
     def _is_any_up(self, job: Job) -> bool:
         return any(self._node(number).is_up for number in job.holdings)

@@ -110,8 +110,8 @@ def slots_are_freed_when_yod_is_lost(patch: Patch) -> None:
 
 @defect
 def slots_of_a_silent_node_are_freed(patch: Patch) -> None:
-    def down(original: Any, self: JobTable, node: AllocatorNode) -> Any:
-        actions = original(self, node)
+    def down(original: Any, self: JobTable, node: AllocatorNode, now: float) -> Any:
+        actions = original(self, node, now)
         for job_id in list(node.held):
             actions += self._take_back(self._jobs[job_id], (node.number,), "it is down")
         return actions

@@ -124,6 +124,22 @@ def test_nodes_that_are_not_free_in_time_after_a_release_are_asked():
     assert partition.receive(pct(2), Freed(1, (2,))) == [RecordEnd(1, "ended"), released()]
 
 
+def test_nodes_whose_root_is_lost_are_asked_at_once_when_yod_releases_them():
+    partition = Partition(3)
+    running(partition, spec(3))
+    partition.lose(pct(0))
+    assert partition.release(1) == revokes(1, 2)
+    partition.receive(pct(1), Revoked(1, 1, False))
+    assert partition.receive(pct(2), Revoked(1, 2, False)) == [released(unreachable=(0,))]
+
+
+def test_nodes_whose_root_is_lost_after_the_release_are_asked_at_once():
+    partition = Partition(3)
+    running(partition, spec(3))
+    assert partition.release(1) == []
+    assert partition.lose(pct(0)) == revokes(1, 2)
+
+
 def test_a_release_names_the_nodes_that_could_not_be_asked():
     partition = Partition(3)
     running(partition, spec(3))
