@@ -205,8 +205,11 @@ class PmixLink:
         world = self._worlds.get(number)
         if world is None or (len(environments) < len(world.local) and status == SUCCESS):
             raise PeerProtocolError("pmix: an answer about a world that was not asked for")
-        if status != SUCCESS:
+        if status != SUCCESS and number:
             step.failure = f"the PMIx server does not take world {number}: {text} ({status})"
+            return
+        if status != SUCCESS:
+            self._lost(f"its server does not take the job: {text} ({status})", step)
             return
         world.is_registered = True
         world.environments = dict(zip(sorted(world.local), environments, strict=False))

@@ -207,6 +207,7 @@ class Store:
             raise OSError(errno.ENOSPC, f"the memory cgroup has {room} bytes left")
         directory = os.path.join(self._directory(parent), str(job_id))
         os.makedirs(directory, mode=0o755, exist_ok=True)
+        os.chmod(directory, 0o755)
         self._job_directories.setdefault(job_id, set()).add(directory)
         name = os.path.basename(os.fsdecode(shipped.path))
         path = os.path.join(directory, f"{number}-{name}" if number else name)
@@ -237,6 +238,7 @@ class Store:
         while True:
             directory = os.path.join(parent, PREFIX + os.urandom(6).hex())
             os.mkdir(directory, 0o755)
+            os.chmod(directory, 0o755)  # whatever our umask: owners of jobs go in
             try:
                 lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 flock(lock, LOCK_EX | LOCK_NB)

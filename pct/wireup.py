@@ -44,6 +44,8 @@ class Wireup:
             for child in tree.children(place, size, arity)
             for below in tree.subtree(child, size, arity)
         }
+        nids = [node.nid for node in message.nodes]
+        self._shares_host = nids.count(nids[place]) > 1
         # mpich names shared memory after the key space: no two jobs may share one.
         self._name = f"yod_{message.job_id}_{message.credential_mac[:8].hex()}"
         self._worlds = worlds = Worlds()
@@ -99,10 +101,17 @@ class Wireup:
         return Protocol.PMI2 in offers or (Protocol.PMI1 in offers and not self._port)
 
     def shared_environment(self) -> tuple[bytes, ...]:
-        """For all ranks: how a launcher inside starts its daemons."""
-        if not self._port:
-            return ()
-        return (b"YOD_AGENT=" + self._port, *self._launcher_variables)
+        """For all ranks: how a launcher inside starts its daemons, and what libraries lack.
+
+        Open MPI names its shared memory after the host: of two nodes on one host each
+        would take the other's, and crash.
+        """
+        variables: tuple[bytes, ...] = ()
+        if self._port:
+            variables += (b"YOD_AGENT=" + self._port, *self._launcher_variables)
+        if self._shares_host and Protocol.PMIX in self._mpi.offered:
+            variables += (b"OMPI_MCA_btl=tcp,self",)
+        return variables
 
     def environment(self, number: int, rank: int) -> tuple[bytes, ...]:
         """What a local rank of a world needs to join it."""

@@ -33,6 +33,14 @@ def test_one_world_in_the_embedded_partition(embedded, mpi, size):
     is_world(run(embedded, mpi, size), size, size)
 
 
+def test_one_world_on_two_nodes_of_one_host(start_local, mpi):
+    done = run(start_local(2, slots=2), mpi, 4)
+    assert without_noise(done.err) == ""
+    # Libraries that see one kernel may find four ranks on a node.
+    assert sorted(done.out.splitlines()) in (sorted(world(4, 2)), sorted(world(4, 4)))
+    assert done.status == 0
+
+
 @pytest.mark.hosts
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_one_world_on_hosts(start_hosts, mpi, count):

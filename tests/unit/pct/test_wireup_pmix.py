@@ -4,6 +4,7 @@ import pytest
 
 from native.errors import PeerProtocolError
 from native.wire import load, pmi, pmix
+from native.wire.alloc import GrantedNode
 from native.wire.load import FailureKind, Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from native.wire.pmix import NamedProcess
@@ -16,6 +17,7 @@ from pct.events import (
     StartPmixServer,
 )
 from pct.job import JobState
+from pct.wireup import Wireup
 from tests.unit.pct.job_of import (
     EMPTY,
     JOB_ID,
@@ -30,6 +32,7 @@ from tests.unit.pct.job_of import (
     failure,
     fence,
     held,
+    load_message,
     pct,
     received,
     server,
@@ -143,10 +146,18 @@ def test_a_node_leaves_out_what_it_cannot_offer_where_it_may_not_be_wanted():
     assert tree.take_to_yod() == []
 
 
-def test_a_server_that_does_not_take_a_world_fails_the_load():
+def test_a_server_that_does_not_take_the_job_is_none_where_it_may_not_be_wanted():
     tree = Tree(1, has_servers=False, mpi=PMIX)
     tree.at(0, READY, server(pmix.Added(0, -1, (), "out of resource")))
-    text = "the PMIx server does not take world 0: out of resource (-1)"
+    assert tree.take_to_yod() == []
+    tree.at(0, PRESENT)
+    assert len(tree.took(0, StartKeeper)) == 1
+
+
+def test_a_server_that_does_not_take_the_job_fails_a_load_that_needs_it():
+    tree = Tree(1, has_servers=False, mpi=CERTAIN)
+    tree.at(0, READY, server(pmix.Added(0, -1, (), "out of resource")))
+    text = "PMIx cannot be offered: its server does not take the job: out of resource (-1)"
     assert tree.take_to_yod() == [failure(FailureKind.NO_WIREUP, "forming the group", text)]
     tree.at(0, PRESENT)
     assert tree.took(0, StartKeeper) == []
@@ -452,3 +463,12 @@ def test_a_fence_that_was_not_asked_for_lets_nobody_go():
     job = running(3).jobs[1]
     out = pmi.FenceOut(JOB_ID, fence(FenceKind.PMIX), (KeyValue(bytes(8), b"x"),), True)
     assert job.handle(received(pct(0), out), 0) == []
+
+
+def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
+    first, second = GrantedNode(20, "n20", 7, 1), GrantedNode(21, "n21", 7, 2)
+    elsewhere = GrantedNode(21, "n21", 8, 1)
+    for other, is_set in ((second, True), (elsewhere, False)):
+        message = load_message(2, mpi=PMIX, nodes=(first, other))
+        shared = Wireup(message, [0, 0], frozenset()).shared_environment()
+        assert (b"OMPI_MCA_btl=tcp,self" in shared) is is_set
