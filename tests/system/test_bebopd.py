@@ -64,7 +64,7 @@ def test_job_numbers_never_repeat_over_restarts(start_local, nothing_left_behind
 
 def test_running_jobs_go_on_over_a_restart(start_local, nothing_left_behind, place):
     partition = start_local(2, slots=1)
-    yod = partition.start_yod("-sz", "2", "sh", "-c", "echo up; read line; echo $line; exec true")
+    yod = partition.start_yod("-sz", "2", "sh", "-c", "echo up; read line && echo $line; exec true")
     read_until(yod.stdout.fileno(), b"up\nup\n")
     before = partition.pingd().splitlines()[1].split(":")
     restart(partition, nothing_left_behind, place, kill=True)
