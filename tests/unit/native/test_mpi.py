@@ -16,7 +16,7 @@ from native.wire.load import Protocol
         ("/usr/lib/x86_64-linux-gnu/libmpich.so.12", "MPICH"),
         ("/home/a/.venv/lib/libmpi.so.12", "MPICH"),
         ("/opt/intel/oneapi/mpi/2021.18/lib/libmpi.so.12", "Intel MPI"),
-        ("/tmp/mpi/impi-rt/lib/libmpi.so.12", "Intel MPI"),
+        ("/opt/impi-rt/lib/libmpi.so.12", "Intel MPI"),
         ("/opt/cray/pe/lib64/libmpi_cray.so.12", "Cray MPICH"),
         ("libmpich.so.12", "MPICH"),
         ("/opt/own/libmpi_own.so", ""),
