@@ -246,6 +246,9 @@ def test_a_launcher_starts_its_daemons_through_the_agent(pct, mpi, around):
         environment["OMPI_MCA_btl"] = "tcp,self"  # both hosts are this one
     command = mpi.own_launch(4, *mpi.program, "life")
     done = run(pct, *command, env=environment)
+    if done.returncode == 128 + signal.SIGSEGV:  # Open MPI 4.1's own, rarely: two daemons on a host
+        pct.commands.clear()
+        done = run(pct, *command, env=environment)
     assert done.returncode == 0, done.stderr
     ranks = sorted(line.split(",")[0] for line in done.stdout.splitlines())
     assert ranks == [f"rank {rank} of 4" for rank in range(4)]
