@@ -314,14 +314,15 @@ class Driver:
         parts.keepers[world] = keeper
 
     def _keeper_says(self, job_id: int, world: int, report: wire.Report) -> None:
+        event = events.KeeperReported(job_id, report, world)
         if isinstance(report, wire.KeeperLost):
-            self._keeper_lost(job_id, world, report)
+            self._keeper_lost(job_id, world, event)
             return
         if isinstance(report, wire.KeeperEmpty):
             self._remove_leftovers(job_id)
-        self.handle(events.KeeperReported(job_id, report, world))
+        self.handle(event)
 
-    def _keeper_lost(self, job_id: int, world: int, report: wire.KeeperLost) -> None:
+    def _keeper_lost(self, job_id: int, world: int, event: Event) -> None:
         """Orphans of a killed keeper are ours; its end is reported when none is left."""
         others = [
             keeper.unix_pid
@@ -332,10 +333,7 @@ class Driver:
 
         def done() -> None:
             self._remove_leftovers(job_id)
-            if world == events.PMIX_SERVER:
-                self.handle(events.PmixServerEnded(job_id, report.reason))
-            else:
-                self.handle(events.KeeperReported(job_id, report, world))
+            self.handle(event)
 
         kill_descendants(self._reactor, done, [*others, *self._strangers])
 
@@ -374,7 +372,8 @@ class Driver:
 
         def on_end(report: wire.Report, text: str) -> None:
             if isinstance(report, wire.KeeperLost):
-                self._keeper_lost(job_id, events.PMIX_SERVER, report)
+                lost = events.PmixServerEnded(job_id, report.reason)
+                self._keeper_lost(job_id, events.PMIX_SERVER, lost)
             else:
                 self.handle(events.PmixServerEnded(job_id, text))
 

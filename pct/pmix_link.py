@@ -87,7 +87,7 @@ class PmixLink:
     def add(self, world: World, step: Step) -> None:
         """There is one more world."""
         if self._state is State.READY:
-            self.register(world, step)
+            self._register(world, step)
 
     def fence_over(self, fence: pmi.Fence, pairs: list[KeyValue], step: Step) -> None:
         """Tell the server, if it is in it."""
@@ -124,7 +124,7 @@ class PmixLink:
             case pmix.Ready():
                 self._state = State.READY
                 for world in self._worlds:
-                    self.register(world, step)
+                    self._register(world, step)
             case pmix.Unavailable(text):
                 self._lost(text, step)
             case pmix.Added(serial, status, environments, text):
@@ -172,7 +172,7 @@ class PmixLink:
         if self._mpi.is_certain or self._mpi.is_libpmix_chosen:
             step.failure = f"PMIx cannot be offered: {text}"
 
-    def register(self, world: World, step: Step) -> None:
+    def _register(self, world: World, step: Step) -> None:
         places = sorted(set(world.places))
         index = {place: number for number, place in enumerate(places)}
         parent = None
@@ -205,11 +205,11 @@ class PmixLink:
         world = self._worlds.get(number)
         if world is None or (len(environments) < len(world.local) and status == SUCCESS):
             raise PeerProtocolError("pmix: an answer about a world that was not asked for")
-        if status != SUCCESS and number:
-            step.failure = f"the PMIx server does not take world {number}: {text} ({status})"
-            return
         if status != SUCCESS:
-            self._lost(f"its server does not take the job: {text} ({status})", step)
+            if number:
+                step.failure = f"the PMIx server does not take world {number}: {text} ({status})"
+            else:
+                self._lost(f"its server does not take the job: {text} ({status})", step)
             return
         world.is_registered = True
         world.environments = dict(zip(sorted(world.local), environments, strict=False))

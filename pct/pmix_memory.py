@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 PROC_BYTES = 260
 INFO_BYTES = 552
-PDATA_BYTES = 808
 APP_BYTES = 56
 _PROC = struct.Struct("=256sI")
 _INFO = struct.Struct("=512sI4xH6x24s")
@@ -122,14 +121,6 @@ class Value:
         if self.data is None or self.type not in _NUMBERS:
             return default
         return int(_NUMBERS[self.type].unpack_from(self.data)[0])
-
-    def is_true(self) -> bool:
-        """As PMIX_INFO_TRUE reads flags; a key without value is one."""
-        if self.type == Type.UNDEF:
-            return True
-        if self.type == Type.STRING:
-            return (self.data or b"").strip().lower()[:1] in (b"", b"y", b"t", b"1")
-        return self.number(0) != 0
 
 
 def infos_at(address: int | None, count: int) -> list[tuple[bytes, Value]]:

@@ -126,7 +126,6 @@ def _spec(
     size = len(members_of(arguments.members))
     shared = environment.for_job(arguments.environment, message.job_id, size)
     shared += environment.for_node(here.node, here.name, len(ranks))
-    names = environment.names_of_user(arguments.environment)
     wanted = (*environment.UNBOUND, *wireup.shared_environment())
     return keeper.KeeperSpec(
         job_id=message.job_id,
@@ -135,7 +134,7 @@ def _spec(
         groups=credential.groups,
         umask=message.umask,
         limits=message.limits,
-        environment=shared + environment.defaults(names, wanted),
+        environment=shared + environment.defaults(wireup.user_names, wanted),
         programs=programs,
         ranks=ranks,
     )

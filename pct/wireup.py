@@ -29,6 +29,9 @@ class Wireup:
         message: the load, with this node's place in it.
         members: the member of each rank of the load.
         user_names: variables that the user has set.
+
+    Attributes:
+        user_names: the same.
     """
 
     def __init__(
@@ -37,7 +40,7 @@ class Wireup:
         self._job_id = message.job_id
         self._place = place = message.place
         self._mpi = message.mpi
-        self._user_names = user_names
+        self.user_names = user_names
         size, arity = len(message.nodes), message.arity
         self._child_of = {
             below: child
@@ -118,7 +121,7 @@ class Wireup:
         world = self._worlds[number]
         job_rank = world.first_rank + rank
         variables = environment.for_protocols(
-            self.offered, rank, world.size, job_rank, self._port or b"", self._user_names
+            self.offered, rank, world.size, job_rank, self._port or b"", self.user_names
         )
         if world.parent is not None:
             variables += (b"PMI_SPAWNED=1",)

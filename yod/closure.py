@@ -236,7 +236,7 @@ def _libpmix_of(
 
 
 def _is_mpi(name: str) -> bool:
-    base = os.path.basename(name).partition(".so")[0]
+    base = linked.stem(name)
     vendors = ("libmpi_cray", "libmpi_gnu", "libmpi_intel", "libmpi_amd", "libmpi_nvidia")
     return base in ("libmpi", "libmpich", "libmpi_abi") or base.startswith(vendors)
 

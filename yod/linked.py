@@ -77,15 +77,20 @@ def libraries(path: str, file: Elf, environment: Mapping[bytes, bytes]) -> dict[
     return listed or dict.fromkeys(file.needed, "")
 
 
+def stem(name: str) -> str:
+    """A library's name without directory and version: ``libmpi`` of ``/lib/libmpi.so.40``."""
+    return os.path.basename(name).partition(".so")[0]
+
+
 def is_plain(name: str) -> bool:
     """Whether a library of this name leads to no MPI library."""
-    base = os.path.basename(name).partition(".so")[0]
+    base = stem(name)
     return base in _PLAIN or base.startswith(("ld-", "ld64", "libpython"))
 
 
 def is_inert(name: str) -> bool:
     """Whether a library of this name loads or starts something only when it is asked to."""
-    base = os.path.basename(name).partition(".so")[0]
+    base = stem(name)
     return base in _INERT or base.startswith(("ld-", "ld64"))
 
 
