@@ -185,8 +185,12 @@ class Reactor:
         """Give back the descriptors and the signals' default actions."""
         if self._signal_fd >= 0:
             signal.set_wakeup_fd(-1)
+            # A signal that came between the interpreter's look for pending ones and
+            # the change would find no handler: "ignored due to race condition".
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, self._signal_handlers)
             for number in self._signal_handlers:
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(self._signal_fd)
             os.close(self._signal_write_fd)
             self._signal_fd = -1

@@ -378,3 +378,23 @@ def test_a_child_of_somebody_else_is_left_alone(reactor):
     reactor.run()
     _, status = os.waitpid(others, 0)
     assert os.waitstatus_to_exitcode(status) == 5
+
+
+def test_no_signal_finds_its_handler_gone_while_a_loop_closes(clock, monkeypatch):
+    loop, change, blocked = Reactor(clock), signal.signal, []
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGCHLD)}
+    for number in before:
+        loop.on_signal(number, lambda: None)
+
+    def watched(number, handler):
+        blocked.append(number in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        return change(number, handler)
+
+    monkeypatch.setattr(signal, "signal", watched)
+    loop.close()
+    monkeypatch.undo()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert blocked == [True, True]
+    assert mask.isdisjoint(before)
