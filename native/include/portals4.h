@@ -2,11 +2,12 @@
  *
  * The specification ("The Portals 4.3 Network Programming Interface", Sandia)
  * is the manual of every call; what is written here is what an implementation
- * chooses. This header grows with the implementation: what is not declared is
- * not there yet. portals4_ext.h has what our daemons need beyond it.
+ * chooses. portals4_ext.h has what our daemons need beyond it.
  *
- * An object belongs to the process that made it: in a forked child each call
- * returns PTL_NO_INIT.
+ * Every call returns PTL_NO_INIT before PtlInit and in a forked child (an
+ * object belongs to the process that made it), and PTL_ARG_INVALID for a handle
+ * that is freed, foreign or of another kind, for an unknown option and for a
+ * null pointer where a result goes. What a call returns besides is said at it.
  */
 #ifndef PORTALS4_H
 #define PORTALS4_H
@@ -21,6 +22,8 @@ extern "C" {
 #endif
 
 #define PTL_API __attribute__ ((visibility ("default")))
+#define PTL_MAJOR_VERSION 4
+#define PTL_MINOR_VERSION 3
 
 /* Basic types (spec 3.2) */
 typedef uint64_t ptl_size_t;
@@ -39,8 +42,10 @@ typedef uint32_t ptl_pt_index_t;
 typedef uint32_t ptl_interface_t;
 typedef uint64_t ptl_match_bits_t;
 typedef uint64_t ptl_hdr_data_t;
-typedef uint32_t ptl_time_t;
+typedef uint32_t ptl_time_t; /* milliseconds */
+typedef int ptl_sr_value_t;
 
+/* Handles are compared with == ; these are constants. */
 #define PTL_INVALID_HANDLE 0u
 #define PTL_EQ_NONE PTL_INVALID_HANDLE
 #define PTL_CT_NONE PTL_INVALID_HANDLE
@@ -60,6 +65,11 @@ typedef union {
     } phys;
     ptl_rank_t rank;
 } ptl_process_t;
+
+/* Features: what max limits do not tell. */
+#define PTL_TARGET_BIND_INACCESSIBLE (1u << 0)
+#define PTL_TOTAL_DATA_ORDERING (1u << 1)
+#define PTL_COHERENT_ATOMICS (1u << 2)
 
 typedef struct {
     int max_entries;
@@ -94,7 +104,7 @@ typedef struct {
 #define PTL_PT_MATCH_UNORDERED (1u << 4)
 
 /* Options of a memory descriptor. */
-#define PTL_IOVEC (1u << 0)
+#define PTL_IOVEC (1u << 0) /* start: ptl_iovec_t[length]; of entries, too */
 #define PTL_MD_EVENT_SUCCESS_DISABLE (1u << 1)
 #define PTL_MD_EVENT_CT_SEND (1u << 2)
 #define PTL_MD_EVENT_CT_REPLY (1u << 3)
@@ -106,6 +116,11 @@ typedef struct {
 #define PTL_MD_UNRELIABLE (1u << 9)
 
 typedef struct {
+    void *iov_base;
+    ptl_size_t iov_len;
+} ptl_iovec_t;
+
+typedef struct {
     void *start;
     ptl_size_t length;
     unsigned int options;
@@ -113,28 +128,53 @@ typedef struct {
     ptl_handle_ct_t ct_handle;
 } ptl_md_t;
 
-/* Options of a match entry. */
-#define PTL_ME_OP_PUT (1u << 1)
-#define PTL_ME_OP_GET (1u << 2)
-#define PTL_ME_USE_ONCE (1u << 3)
-#define PTL_ME_ACK_DISABLE (1u << 4)
-#define PTL_ME_EVENT_COMM_DISABLE (1u << 5)
-#define PTL_ME_EVENT_FLOWCTRL_DISABLE (1u << 6)
-#define PTL_ME_EVENT_SUCCESS_DISABLE (1u << 7)
-#define PTL_ME_EVENT_OVER_DISABLE (1u << 8)
-#define PTL_ME_EVENT_LINK_DISABLE (1u << 9)
-#define PTL_ME_EVENT_UNLINK_DISABLE (1u << 10)
-#define PTL_ME_EVENT_CT_COMM (1u << 11)
-#define PTL_ME_EVENT_CT_OVERFLOW (1u << 12)
-#define PTL_ME_EVENT_CT_BYTES (1u << 13)
-#define PTL_ME_UNEXPECTED_HDR_DISABLE (1u << 14)
-#define PTL_ME_IS_ACCESSIBLE (1u << 15)
+/* Options of a list entry, and of a match entry as far as they go. */
+#define PTL_LE_OP_PUT (1u << 1)
+#define PTL_LE_OP_GET (1u << 2)
+#define PTL_LE_USE_ONCE (1u << 3)
+#define PTL_LE_ACK_DISABLE (1u << 4)
+#define PTL_LE_EVENT_COMM_DISABLE (1u << 5)
+#define PTL_LE_EVENT_FLOWCTRL_DISABLE (1u << 6)
+#define PTL_LE_EVENT_SUCCESS_DISABLE (1u << 7)
+#define PTL_LE_EVENT_OVER_DISABLE (1u << 8)
+#define PTL_LE_EVENT_LINK_DISABLE (1u << 9)
+#define PTL_LE_EVENT_UNLINK_DISABLE (1u << 10)
+#define PTL_LE_EVENT_CT_COMM (1u << 11)
+#define PTL_LE_EVENT_CT_OVERFLOW (1u << 12)
+#define PTL_LE_EVENT_CT_BYTES (1u << 13)
+#define PTL_LE_UNEXPECTED_HDR_DISABLE (1u << 14)
+#define PTL_LE_IS_ACCESSIBLE (1u << 15)
+
+#define PTL_ME_OP_PUT PTL_LE_OP_PUT
+#define PTL_ME_OP_GET PTL_LE_OP_GET
+#define PTL_ME_USE_ONCE PTL_LE_USE_ONCE
+#define PTL_ME_ACK_DISABLE PTL_LE_ACK_DISABLE
+#define PTL_ME_EVENT_COMM_DISABLE PTL_LE_EVENT_COMM_DISABLE
+#define PTL_ME_EVENT_FLOWCTRL_DISABLE PTL_LE_EVENT_FLOWCTRL_DISABLE
+#define PTL_ME_EVENT_SUCCESS_DISABLE PTL_LE_EVENT_SUCCESS_DISABLE
+#define PTL_ME_EVENT_OVER_DISABLE PTL_LE_EVENT_OVER_DISABLE
+#define PTL_ME_EVENT_LINK_DISABLE PTL_LE_EVENT_LINK_DISABLE
+#define PTL_ME_EVENT_UNLINK_DISABLE PTL_LE_EVENT_UNLINK_DISABLE
+#define PTL_ME_EVENT_CT_COMM PTL_LE_EVENT_CT_COMM
+#define PTL_ME_EVENT_CT_OVERFLOW PTL_LE_EVENT_CT_OVERFLOW
+#define PTL_ME_EVENT_CT_BYTES PTL_LE_EVENT_CT_BYTES
+#define PTL_ME_UNEXPECTED_HDR_DISABLE PTL_LE_UNEXPECTED_HDR_DISABLE
+#define PTL_ME_IS_ACCESSIBLE PTL_LE_IS_ACCESSIBLE
 #define PTL_ME_MANAGE_LOCAL (1u << 17)
 #define PTL_ME_NO_TRUNCATE (1u << 18)
 #define PTL_ME_MAY_ALIGN (1u << 19)
 #define PTL_ME_LOCAL_INC_UH_RLENGTH (1u << 20)
 
 typedef enum { PTL_PRIORITY_LIST, PTL_OVERFLOW_LIST } ptl_list_t;
+typedef enum { PTL_SEARCH_ONLY, PTL_SEARCH_DELETE } ptl_search_op_t;
+
+typedef struct {
+    void *start;
+    ptl_size_t length;
+    ptl_handle_ct_t ct_handle;
+    ptl_uid_t uid;
+    unsigned int options;
+} ptl_le_t;
 
 typedef struct {
     void *start;
@@ -154,6 +194,50 @@ typedef enum {
     PTL_CT_ACK_REQ,
     PTL_OC_ACK_REQ
 } ptl_ack_req_t;
+
+typedef enum {
+    PTL_MIN,
+    PTL_MAX,
+    PTL_SUM,
+    PTL_PROD,
+    PTL_LOR,
+    PTL_LAND,
+    PTL_BOR,
+    PTL_BAND,
+    PTL_LXOR,
+    PTL_BXOR,
+    PTL_SWAP,
+    PTL_CSWAP,
+    PTL_CSWAP_NE,
+    PTL_CSWAP_LE,
+    PTL_CSWAP_LT,
+    PTL_CSWAP_GE,
+    PTL_CSWAP_GT,
+    PTL_MSWAP
+} ptl_op_t;
+
+typedef enum {
+    PTL_INT8_T,
+    PTL_UINT8_T,
+    PTL_INT16_T,
+    PTL_UINT16_T,
+    PTL_INT32_T,
+    PTL_UINT32_T,
+    PTL_FLOAT,
+    PTL_FLOAT_COMPLEX,
+    PTL_INT64_T,
+    PTL_UINT64_T,
+    PTL_DOUBLE,
+    PTL_DOUBLE_COMPLEX,
+    PTL_LONG_DOUBLE,
+    PTL_LONG_DOUBLE_COMPLEX
+} ptl_datatype_t;
+
+typedef enum {
+    PTL_SR_DROP_COUNT,
+    PTL_SR_PERMISSION_VIOLATIONS,
+    PTL_SR_OPERATION_VIOLATIONS
+} ptl_sr_index_t;
 
 typedef enum {
     PTL_EVENT_GET,
@@ -199,6 +283,8 @@ typedef struct {
     ptl_list_t ptl_list;
     ptl_pt_index_t pt_index;
     ptl_ni_fail_t ni_fail_type;
+    ptl_op_t atomic_operation;
+    ptl_datatype_t atomic_type;
 } ptl_event_t;
 
 typedef struct {
@@ -206,21 +292,46 @@ typedef struct {
     ptl_size_t failure;
 } ptl_ct_event_t;
 
-/* Library and interfaces (spec 3.5, 3.6).
- *   PtlNIInit: PTL_ARG_INVALID for kinds other than matching and physical;
- *   PTL_PID_IN_USE when the port is taken; PTL_NO_SPACE; PTL_FAIL.
+/* ---- library (spec 3.5) ----
+ *
+ * PtlInit is counted; the last PtlFini ends every interface. PtlAbort makes all
+ * present and later waits and polls return PTL_ABORTED, until that PtlFini.
  */
 PTL_API int PtlInit (void);
 PTL_API void PtlFini (void);
+PTL_API void PtlAbort (void);
+
+/* ---- network interfaces (spec 3.6) ----
+ *
+ * A process has four, one of each pair of options; they share one id and are
+ * counted. A limit above 0 is granted as it is wished, as far as we can;
+ * 0 means the default.
+ *   PtlNIInit: PTL_PID_IN_USE (the port is taken, or the process has another
+ *   pid already), PTL_NO_SPACE, PTL_FAIL (the system refused; errno says why).
+ *   PtlSetMap: PTL_IGNORED never; PtlGetMap: PTL_NO_SPACE while there is none.
+ */
 PTL_API int PtlNIInit (ptl_interface_t iface, unsigned int options,
                        ptl_pid_t pid, const ptl_ni_limits_t *desired,
                        ptl_ni_limits_t *actual, ptl_handle_ni_t *ni);
 PTL_API int PtlNIFini (ptl_handle_ni_t ni);
-PTL_API int PtlGetPhysId (ptl_handle_ni_t ni, ptl_process_t *id);
-PTL_API int PtlGetId (ptl_handle_ni_t ni, ptl_process_t *id);
+PTL_API int PtlNIStatus (ptl_handle_ni_t ni, ptl_sr_index_t index,
+                         ptl_sr_value_t *value);
+PTL_API int PtlNIHandle (ptl_handle_any_t handle, ptl_handle_ni_t *ni);
+PTL_API int PtlSetMap (ptl_handle_ni_t ni, ptl_size_t map_size,
+                       const ptl_process_t *mapping);
+PTL_API int PtlGetMap (ptl_handle_ni_t ni, ptl_size_t map_size,
+                       ptl_process_t *mapping, ptl_size_t *actual_map_size);
 PTL_API int PtlGetUid (ptl_handle_ni_t ni, ptl_uid_t *uid);
+PTL_API int PtlGetId (ptl_handle_ni_t ni, ptl_process_t *id);
+PTL_API int PtlGetPhysId (ptl_handle_ni_t ni, ptl_process_t *id);
 
-/* Portal table (spec 3.7). */
+/* Not zero when both name the same object. */
+PTL_API int PtlHandleIsEqual (ptl_handle_any_t a, ptl_handle_any_t b);
+
+/* ---- portal table (spec 3.7) ----
+ *   PtlPTAlloc: PTL_PT_FULL, PTL_PT_IN_USE, PTL_PT_EQ_NEEDED.
+ *   PtlPTFree: PTL_PT_IN_USE (entries are linked).
+ */
 PTL_API int PtlPTAlloc (ptl_handle_ni_t ni, unsigned int options,
                         ptl_handle_eq_t eq, ptl_pt_index_t wanted,
                         ptl_pt_index_t *index);
@@ -228,38 +339,104 @@ PTL_API int PtlPTFree (ptl_handle_ni_t ni, ptl_pt_index_t index);
 PTL_API int PtlPTDisable (ptl_handle_ni_t ni, ptl_pt_index_t index);
 PTL_API int PtlPTEnable (ptl_handle_ni_t ni, ptl_pt_index_t index);
 
-/* Memory descriptors (spec 3.10). */
+/* ---- memory descriptors (spec 3.10) ----
+ *   PtlMDBind: PTL_NO_SPACE. PtlMDRelease: PTL_IN_USE (an operation is pending).
+ */
 PTL_API int PtlMDBind (ptl_handle_ni_t ni, const ptl_md_t *md,
                        ptl_handle_md_t *handle);
 PTL_API int PtlMDRelease (ptl_handle_md_t md);
 
-/* Match entries (spec 3.12). PtlMEUnlink: PTL_IN_USE while an operation on
- * the entry is under way. */
+/* ---- list entries (spec 3.11): interfaces without matching ----
+ *   Append: PTL_NO_SPACE, PTL_LIST_TOO_LONG.
+ *   Unlink: PTL_IN_USE while bytes land in it, or a header that it holds has
+ *   not been taken.
+ */
+PTL_API int PtlLEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
+                         const ptl_le_t *le, ptl_list_t list, void *user_ptr,
+                         ptl_handle_le_t *handle);
+PTL_API int PtlLEUnlink (ptl_handle_le_t le);
+PTL_API int PtlLESearch (ptl_handle_ni_t ni, ptl_pt_index_t index,
+                         const ptl_le_t *le, ptl_search_op_t operation,
+                         void *user_ptr);
+
+/* ---- match entries (spec 3.12): interfaces with matching; likewise ---- */
 PTL_API int PtlMEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
                          const ptl_me_t *me, ptl_list_t list, void *user_ptr,
                          ptl_handle_me_t *handle);
 PTL_API int PtlMEUnlink (ptl_handle_me_t me);
+PTL_API int PtlMESearch (ptl_handle_ni_t ni, ptl_pt_index_t index,
+                         const ptl_me_t *me, ptl_search_op_t operation,
+                         void *user_ptr);
 
-/* Event queues (spec 3.13). */
+/* ---- event queues (spec 3.13) ----
+ *   PtlEQFree: PTL_IN_USE while a descriptor or table entry posts to it.
+ *   Get, Wait, Poll: PTL_EQ_DROPPED (an event was lost before the one given);
+ *   Get, Poll: PTL_EQ_EMPTY; Wait, Poll: PTL_ABORTED, PTL_INTERRUPTED (the
+ *   queue was freed meanwhile).
+ */
 PTL_API int PtlEQAlloc (ptl_handle_ni_t ni, ptl_size_t count,
                         ptl_handle_eq_t *eq);
 PTL_API int PtlEQFree (ptl_handle_eq_t eq);
 PTL_API int PtlEQGet (ptl_handle_eq_t eq, ptl_event_t *event);
+PTL_API int PtlEQWait (ptl_handle_eq_t eq, ptl_event_t *event);
+PTL_API int PtlEQPoll (const ptl_handle_eq_t *eqs, unsigned int size,
+                       ptl_time_t timeout, ptl_event_t *event,
+                       unsigned int *which);
 
-/* Counting events (spec 3.14). */
+/* ---- counting events (spec 3.14) ----
+ *   Wait, Poll: PTL_ABORTED, PTL_INTERRUPTED; Poll: PTL_CT_NONE_REACHED.
+ */
 PTL_API int PtlCTAlloc (ptl_handle_ni_t ni, ptl_handle_ct_t *ct);
 PTL_API int PtlCTFree (ptl_handle_ct_t ct);
 PTL_API int PtlCTGet (ptl_handle_ct_t ct, ptl_ct_event_t *event);
+PTL_API int PtlCTWait (ptl_handle_ct_t ct, ptl_size_t test,
+                       ptl_ct_event_t *event);
+PTL_API int PtlCTPoll (const ptl_handle_ct_t *cts, const ptl_size_t *tests,
+                       unsigned int size, ptl_time_t timeout,
+                       ptl_ct_event_t *event, unsigned int *which);
 PTL_API int PtlCTSet (ptl_handle_ct_t ct, ptl_ct_event_t value);
 PTL_API int PtlCTInc (ptl_handle_ct_t ct, ptl_ct_event_t increment);
 PTL_API int PtlCTCancelTriggered (ptl_handle_ct_t ct);
 
-/* Data movement (spec 3.15) and triggered operations (spec 3.16). */
+/* ---- data movement (spec 3.15) ----
+ *   PTL_ARG_INVALID also for bytes outside the descriptor, for a length above
+ *   the limits, and for an ack whose queue or counter the descriptor lacks;
+ *   PTL_NO_SPACE.
+ */
 PTL_API int PtlPut (ptl_handle_md_t md, ptl_size_t local_offset,
                     ptl_size_t length, ptl_ack_req_t ack,
                     ptl_process_t target, ptl_pt_index_t index,
                     ptl_match_bits_t match_bits, ptl_size_t remote_offset,
                     void *user_ptr, ptl_hdr_data_t hdr_data);
+PTL_API int PtlGet (ptl_handle_md_t md, ptl_size_t local_offset,
+                    ptl_size_t length, ptl_process_t target,
+                    ptl_pt_index_t index, ptl_match_bits_t match_bits,
+                    ptl_size_t remote_offset, void *user_ptr);
+PTL_API int PtlAtomic (ptl_handle_md_t md, ptl_size_t local_offset,
+                       ptl_size_t length, ptl_ack_req_t ack,
+                       ptl_process_t target, ptl_pt_index_t index,
+                       ptl_match_bits_t match_bits, ptl_size_t remote_offset,
+                       void *user_ptr, ptl_hdr_data_t hdr_data,
+                       ptl_op_t operation, ptl_datatype_t datatype);
+PTL_API int PtlFetchAtomic (ptl_handle_md_t get_md,
+                            ptl_size_t local_get_offset,
+                            ptl_handle_md_t put_md,
+                            ptl_size_t local_put_offset, ptl_size_t length,
+                            ptl_process_t target, ptl_pt_index_t index,
+                            ptl_match_bits_t match_bits,
+                            ptl_size_t remote_offset, void *user_ptr,
+                            ptl_hdr_data_t hdr_data, ptl_op_t operation,
+                            ptl_datatype_t datatype);
+PTL_API int PtlSwap (ptl_handle_md_t get_md, ptl_size_t local_get_offset,
+                     ptl_handle_md_t put_md, ptl_size_t local_put_offset,
+                     ptl_size_t length, ptl_process_t target,
+                     ptl_pt_index_t index, ptl_match_bits_t match_bits,
+                     ptl_size_t remote_offset, void *user_ptr,
+                     ptl_hdr_data_t hdr_data, const void *operand,
+                     ptl_op_t operation, ptl_datatype_t datatype);
+PTL_API int PtlAtomicSync (void);
+
+/* ---- triggered operations (spec 3.16); PTL_NO_SPACE above the limit ---- */
 PTL_API int PtlTriggeredPut (ptl_handle_md_t md, ptl_size_t local_offset,
                              ptl_size_t length, ptl_ack_req_t ack,
                              ptl_process_t target, ptl_pt_index_t index,
@@ -267,6 +444,64 @@ PTL_API int PtlTriggeredPut (ptl_handle_md_t md, ptl_size_t local_offset,
                              ptl_size_t remote_offset, void *user_ptr,
                              ptl_hdr_data_t hdr_data, ptl_handle_ct_t trigger,
                              ptl_size_t threshold);
+PTL_API int PtlTriggeredGet (ptl_handle_md_t md, ptl_size_t local_offset,
+                             ptl_size_t length, ptl_process_t target,
+                             ptl_pt_index_t index,
+                             ptl_match_bits_t match_bits,
+                             ptl_size_t remote_offset, void *user_ptr,
+                             ptl_handle_ct_t trigger, ptl_size_t threshold);
+PTL_API int
+PtlTriggeredAtomic (ptl_handle_md_t md, ptl_size_t local_offset,
+                    ptl_size_t length, ptl_ack_req_t ack,
+                    ptl_process_t target, ptl_pt_index_t index,
+                    ptl_match_bits_t match_bits, ptl_size_t remote_offset,
+                    void *user_ptr, ptl_hdr_data_t hdr_data,
+                    ptl_op_t operation, ptl_datatype_t datatype,
+                    ptl_handle_ct_t trigger, ptl_size_t threshold);
+PTL_API int
+PtlTriggeredFetchAtomic (ptl_handle_md_t get_md, ptl_size_t local_get_offset,
+                         ptl_handle_md_t put_md, ptl_size_t local_put_offset,
+                         ptl_size_t length, ptl_process_t target,
+                         ptl_pt_index_t index, ptl_match_bits_t match_bits,
+                         ptl_size_t remote_offset, void *user_ptr,
+                         ptl_hdr_data_t hdr_data, ptl_op_t operation,
+                         ptl_datatype_t datatype, ptl_handle_ct_t trigger,
+                         ptl_size_t threshold);
+PTL_API int
+PtlTriggeredSwap (ptl_handle_md_t get_md, ptl_size_t local_get_offset,
+                  ptl_handle_md_t put_md, ptl_size_t local_put_offset,
+                  ptl_size_t length, ptl_process_t target,
+                  ptl_pt_index_t index, ptl_match_bits_t match_bits,
+                  ptl_size_t remote_offset, void *user_ptr,
+                  ptl_hdr_data_t hdr_data, const void *operand,
+                  ptl_op_t operation, ptl_datatype_t datatype,
+                  ptl_handle_ct_t trigger, ptl_size_t threshold);
+PTL_API int PtlTriggeredCTSet (ptl_handle_ct_t ct, ptl_ct_event_t value,
+                               ptl_handle_ct_t trigger, ptl_size_t threshold);
+PTL_API int PtlTriggeredCTInc (ptl_handle_ct_t ct, ptl_ct_event_t increment,
+                               ptl_handle_ct_t trigger, ptl_size_t threshold);
+
+/* Beyond the specification: the entry is validated now and linked when the
+ * counter gets there; its handle is valid at once. A null *me or entry that
+ * is gone by then has no effect. */
+PTL_API int PtlTriggeredLEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
+                                  const ptl_le_t *le, ptl_list_t list,
+                                  void *user_ptr, ptl_handle_le_t *handle,
+                                  ptl_handle_ct_t trigger,
+                                  ptl_size_t threshold);
+PTL_API int PtlTriggeredLEUnlink (ptl_handle_le_t le, ptl_handle_ct_t trigger,
+                                  ptl_size_t threshold);
+PTL_API int PtlTriggeredMEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
+                                  const ptl_me_t *me, ptl_list_t list,
+                                  void *user_ptr, ptl_handle_me_t *handle,
+                                  ptl_handle_ct_t trigger,
+                                  ptl_size_t threshold);
+PTL_API int PtlTriggeredMEUnlink (ptl_handle_me_t me, ptl_handle_ct_t trigger,
+                                  ptl_size_t threshold);
+
+/* ---- bundles (spec 3.17): operations in between may be sent together ---- */
+PTL_API int PtlStartBundle (ptl_handle_ni_t ni);
+PTL_API int PtlEndBundle (ptl_handle_ni_t ni);
 
 #ifdef __cplusplus
 }
