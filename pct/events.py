@@ -1,5 +1,7 @@
 """What happens on a node, and what its machines ask for."""
 
+from __future__ import annotations
+
 from native.ids import PortalId
 from native.machine import Action, Event
 from native.wire import keeper, pmix

@@ -1,5 +1,7 @@
 """What happens to a launch, and what it asks of its driver."""
 
+from __future__ import annotations
+
 from native.ids import PortalId
 from native.machine import Action, Event
 from native.wire import alloc, pmi

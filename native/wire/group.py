@@ -1,5 +1,7 @@
 """Conversation `group`: a node whose parent is lost finds an ancestor."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from msgspec import Meta

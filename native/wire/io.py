@@ -1,5 +1,7 @@
 """Conversation `io`: output up, input down, each with credit."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from msgspec import Meta

@@ -24,6 +24,8 @@ Commands, 16 bytes a packet, and reports, 256 bytes each and up to 32 a packet,
 go over descriptor 3, a SOCK_SEQPACKET socket.
 """
 
+from __future__ import annotations
+
 import errno as errno_names
 from collections.abc import Iterable
 from enum import IntEnum

@@ -5,6 +5,8 @@ AllDone. Up, reduced at each hop: Vote, Loaded, Held, Completions, Released;
 Failure at once. Reset goes from yod to each PCT directly.
 """
 
+from __future__ import annotations
+
 from enum import Enum
 from typing import Annotated
 

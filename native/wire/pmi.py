@@ -7,6 +7,8 @@ A *world* is what a program sees as its MPI_COMM_WORLD: world 0 is the job as it
 loaded, every spawn makes one more. Ranks here are ranks of a world.
 """
 
+from __future__ import annotations
+
 from enum import Enum
 from typing import Annotated
 

@@ -4,6 +4,8 @@ Every PCT announces itself to bebopd when it starts and every heartbeat after
 that. pingd asks bebopd for the table.
 """
 
+from __future__ import annotations
+
 from enum import Enum
 from typing import Annotated
 
