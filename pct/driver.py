@@ -26,7 +26,7 @@ from native.port import (
 from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire.load import ShippedObject
-from pct import events, foreign, hostfiles, leftovers
+from pct import events, fabrics, foreign, hostfiles, leftovers
 from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
@@ -349,7 +349,8 @@ class Driver:
         parts.clients = Clients(job_id, self._reactor, self.handle, self._tracer(job_id))
         address = parts.clients.listen(action.uid, action.ranks)
         variables = self._launcher_variables(parts, action) if address else ()
-        self.handle(events.PmiOpened(job_id, address, variables))
+        lacks_fabric = not (fabrics.may_be_here() or fabrics.may_be_chosen(action.home))
+        self.handle(events.PmiOpened(job_id, address, variables, lacks_fabric))
 
     def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:
         """For a launcher that a rank starts: our agent, and the job's nodes."""

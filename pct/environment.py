@@ -17,6 +17,17 @@ from native.wire.load import Protocol
 # not when it is started directly (4.1 and 5.0: seen), and MPICH never does.
 UNBOUND = (b"I_MPI_PIN=off", b"MV2_ENABLE_AFFINITY=0", b"MVP_ENABLE_AFFINITY=0")
 
+# What spares Open MPI the search for fabrics; and names that say something about one.
+_NO_FABRIC = (b"OMPI_MCA_mtl=^ofi,psm,psm2", b"OMPI_MCA_btl=^ofi")
+_ABOUT_FABRICS = (
+    b"FI_",
+    b"PSM",
+    b"OMPI_MCA_btl_ofi_",
+    b"OMPI_MCA_mtl_",
+    b"OMPI_MCA_opal_common_ofi_",
+    b"OMPI_MCA_mca_base_",  # files of settings
+)
+
 
 def for_job(user: Iterable[bytes], job_id: int, size: int) -> tuple[bytes, ...]:
     """What all ranks of a job share."""
@@ -30,6 +41,11 @@ def names_of_user(user: Iterable[bytes]) -> frozenset[bytes]:
     return frozenset(map(outer.name_of, outer.split(user)[0]))
 
 
+def home_of(user: Iterable[bytes]) -> bytes:
+    """The user's home as their environment has it, or nothing."""
+    return next((entry[5:] for entry in user if entry.startswith(b"HOME=")), b"")
+
+
 def defaults(names: Collection[bytes], wanted: Iterable[bytes]) -> tuple[bytes, ...]:
     """Those of our wishes that are for names that the user has not set.
 
@@ -40,6 +56,18 @@ def defaults(names: Collection[bytes], wanted: Iterable[bytes]) -> tuple[bytes, 
     if not chosen:
         return ()
     return (*chosen, outer.DEFAULTS + b"=" + b" ".join(map(outer.name_of, chosen)))
+
+
+def without_fabric(names: Collection[bytes]) -> tuple[bytes, ...]:
+    """For the ranks of a node that has no fabric.
+
+    Args:
+        names: that are set already. Some of them choose a transport, or its device:
+            then nothing is added.
+    """
+    if any(name == b"OMPI_MCA_pml" or name.startswith(_ABOUT_FABRICS) for name in names):
+        return ()
+    return tuple(entry for entry in _NO_FABRIC if outer.name_of(entry) not in names)
 
 
 def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:

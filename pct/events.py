@@ -85,11 +85,13 @@ class PmiOpened(Event, frozen=True):
     Attributes:
         address: of the listener, for PMI_PORT; empty: there can be none.
         variables: for every rank's environment: how a launcher inside starts its daemons.
+        lacks_fabric: the node has none, and no file of the user's settings may ask for one.
     """
 
     job_id: int
     address: bytes
     variables: tuple[bytes, ...] = ()
+    lacks_fabric: bool = False
 
 
 class PmiConnected(Event, frozen=True):
@@ -240,6 +242,7 @@ class OpenPmi(Action, frozen=True):
         uid, gid: the job's owner; nobody else's process is listened to.
         ranks: of the job on this node.
         nodes: names of the job's nodes and the ranks on each, for a launcher inside.
+        home: the owner's home directory, as their environment has it.
     """
 
     job_id: int
@@ -247,6 +250,7 @@ class OpenPmi(Action, frozen=True):
     gid: int
     ranks: int
     nodes: tuple[tuple[str, int], ...]
+    home: bytes = b""
 
 
 class PmiReply(Action, frozen=True):

@@ -400,11 +400,13 @@ class Job:
         """Once the arguments are known: open what the ranks' environment will name."""
         if self._wireup is not None or self._arguments is None:
             return []
-        names = environment.names_of_user(self._arguments.environment)
+        users = self._arguments.environment
+        names = environment.names_of_user(users)
         self._wireup = Wireup(self._load, spec.members_of(self._arguments.members), names)
         uid, gid, groups = self._credential.uid, self._credential.gid, self._credential.groups
         nodes = foreign.nodes_of(self._load)
-        actions: list[Action] = [OpenPmi(self.job_id, uid, gid, len(self.ranks), nodes)]
+        home = environment.home_of(users)
+        actions: list[Action] = [OpenPmi(self.job_id, uid, gid, len(self.ranks), nodes, home)]
         if (begin := self._wireup.server_begin(uid, gid)) is not None:
             self._keepers[PMIX_SERVER] = _Keeper.STARTED
             actions.append(StartPmixServer(self.job_id, uid, gid, groups, begin))
@@ -601,8 +603,8 @@ class Job:
 
     def _wireup_event(self, wireup: Wireup, event: Event, now: float) -> list[Action]:
         match event:
-            case PmiOpened(_, address, variables):
-                wireup.port_opened(address, variables)
+            case PmiOpened(_, address, variables, lacks_fabric):
+                wireup.port_opened(address, variables, lacks_fabric)
                 return self._start_if_ready(now)
             case PmiConnected(_, connection, rank):
                 wireup.connected(connection, rank)

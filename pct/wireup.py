@@ -9,6 +9,7 @@ root, a rank's data to its node, a spawn to yod.
 
 from __future__ import annotations
 
+from native import outer
 from native.wire import load, pmi, pmix
 from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
@@ -60,6 +61,7 @@ class Wireup:
         self._new_connections: set[int] = set()  # of which nothing has been heard
         self._port: bytes | None = None  # None: not opened yet
         self._launcher_variables: tuple[bytes, ...] = ()
+        self._lacks_fabric = False
         self._has_told = False
         places = [run.place for run in message.runs for _ in range(run.count)]
         self.add_world(0, 0, places, members)
@@ -107,13 +109,18 @@ class Wireup:
         """For all ranks: how a launcher inside starts its daemons, and what libraries lack.
 
         Open MPI names its shared memory after the host: of two nodes on one host each
-        would take the other's, and crash.
+        would take the other's, and crash. It waits for fabrics that are not there.
         """
         variables: tuple[bytes, ...] = ()
         if self._port:
             variables += (b"YOD_AGENT=" + self._port, *self._launcher_variables)
-        if self._shares_host and Protocol.PMIX in self._mpi.offered:
+        if Protocol.PMIX not in self._mpi.offered:
+            return variables
+        if self._shares_host:
             variables += (b"OMPI_MCA_btl=tcp,self",)
+        if self._lacks_fabric:
+            names = self.user_names.union(map(outer.name_of, variables))
+            variables += environment.without_fabric(names)
         return variables
 
     def environment(self, number: int, rank: int) -> tuple[bytes, ...]:
@@ -127,10 +134,13 @@ class Wireup:
             variables += (b"PMI_SPAWNED=1",)
         return variables + world.environments.get(rank, ())
 
-    def port_opened(self, address: bytes, variables: tuple[bytes, ...]) -> None:
+    def port_opened(
+        self, address: bytes, variables: tuple[bytes, ...], lacks_fabric: bool = False
+    ) -> None:
         """PMI_PORT is listened at; empty: it cannot be."""
         self._port = address
         self._launcher_variables = variables
+        self._lacks_fabric = lacks_fabric
 
     # -- connections ------------------------------------------------------
 

@@ -33,6 +33,7 @@ DOES_IO = {
     "allocator.pingd",
     "pct.cgroup",
     "pct.clients",
+    "pct.fabrics",
     "pct.hostfiles",
     "pct.leftovers",
     "pct.store",

@@ -215,3 +215,37 @@ def test_a_launcher_inside_can_have_back_what_was_kept_aside():
 def test_only_the_nearest_launcher_is_kept_aside():
     user = (b"YOD_OUTER_PMI_RANK=1", b"YOD_OUTER_OMPI_ARGV=", b"PMI_RANK=2")
     assert for_job(user, 7, 4) == (b"YOD_OUTER_PMI_RANK=2", *OURS)
+
+
+def test_open_mpi_on_a_node_without_a_fabric_looks_for_none():
+    assert environment.without_fabric(frozenset({b"PATH", b"OMPI_MCA_btl_tcp_if_include"})) == (
+        b"OMPI_MCA_mtl=^ofi,psm,psm2",
+        b"OMPI_MCA_btl=^ofi",
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"FI_PROVIDER",
+        b"PSM2_DEVICES",
+        b"OMPI_MCA_pml",
+        b"OMPI_MCA_mtl_ofi_provider_include",
+        b"OMPI_MCA_btl_ofi_mode",
+        b"OMPI_MCA_opal_common_ofi_provider_include",
+        b"OMPI_MCA_mca_base_param_files",
+    ],
+)
+def test_who_speaks_of_a_transport_chooses_it(name):
+    assert environment.without_fabric({name}) == ()
+
+
+@pytest.mark.parametrize("name", [b"OMPI_MCA_mtl", b"OMPI_MCA_btl"])
+def test_one_choice_leaves_the_other(name):
+    (entry,) = environment.without_fabric({name})
+    assert not entry.startswith(name)
+
+
+def test_the_home_is_that_of_the_users_environment():
+    assert environment.home_of([b"OLDHOME=/old", b"HOME=/home/me"]) == b"/home/me"
+    assert environment.home_of([b"PATH=/bin"]) == b""

@@ -472,3 +472,20 @@ def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
         message = load_message(2, mpi=PMIX, nodes=(first, other))
         shared = Wireup(message, [0, 0], frozenset()).shared_environment()
         assert (b"OMPI_MCA_btl=tcp,self" in shared) is is_set
+
+
+def shared_of(protocols, nodes, names=frozenset()):
+    """What ranks share on a node that has no fabric."""
+    wireup = Wireup(load_message(2, mpi=protocols, nodes=nodes), [0, 0], names)
+    wireup.port_opened(b"", (), lacks_fabric=True)
+    return wireup.shared_environment()
+
+
+def test_open_mpi_waits_for_no_fabric_where_there_is_none():
+    apart = (GrantedNode(20, "n20", 7, 1), GrantedNode(21, "n21", 8, 1))
+    both = (b"OMPI_MCA_mtl=^ofi,psm,psm2", b"OMPI_MCA_btl=^ofi")
+    assert shared_of(PMIX, apart) == both
+    assert shared_of(PMIX, apart, frozenset({b"FI_PROVIDER"})) == ()
+    assert shared_of(Mpi((Protocol.PMI1,)), apart) == ()
+    together = (apart[0], GrantedNode(21, "n21", 7, 2))
+    assert shared_of(PMIX, together) == (b"OMPI_MCA_btl=tcp,self", both[0])
