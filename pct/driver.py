@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from native.errors import PeerProtocolError
 from native.ids import ObjectKey
@@ -30,9 +31,11 @@ from pct import events, fabrics, foreign, hostfiles, leftovers
 from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
-from pct.pmix_process import PmixServer
 from pct.store import Store
 from pct.streams import InputPipe, OutputPipe
+
+if TYPE_CHECKING:
+    from pct.pmix_process import PmixServer
 
 
 class JobParts:
@@ -369,6 +372,8 @@ class Driver:
         return foreign.variables(agent, *files)
 
     def _start_pmix_server(self, action: events.StartPmixServer) -> None:
+        from pct.pmix_process import PmixServer  # many jobs need none
+
         job_id = action.job_id
 
         def on_end(report: wire.Report, text: str) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from native.ids import PortalId
 from native.machine import Action, Event
-from native.wire import keeper, pmix
+from native.wire import keeper
 from native.wire.load import ShippedObject
+
+if TYPE_CHECKING:
+    from native.wire import pmix
 
 PMIX_SERVER = -1  # in place of a world's number: the keeper of the job's PMIx server
 

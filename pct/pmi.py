@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from pct import pmi1, pmi2
+from pct import pmi1
 from pct.pmi_request import (
     Abort,
     Fence,
@@ -30,6 +31,9 @@ from pct.pmi_request import (
     Unpublish,
     number,
 )
+
+if TYPE_CHECKING:
+    from pct import pmi2
 
 __all__ = [
     "OUTSTANDING_MAX",
@@ -207,11 +211,13 @@ class Conversation:
     def _hear(self) -> Heard | None:
         """The next line or frame, where it is complete."""
         # A client of PMI-2 may have ended early; a line is from the rank's next program.
-        if isinstance(self._speaker, pmi2.Speaker) and self._buffer[:4] != b"cmd=":
-            frame = self._next_frame()
-            return None if frame is None else self._speaker.hear(frame)
-        line = self._next_line()
-        return None if line is None else self._hear_line(line)
+        speaker = self._speaker
+        is_line = self._buffer[:4] == b"cmd="
+        if is_line or speaker is None or isinstance(speaker, pmi1.Speaker):
+            line = self._next_line()
+            return None if line is None else self._hear_line(line)
+        frame = self._next_frame()
+        return None if frame is None else speaker.hear(frame)
 
     def _next_line(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._scanned)
@@ -222,6 +228,8 @@ class Conversation:
         return None if end < 0 else self._cut(end + 1)[:-1]
 
     def _next_frame(self) -> bytes | None:
+        from pct import pmi2
+
         if len(self._buffer) < pmi2.HEADER_BYTES:
             return None
         length = pmi2.HEADER_BYTES + pmi2.frame_length(bytes(self._buffer[: pmi2.HEADER_BYTES]))
@@ -266,6 +274,8 @@ class Conversation:
         self._speaker = None
         version = words.get(b"pmi_version")
         if version == b"2":
+            from pct import pmi2  # most clients speak PMI-1
+
             self._speaker = pmi2.Speaker(self._claim)
             return Heard(pmi1.response_to_init(2, 0))
         if version != b"1":

@@ -7,14 +7,18 @@ root keeps what the ranks have published and answers about it here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from native.errors import PeerProtocolError
-from native.wire import pmi, pmix
+from native.wire import pmi
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 from native.wire.pmi import COMMANDS_MAX, KEYS_MAX, KeyValue
 from pct import kvs
+
+if TYPE_CHECKING:
+    from native.wire import pmix
 
 ROOT = 0  # place of the root
 NUMBER_MAX = 10  # digits

@@ -19,7 +19,8 @@ from _blake2 import blake2b
 from collections.abc import Callable, Collection
 from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import lru_cache, partial
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from native.reactor import Reactor
 from native.wire.load import ShippedObject
@@ -36,7 +37,7 @@ NETWORK_TYPES = (
 )  # fmt: skip
 
 
-class Reserved(NamedTuple):
+class Reserved(Struct, frozen=True):
     """Room for one object.
 
     Attributes:

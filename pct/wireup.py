@@ -9,18 +9,25 @@ root, a rank's data to its node, a spawn to yod.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from native import outer
-from native.wire import load, pmi, pmix
+from native.wire import load, pmi
+from native.wire.agent import FIRST_WORD
 from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct import environment, tree
 from pct.fences import TreeFences
 from pct.guard import why_alone
+from pct.no_pmix import NoPmix
 from pct.pmi_clients import PmiClients
-from pct.pmix_link import PmixLink
 from pct.questions import Questions, Step
-from pct.tools import FIRST_WORD, Tools
 from pct.world import World, Worlds
+
+if TYPE_CHECKING:
+    from native.wire import pmix
+    from pct.pmix_link import PmixLink
+    from pct.tools import Tools
 
 
 class Wireup:
@@ -56,8 +63,8 @@ class Wireup:
         self._questions = Questions(self._job_id, place, self._child_of, self._answer)
         self._fences = TreeFences(self._job_id, place, self._child_of, worlds, self._fence_over)
         self._clients = PmiClients(worlds, self._fences, self._questions, self._mpi.universe_size)
-        self._pmix = PmixLink(message, worlds, self._fences, self._questions)
-        self._tools = Tools(place, worlds, self._questions)
+        self._pmix = self._link(message)
+        self._tools: Tools | None = None  # until an agent comes
         self._new_connections: set[int] = set()  # of which nothing has been heard
         self._port: bytes | None = None  # None: not opened yet
         self._launcher_variables: tuple[bytes, ...] = ()
@@ -160,8 +167,8 @@ class Wireup:
             self._new_connections.discard(connection)
             if data.startswith(FIRST_WORD):
                 self._clients.closed(connection)
-                self._tools.connected(connection)
-        if connection in self._tools:
+                self._agent_came(connection)
+        if self._tools is not None and connection in self._tools:
             self._tools.received(connection, data, step)
         else:
             self._clients.received(connection, data, step)
@@ -172,17 +179,32 @@ class Wireup:
         step = Step()
         self._new_connections.discard(connection)
         self._clients.closed(connection)
-        if connection in self._tools:
+        if self._tools is not None and connection in self._tools:
             self._tools.closed(connection, step)
         return step
 
     def tool_started(self, message: load.Spawn) -> Step:
         """A tool runs, or will in a moment."""
         step = Step()
-        self._tools.started(message, step)
+        if self._tools is not None:
+            self._tools.started(message, step)
         return step
 
+    def _agent_came(self, connection: int) -> None:
+        if self._tools is None:
+            from pct.tools import Tools  # few applications start a launcher
+
+            self._tools = Tools(self._place, self._worlds, self._questions)
+        self._tools.connected(connection)
+
     # -- the PMIx server --------------------------------------------------
+
+    def _link(self, message: load.Load) -> PmixLink | NoPmix:
+        if Protocol.PMIX not in self._mpi.offered:
+            return NoPmix(self._questions)
+        from pct.pmix_link import PmixLink  # many jobs need none
+
+        return PmixLink(message, self._worlds, self._fences, self._questions)
 
     def server_begin(self, uid: int, gid: int) -> pmix.Begin | None:
         """What a PMIx server is to be told first; None: none is needed."""

@@ -7,8 +7,6 @@ with quotes and backslashes, but nothing is expanded. Ranks run in file order.
 
 from __future__ import annotations
 
-import shlex
-
 from msgspec import Struct
 
 from native import nodelist, options
@@ -48,6 +46,8 @@ def parse(text: str, path: str) -> list[Line]:
 
 
 def _line(content: str, path: str, number: int) -> Line:
+    import shlex  # few launches read a load file
+
     try:
         words = shlex.split(content)
     except ValueError as error:

@@ -6,7 +6,6 @@ daemons); the job's tree carries the question here. Ranks go to nodes of the gra
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 
 from native.errors import UsageError
@@ -46,6 +45,8 @@ class Placement:
             UsageError: a host that is none of the job's, or too many ranks, in all or for
                 a node's keeper.
         """
+        import heapq  # few applications start more ranks
+
         count = sum(command.count for command in commands)
         if self.size + count > SIZE_MAX:
             raise UsageError(f"{self.size + count} ranks in all, at most {SIZE_MAX}")
