@@ -2,7 +2,7 @@
 
 What is not plain setuptools here:
 
-* ``build_ext`` also runs ``make -C native``: libportals.so, the keeper and the
+* ``build_ext`` also runs ``make -C native``: libportals, libpmi, the keeper and the
   start library are programs of their own, not extensions. They travel in the
   wheel beside the Python modules that use them.
 * The commands are written by ``build_scripts`` below and not as entry points.
@@ -34,7 +34,12 @@ COMMANDS = {
 }
 
 # What `make -C native` makes, and the package that each travels in.
-PRODUCTS = ["native/libportals.so", "native/keeper/yod-keeper", "native/start/yodstart.so"]
+PRODUCTS = [
+    *("native/libportals.so", "native/libportals.so.4"),  # a wheel has no links: both are files
+    *("native/libpmi.so", "native/libpmi.so.1"),
+    "native/keeper/yod-keeper",
+    "native/start/yodstart.so",
+]
 
 # To the shell, the docstring is the program: it starts the interpreter beside the
 # script with -E (PYTHON* variables do not exist) and -P (neither does the script's
@@ -140,7 +145,7 @@ setup(
     # Naming the root makes an editable install one line of path, which costs a
     # start nothing; the import hook that setuptools installs otherwise does.
     package_dir={"": "."},
-    package_data={"native": ["include/*.h"], "native.wire": ["*.md"]},
+    package_data={"native": ["include/*.h", "pmi/pmi.h"], "native.wire": ["*.md"]},
     cffi_modules=["native/build_native.py:ffibuilder"],
     scripts=list(COMMANDS),
     cmdclass={"build_ext": BuildNative, "build_scripts": BuildCommands},

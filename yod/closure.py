@@ -185,6 +185,8 @@ def _protocols(library: str, libraries: Mapping[str, str]) -> tuple[Protocol, ..
     version = version.lstrip(".").partition(".")[0]
     if base == "libpmi2":
         return (Protocol.PMI2,)
+    if base == "libpmi" and version == "1":  # Slurm's libpmi.so.0 asks Slurm
+        return (Protocol.PMI1,)
     if base == "libpmix" or _has((*needed, *libraries), "libopen-pal", "libopen-rte"):
         return (Protocol.PMIX,)
     if base == "libmpi" and version in ("20", "40"):
@@ -242,7 +244,7 @@ def _is_mpi(name: str) -> bool:
 
 
 def _is_pmi(name: str) -> bool:
-    return os.path.basename(name).startswith(("libpmi2.so", "libpmix.so"))
+    return os.path.basename(name).startswith(("libpmi.so", "libpmi2.so", "libpmix.so"))
 
 
 def _has(names: Sequence[str] | Mapping[str, str], *starts: str) -> bool:

@@ -17,6 +17,7 @@ PACKAGES = ("native", "allocator", "pct", "yod", "partition")
 
 # The modules that touch descriptors, files, processes, clocks or the terminal.
 DOES_IO = {
+    "native.__main__",
     "native.address",
     "native.build_native",
     "native.keyfile",

@@ -81,6 +81,7 @@ def files(tmp_path):
         ("libmpi.so.40", (), PMIX),
         ("libmpi.so.20", (), PMIX),
         ("libmpi_abi.so.1", ("libopen-pal.so.90",), PMIX),
+        ("libpmi.so.1", (), PMI1),
         ("libpmi2.so.0", (), PMI2),
         ("libpmix.so.2", (), PMIX),
     ],

@@ -1,0 +1,106 @@
+"""C programs beside MPI: built against what ``make install`` installs, started by yod."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.c_programs import HERE, Staged
+
+
+def line(rank: int, size: int, on_node: int) -> str:
+    return f"rank {rank} of {size}, {on_node} on its node, spawned 0, program 0"
+
+
+def world(size: int, on_node: int) -> list[str]:
+    return [line(rank, size, on_node) for rank in range(size)]
+
+
+def test_a_program_of_pkg_config_finds_an_interface(staged: Staged):
+    program = staged.program("portals_id", "portals4")
+    run = subprocess.run([program], capture_output=True, text=True, timeout=20, check=True)
+    assert run.stdout == "an interface\n"
+
+
+def test_uninstall_takes_away_what_install_has_put_there(staged: Staged, tmp_path):
+    def files() -> set[str]:
+        return {path.name for path in staged.prefix.rglob("*") if not path.is_dir()}
+
+    assert files() == {
+        *("portals4.h", "portals4_err.h", "portals4_ext.h", "pmi.h"),
+        *("libportals.so", "libportals.so.4", "libpmi.so", "libpmi.so.1"),
+        *("portals4.pc", "pmi.pc"),
+    }
+    (staged.prefix / "lib/libother.so").touch()
+    staged.make("uninstall")
+    assert files() == {"libother.so"}
+    (staged.prefix / "lib/libother.so").unlink()
+    staged.make("install")
+
+
+def test_libpmi_exports_the_interface_and_nothing_else(staged: Staged):
+    words = ["nm", "-D", "--defined-only", staged.prefix / "lib/libpmi.so.1"]
+    run = subprocess.run(words, capture_output=True, text=True, check=True)
+    names = {row.split()[-1] for row in run.stdout.splitlines()}
+    assert {"PMI_Init", "PMI_KVS_Get", "PMI_Abort"} <= names
+    assert {name for name in names if not name.startswith("PMI_")} == set()
+
+
+def test_a_program_is_compiled_against_the_python_package(tmp_path):
+    asked = [sys.executable, "-m", "native", "--cflags", "--libs"]
+    flags = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    program = tmp_path / "program"
+    subprocess.run(["cc", HERE / "portals_id.c", "-o", program, *flags], check=True)
+    run = subprocess.run([program], capture_output=True, text=True, timeout=20, check=True)
+    assert run.stdout == "an interface\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--mpi=pmi1",), ("--mpi=pmi2",)], ids=str)
+def test_ranks_learn_their_places_and_meet(anywhere, staged: Staged, options):
+    done = anywhere.yod("-sz", "4", *options, staged.program("pmi_world", "pmi"))
+    assert done.err == ""
+    assert done.status == 0
+    lines = done.out.splitlines()
+    on_node = {row.split(", ")[1] for row in lines}
+    assert len(on_node) == 1
+    assert sorted(lines) == world(4, int(on_node.pop().split()[0]))
+
+
+def test_the_common_exit_code_of_all_ranks_is_yods(anywhere, staged: Staged):
+    program = staged.program("pmi_world", "pmi")
+    assert anywhere.yod("-sz", "2", program, "exit", "3").status == 3
+
+
+def test_an_abort_ends_all_ranks_with_its_code(anywhere, staged: Staged):
+    done = anywhere.yod("-sz", "3", staged.program("pmi_world", "pmi"), "abort", "7")
+    assert done.status == 7
+    assert "the last rank has had enough" in done.err
+
+
+def test_a_script_may_run_the_program(embedded, staged: Staged, tmp_path):
+    script = tmp_path / "twice"
+    program = staged.program("pmi_world", "pmi")
+    script.write_text(f"#!/bin/sh\n{program} && exec {program}\n")
+    script.chmod(0o755)
+    done = embedded.yod("-sz", "2", script)
+    assert done.err == ""
+    assert sorted(done.out.splitlines()) == sorted(world(2, 2) * 2)
+
+
+def test_without_a_launcher_it_is_a_world_of_one(embedded, staged: Staged):
+    program = staged.program("pmi_world", "pmi")
+    run = subprocess.run([program], capture_output=True, text=True, timeout=20, check=True)
+    assert run.stdout.splitlines() == world(1, 1)
+
+
+@pytest.mark.mpi
+def test_mpich_s_launcher_starts_the_program_too(staged: Staged):
+    mpiexec = shutil.which("mpiexec.mpich")
+    assert mpiexec, "Debian: apt install mpich"
+    words = [mpiexec, "-n", "3", staged.program("pmi_world", "pmi")]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert run.stderr == ""
+    assert sorted(run.stdout.splitlines()) == world(3, 3)
