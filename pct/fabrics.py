@@ -18,6 +18,7 @@ CLASSES = (  # of devices, in /sys/class
     "bxi",
 )
 DEVICES = ("bxi", "cxi", "hfi1", "infiniband", "ipath", "kgni", "portals", "uverbs")  # in /dev
+ACCELERATORS = ("accel", "dri", "kfd", "nvidia")  # in /dev
 SETTINGS = b".openmpi/mca-params.conf"  # of a user, in their home
 
 
@@ -35,6 +36,15 @@ def may_be_here(root: str = "/") -> bool:
     if "net" not in found:  # this is no whole /sys
         return True
     return has_some or any(name.startswith(DEVICES) for name in devices)
+
+
+def may_be_placed(root: str = "/") -> bool:
+    """Whether it may matter to ranks where in the machine an I/O device is."""
+    try:
+        devices = os.listdir(os.path.join(root, "dev"))
+    except OSError:
+        return True
+    return may_be_here(root) or any(name.startswith(ACCELERATORS) for name in devices)
 
 
 def may_be_chosen(home: bytes) -> bool:

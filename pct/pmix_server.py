@@ -15,6 +15,7 @@ import sys
 import time
 from ctypes import CDLL, c_int, c_void_p
 
+from pct import fabrics
 from pct.libpmix import Library, LibraryError, load
 from pct.pmix_keys import Code, Info, Layout, Type, rank_keys, world_keys
 from pct.pmix_names import short_text
@@ -40,12 +41,13 @@ from pct.pmix_upcalls import Upcalls
 READ_BYTES = 1 << 16
 IGNORED = (1, 2, 3, 13, 15)  # SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM
 SIG_IGN = 1
+HWLOC_PARTS = "-x86,-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero"
+HWLOC_IO = ",-linuxio,-pci"
 # Settings of the library and its hwloc; those of the environment have precedence.
 SETTINGS = {
     "PMIX_MCA_gds": "hash",  # no files for what is known of a world
     "PMIX_MCA_preg": "native",  # maps are strings, however long
-    # libpmix 4 looks at the whole machine when it starts, also from each processor in turn.
-    "HWLOC_COMPONENTS": "-x86,-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero",
+    "HWLOC_PLUGINS_PATH": "/dev/null",  # it loads also those that it may not use
 }
 _OUTER = ("PMIX_", "PMI_", "PRTE_")
 
@@ -218,6 +220,9 @@ def _prepare_environment() -> None:
             del os.environ[name]
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+    # libpmix 4 looks at the whole machine when it starts, also from each processor in turn.
+    parts = HWLOC_PARTS if fabrics.may_be_placed() else HWLOC_PARTS + HWLOC_IO
+    os.environ.setdefault("HWLOC_COMPONENTS", parts)
 
 
 def _begin(channel: Channel) -> Begin | None:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pct.fabrics import CLASSES, DEVICES, SETTINGS, may_be_chosen, may_be_here
+from pct.fabrics import (
+    ACCELERATORS,
+    CLASSES,
+    DEVICES,
+    SETTINGS,
+    may_be_chosen,
+    may_be_here,
+    may_be_placed,
+)
 
 
 @pytest.fixture
@@ -39,10 +47,18 @@ def test_a_device_file_of_a_known_name_is_one(plain, name):
     assert may_be_here(str(plain))
 
 
+@pytest.mark.parametrize("name", [*DEVICES, *ACCELERATORS])
+def test_it_matters_where_an_accelerator_or_a_fabric_is(plain, name):
+    assert not may_be_placed(str(plain))
+    (plain / "dev" / f"{name}_0").touch()
+    assert may_be_placed(str(plain))
+
+
 @pytest.mark.parametrize("lost", ["sys/class/net", "sys", "dev"])
 def test_a_node_that_cannot_tell_may_have_one(plain, lost):
     shutil.rmtree(plain / lost)
     assert may_be_here(str(plain))
+    assert may_be_placed(str(plain))
 
 
 def test_a_user_without_a_file_of_settings_asks_for_none(tmp_path):
