@@ -6,6 +6,9 @@ import os
 import signal
 import sys
 
+from yod import lean  # noqa: F401
+
+# isort: split
 from native import nodelist, options
 from native.errors import UsageError, YodError
 from native.options import Option

@@ -37,8 +37,11 @@ RARE = {
     "pct.pmix_link",
     "pct.pmix_process",
     "pct.tools",
+    "decimal",
     "heapq",
+    "msgspec.inspect",
     "shlex",
+    "uuid",
 }
 
 

@@ -52,6 +52,7 @@ DOES_IO = {
     "yod.closure",
     "yod.agent",
     "yod.image",
+    "yod.lean",
     "yod.linked",
     "yod.pythons",
     "yod.terminal",
