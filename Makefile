@@ -1,6 +1,7 @@
 # make run     builds everything into .venv and starts examples/ring.py on 4 ranks
 # make test    sets up what the tests need and runs all of them
 # make test-mpi-large  runs each MPI library with 16 and 32 ranks, which takes minutes
+# make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
 # make bench   measures launches and MPI beside other launchers; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
@@ -9,13 +10,14 @@
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+SECONDS ?= 600
 
 # All that a change of which asks for a new build. Python modules do not: the
 # installation points at this directory.
 SOURCES := setup.py pyproject.toml native/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map')
 
-.PHONY: run test test-mpi-large check pytest bench clean build
+.PHONY: run test test-mpi-large check pytest fuzz bench clean build
 
 run: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
@@ -40,6 +42,11 @@ pytest:
 test-mpi-large: $(VENV)/.installed-test
 	tests/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m large tests/system
+
+# What it finds is left in tests/fuzz/found, what reaches new code in tests/fuzz/new.
+fuzz: $(VENV)/.installed-test
+	tests/setup
+	$(BIN)/python -m tests.fuzz.targets $(SECONDS)
 
 bench: $(VENV)/.installed-test
 	tests/setup

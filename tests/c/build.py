@@ -1,0 +1,63 @@
+"""Builds the transport and programs around it under sanitizers, once per run of the tests."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parent.parent / "native"
+FLAGS = [
+    *("-std=gnu11", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-pthread"),
+    *("-Wall", "-Wextra", "-Wconversion", "-Werror"),
+    *(f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'src'}", f"-I{HERE}"),
+]
+ADDRESS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+THREAD = ["-fsanitize=thread"]
+ENVIRONMENT = {
+    **os.environ,
+    "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+def compile_all(sources: list[Path], into: Path, flags: list[str], compiler: str = "gcc") -> None:
+    jobs = [
+        subprocess.Popen(
+            [compiler, *FLAGS, *flags, "-c", str(source), "-o", str(into / f"{source.stem}.o")],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for source in sources
+    ]
+    errors = [job.communicate()[1] for job in jobs]
+    assert all(job.returncode == 0 for job in jobs), "\n".join(errors)
+
+
+def build(into: Path, flags: list[str], compiler: str) -> Path:
+    """The transport's objects in one archive."""
+    into.mkdir(parents=True)
+    compile_all(sorted((NATIVE / "src").glob("ptl_*.c")), into, flags, compiler)
+    archive = into / "libportals.a"
+    subprocess.run(["ar", "rc", archive, *into.glob("*.o")], check=True)
+    return archive
+
+
+def shared(
+    factory: pytest.TempPathFactory, name: str, flags: list[str], compiler: str = "gcc"
+) -> Path:
+    """The archive of that name; the first of all workers that asks builds it."""
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # of all workers of this run
+    place = base / "transport"
+    place.mkdir(exist_ok=True)
+    with (place / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        archive = place / name / "libportals.a"
+        return archive if archive.exists() else build(archive.parent, flags, compiler)
