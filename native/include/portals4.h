@@ -5,7 +5,7 @@
  * chooses. portals4_ext.h has what our daemons need beyond it.
  *
  * Every call returns PTL_NO_INIT before PtlInit and in a forked child (an
- * object belongs to the process that made it), and PTL_ARG_INVALID for a handle
+ * object belongs to the process that made it; there, PtlInit fails), and PTL_ARG_INVALID for a handle
  * that is freed, foreign or of another kind, for an unknown option and for a
  * null pointer where a result goes. What a call returns besides is said at it.
  */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "ptl_ni.h"
+#include "ptl_end.h"
 
 static socklen_t ipv4 (uint32_t nid, uint32_t pid,
                        struct sockaddr_storage *storage)
@@ -38,14 +38,14 @@ static socklen_t ipv6 (const char *text, struct sockaddr_storage *storage)
 {
     struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
     char address[INET6_ADDRSTRLEN] = { 0 };
-    const char *end = strchr (text, ']');
+    const char *close = strchr (text, ']');
     unsigned long port;
     char *rest;
 
-    if (!end || end[1] != ':' || (size_t)(end - text) > sizeof (address))
+    if (!close || close[1] != ':' || (size_t)(close - text) > sizeof (address))
         return 0;
-    memcpy (address, text + 1, (size_t)(end - text - 1));
-    port = strtoul (end + 2, &rest, 10);
+    memcpy (address, text + 1, (size_t)(close - text - 1));
+    port = strtoul (close + 2, &rest, 10);
     if (inet_pton (AF_INET6, address, &in6.sin6_addr) != 1 || *rest
         || port == 0 || port > 65535)
         return 0;
@@ -68,14 +68,14 @@ bool ptl_address_ok (const char *text)
     return parse (text, &storage) > 0;
 }
 
-socklen_t ptl_address_find (const struct ptl_ni *ni, uint32_t nid,
+socklen_t ptl_address_find (const struct ptl_end *end, uint32_t nid,
                             uint32_t pid, struct sockaddr_storage *storage)
 {
     const struct ptl_address *a;
 
     if (nid >= PTL_TABLE_NIDS)
         return ipv4 (nid, pid, storage);
-    for (struct ptl_node *n = ni->addresses.next; n != &ni->addresses;
+    for (struct ptl_node *n = end->addresses.next; n != &end->addresses;
          n = n->next) {
         a = ptl_entry (n, struct ptl_address, node);
         if (a->nid == nid)

@@ -13,13 +13,13 @@
 
 #define PTL_TABLE_NIDS (1u << 24)
 
-struct ptl_ni;
+struct ptl_end;
 
 /* Can this text be an entry of the table? */
 bool ptl_address_ok (const char *text);
 
 /* The socket address of an id, and its length; 0: it leads nowhere. */
-socklen_t ptl_address_find (const struct ptl_ni *ni, uint32_t nid,
+socklen_t ptl_address_find (const struct ptl_end *end, uint32_t nid,
                             uint32_t pid, struct sockaddr_storage *storage);
 
 #endif

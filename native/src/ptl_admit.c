@@ -3,9 +3,9 @@
 #include "ptl_conn.h"
 #include "ptl_peer.h"
 
-static bool is_lower (const struct ptl_ni *ni, uint32_t nid, uint32_t pid)
+static bool is_lower (const struct ptl_end *end, uint32_t nid, uint32_t pid)
 {
-    return ni->self.nid != nid ? ni->self.nid < nid : ni->self.pid < pid;
+    return end->self.nid != nid ? end->self.nid < nid : end->self.pid < pid;
 }
 
 static bool same_principal (const struct ptl_who *a, const struct ptl_who *b)
@@ -17,10 +17,10 @@ static bool same_principal (const struct ptl_who *a, const struct ptl_who *b)
  * our own key: else a user could take the messages meant for a daemon. */
 static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
 {
-    const struct ptlx_key *own = &conn->ni->default_key;
-    const struct ptl_peer *peer = ptl_peer_find (conn->ni, nid, pid);
+    const struct ptlx_key *own = &conn->end->default_key;
+    const struct ptl_peer *peer = ptl_peer_find (conn->end, nid, pid);
 
-    if (nid == conn->ni->self.nid && pid == conn->ni->self.pid)
+    if (nid == conn->end->self.nid && pid == conn->end->self.pid)
         return false;
     if (conn->who.kind == PTLX_KEY_PARTITION)
         return true;
@@ -33,14 +33,14 @@ static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
         || (peer->conn && same_principal (&peer->conn->who, &conn->who));
 }
 
-static uint32_t fresh_pid (struct ptl_ni *ni, uint32_t nid)
+static uint32_t fresh_pid (struct ptl_end *end, uint32_t nid)
 {
     uint32_t pid;
 
     do {
-        ni->seed = ni->seed * 1664525u + 1013904223u;
-        pid = ni->seed | 1u << 16;
-    } while (pid == PTL_PID_ANY || ptl_peer_find (ni, nid, pid));
+        end->seed = end->seed * 1664525u + 1013904223u;
+        pid = end->seed | 1u << 16;
+    } while (pid == PTL_PID_ANY || ptl_peer_find (end, nid, pid));
     return pid;
 }
 
@@ -63,7 +63,7 @@ static bool is_crossing (struct ptl_peer *peer, uint64_t incarnation)
     struct ptl_frame ping = { .type = PTL_FRAME_PING };
 
     if (peer->conn->incarnation != incarnation || !peer->conn->is_dialled
-        || !is_lower (peer->ni, peer->nid, peer->pid))
+        || !is_lower (peer->end, peer->nid, peer->pid))
         return false;
     if (!peer->conn->is_pinged) {
         peer->conn->is_pinged = true;
@@ -75,21 +75,21 @@ static bool is_crossing (struct ptl_peer *peer, uint64_t incarnation)
 enum ptl_code ptl_admit (struct ptl_conn *conn, uint32_t nid,
                               uint32_t pid)
 {
-    struct ptl_ni *ni = conn->ni;
+    struct ptl_end *end = conn->end;
     struct ptl_peer *peer;
 
     if (!is_believed (conn, nid, pid))
-        pid = fresh_pid (ni, nid);
-    peer = ptl_peer_find (ni, nid, pid);
+        pid = fresh_pid (end, nid);
+    peer = ptl_peer_find (end, nid, pid);
     if (peer && peer->conn) {
         if (is_crossing (peer, conn->incarnation))
             return PTL_CODE_COLLISION;
         replace (peer, conn->incarnation);
-        peer = ptl_peer_find (ni, nid, pid);
+        peer = ptl_peer_find (end, nid, pid);
     }
-    if (peer && peer->dial && is_lower (ni, nid, pid))
+    if (peer && peer->dial && is_lower (end, nid, pid))
         return PTL_CODE_COLLISION;
-    if (!peer && !(peer = ptl_peer_alloc (ni, nid, pid)))
+    if (!peer && !(peer = ptl_peer_alloc (end, nid, pid)))
         return PTL_CODE_FULL;
     ptl_peer_abandon_dial (peer);
     conn->who.nid = nid;

@@ -11,63 +11,83 @@
 #include "ptl_fwd.h"
 #include "ptl_peer.h"
 #include "ptl_put.h"
+#include "ptl_shared.h"
 
 int PtlxNIInit (const struct ptlx_config *config, ptl_handle_ni_t *handle)
 {
+    struct ptl_end *end;
     struct ptl_ni *ni;
-    int rc;
+    int rc = ptl_enter ();
 
+    if (rc != PTL_OK)
+        return rc;
     if (!config || !handle)
-        return PTL_ARG_INVALID;
-    if ((rc = ptl_ni_alloc (config, &ni)) != PTL_OK)
-        return rc;
-    if ((rc = ptl_handle_add (PTL_HANDLE_NI, ni, &ni->handle)) != PTL_OK) {
-        ptl_ni_free (ni, 0);
-        return rc;
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if ((rc = ptl_end_alloc (config, &end)) != PTL_OK)
+        return ptl_leave (NULL, rc);
+    if ((rc = ptl_ni_alloc (end, 0, NULL, &ni)) != PTL_OK
+        || (rc = ptl_handle_add (PTL_HANDLE_NI, ni, &ni->handle)) != PTL_OK) {
+        ptl_end_free (end, 0);
+        return ptl_leave (NULL, rc);
     }
+    ptl_api_keep (end);
     *handle = ni->handle;
-    return PTL_OK;
+    return ptl_leave (NULL, PTL_OK);
+}
+
+/* An interface that PtlxNIInit made. */
+static int find_private (ptl_handle_ni_t handle, struct ptl_ni **nip)
+{
+    int rc = ptl_api_ni (handle, nip);
+
+    if (rc == PTL_OK && ptl_shared_is ((*nip)->end))
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    return rc;
 }
 
 int PtlxNIFini (ptl_handle_ni_t handle, uint32_t flush_ms)
 {
     struct ptl_ni *ni;
-    int rc = ptl_api_ni (handle, &ni);
+    int rc = find_private (handle, &ni);
 
-    if (rc == PTL_OK)
-        ptl_api_end (ni, flush_ms);
-    return rc;
+    if (rc != PTL_OK)
+        return rc;
+    ptl_end_free (ni->end, flush_ms);
+    return ptl_leave (NULL, PTL_OK);
 }
 
 int PtlxFd (ptl_handle_ni_t handle, int *fd)
 {
     struct ptl_ni *ni;
-    int rc = ptl_api_ni (handle, &ni);
+    int rc = find_private (handle, &ni);
 
-    if (rc == PTL_OK && fd)
-        *fd = ni->epoll_fd;
-    return rc == PTL_OK && !fd ? PTL_ARG_INVALID : rc;
+    if (rc != PTL_OK)
+        return rc;
+    if (!fd)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    *fd = ni->end->epoll_fd;
+    return ptl_leave (NULL, PTL_OK);
 }
 
 int PtlxNotify (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle)
 {
     struct ptl_ni *ni;
     struct ptl_eq *eq;
-    int rc;
+    int rc = find_private (handle, &ni);
 
-    if ((rc = ptl_api_ni (handle, &ni)) != PTL_OK
-        || (rc = ptl_api_eq (ni, eq_handle, &eq)) != PTL_OK)
+    if (rc != PTL_OK)
         return rc;
-    ni->notify = eq;
-    return PTL_OK;
+    if ((rc = ptl_api_find_eq (ni, eq_handle, &eq)) == PTL_OK)
+        ni->end->notify = eq;
+    return ptl_leave (NULL, rc);
 }
 
-static struct ptl_target *find_target (struct ptl_ni *ni, uint32_t nid,
+static struct ptl_target *find_target (struct ptl_end *end, uint32_t nid,
                                        uint32_t pid)
 {
     struct ptl_target *t;
 
-    for (struct ptl_node *n = ni->targets.next; n != &ni->targets;
+    for (struct ptl_node *n = end->targets.next; n != &end->targets;
          n = n->next) {
         t = ptl_entry (n, struct ptl_target, node);
         if (t->nid == nid && t->pid == pid)
@@ -85,41 +105,47 @@ static void forget_target (struct ptl_target *target)
     free (target);
 }
 
-int PtlxUseKey (ptl_handle_ni_t handle, ptl_process_t target,
-                const struct ptlx_key *key)
+static int use_key (struct ptl_end *end, const ptl_process_t *target,
+                    const struct ptlx_key *key)
 {
-    struct ptl_ni *ni;
-    struct ptl_target *t;
-    int rc = ptl_api_ni (handle, &ni);
+    struct ptl_target *t
+        = find_target (end, target->phys.nid, target->phys.pid);
 
-    if (rc != PTL_OK)
-        return rc;
-    if (!key || key->kind > PTLX_KEY_LOCAL)
-        return PTL_ARG_INVALID;
-    if (target.phys.nid == PTL_NID_ANY) {
-        ni->default_key = *key;
-        return PTL_OK;
-    }
-    t = find_target (ni, target.phys.nid, target.phys.pid);
     if (key->kind == PTLX_KEY_NONE) {
         forget_target (t);
         return PTL_OK;
     }
     if (!t && !(t = calloc (1, sizeof (*t))))
         return PTL_NO_SPACE;
-    t->nid = target.phys.nid;
-    t->pid = target.phys.pid;
+    t->nid = target->phys.nid;
+    t->pid = target->phys.pid;
     t->key = *key;
     if (!t->node.next)
-        ptl_list_append (&ni->targets, &t->node);
+        ptl_list_append (&end->targets, &t->node);
     return PTL_OK;
 }
 
-static void forget_address (struct ptl_ni *ni, uint32_t nid)
+int PtlxUseKey (ptl_handle_ni_t handle, ptl_process_t target,
+                const struct ptlx_key *key)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!key || key->kind > PTLX_KEY_LOCAL)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if (target.phys.nid != PTL_NID_ANY)
+        return ptl_leave (NULL, use_key (ni->end, &target, key));
+    ni->end->default_key = *key;
+    return ptl_leave (NULL, PTL_OK);
+}
+
+static void forget_address (struct ptl_end *end, uint32_t nid)
 {
     struct ptl_address *a;
 
-    for (struct ptl_node *n = ni->addresses.next; n != &ni->addresses;
+    for (struct ptl_node *n = end->addresses.next; n != &end->addresses;
          n = n->next) {
         a = ptl_entry (n, struct ptl_address, node);
         if (a->nid == nid) {
@@ -141,17 +167,17 @@ int PtlxSetAddress (ptl_handle_ni_t handle, ptl_nid_t nid,
     if (rc != PTL_OK)
         return rc;
     if (nid == 0 || nid >= 1u << 24 || (address && !ptl_address_ok (address)))
-        return PTL_ARG_INVALID;
-    forget_address (ni, nid);
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    forget_address (ni->end, nid);
     if (!address)
-        return PTL_OK;
+        return ptl_leave (NULL, PTL_OK);
     size = strlen (address) + 1;
     if (!(a = malloc (sizeof (*a) + size)))
-        return PTL_NO_SPACE;
+        return ptl_leave (NULL, PTL_NO_SPACE);
     a->nid = nid;
     memcpy (a->text, address, size);
-    ptl_list_append (&ni->addresses, &a->node);
-    return PTL_OK;
+    ptl_list_append (&ni->end->addresses, &a->node);
+    return ptl_leave (NULL, PTL_OK);
 }
 
 /* A lost peer comes alone: what the reader sends while it handles the events
@@ -177,18 +203,17 @@ int PtlxEvents (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle,
 {
     struct ptl_ni *ni;
     struct ptl_eq *eq;
-    int rc;
+    int rc = find_private (handle, &ni);
 
-    if ((rc = ptl_handle_find (handle, PTL_HANDLE_NI, &ni)) != PTL_OK
-        || (rc = ptl_handle_find (eq_handle, PTL_HANDLE_EQ, &eq)) != PTL_OK)
+    if (rc != PTL_OK)
         return rc;
-    if (!events || !count || room < 1 || eq->ni != ni)
-        return PTL_ARG_INVALID;
+    if (!events || !count || room < 1
+        || ptl_api_find_eq (ni, eq_handle, &eq) != PTL_OK || !eq)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
     if (eq->used < (size_t)room) /* else arrivals would outrun the reader */
-        ptl_ni_progress (ni, 0);
+        ptl_end_progress (ni->end, 0);
     *count = take_batch (eq, events, room);
-    ptl_ni_signal (ni);
-    return PTL_OK;
+    return ptl_leave (ni->end, PTL_OK);
 }
 
 int PtlxSend (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid,
@@ -199,7 +224,8 @@ int PtlxSend (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid,
 
     if (rc != PTL_OK)
         return rc;
-    return ptl_api_done (ni, ptl_put_message (ni, nid, pid, data, length));
+    return ptl_leave (ni->end,
+                      ptl_put_message (ni->end, nid, pid, data, length));
 }
 
 int PtlxDisconnect (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid)
@@ -210,21 +236,21 @@ int PtlxDisconnect (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid)
 
     if (rc != PTL_OK)
         return rc;
-    if ((peer = ptl_peer_find (ni, nid, pid)))
+    if ((peer = ptl_peer_find (ni->end, nid, pid)))
         ptl_peer_leave (peer);
-    return ptl_api_done (ni, PTL_OK);
+    return ptl_leave (ni->end, PTL_OK);
 }
 
 int PtlxForward (ptl_handle_ni_t handle, const struct ptlx_object *object)
 {
     struct ptl_ni *ni;
-    int rc = ptl_api_ni (handle, &ni);
+    int rc = find_private (handle, &ni);
 
     if (rc != PTL_OK)
         return rc;
     if (!object)
-        return PTL_ARG_INVALID;
-    return ptl_api_done (ni, ptl_fwd_arm (ni, object));
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    return ptl_leave (ni->end, ptl_fwd_arm (ni->end, object));
 }
 
 int PtlxCancel (ptl_handle_ni_t handle, uint64_t match_bits)
@@ -234,26 +260,28 @@ int PtlxCancel (ptl_handle_ni_t handle, uint64_t match_bits)
 
     if (rc != PTL_OK)
         return rc;
-    ptl_fwd_cancel (ni, match_bits);
-    return ptl_api_done (ni, PTL_OK);
+    ptl_fwd_cancel (ni->end, match_bits);
+    return ptl_leave (ni->end, PTL_OK);
 }
 
 int PtlxCounters (ptl_handle_ni_t handle, struct ptlx_counters *counters)
 {
+    struct ptl_end *end;
     struct ptl_ni *ni;
     int rc = ptl_api_ni (handle, &ni);
 
     if (rc != PTL_OK)
         return rc;
     if (!counters)
-        return PTL_ARG_INVALID;
-    *counters = ni->counters;
-    counters->peers = ni->n_peers;
-    counters->unproven = ni->n_unproven;
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    end = ni->end;
+    *counters = end->counters;
+    counters->peers = end->n_peers;
+    counters->unproven = end->n_unproven;
     counters->connections = 0;
-    for (struct ptl_node *n = ni->conns.next; n != &ni->conns; n = n->next)
+    for (struct ptl_node *n = end->conns.next; n != &end->conns; n = n->next)
         counters->connections++;
-    return PTL_OK;
+    return ptl_leave (NULL, PTL_OK);
 }
 
 const char *PtlxErrorName (int rc)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ptl_address.h"
+#include "ptl_me.h"
 #include "ptl_peer.h"
 #include "ptl_shake.h"
 
@@ -25,21 +26,21 @@ static void set_option (int fd, int level, int name, int value)
     (void)!setsockopt (fd, level, name, &value, sizeof (value));
 }
 
-static void tune (const struct ptl_ni *ni, int fd)
+static void tune (const struct ptl_end *end, int fd)
 {
-    int liveness_s = (int)(ni->config.liveness_ms / 1000);
+    int liveness_s = (int)(end->config.liveness_ms / 1000);
 
     set_option (fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option (fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOT_SENT_BYTES);
     set_option (fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
-                (int)ni->config.liveness_ms);
+                (int)end->config.liveness_ms);
     set_option (fd, IPPROTO_TCP, TCP_KEEPIDLE, liveness_s / 2 + 1);
     set_option (fd, IPPROTO_TCP, TCP_KEEPINTVL, liveness_s / 6 + 1);
     set_option (fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
     set_option (fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-struct ptl_conn *ptl_conn_alloc (struct ptl_ni *ni, int fd, bool is_dialled,
+struct ptl_conn *ptl_conn_alloc (struct ptl_end *end, int fd, bool is_dialled,
                                  bool is_unix)
 {
     struct ptl_conn *conn = calloc (1, sizeof (*conn));
@@ -50,38 +51,38 @@ struct ptl_conn *ptl_conn_alloc (struct ptl_ni *ni, int fd, bool is_dialled,
         return NULL;
     }
     conn->source = (struct ptl_source){ PTL_SOURCE_CONN, fd };
-    conn->ni = ni;
+    conn->end = end;
     conn->is_dialled = is_dialled;
     conn->is_unix = is_unix;
-    conn->who.serial = ++ni->serial;
+    conn->who.serial = ++end->serial;
     ptl_list_init (&conn->dirty);
     if (is_dialled) {
         event.events |= EPOLLOUT;
         conn->wants_out = true;
     }
     if (!is_unix)
-        tune (ni, fd);
-    if (epoll_ctl (ni->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        tune (end, fd);
+    if (epoll_ctl (end->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
         close (fd);
         free (conn);
         return NULL;
     }
-    ptl_list_append (&ni->conns, &conn->all);
+    ptl_list_append (&end->conns, &conn->all);
     return conn;
 }
 
-static const struct ptlx_key *key_for (struct ptl_ni *ni, uint32_t nid,
+static const struct ptlx_key *key_for (struct ptl_end *end, uint32_t nid,
                                        uint32_t pid)
 {
     struct ptl_target *t;
 
-    for (struct ptl_node *n = ni->targets.next; n != &ni->targets;
+    for (struct ptl_node *n = end->targets.next; n != &end->targets;
          n = n->next) {
         t = ptl_entry (n, struct ptl_target, node);
         if (t->nid == nid && t->pid == pid)
             return &t->key;
     }
-    return &ni->default_key;
+    return &end->default_key;
 }
 
 static int open_socket (const struct sockaddr_storage *address,
@@ -105,11 +106,11 @@ static int open_socket (const struct sockaddr_storage *address,
 
 int ptl_conn_dial (struct ptl_peer *peer)
 {
-    struct ptl_ni *ni = peer->ni;
+    struct ptl_end *end = peer->end;
     struct sockaddr_storage address = { 0 };
     socklen_t length
-        = ptl_address_find (ni, peer->nid, peer->pid, &address);
-    struct ptlx_key key = *key_for (ni, peer->nid, peer->pid);
+        = ptl_address_find (end, peer->nid, peer->pid, &address);
+    struct ptlx_key key = *key_for (end, peer->nid, peer->pid);
     struct ptl_conn *conn;
     bool is_unix;
     int fd = -1, error;
@@ -126,7 +127,7 @@ int ptl_conn_dial (struct ptl_peer *peer)
         return ENOKEY;
     if ((error = open_socket (&address, length, &fd)) != 0)
         return error;
-    if (!(conn = ptl_conn_alloc (ni, fd, true, is_unix)))
+    if (!(conn = ptl_conn_alloc (end, fd, true, is_unix)))
         return ENOMEM;
     conn->state = PTL_CONN_CONNECTING;
     conn->deadline_ms = peer->dial_until_ms;
@@ -158,7 +159,7 @@ static void connected (struct ptl_conn *conn)
         return;
     }
     conn->wants_out = false;
-    epoll_ctl (conn->ni->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
+    epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
     ptl_shake_connected (conn);
 }
 
@@ -187,7 +188,7 @@ void ptl_conn_kick (struct ptl_conn *conn)
 {
     if (!conn->wants_out && ptl_list_empty (&conn->dirty)
         && conn->state != PTL_CONN_DEAD)
-        ptl_list_append (&conn->ni->dirty, &conn->dirty);
+        ptl_list_append (&conn->end->dirty, &conn->dirty);
 }
 
 static bool make_room (struct ptl_conn *conn)
@@ -218,7 +219,7 @@ static bool queue_small (struct ptl_conn *conn, const struct ptl_frame *frame)
         ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, ENOBUFS);
         return false;
     }
-    full.incarnation = (uint32_t)conn->ni->incarnation;
+    full.incarnation = (uint32_t)conn->end->incarnation;
     ptl_wire_encode (&full, conn->small + conn->small_length);
     conn->small_length += PTL_HEADER_BYTES;
     return true;
@@ -232,23 +233,23 @@ void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame)
 
 void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame)
 {
-    struct ptl_ni *ni = conn->ni;
+    struct ptl_end *end = conn->end;
 
     if (!queue_small (conn, frame))
         return;
-    if (ni->config.ack_delay_ms == 0
+    if (end->config.ack_delay_ms == 0
         || conn->small_length > ACKS_WAITING * PTL_HEADER_BYTES) {
         ptl_conn_kick (conn);
     } else if (conn->ack_ms == 0) {
-        conn->ack_ms = ni->now_ms + ni->config.ack_delay_ms;
-        ptl_ni_wake_at (ni, conn->ack_ms);
+        conn->ack_ms = end->now_ms + end->config.ack_delay_ms;
+        ptl_end_wake_at (end, conn->ack_ms);
     }
 }
 
 static void tick_acks (struct ptl_conn *conn)
 {
-    if (conn->ack_ms > conn->ni->now_ms) {
-        ptl_ni_wake_at (conn->ni, conn->ack_ms);
+    if (conn->ack_ms > conn->end->now_ms) {
+        ptl_end_wake_at (conn->end, conn->ack_ms);
         return;
     }
     conn->ack_ms = 0;
@@ -267,6 +268,19 @@ static void end_arrivals (struct ptl_conn *conn)
     conn->rx = NULL;
 }
 
+static void forget_ni (struct ptl_rx *rx, const struct ptl_ni *ni)
+{
+    if (rx->me && rx->me->ni == ni)
+        rx->me = NULL; /* the rest is thrown away */
+}
+
+void ptl_conn_forget_ni (struct ptl_conn *conn, const struct ptl_ni *ni)
+{
+    forget_ni (&conn->single, ni);
+    for (int i = 0; conn->open && i < PTL_OPEN_MAX; i++)
+        forget_ni (&conn->open[i], ni);
+}
+
 void ptl_conn_close (struct ptl_conn *conn)
 {
     if (conn->state == PTL_CONN_DEAD)
@@ -279,7 +293,7 @@ void ptl_conn_close (struct ptl_conn *conn)
     conn->source.fd = -1;
     ptl_list_remove (&conn->dirty);
     ptl_list_remove (&conn->all);
-    ptl_list_append (&conn->ni->grave, &conn->all);
+    ptl_list_append (&conn->end->grave, &conn->all);
 }
 
 void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail)
@@ -312,8 +326,8 @@ void ptl_conn_leave (struct ptl_conn *conn)
         return;
     conn->peer = NULL;
     conn->state = PTL_CONN_DRAINING;
-    conn->deadline_ms = conn->ni->now_ms + DRAIN_MS;
-    ptl_ni_wake_at (conn->ni, conn->deadline_ms);
+    conn->deadline_ms = conn->end->now_ms + DRAIN_MS;
+    ptl_end_wake_at (conn->end, conn->deadline_ms);
     end_arrivals (conn);
 }
 
@@ -332,7 +346,7 @@ bool ptl_conn_is_flushed (const struct ptl_conn *conn)
  * while the other host still acknowledges our probes. */
 static void judge_silence (struct ptl_conn *conn)
 {
-    int limit = (int)conn->ni->config.liveness_ms;
+    int limit = (int)conn->end->config.liveness_ms;
     struct tcp_info info;
     socklen_t size = sizeof (info);
 
@@ -349,13 +363,13 @@ static void judge_silence (struct ptl_conn *conn)
  * awaited. That no pong comes is no death: a stopped process is silent, too. */
 static void look_alive (struct ptl_conn *conn)
 {
-    struct ptl_ni *ni = conn->ni;
-    int64_t pause = ni->config.liveness_ms / 4 + 1;
+    struct ptl_end *end = conn->end;
+    int64_t pause = end->config.liveness_ms / 4 + 1;
     struct ptl_frame ping = { .type = PTL_FRAME_PING };
 
-    ptl_ni_wake_at (ni, ni->now_ms + pause);
+    ptl_end_wake_at (end, end->now_ms + pause);
     judge_silence (conn);
-    if (conn->is_pinged || ni->now_ms < conn->heard_ms + 2 * pause)
+    if (conn->is_pinged || end->now_ms < conn->heard_ms + 2 * pause)
         return;
     conn->is_pinged = true;
     ptl_conn_small (conn, &ping);
@@ -363,14 +377,14 @@ static void look_alive (struct ptl_conn *conn)
 
 void ptl_conn_tick (struct ptl_conn *conn)
 {
-    int64_t now = conn->ni->now_ms;
+    int64_t now = conn->end->now_ms;
 
     if (conn->deadline_ms && now >= conn->deadline_ms) {
         ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, ETIMEDOUT);
         return;
     }
     if (conn->deadline_ms)
-        ptl_ni_wake_at (conn->ni, conn->deadline_ms);
+        ptl_end_wake_at (conn->end, conn->deadline_ms);
     if (conn->ack_ms)
         tick_acks (conn);
     if (conn->state == PTL_CONN_READY)

@@ -12,7 +12,7 @@
 
 #include <sys/socket.h>
 
-#include "ptl_ni.h"
+#include "ptl_end.h"
 #include "ptl_pt.h"
 #include "ptl_wire.h"
 
@@ -37,9 +37,9 @@ struct ptl_out {
 
 struct ptl_conn {
     struct ptl_source source; /* first: what epoll gives back */
-    struct ptl_node all;      /* in ni->conns, or ni->grave */
-    struct ptl_node dirty;    /* in ni->dirty */
-    struct ptl_ni *ni;
+    struct ptl_node all;      /* in end->conns, or end->grave */
+    struct ptl_node dirty;    /* in end->dirty */
+    struct ptl_end *end;
     struct ptl_peer *peer; /* or NULL */
     enum ptl_conn_state state;
     bool is_dialled; /* opened by us */
@@ -70,7 +70,7 @@ struct ptl_conn {
 
 /* Make a connection around a socket, in the epoll set. NULL: no memory; the
  * socket is closed. */
-struct ptl_conn *ptl_conn_alloc (struct ptl_ni *ni, int fd, bool is_dialled,
+struct ptl_conn *ptl_conn_alloc (struct ptl_end *end, int fd, bool is_dialled,
                                  bool is_unix);
 
 /* Begin a connection to a peer.
@@ -89,7 +89,7 @@ void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame);
  * is a system call here and a wake-up at the other end, for nothing new. */
 void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame);
 
-/* Something is to be sent; ptl_ni_settle writes it. */
+/* Something is to be sent; ptl_end_settle writes it. */
 void ptl_conn_kick (struct ptl_conn *conn);
 
 /* Write as much as the socket takes (ptl_out.c). */
@@ -110,6 +110,9 @@ void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail);
 
 /* Close it; operations that were arriving end UNDELIVERABLE. */
 void ptl_conn_close (struct ptl_conn *conn);
+
+/* What arrives for entries of this interface goes nowhere from now on. */
+void ptl_conn_forget_ni (struct ptl_conn *conn, const struct ptl_ni *ni);
 
 /* Goodbye: BYE, end of our stream, then wait for the other's. */
 void ptl_conn_leave (struct ptl_conn *conn);

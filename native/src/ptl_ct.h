@@ -2,7 +2,7 @@
  *
  * A triggered operation waits in its counter's list, ordered by threshold,
  * equal thresholds in issue order. When success + failure reaches the
- * threshold it moves to the interface's work queue: nothing runs from here,
+ * threshold it moves to the endpoint's work queue: nothing runs from here,
  * so a chain of triggers needs no stack.
  */
 #ifndef PTL_CT_H
@@ -12,7 +12,7 @@
 #include "ptl_list.h"
 
 struct ptl_ni;
-struct ptl_op;
+struct ptl_work;
 
 struct ptl_ct {
     struct ptl_node node; /* in ni->cts */
@@ -20,7 +20,7 @@ struct ptl_ct {
     uint32_t handle;
     unsigned users;
     ptl_ct_event_t value;
-    struct ptl_node triggers; /* of struct ptl_op */
+    struct ptl_node triggers; /* of struct ptl_work */
 };
 
 int ptl_ct_alloc (struct ptl_ni *ni, struct ptl_ct **ctp);
@@ -31,8 +31,8 @@ void ptl_ct_free (struct ptl_ct *ct);
 void ptl_ct_add (struct ptl_ct *ct, uint64_t success, uint64_t failure);
 void ptl_ct_set (struct ptl_ct *ct, ptl_ct_event_t value);
 
-/* Release `op` when the counter reaches op->threshold; perhaps now. */
-void ptl_ct_trigger (struct ptl_ct *ct, struct ptl_op *op);
+/* Release work when the counter reaches its threshold; perhaps now. */
+void ptl_ct_trigger (struct ptl_ct *ct, struct ptl_work *work);
 
 /* Discard the operations that wait. */
 void ptl_ct_cancel (struct ptl_ct *ct);

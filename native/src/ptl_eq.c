@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ptl_end.h"
 #include "ptl_ni.h"
+#include "ptl_process.h"
 
 int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp)
 {
@@ -11,7 +13,7 @@ int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp)
 
     if (count == 0 || count > 1u << 20)
         return PTL_ARG_INVALID;
-    if (!(eq = calloc (1, sizeof (*eq))))
+    if (ni->n_eqs >= ni->limits.max_eqs || !(eq = calloc (1, sizeof (*eq))))
         return PTL_NO_SPACE;
     if (!(eq->slots = calloc (count, sizeof (*eq->slots)))) {
         free (eq);
@@ -20,16 +22,17 @@ int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp)
     eq->ni = ni;
     eq->count = eq->size = count;
     ptl_list_append (&ni->eqs, &eq->node);
+    ni->n_eqs++;
     *eqp = eq;
     return PTL_OK;
 }
 
 static void drop_oldest (struct ptl_eq *eq)
 {
-    ptl_ni_was_read (eq->ni, &eq->slots[eq->head]);
+    ptl_end_was_read (eq->ni->end, &eq->slots[eq->head]);
     eq->head = (eq->head + 1) % eq->size;
     eq->used--;
-    eq->ni->unread--;
+    eq->ni->end->unread--;
     eq->dropped = true;
 }
 
@@ -37,6 +40,8 @@ void ptl_eq_free (struct ptl_eq *eq)
 {
     while (eq->used > 0)
         drop_oldest (eq);
+    ptl_handle_forget (eq->handle);
+    eq->ni->n_eqs--;
     ptl_list_remove (&eq->node);
     free (eq->slots);
     free (eq);
@@ -51,7 +56,7 @@ static void put (struct ptl_eq *eq, const struct ptlx_event *event)
 {
     eq->slots[(eq->head + eq->used) % eq->size] = *event;
     eq->used++;
-    eq->ni->unread++;
+    eq->ni->end->unread++;
 }
 
 void ptl_eq_post (struct ptl_eq *eq, const struct ptlx_event *event)
@@ -93,9 +98,9 @@ int ptl_eq_get (struct ptl_eq *eq, struct ptlx_event *event)
     *event = eq->slots[eq->head];
     eq->head = (eq->head + 1) % eq->size;
     eq->used--;
-    eq->ni->unread--;
+    eq->ni->end->unread--;
     eq->dropped = false;
-    ptl_ni_was_read (eq->ni, event);
+    ptl_end_was_read (eq->ni->end, event);
     return rc;
 }
 

@@ -8,7 +8,7 @@
 #include "ptl_ct.h"
 #include "ptl_fwd_parts.h"
 #include "ptl_me.h"
-#include "ptl_ni.h"
+#include "ptl_end.h"
 #include "ptl_op.h"
 #include "ptl_peer.h"
 
@@ -26,7 +26,7 @@ uint64_t ptl_fwd_chunk_length (const struct ptl_fwd *fwd, uint64_t chunk)
 void ptl_fwd_do_later (struct ptl_fwd *fwd)
 {
     if (ptl_list_empty (&fwd->work.node))
-        ptl_list_append (&fwd->ni->later, &fwd->work.node);
+        ptl_list_append (&fwd->end->later, &fwd->work.node);
 }
 
 void ptl_fwd_notify (struct ptl_fwd *fwd, uint32_t type)
@@ -40,7 +40,7 @@ void ptl_fwd_notify (struct ptl_fwd *fwd, uint32_t type)
 
     if (type == PTLX_EVENT_OBJECT_ARRIVED)
         ptl_blake2b_final (&fwd->hash, event.digest);
-    ptl_ni_notify (fwd->ni, &event);
+    ptl_end_notify (fwd->end, &event);
 }
 
 /* ---- ending ---- */
@@ -77,8 +77,8 @@ static void discard_from (struct ptl_fwd *fwd, struct ptl_node *list)
 
     for (struct ptl_node *n = list->next; n != list; n = next) {
         next = n->next;
-        op = ptl_entry (n, struct ptl_op, work.node);
-        if (op->owner == fwd) {
+        op = ptl_op_of (ptl_entry (n, struct ptl_work, node));
+        if (op && op->owner == fwd) {
             ptl_op_discard (op);
             fwd->n_ops--;
         }
@@ -93,10 +93,10 @@ static void discard_ops (struct ptl_fwd *fwd)
 
     if (fwd->ct)
         discard_from (fwd, &fwd->ct->triggers);
-    discard_from (fwd, &fwd->ni->work);
+    discard_from (fwd, &fwd->end->work);
     for (uint32_t i = 0; i < fwd->object.n_children; i++) {
         child = &fwd->object.children[i];
-        peer = ptl_peer_find (fwd->ni, child->phys.nid, child->phys.pid);
+        peer = ptl_peer_find (fwd->end, child->phys.nid, child->phys.pid);
         if (!peer)
             continue;
         discard_from (fwd, &peer->lanes[PTL_LANE_BULK]);
@@ -104,7 +104,7 @@ static void discard_ops (struct ptl_fwd *fwd)
     }
 }
 
-static void end (struct ptl_fwd *fwd)
+static void finish (struct ptl_fwd *fwd)
 {
     fwd->is_over = true;
     if (fwd->me) { /* nothing matches it any more; it may still be busy */
@@ -128,8 +128,8 @@ void ptl_fwd_fail (struct ptl_fwd *fwd, uint32_t reason, int detail,
 
     if (fwd->is_over)
         return;
-    end (fwd);
-    ptl_ni_notify (fwd->ni, &event);
+    finish (fwd);
+    ptl_end_notify (fwd->end, &event);
 }
 
 /* ---- chunks to the children ---- */
@@ -166,7 +166,7 @@ struct ptl_op *ptl_fwd_chunk (struct ptl_fwd *fwd, uint64_t chunk,
                                 const ptl_process_t *child,
                                 const uint8_t *data)
 {
-    struct ptl_op *op = ptl_op_alloc (fwd->ni, &chunk_class, 0);
+    struct ptl_op *op = ptl_op_alloc (fwd->end, &chunk_class, 0);
 
     if (!op)
         return NULL;
@@ -179,7 +179,7 @@ struct ptl_op *ptl_fwd_chunk (struct ptl_fwd *fwd, uint64_t chunk,
     op->length = ptl_fwd_chunk_length (fwd, chunk);
     op->match_bits = fwd->object.match_bits;
     op->offset = chunk * fwd->object.chunk_bytes;
-    op->threshold = chunk + 1;
+    op->work.threshold = chunk + 1;
     op->owner = fwd;
     fwd->n_ops++;
     return op;
@@ -229,11 +229,11 @@ static int copy_children (struct ptl_fwd *fwd)
     return children ? PTL_OK : PTL_NO_SPACE;
 }
 
-static struct ptl_fwd *find (struct ptl_ni *ni, uint64_t match_bits)
+static struct ptl_fwd *find (struct ptl_end *end, uint64_t match_bits)
 {
     struct ptl_fwd *fwd;
 
-    for (struct ptl_node *n = ni->objects.next; n != &ni->objects;
+    for (struct ptl_node *n = end->objects.next; n != &end->objects;
          n = n->next) {
         fwd = ptl_entry (n, struct ptl_fwd, node);
         if (fwd->object.match_bits == match_bits && !fwd->is_over)
@@ -242,48 +242,48 @@ static struct ptl_fwd *find (struct ptl_ni *ni, uint64_t match_bits)
     return NULL;
 }
 
-int ptl_fwd_arm (struct ptl_ni *ni, const struct ptlx_object *object)
+int ptl_fwd_arm (struct ptl_end *end, const struct ptlx_object *object)
 {
     struct ptl_fwd *fwd;
     int rc;
 
     if (!is_valid (object))
         return PTL_ARG_INVALID;
-    if (find (ni, object->match_bits))
+    if (find (end, object->match_bits))
         return PTL_IN_USE;
     if (!(fwd = calloc (1, sizeof (*fwd))))
         return PTL_NO_SPACE;
-    fwd->ni = ni;
+    fwd->end = end;
     fwd->work.run = tend;
     fwd->object = *object;
     fwd->fd = -1;
     fwd->n_chunks = (object->size - 1) / object->chunk_bytes + 1;
     ptl_list_init (&fwd->work.node);
-    ptl_list_append (&ni->objects, &fwd->node);
+    ptl_list_append (&end->objects, &fwd->node);
     if ((rc = copy_children (fwd)) == PTL_OK)
         rc = object->is_source ? ptl_fwd_arm_source (fwd)
                                : ptl_fwd_arm_receiver (fwd);
     if (rc != PTL_OK) {
-        end (fwd);
+        finish (fwd);
         destroy_if_unused (fwd);
     }
     return rc;
 }
 
-void ptl_fwd_cancel (struct ptl_ni *ni, uint64_t match_bits)
+void ptl_fwd_cancel (struct ptl_end *end, uint64_t match_bits)
 {
-    struct ptl_fwd *fwd = find (ni, match_bits);
+    struct ptl_fwd *fwd = find (end, match_bits);
 
     if (fwd)
-        end (fwd);
+        finish (fwd);
 }
 
-void ptl_fwd_peer_lost (struct ptl_ni *ni, uint64_t serial)
+void ptl_fwd_peer_lost (struct ptl_end *end, uint64_t serial)
 {
     struct ptl_node *next;
     struct ptl_fwd *fwd;
 
-    for (struct ptl_node *n = ni->objects.next; n != &ni->objects; n = next) {
+    for (struct ptl_node *n = end->objects.next; n != &end->objects; n = next) {
         next = n->next;
         fwd = ptl_entry (n, struct ptl_fwd, node);
         if (!fwd->object.is_source && fwd->parent == serial
@@ -292,14 +292,14 @@ void ptl_fwd_peer_lost (struct ptl_ni *ni, uint64_t serial)
     }
 }
 
-void ptl_fwd_free_all (struct ptl_ni *ni)
+void ptl_fwd_free_all (struct ptl_end *end)
 {
-    while (!ptl_list_empty (&ni->objects)) {
+    while (!ptl_list_empty (&end->objects)) {
         struct ptl_fwd *fwd
-            = ptl_entry (ni->objects.next, struct ptl_fwd, node);
+            = ptl_entry (end->objects.next, struct ptl_fwd, node);
 
         if (!fwd->is_over)
-            end (fwd);
+            finish (fwd);
         ptl_fwd_destroy (fwd);
     }
 }

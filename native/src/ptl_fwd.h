@@ -18,18 +18,18 @@
 #define PTL_PT_MESSAGES 0
 #define PTL_PT_OBJECTS 1
 
-struct ptl_ni;
+struct ptl_end;
 
 /* Results as PtlxForward. */
-int ptl_fwd_arm (struct ptl_ni *ni, const struct ptlx_object *object);
+int ptl_fwd_arm (struct ptl_end *end, const struct ptlx_object *object);
 
 /* No event follows. */
-void ptl_fwd_cancel (struct ptl_ni *ni, uint64_t match_bits);
+void ptl_fwd_cancel (struct ptl_end *end, uint64_t match_bits);
 
 /* The connection with that serial is gone: it may have been a parent's. */
-void ptl_fwd_peer_lost (struct ptl_ni *ni, uint64_t serial);
+void ptl_fwd_peer_lost (struct ptl_end *end, uint64_t serial);
 
 /* Only while the interface ends, after its connections. */
-void ptl_fwd_free_all (struct ptl_ni *ni);
+void ptl_fwd_free_all (struct ptl_end *end);
 
 #endif

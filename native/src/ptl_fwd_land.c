@@ -7,6 +7,7 @@
 #include "ptl_fwd.h"
 #include "ptl_fwd_parts.h"
 #include "ptl_me.h"
+#include "ptl_ni.h"
 
 #define NO_PARENT UINT64_MAX
 
@@ -123,13 +124,14 @@ static int open_entry (struct ptl_fwd *fwd)
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .match_bits = fwd->object.match_bits,
     };
+    struct ptl_ni *ni = fwd->end->nis[0];
     uint32_t index;
     int rc = PTL_OK;
 
-    if (!fwd->ni->pt[PTL_PT_OBJECTS].is_allocated)
-        rc = ptl_pt_alloc (fwd->ni, 0, NULL, PTL_PT_OBJECTS, &index);
+    if (!ptl_ni_pt (ni, PTL_PT_OBJECTS))
+        rc = ptl_pt_alloc (ni, 0, NULL, PTL_PT_OBJECTS, &index);
     if (rc == PTL_OK)
-        rc = ptl_me_append (fwd->ni, PTL_PT_OBJECTS, &me, fwd->ct,
+        rc = ptl_me_append (ni, PTL_PT_OBJECTS, &me, fwd->ct,
                             PTL_PRIORITY_LIST, NULL, &fwd->me);
     if (rc == PTL_OK) {
         fwd->me->owner = &owner;
@@ -149,7 +151,7 @@ static int arm_triggers (struct ptl_fwd *fwd)
                            fwd->map + k * o->chunk_bytes);
             if (!op)
                 return PTL_NO_SPACE;
-            ptl_ct_trigger (fwd->ct, op);
+            ptl_ct_trigger (fwd->ct, &op->work);
         }
     return PTL_OK;
 }
@@ -161,7 +163,7 @@ int ptl_fwd_arm_receiver (struct ptl_fwd *fwd)
     fwd->parent = NO_PARENT;
     ptl_blake2b_init (&fwd->hash, NULL, NULL);
     if ((rc = map_file (fwd)) != PTL_OK
-        || (rc = ptl_ct_alloc (fwd->ni, &fwd->ct)) != PTL_OK
+        || (rc = ptl_ct_alloc (fwd->end->nis[0], &fwd->ct)) != PTL_OK
         || (rc = open_entry (fwd)) != PTL_OK)
         return rc;
     return arm_triggers (fwd);

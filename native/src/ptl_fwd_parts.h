@@ -6,15 +6,15 @@
 #define PTL_FWD_PARTS_H
 
 #include "ptl_blake2b.h"
-#include "ptl_ni.h"
+#include "ptl_end.h"
 #include "ptl_op.h"
 
 #define PTL_SOURCE_BUFFERS 4
 
 struct ptl_fwd {
-    struct ptl_work work; /* first: in ni->later */
-    struct ptl_node node; /* in ni->objects */
-    struct ptl_ni *ni;
+    struct ptl_work work; /* first: in end->later */
+    struct ptl_node node; /* in end->objects */
+    struct ptl_end *end;
     struct ptlx_object object; /* children: own copy */
     uint64_t n_chunks;
     bool is_over;    /* failed, cancelled or complete: no more events */

@@ -46,7 +46,7 @@ static bool send_chunk (struct ptl_fwd *fwd, int buffer)
         if (!op)
             return false;
         fwd->users[buffer]++;
-        ptl_ni_work (fwd->ni, &op->work);
+        ptl_end_work (fwd->end, &op->work);
     }
     fwd->next_chunk++;
     return true;

@@ -83,7 +83,7 @@ static void begin (struct ptl_conn *conn, struct ptl_rx *rx)
         rx->fail = PTL_NI_PT_DISABLED;
     }
     else {
-        ptl_pt_begin (conn->ni, &conn->who, f, rx);
+        ptl_pt_begin (conn->end, &conn->who, f, rx);
     }
     if ((f->flags & PTL_FLAG_RETRY) && rx->fail == PTL_NI_PT_DISABLED)
         conn->refused |= UINT64_C (1) << f->pt_index;
@@ -188,8 +188,8 @@ static void take_frame (struct ptl_conn *conn)
 {
     struct ptl_frame pong = { .type = PTL_FRAME_PONG };
 
-    conn->ni->counters.frames_in++;
-    conn->ni->budget_frames--;
+    conn->end->counters.frames_in++;
+    conn->end->budget_frames--;
     if (ptl_wire_decode (conn->header, &conn->frame) != PTL_OK
         || conn->frame.incarnation != (uint32_t)conn->incarnation) {
         misbehaved (conn, EBADMSG);
@@ -268,7 +268,7 @@ static size_t take_header (struct ptl_conn *conn, const uint8_t *data,
 
 static void take_staged (struct ptl_conn *conn, size_t length)
 {
-    const uint8_t *data = conn->ni->staging;
+    const uint8_t *data = conn->end->staging;
     size_t n;
 
     while (length > 0 && conn->state == PTL_CONN_READY) {
@@ -282,7 +282,7 @@ static void take_staged (struct ptl_conn *conn, size_t length)
 /* One recvmsg. False: no more now. */
 static bool read_once (struct ptl_conn *conn)
 {
-    struct ptl_ni *ni = conn->ni;
+    struct ptl_end *end = conn->end;
     struct iovec iov[2];
     struct msghdr message = { .msg_iov = iov };
     size_t room = 0, wanted;
@@ -294,7 +294,7 @@ static bool read_once (struct ptl_conn *conn)
     else
         room = 0;
     iov[message.msg_iovlen++]
-        = (struct iovec){ ni->staging, PTL_STAGING_BYTES };
+        = (struct iovec){ end->staging, PTL_STAGING_BYTES };
     wanted = room + PTL_STAGING_BYTES;
     n = recvmsg (conn->source.fd, &message, 0);
     if (n < 0 && errno == EINTR)
@@ -305,9 +305,9 @@ static bool read_once (struct ptl_conn *conn)
         ptl_conn_fail (conn, PTLX_LOSS_DIED, n < 0 ? errno : 0);
         return false;
     }
-    conn->heard_ms = ni->now_ms;
-    ni->counters.bytes_in += (uint64_t)n;
-    ni->budget_bytes -= n;
+    conn->heard_ms = end->now_ms;
+    end->counters.bytes_in += (uint64_t)n;
+    end->budget_bytes -= n;
     if (to)
         advance (conn, (size_t)n < room ? (size_t)n : room);
     if ((size_t)n > room)
@@ -323,9 +323,9 @@ void ptl_conn_read_all (struct ptl_conn *conn)
 
 void ptl_conn_read (struct ptl_conn *conn)
 {
-    struct ptl_ni *ni = conn->ni;
+    struct ptl_end *end = conn->end;
 
-    while (ni->budget_bytes > 0 && ni->budget_frames > 0)
+    while (end->budget_bytes > 0 && end->budget_frames > 0)
         if (!read_once (conn))
             return;
 }

@@ -17,6 +17,7 @@ static void frame_of (const struct ptl_op *op, struct ptl_frame *frame)
 
     memset (frame, 0, sizeof (*frame));
     frame->type = PTL_FRAME_PUT;
+    frame->kind = op->kind;
     frame->lane = op->lane;
     frame->pt_index = op->pt_index;
     frame->detail = op->ack;
@@ -120,7 +121,7 @@ void ptl_lane_frame_sent (struct ptl_op *op, bool is_last)
 
 static void hold (struct ptl_peer *peer, struct ptl_op *op)
 {
-    struct ptl_ni *ni = peer->ni;
+    struct ptl_end *end = peer->end;
 
     ptl_list_remove (&op->work.node);
     op->state = PTL_OP_QUEUED;
@@ -128,13 +129,13 @@ static void hold (struct ptl_peer *peer, struct ptl_op *op)
     op->fragment = 0;
     op->flags = PTL_FLAG_RETRY;
     ptl_list_append (&peer->retry, &op->work.node);
-    ni->counters.resent++;
+    end->counters.resent++;
     if (peer->hold_until_ms)
         return;
-    peer->hold_until_ms = ni->now_ms + peer->hold_ms;
+    peer->hold_until_ms = end->now_ms + peer->hold_ms;
     peer->hold_ms = peer->hold_ms * 2 < HOLD_MOST_MS ? peer->hold_ms * 2
                                                      : HOLD_MOST_MS;
-    ptl_ni_wake_at (ni, peer->hold_until_ms);
+    ptl_end_wake_at (end, peer->hold_until_ms);
 }
 
 void ptl_lane_release (struct ptl_peer *peer)
@@ -143,8 +144,8 @@ void ptl_lane_release (struct ptl_peer *peer)
 
     if (!peer->hold_until_ms || peer->n_retryable > 0)
         return;
-    if (peer->ni->now_ms < peer->hold_until_ms) {
-        ptl_ni_wake_at (peer->ni, peer->hold_until_ms);
+    if (peer->end->now_ms < peer->hold_until_ms) {
+        ptl_end_wake_at (peer->end, peer->hold_until_ms);
         return;
     }
     peer->hold_until_ms = 0;
@@ -158,7 +159,7 @@ void ptl_lane_release (struct ptl_peer *peer)
 int ptl_lane_ack (struct ptl_peer *peer, const struct ptl_frame *frame)
 {
     struct ptl_op *op
-        = ptl_op_find (peer->ni, frame->op_index, frame->op_generation);
+        = ptl_op_find (peer->end, frame->op_index, frame->op_generation);
 
     if (!op || op->peer != peer || op->state != PTL_OP_SENT
         || frame->total > op->length)

@@ -22,15 +22,15 @@ static int rc_of_errno (void)
     return errno == EADDRINUSE ? PTL_PID_IN_USE : PTL_FAIL;
 }
 
-int ptl_listen_tcp (struct ptl_ni *ni)
+int ptl_listen_tcp (struct ptl_end *end)
 {
-    const struct ptlx_config *c = &ni->config;
+    const struct ptlx_config *c = &end->config;
     struct sockaddr_in in = { .sin_family = AF_INET };
     socklen_t size = sizeof (in);
     int fd = socket (AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int one = 1;
 
-    ni->tcp.fd = fd;
+    end->tcp.fd = fd;
     if (fd < 0)
         return PTL_FAIL;
     in.sin_addr.s_addr = htonl (c->listen_nid);
@@ -40,10 +40,10 @@ int ptl_listen_tcp (struct ptl_ni *ni)
         || listen (fd, BACKLOG) < 0
         || getsockname (fd, (struct sockaddr *)&in, &size) < 0)
         return rc_of_errno ();
-    ni->self.nid = c->advertise_nid ? c->advertise_nid
+    end->self.nid = c->advertise_nid ? c->advertise_nid
                                     : ntohl (in.sin_addr.s_addr);
-    ni->self.pid = ntohs (in.sin_port);
-    return ptl_ni_watch (ni, &ni->tcp, PTL_SOURCE_TCP);
+    end->self.pid = ntohs (in.sin_port);
+    return ptl_end_watch (end, &end->tcp, PTL_SOURCE_TCP);
 }
 
 /* A path that nobody listens at is left over from a dead process. */
@@ -73,78 +73,78 @@ static int bind_unix (int fd, const struct sockaddr_un *un)
     return bind (fd, address, sizeof (*un));
 }
 
-int ptl_listen_unix (struct ptl_ni *ni)
+int ptl_listen_unix (struct ptl_end *end)
 {
     struct sockaddr_un un = { .sun_family = AF_UNIX };
-    char *path = ni->unix_path;
+    char *path = end->unix_path;
     int fd;
 
-    ni->unix_path = NULL; /* ours to remove only once it is bound */
+    end->unix_path = NULL; /* ours to remove only once it is bound */
     if (strlen (path) >= sizeof (un.sun_path)) {
         free (path);
         return PTL_ARG_INVALID;
     }
     strcpy (un.sun_path, path);
-    fd = ni->local.fd
+    fd = end->local.fd
         = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind_unix (fd, &un) < 0) {
         free (path);
         return rc_of_errno ();
     }
-    ni->unix_path = path;
+    end->unix_path = path;
     /* Who connects is proven by credentials, not by the file's mode. */
     (void)chmod (path, 0666);
     if (listen (fd, BACKLOG) < 0)
         return rc_of_errno ();
-    return ptl_ni_watch (ni, &ni->local, PTL_SOURCE_UNIX);
+    return ptl_end_watch (end, &end->local, PTL_SOURCE_UNIX);
 }
 
-static void rest (struct ptl_ni *ni)
+static void rest (struct ptl_end *end)
 {
     struct epoll_event none = { 0 };
-    struct ptl_source *sources[] = { &ni->tcp, &ni->local };
+    struct ptl_source *sources[] = { &end->tcp, &end->local };
 
     for (int i = 0; i < 2; i++) {
         none.data.ptr = sources[i];
         if (sources[i]->fd >= 0)
-            epoll_ctl (ni->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &none);
+            epoll_ctl (end->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &none);
     }
-    ni->accept_ms = ni->now_ms + ACCEPT_REST_MS;
-    ptl_ni_wake_at (ni, ni->accept_ms);
+    end->accept_ms = end->now_ms + ACCEPT_REST_MS;
+    ptl_end_wake_at (end, end->accept_ms);
 }
 
-static void admit (struct ptl_ni *ni, int fd, bool is_unix)
+static void admit (struct ptl_end *end, int fd, bool is_unix)
 {
     struct ptl_conn *conn;
     uint8_t m4[PTL_M4_BYTES];
 
-    if (ni->n_unproven >= ni->config.max_unproven) {
-        ptl_auth_put_m4 (NULL, PTL_CODE_FULL, ni->config.version_min,
-                         ni->config.version_max, m4);
+    if (end->n_unproven >= end->config.max_unproven) {
+        ptl_auth_put_m4 (NULL, PTL_CODE_FULL, end->config.version_min,
+                         end->config.version_max, m4);
         (void)!send (fd, m4, sizeof (m4), MSG_NOSIGNAL);
         close (fd);
         return;
     }
-    if (!(conn = ptl_conn_alloc (ni, fd, false, is_unix)))
+    if (!(conn = ptl_conn_alloc (end, fd, false, is_unix)))
         return;
     conn->state = PTL_CONN_SHAKING;
-    conn->deadline_ms = ni->now_ms + ni->config.handshake_timeout_ms;
-    ptl_ni_wake_at (ni, conn->deadline_ms);
+    conn->deadline_ms = end->now_ms + end->config.handshake_timeout_ms;
+    ptl_end_wake_at (end, conn->deadline_ms);
     if (!ptl_shake_listen (conn))
         ptl_conn_close (conn);
 }
 
-void ptl_listen_accept (struct ptl_ni *ni, struct ptl_source *listener)
+void ptl_listen_accept (struct ptl_end *end, struct ptl_source *listener)
 {
     int fd;
 
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         fd = accept4 (listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
-            admit (ni, fd, listener->kind == PTL_SOURCE_UNIX);
+            admit (end, fd, listener->kind == PTL_SOURCE_UNIX);
         else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS
                  || errno == ENOMEM) {
-            rest (ni);
+            rest (end);
             return;
         }
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -152,36 +152,36 @@ void ptl_listen_accept (struct ptl_ni *ni, struct ptl_source *listener)
     }
 }
 
-void ptl_listen_again (struct ptl_ni *ni)
+void ptl_listen_again (struct ptl_end *end)
 {
     struct epoll_event event = { .events = EPOLLIN };
-    struct ptl_source *sources[] = { &ni->tcp, &ni->local };
+    struct ptl_source *sources[] = { &end->tcp, &end->local };
 
-    if (ni->accept_ms == 0)
+    if (end->accept_ms == 0)
         return;
-    if (ni->now_ms < ni->accept_ms) {
-        ptl_ni_wake_at (ni, ni->accept_ms);
+    if (end->now_ms < end->accept_ms) {
+        ptl_end_wake_at (end, end->accept_ms);
         return;
     }
-    ni->accept_ms = 0;
+    end->accept_ms = 0;
     for (int i = 0; i < 2; i++) {
         event.data.ptr = sources[i];
         if (sources[i]->fd >= 0)
-            epoll_ctl (ni->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &event);
+            epoll_ctl (end->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &event);
     }
 }
 
-void ptl_listen_stop (struct ptl_ni *ni)
+void ptl_listen_stop (struct ptl_end *end)
 {
-    struct ptl_source *sources[] = { &ni->tcp, &ni->local };
+    struct ptl_source *sources[] = { &end->tcp, &end->local };
 
     for (int i = 0; i < 2; i++) {
         if (sources[i]->fd >= 0)
             close (sources[i]->fd);
         sources[i]->fd = -1;
     }
-    if (ni->unix_path)
-        unlink (ni->unix_path);
-    free (ni->unix_path);
-    ni->unix_path = NULL;
+    if (end->unix_path)
+        unlink (end->unix_path);
+    free (end->unix_path);
+    end->unix_path = NULL;
 }

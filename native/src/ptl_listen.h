@@ -7,21 +7,21 @@
 #ifndef PTL_LISTEN_H
 #define PTL_LISTEN_H
 
-#include "ptl_ni.h"
+#include "ptl_end.h"
 
 /* Listen as configured; the TCP port becomes the interface's id.
  *   PTL_OK, PTL_PID_IN_USE, PTL_ARG_INVALID (path too long), PTL_FAIL
  */
-int ptl_listen_tcp (struct ptl_ni *ni);
-int ptl_listen_unix (struct ptl_ni *ni);
+int ptl_listen_tcp (struct ptl_end *end);
+int ptl_listen_unix (struct ptl_end *end);
 
 /* Take what is waiting at a listener. */
-void ptl_listen_accept (struct ptl_ni *ni, struct ptl_source *listener);
+void ptl_listen_accept (struct ptl_end *end, struct ptl_source *listener);
 
 /* End a rest that is over. */
-void ptl_listen_again (struct ptl_ni *ni);
+void ptl_listen_again (struct ptl_end *end);
 
 /* Close the listeners, and remove the path. */
-void ptl_listen_stop (struct ptl_ni *ni);
+void ptl_listen_stop (struct ptl_end *end);
 
 #endif

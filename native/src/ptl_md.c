@@ -5,6 +5,7 @@
 #include "ptl_ct.h"
 #include "ptl_eq.h"
 #include "ptl_ni.h"
+#include "ptl_process.h"
 
 #define MD_OPTIONS                                                      \
     (PTL_MD_EVENT_SUCCESS_DISABLE | PTL_MD_EVENT_CT_SEND                \
@@ -19,7 +20,7 @@ int ptl_md_bind (struct ptl_ni *ni, const ptl_md_t *md, struct ptl_eq *eq,
 
     if ((md->options & ~MD_OPTIONS) || (!md->start && md->length > 0))
         return PTL_ARG_INVALID;
-    if (!(new = calloc (1, sizeof (*new))))
+    if (ni->n_mds >= ni->limits.max_mds || !(new = calloc (1, sizeof (*new))))
         return PTL_NO_SPACE;
     new->ni = ni;
     new->md = *md;
@@ -30,6 +31,7 @@ int ptl_md_bind (struct ptl_ni *ni, const ptl_md_t *md, struct ptl_eq *eq,
     if (ct)
         ct->users++;
     ptl_list_append (&ni->mds, &new->node);
+    ni->n_mds++;
     *mdp = new;
     return PTL_OK;
 }
@@ -42,6 +44,8 @@ int ptl_md_release (struct ptl_md *md)
         md->eq->users--;
     if (md->ct)
         md->ct->users--;
+    ptl_handle_forget (md->handle);
+    md->ni->n_mds--;
     ptl_list_remove (&md->node);
     free (md);
     return PTL_OK;

@@ -5,6 +5,7 @@
 #include "ptl_ct.h"
 #include "ptl_eq.h"
 #include "ptl_ni.h"
+#include "ptl_process.h"
 
 #define ME_OPTIONS                                                      \
     (PTL_ME_OP_PUT | PTL_ME_OP_GET | PTL_ME_USE_ONCE                    \
@@ -51,11 +52,12 @@ int ptl_me_append (struct ptl_ni *ni, unsigned index, const ptl_me_t *me,
 {
     struct ptl_me *new;
 
-    if (index >= PTL_PT_COUNT || !ni->pt[index].is_allocated
-        || !is_valid (me, list))
+    if (!ptl_ni_pt (ni, index) || !is_valid (me, list))
         return PTL_ARG_INVALID;
-    if (!(new = calloc (1, sizeof (*new))))
+    if (ni->n_entries >= ni->limits.max_entries
+        || !(new = calloc (1, sizeof (*new))))
         return PTL_NO_SPACE;
+    ni->n_entries++;
     new->ni = ni;
     new->me = *me;
     new->list = list;
@@ -80,7 +82,8 @@ void ptl_me_free (struct ptl_me *me)
     ptl_list_remove (&me->all);
     if (me->ct)
         me->ct->users--;
-    ptl_ni_forget_handle (me->handle);
+    ptl_handle_forget (me->handle);
+    me->ni->n_entries--;
     free (me);
 }
 

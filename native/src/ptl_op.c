@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ptl_md.h"
-#include "ptl_ni.h"
+#include "ptl_end.h"
 #include "ptl_peer.h"
 
 static bool grow (struct ptl_op_table *table)
@@ -40,10 +40,20 @@ static void run (struct ptl_work *work)
     ptl_op_start ((struct ptl_op *)work);
 }
 
-struct ptl_op *ptl_op_alloc (struct ptl_ni *ni,
+static void discard (struct ptl_work *work)
+{
+    ptl_op_discard ((struct ptl_op *)work);
+}
+
+struct ptl_op *ptl_op_of (struct ptl_work *work)
+{
+    return work->discard == discard ? (struct ptl_op *)work : NULL;
+}
+
+struct ptl_op *ptl_op_alloc (struct ptl_end *end,
                              const struct ptl_op_class *class, size_t extra)
 {
-    struct ptl_op_table *table = &ni->ops;
+    struct ptl_op_table *table = &end->ops;
     struct ptl_op *op;
 
     if (table->n_free == 0 && !grow (table))
@@ -53,7 +63,8 @@ struct ptl_op *ptl_op_alloc (struct ptl_ni *ni,
     memset (op, 0, sizeof (*op));
     ptl_list_init (&op->work.node);
     op->work.run = run;
-    op->ni = ni;
+    op->work.discard = discard;
+    op->end = end;
     op->class = class;
     op->index = table->free_list[--table->n_free];
     op->generation = table->generations[op->index];
@@ -61,19 +72,19 @@ struct ptl_op *ptl_op_alloc (struct ptl_ni *ni,
     return op;
 }
 
-struct ptl_op *ptl_op_find (struct ptl_ni *ni, uint32_t index,
+struct ptl_op *ptl_op_find (struct ptl_end *end, uint32_t index,
                             uint32_t generation)
 {
     struct ptl_op *op;
 
-    if (index >= ni->ops.size || !(op = ni->ops.slots[index]))
+    if (index >= end->ops.size || !(op = end->ops.slots[index]))
         return NULL;
     return op->generation == generation ? op : NULL;
 }
 
 void ptl_op_discard (struct ptl_op *op)
 {
-    struct ptl_op_table *table = &op->ni->ops;
+    struct ptl_op_table *table = &op->end->ops;
 
     ptl_list_remove (&op->work.node);
     table->slots[op->index] = NULL;
@@ -82,6 +93,26 @@ void ptl_op_discard (struct ptl_op *op)
     if (op->md)
         op->md->users--;
     free (op);
+}
+
+static void nobody (struct ptl_op *op, int fail, uint64_t mlength,
+                    uint64_t offset)
+{
+    (void)op;
+    (void)fail;
+    (void)mlength;
+    (void)offset;
+}
+
+void ptl_op_orphan (struct ptl_op *op)
+{
+    static const struct ptl_op_class orphan = { NULL, nobody };
+
+    op->class = &orphan;
+    op->ni = NULL;
+    if (op->md)
+        op->md->users--;
+    op->md = NULL;
 }
 
 void ptl_op_end (struct ptl_op *op, int fail, uint64_t mlength,
@@ -106,9 +137,10 @@ void ptl_op_sent (struct ptl_op *op)
 /* A put to oneself: match, copy, end. */
 static void deliver_here (struct ptl_op *op)
 {
-    struct ptl_ni *ni = op->ni;
+    struct ptl_end *end = op->end;
     struct ptl_rx rx;
     struct ptl_frame frame = {
+        .kind = op->kind,
         .pt_index = op->pt_index,
         .lane = op->lane,
         .detail = op->ack,
@@ -118,20 +150,20 @@ static void deliver_here (struct ptl_op *op)
         .hdr_data = op->hdr_data,
     };
 
-    if ((op->flags & PTL_FLAG_RETRY) && !ptl_list_empty (&ni->self_held)) {
-        ptl_ni_hold (ni, op);
+    if ((op->flags & PTL_FLAG_RETRY) && !ptl_list_empty (&end->self_held)) {
+        ptl_end_hold (end, op);
         return;
     }
-    ptl_pt_begin (ni, &ni->self, &frame, &rx);
+    ptl_pt_begin (end, &end->self, &frame, &rx);
     if (rx.fail == PTL_NI_PT_DISABLED && (op->flags & PTL_FLAG_RETRY)) {
-        ptl_ni_hold (ni, op);
+        ptl_end_hold (end, op);
         return;
     }
     if (rx.mlength > 0)
         memmove (rx.start, op->data, rx.mlength);
     if (op->class->sent)
         op->class->sent (op);
-    ptl_pt_end (&ni->self, &rx, rx.fail);
+    ptl_pt_end (&end->self, &rx, rx.fail);
     ptl_op_end (op, rx.fail, rx.mlength, rx.offset);
 }
 
@@ -142,14 +174,14 @@ static void run_here (struct ptl_work *work)
 
 void ptl_op_start (struct ptl_op *op)
 {
-    struct ptl_ni *ni = op->ni;
+    struct ptl_end *end = op->end;
 
-    if (op->nid == ni->self.nid && op->pid == ni->self.pid) {
+    if (op->nid == end->self.nid && op->pid == end->self.pid) {
         op->work.run = run_here;
-        ptl_ni_work (ni, &op->work);
+        ptl_end_work (end, &op->work);
         return;
     }
-    ptl_peer_queue (ni, op);
+    ptl_peer_queue (end, op);
 }
 
 void ptl_op_table_free (struct ptl_op_table *table)

@@ -12,16 +12,25 @@
 #include "ptl_list.h"
 #include "ptl_wire.h"
 
+struct ptl_end;
 struct ptl_ni;
 struct ptl_md;
 struct ptl_op;
 struct ptl_peer;
 
-/* Something to be run by ptl_ni_settle, after what happens now. */
+/* Something to be run by ptl_end_settle after what happens now, perhaps once a
+ * counter has reached a threshold. */
 struct ptl_work {
     struct ptl_node node;
     void (*run) (struct ptl_work *work);
+    void (*discard) (struct ptl_work *work); /* instead of running */
+    uint64_t threshold;
 };
+
+static inline void ptl_work_discard (struct ptl_work *work)
+{
+    work->discard (work);
+}
 
 /* What the maker of an operation wants to hear of it. */
 struct ptl_op_class {
@@ -39,19 +48,19 @@ enum ptl_op_state {
 
 struct ptl_op {
     struct ptl_work work; /* first: its node is in the list of the state */
-    struct ptl_ni *ni;
+    struct ptl_end *end;
     const struct ptl_op_class *class;
     struct ptl_peer *peer; /* from QUEUED on */
     uint32_t nid, pid;
     uint32_t index, generation;
     enum ptl_op_state state;
     uint32_t fragment;
-    uint8_t lane, pt_index, ack, flags;
+    uint8_t kind, lane, pt_index, ack, flags;
     const uint8_t *data;
     uint64_t length;
     uint64_t position; /* bytes given to frames */
     uint64_t match_bits, offset, hdr_data;
-    uint64_t threshold;
+    struct ptl_ni *ni; /* whose memory it uses, or NULL */
     struct ptl_md *md; /* or NULL */
     void *user_ptr, *owner;
     uint8_t copy[]; /* of a message */
@@ -68,11 +77,14 @@ struct ptl_op_table {
 };
 
 /* Make an operation with room for a copy of `extra` bytes. NULL: no memory. */
-struct ptl_op *ptl_op_alloc (struct ptl_ni *ni,
+struct ptl_op *ptl_op_alloc (struct ptl_end *end,
                              const struct ptl_op_class *class, size_t extra);
 
+/* The operation whose work this is; NULL: it is other work. */
+struct ptl_op *ptl_op_of (struct ptl_work *work);
+
 /* The operation that an ack names, or NULL. */
-struct ptl_op *ptl_op_find (struct ptl_ni *ni, uint32_t index,
+struct ptl_op *ptl_op_find (struct ptl_end *end, uint32_t index,
                             uint32_t generation);
 
 /* Send it: to a lane of its target, or to ourselves by the work queue. */
@@ -84,6 +96,9 @@ void ptl_op_sent (struct ptl_op *op);
 /* It is over; tells the maker and frees it. */
 void ptl_op_end (struct ptl_op *op, int fail, uint64_t mlength,
                  uint64_t offset);
+
+/* Nobody wants to hear of it any more, and its memory is not ours. */
+void ptl_op_orphan (struct ptl_op *op);
 
 /* Free it without a word. */
 void ptl_op_discard (struct ptl_op *op);

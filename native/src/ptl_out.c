@@ -22,7 +22,7 @@ static void want_out (struct ptl_conn *conn, bool wanted)
     if (conn->wants_out == wanted)
         return;
     conn->wants_out = wanted;
-    epoll_ctl (conn->ni->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
+    epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
 }
 
 /* Take frames from the peer until the batch is full. */
@@ -37,7 +37,7 @@ static unsigned pick (struct ptl_conn *conn, struct ptl_out *batch)
         out = &batch[n];
         if (!ptl_lane_pick (conn->peer, &frame, &out->op, &out->payload))
             break;
-        frame.incarnation = (uint32_t)conn->ni->incarnation;
+        frame.incarnation = (uint32_t)conn->end->incarnation;
         ptl_wire_encode (&frame, out->header);
         out->done = 0;
         out->length = PTL_HEADER_BYTES + (size_t)frame.length;
@@ -81,7 +81,7 @@ static unsigned account (struct ptl_conn *conn, struct ptl_out *outs,
         *n -= part;
         if (outs[i].done < outs[i].length)
             break;
-        conn->ni->counters.frames_out++;
+        conn->end->counters.frames_out++;
         ptl_lane_frame_sent (outs[i].op, outs[i].is_last);
     }
     return i;
@@ -96,7 +96,7 @@ static void account_small (struct ptl_conn *conn, size_t *n)
     *n -= part;
     if (conn->small_done < conn->small_length)
         return;
-    conn->ni->counters.frames_out += conn->small_length / PTL_HEADER_BYTES;
+    conn->end->counters.frames_out += conn->small_length / PTL_HEADER_BYTES;
     free (conn->small);
     conn->small = NULL;
     conn->small_done = conn->small_length = conn->small_room = 0;
@@ -125,7 +125,7 @@ static ssize_t write_iov (struct ptl_conn *conn, struct iovec *iov, int count)
         n = sendmsg (conn->source.fd, &message, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     if (n >= 0)
-        conn->ni->counters.bytes_out += (uint64_t)n;
+        conn->end->counters.bytes_out += (uint64_t)n;
     return n;
 }
 

@@ -13,39 +13,39 @@
 
 /* ---- the table of records ---- */
 
-static size_t slot_of (const struct ptl_ni *ni, uint32_t nid, uint32_t pid)
+static size_t slot_of (const struct ptl_end *end, uint32_t nid, uint32_t pid)
 {
     uint64_t h = ((uint64_t)nid << 32 | pid) * UINT64_C (0x9e3779b97f4a7c15);
 
-    return (size_t)(h >> 32) & (ni->peer_slots - 1);
+    return (size_t)(h >> 32) & (end->peer_slots - 1);
 }
 
-struct ptl_peer *ptl_peer_find (struct ptl_ni *ni, uint32_t nid, uint32_t pid)
+struct ptl_peer *ptl_peer_find (struct ptl_end *end, uint32_t nid, uint32_t pid)
 {
     struct ptl_peer *peer;
 
-    if (ni->peer_slots == 0)
+    if (end->peer_slots == 0)
         return NULL;
-    for (peer = ni->peers[slot_of (ni, nid, pid)]; peer; peer = peer->next)
+    for (peer = end->peers[slot_of (end, nid, pid)]; peer; peer = peer->next)
         if (peer->nid == nid && peer->pid == pid)
             return peer;
     return NULL;
 }
 
-static bool grow (struct ptl_ni *ni)
+static bool grow (struct ptl_end *end)
 {
-    size_t slots = ni->peer_slots ? ni->peer_slots * 2 : 16;
-    size_t old_slots = ni->peer_slots;
-    struct ptl_peer **old = ni->peers, *peer;
+    size_t slots = end->peer_slots ? end->peer_slots * 2 : 16;
+    size_t old_slots = end->peer_slots;
+    struct ptl_peer **old = end->peers, *peer;
     struct ptl_peer **peers = calloc (slots, sizeof (struct ptl_peer *));
 
     if (!peers)
         return false;
-    ni->peers = peers;
-    ni->peer_slots = slots;
+    end->peers = peers;
+    end->peer_slots = slots;
     for (size_t i = 0; i < old_slots; i++) {
         while ((peer = old[i])) {
-            size_t to = slot_of (ni, peer->nid, peer->pid);
+            size_t to = slot_of (end, peer->nid, peer->pid);
 
             old[i] = peer->next;
             peer->next = peers[to];
@@ -56,17 +56,17 @@ static bool grow (struct ptl_ni *ni)
     return true;
 }
 
-struct ptl_peer *ptl_peer_alloc (struct ptl_ni *ni, uint32_t nid,
+struct ptl_peer *ptl_peer_alloc (struct ptl_end *end, uint32_t nid,
                                  uint32_t pid)
 {
     struct ptl_peer *peer;
     size_t slot;
 
-    if (ni->n_peers >= ni->peer_slots && !grow (ni))
+    if (end->n_peers >= end->peer_slots && !grow (end))
         return NULL;
     if (!(peer = calloc (1, sizeof (*peer))))
         return NULL;
-    peer->ni = ni;
+    peer->end = end;
     peer->nid = nid;
     peer->pid = pid;
     peer->hold_ms = PTL_HOLD_FIRST_MS;
@@ -76,22 +76,22 @@ struct ptl_peer *ptl_peer_alloc (struct ptl_ni *ni, uint32_t nid,
     ptl_list_init (&peer->sent);
     ptl_list_init (&peer->retry);
     ptl_list_init (&peer->after);
-    slot = slot_of (ni, nid, pid);
-    peer->next = ni->peers[slot];
-    ni->peers[slot] = peer;
-    ni->n_peers++;
+    slot = slot_of (end, nid, pid);
+    peer->next = end->peers[slot];
+    end->peers[slot] = peer;
+    end->n_peers++;
     return peer;
 }
 
 static void unlink_record (struct ptl_peer *peer)
 {
-    struct ptl_ni *ni = peer->ni;
-    struct ptl_peer **at = &ni->peers[slot_of (ni, peer->nid, peer->pid)];
+    struct ptl_end *end = peer->end;
+    struct ptl_peer **at = &end->peers[slot_of (end, peer->nid, peer->pid)];
 
     while (*at != peer)
         at = &(*at)->next;
     *at = peer->next;
-    ni->n_peers--;
+    end->n_peers--;
 }
 
 /* ---- dialling ---- */
@@ -107,10 +107,10 @@ static void dial (struct ptl_peer *peer)
 
     peer->dial_again_ms = 0;
     if ((error = ptl_conn_dial (peer)) == 0)
-        ptl_ni_wake_at (peer->ni, peer->dial_until_ms);
+        ptl_end_wake_at (peer->end, peer->dial_until_ms);
     else if (error == EAGAIN) { /* a full backlog of a Unix socket */
-        peer->dial_again_ms = peer->ni->now_ms + DIAL_AGAIN_MS;
-        ptl_ni_wake_at (peer->ni, peer->dial_again_ms);
+        peer->dial_again_ms = peer->end->now_ms + DIAL_AGAIN_MS;
+        ptl_end_wake_at (peer->end, peer->dial_again_ms);
     }
     else
         ptl_peer_lost (peer, loss_of (error), error);
@@ -121,20 +121,20 @@ static void need_connection (struct ptl_peer *peer)
     if (peer->conn || peer->dial_until_ms)
         return;
     peer->dial_until_ms
-        = peer->ni->now_ms + peer->ni->config.connect_timeout_ms;
+        = peer->end->now_ms + peer->end->config.connect_timeout_ms;
     dial (peer);
 }
 
-void ptl_peer_queue (struct ptl_ni *ni, struct ptl_op *op)
+void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op)
 {
-    struct ptl_peer *peer = ptl_peer_find (ni, op->nid, op->pid);
+    struct ptl_peer *peer = ptl_peer_find (end, op->nid, op->pid);
 
-    if (!ptl_list_empty (&ni->losses)
-        && ptl_ni_is_mourned (ni, op->nid, op->pid)) {
+    if (!ptl_list_empty (&end->losses)
+        && ptl_end_is_mourned (end, op->nid, op->pid)) {
         ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
         return;
     }
-    if (!peer && !(peer = ptl_peer_alloc (ni, op->nid, op->pid))) {
+    if (!peer && !(peer = ptl_peer_alloc (end, op->nid, op->pid))) {
         ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
         return;
     }
@@ -183,8 +183,8 @@ void ptl_peer_collided (struct ptl_peer *peer)
     ptl_conn_close (conn);
     if (peer->conn)
         return;
-    peer->dial_again_ms = peer->ni->now_ms + DIAL_AGAIN_MS;
-    ptl_ni_wake_at (peer->ni, peer->dial_again_ms);
+    peer->dial_again_ms = peer->end->now_ms + DIAL_AGAIN_MS;
+    ptl_end_wake_at (peer->end, peer->dial_again_ms);
 }
 
 /* ---- ends ---- */
@@ -208,7 +208,7 @@ static void reclaim_picked (struct ptl_peer *peer, struct ptl_conn *conn)
 
 void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
 {
-    struct ptl_ni *ni = peer->ni;
+    struct ptl_end *end = peer->end;
     struct ptlx_event event = {
         .type = PTLX_EVENT_PEER_LOST,
         .nid = peer->nid,
@@ -225,14 +225,14 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
     }
     if (peer->dial)
         ptl_conn_close (peer->dial);
-    ptl_fwd_peer_lost (ni, event.serial);
+    ptl_fwd_peer_lost (end, event.serial);
     end_all (&peer->sent);
     end_all (&peer->retry);
     end_all (&peer->after);
     end_all (&peer->open);
     for (int i = 0; i < PTL_LANES; i++)
         end_all (&peer->lanes[i]);
-    ptl_ni_notify (ni, &event);
+    ptl_end_notify (end, &event);
     free (peer);
 }
 
@@ -256,7 +256,7 @@ static void tell_left (const struct ptl_peer *peer)
         .serial = peer->conn->who.serial,
     };
 
-    ptl_ni_notify (peer->ni, &event);
+    ptl_end_notify (peer->end, &event);
 }
 
 void ptl_peer_drop_idle (struct ptl_peer *peer)
@@ -271,11 +271,11 @@ void ptl_peer_drop_idle (struct ptl_peer *peer)
         ptl_conn_close (peer->dial);
     if (conn) {
         tell_left (peer);
-        ptl_fwd_peer_lost (peer->ni, conn->who.serial);
+        ptl_fwd_peer_lost (peer->end, conn->who.serial);
         ptl_conn_leave (conn);
     }
     while ((node = ptl_list_pop (&peer->after)))
-        ptl_ni_work (peer->ni, ptl_entry (node, struct ptl_work, node));
+        ptl_end_work (peer->end, ptl_entry (node, struct ptl_work, node));
     free (peer);
 }
 
@@ -301,7 +301,7 @@ void ptl_peer_leave (struct ptl_peer *peer)
 
 void ptl_peer_tick (struct ptl_peer *peer)
 {
-    int64_t now = peer->ni->now_ms;
+    int64_t now = peer->end->now_ms;
 
     ptl_lane_release (peer);
     if (peer->conn || !peer->dial_until_ms)
@@ -310,11 +310,11 @@ void ptl_peer_tick (struct ptl_peer *peer)
         ptl_peer_lost (peer, PTLX_LOSS_UNREACHABLE, ETIMEDOUT);
         return;
     }
-    ptl_ni_wake_at (peer->ni, peer->dial_until_ms);
+    ptl_end_wake_at (peer->end, peer->dial_until_ms);
     if (!peer->dial_again_ms)
         return;
     if (now >= peer->dial_again_ms)
         dial (peer);
     else
-        ptl_ni_wake_at (peer->ni, peer->dial_again_ms);
+        ptl_end_wake_at (peer->end, peer->dial_again_ms);
 }

@@ -11,14 +11,14 @@
 #include "ptl_list.h"
 #include "ptl_wire.h"
 
-struct ptl_ni;
+struct ptl_end;
 struct ptl_op;
 struct ptl_conn;
 struct ptl_frame;
 
 struct ptl_peer {
     struct ptl_peer *next; /* in the hash chain */
-    struct ptl_ni *ni;
+    struct ptl_end *end;
     uint32_t nid, pid;
     struct ptl_conn *conn; /* proven, or NULL */
     struct ptl_conn *dial; /* being opened by us, or NULL */
@@ -39,14 +39,14 @@ struct ptl_peer {
 };
 
 /* Give an operation to its peer, and dial when there is no connection. */
-void ptl_peer_queue (struct ptl_ni *ni, struct ptl_op *op);
+void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op);
 
 /* The record for an id, or NULL. */
-struct ptl_peer *ptl_peer_find (struct ptl_ni *ni, uint32_t nid,
+struct ptl_peer *ptl_peer_find (struct ptl_end *end, uint32_t nid,
                                 uint32_t pid);
 
 /* A new record. NULL: no memory. */
-struct ptl_peer *ptl_peer_alloc (struct ptl_ni *ni, uint32_t nid,
+struct ptl_peer *ptl_peer_alloc (struct ptl_end *end, uint32_t nid,
                                  uint32_t pid);
 
 /* End a dial without a word about it. */

@@ -8,7 +8,7 @@
 #include "ptl_conn.h"
 #include "ptl_eq.h"
 #include "ptl_listen.h"
-#include "ptl_ni.h"
+#include "ptl_end.h"
 #include "ptl_peer.h"
 
 #define EPOLL_BATCH 64
@@ -22,70 +22,70 @@ int64_t ptl_clock_ns (void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-void ptl_ni_look_at_clock (struct ptl_ni *ni)
+void ptl_end_look_at_clock (struct ptl_end *end)
 {
-    ni->now_ms = ptl_clock_ns () / 1000000;
+    end->now_ms = ptl_clock_ns () / 1000000;
 }
 
 /* ---- deadlines ---- */
 
-void ptl_ni_wake_at (struct ptl_ni *ni, int64_t at_ms)
+void ptl_end_wake_at (struct ptl_end *end, int64_t at_ms)
 {
     struct itimerspec spec = { 0 };
 
-    if (at_ms >= ni->wake_ms)
+    if (at_ms >= end->wake_ms)
         return;
-    ni->wake_ms = at_ms;
+    end->wake_ms = at_ms;
     spec.it_value.tv_sec = at_ms / 1000;
     spec.it_value.tv_nsec = at_ms % 1000 * 1000000 + 1;
-    timerfd_settime (ni->timer.fd, TFD_TIMER_ABSTIME, &spec, NULL);
+    timerfd_settime (end->timer.fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-void ptl_ni_hold (struct ptl_ni *ni, struct ptl_op *op)
+void ptl_end_hold (struct ptl_end *end, struct ptl_op *op)
 {
     ptl_list_remove (&op->work.node);
-    ptl_list_append (&ni->self_held, &op->work.node);
-    ptl_ni_wake_at (ni, ni->now_ms + HOLD_SELF_MS);
+    ptl_list_append (&end->self_held, &op->work.node);
+    ptl_end_wake_at (end, end->now_ms + HOLD_SELF_MS);
 }
 
-static void tick_peers (struct ptl_ni *ni)
+static void tick_peers (struct ptl_end *end)
 {
     struct ptl_peer *peer, *next;
 
     /* Ticks free records, and make none: the table stays where it is. */
-    for (size_t i = 0; i < ni->peer_slots; i++)
-        for (peer = ni->peers[i]; peer; peer = next) {
+    for (size_t i = 0; i < end->peer_slots; i++)
+        for (peer = end->peers[i]; peer; peer = next) {
             next = peer->next;
             ptl_peer_tick (peer);
         }
 }
 
-static void tick (struct ptl_ni *ni)
+static void tick (struct ptl_end *end)
 {
     struct ptl_node *next;
     uint64_t expirations;
 
-    (void)!read (ni->timer.fd, &expirations, sizeof (expirations));
-    ni->wake_ms = PTL_NEVER;
-    for (struct ptl_node *n = ni->conns.next; n != &ni->conns; n = next) {
+    (void)!read (end->timer.fd, &expirations, sizeof (expirations));
+    end->wake_ms = PTL_NEVER;
+    for (struct ptl_node *n = end->conns.next; n != &end->conns; n = next) {
         struct ptl_conn *conn = ptl_entry (n, struct ptl_conn, all);
 
         next = n->next;
         ptl_conn_tick (conn);
         /* A tick may have buried its neighbour: begin again. */
         if (conn->state == PTL_CONN_DEAD)
-            next = ni->conns.next;
+            next = end->conns.next;
     }
-    tick_peers (ni);
-    ptl_listen_again (ni);
-    ptl_list_splice (&ni->work, &ni->self_held);
+    tick_peers (end);
+    ptl_listen_again (end);
+    ptl_list_splice (&end->work, &end->self_held);
 }
 
 /* ---- progress ---- */
 
-void ptl_ni_work (struct ptl_ni *ni, struct ptl_work *work)
+void ptl_end_work (struct ptl_end *end, struct ptl_work *work)
 {
-    ptl_list_append (&ni->work, &work->node);
+    ptl_list_append (&end->work, &work->node);
 }
 
 static void run (struct ptl_node *node)
@@ -95,54 +95,54 @@ static void run (struct ptl_node *node)
     work->run (work);
 }
 
-void ptl_ni_bury (struct ptl_ni *ni)
+void ptl_end_bury (struct ptl_end *end)
 {
-    while (!ptl_list_empty (&ni->grave))
-        ptl_conn_free (ptl_entry (ni->grave.next, struct ptl_conn, all));
+    while (!ptl_list_empty (&end->grave))
+        ptl_conn_free (ptl_entry (end->grave.next, struct ptl_conn, all));
 }
 
-void ptl_ni_settle (struct ptl_ni *ni)
+void ptl_end_settle (struct ptl_end *end)
 {
     struct ptl_node *node;
 
     for (;;) {
-        if ((node = ptl_list_pop (&ni->work)))
+        if ((node = ptl_list_pop (&end->work)))
             run (node);
-        else if ((node = ptl_list_pop (&ni->dirty)))
+        else if ((node = ptl_list_pop (&end->dirty)))
             ptl_conn_flush (ptl_entry (node, struct ptl_conn, dirty));
-        else if ((node = ptl_list_pop (&ni->later)))
+        else if ((node = ptl_list_pop (&end->later)))
             run (node);
         else
             break;
     }
-    ptl_ni_bury (ni);
+    ptl_end_bury (end);
 }
 
-void ptl_ni_signal (struct ptl_ni *ni)
+void ptl_end_signal (struct ptl_end *end)
 {
     uint64_t value = 1;
 
-    if ((ni->unread > 0) == ni->is_signalled)
+    if ((end->unread > 0) == end->is_signalled)
         return;
-    ni->is_signalled = !ni->is_signalled;
-    if (ni->is_signalled)
-        (void)!write (ni->event.fd, &value, sizeof (value));
+    end->is_signalled = !end->is_signalled;
+    if (end->is_signalled)
+        (void)!write (end->event.fd, &value, sizeof (value));
     else
-        (void)!read (ni->event.fd, &value, sizeof (value));
+        (void)!read (end->event.fd, &value, sizeof (value));
 }
 
-static void dispatch (struct ptl_ni *ni, struct ptl_source *source,
+static void dispatch (struct ptl_end *end, struct ptl_source *source,
                       uint32_t events)
 {
     switch (source->kind) {
     case PTL_SOURCE_TCP:
     case PTL_SOURCE_UNIX:
-        ptl_listen_accept (ni, source);
+        ptl_listen_accept (end, source);
         break;
     case PTL_SOURCE_EVENT:
-        break; /* ptl_ni_signal takes it back */
+        break; /* ptl_end_signal takes it back */
     case PTL_SOURCE_TIMER:
-        tick (ni);
+        tick (end);
         break;
     case PTL_SOURCE_CONN:
         ptl_conn_ready ((struct ptl_conn *)source, events);
@@ -150,25 +150,25 @@ static void dispatch (struct ptl_ni *ni, struct ptl_source *source,
     }
 }
 
-void ptl_ni_progress (struct ptl_ni *ni, int timeout_ms)
+void ptl_end_progress (struct ptl_end *end, int timeout_ms)
 {
     struct epoll_event events[EPOLL_BATCH];
-    int n = epoll_wait (ni->epoll_fd, events, EPOLL_BATCH, timeout_ms);
+    int n = epoll_wait (end->epoll_fd, events, EPOLL_BATCH, timeout_ms);
 
-    ptl_ni_look_at_clock (ni);
-    ni->budget_frames = PTL_BUDGET_FRAMES;
-    ni->budget_bytes = PTL_BUDGET_BYTES;
+    ptl_end_look_at_clock (end);
+    end->budget_frames = PTL_BUDGET_FRAMES;
+    end->budget_bytes = PTL_BUDGET_BYTES;
     for (int i = 0; i < n; i++)
-        dispatch (ni, events[i].data.ptr, events[i].events);
-    ptl_ni_settle (ni);
+        dispatch (end, events[i].data.ptr, events[i].events);
+    ptl_end_settle (end);
 }
 
-static struct ptl_loss *find_loss (const struct ptl_ni *ni, uint32_t nid,
+static struct ptl_loss *find_loss (const struct ptl_end *end, uint32_t nid,
                                    uint32_t pid)
 {
     struct ptl_loss *loss;
 
-    for (struct ptl_node *n = ni->losses.next; n != &ni->losses;
+    for (struct ptl_node *n = end->losses.next; n != &end->losses;
          n = n->next) {
         loss = ptl_entry (n, struct ptl_loss, node);
         if (loss->nid == nid && loss->pid == pid)
@@ -177,7 +177,7 @@ static struct ptl_loss *find_loss (const struct ptl_ni *ni, uint32_t nid,
     return NULL;
 }
 
-static void mourn (struct ptl_ni *ni, const struct ptlx_event *event)
+static void mourn (struct ptl_end *end, const struct ptlx_event *event)
 {
     struct ptl_loss *loss = calloc (1, sizeof (*loss));
 
@@ -185,29 +185,29 @@ static void mourn (struct ptl_ni *ni, const struct ptlx_event *event)
         return;
     loss->nid = event->nid;
     loss->pid = event->pid;
-    ptl_list_append (&ni->losses, &loss->node);
+    ptl_list_append (&end->losses, &loss->node);
 }
 
-void ptl_ni_notify (struct ptl_ni *ni, const struct ptlx_event *event)
+void ptl_end_notify (struct ptl_end *end, const struct ptlx_event *event)
 {
-    if (!ni->notify)
+    if (!end->notify)
         return;
-    ptl_eq_post_surely (ni->notify, event);
+    ptl_eq_post_surely (end->notify, event);
     if (event->type == PTLX_EVENT_PEER_LOST)
-        mourn (ni, event);
+        mourn (end, event);
 }
 
-bool ptl_ni_is_mourned (const struct ptl_ni *ni, uint32_t nid, uint32_t pid)
+bool ptl_end_is_mourned (const struct ptl_end *end, uint32_t nid, uint32_t pid)
 {
-    return find_loss (ni, nid, pid) != NULL;
+    return find_loss (end, nid, pid) != NULL;
 }
 
-void ptl_ni_was_read (struct ptl_ni *ni, const struct ptlx_event *event)
+void ptl_end_was_read (struct ptl_end *end, const struct ptlx_event *event)
 {
     struct ptl_loss *loss;
 
     if (event->type != PTLX_EVENT_PEER_LOST
-        || !(loss = find_loss (ni, event->nid, event->pid)))
+        || !(loss = find_loss (end, event->nid, event->pid)))
         return;
     ptl_list_remove (&loss->node);
     free (loss);

@@ -5,6 +5,7 @@
 #include "ptl_ct.h"
 #include "ptl_eq.h"
 #include "ptl_me.h"
+#include "ptl_end.h"
 #include "ptl_ni.h"
 
 #define PT_OPTIONS                                                      \
@@ -15,12 +16,12 @@ static int find_free (const struct ptl_ni *ni, uint32_t wanted,
                       uint32_t *index)
 {
     if (wanted != PTL_PT_ANY) {
-        if (wanted >= PTL_PT_COUNT)
+        if (wanted > (uint32_t)ni->limits.max_pt_index)
             return PTL_ARG_INVALID;
         *index = wanted;
         return ni->pt[wanted].is_allocated ? PTL_PT_IN_USE : PTL_OK;
     }
-    for (*index = 0; *index < PTL_PT_COUNT; (*index)++)
+    for (*index = 0; *index <= (uint32_t)ni->limits.max_pt_index; (*index)++)
         if (!ni->pt[*index].is_allocated)
             return PTL_OK;
     return PTL_PT_FULL;
@@ -51,11 +52,10 @@ int ptl_pt_alloc (struct ptl_ni *ni, unsigned options, struct ptl_eq *eq,
 
 int ptl_pt_free (struct ptl_ni *ni, uint32_t index)
 {
-    struct ptl_pt *pt;
+    struct ptl_pt *pt = ptl_ni_pt (ni, index);
 
-    if (index >= PTL_PT_COUNT || !ni->pt[index].is_allocated)
+    if (!pt)
         return PTL_ARG_INVALID;
-    pt = &ni->pt[index];
     if (!ptl_list_empty (&pt->priority) || !ptl_list_empty (&pt->overflow))
         return PTL_PT_IN_USE;
     if (pt->eq)
@@ -111,19 +111,19 @@ static int refuse (struct ptl_ni *ni, struct ptl_rx *rx)
         disable (ni, rx->pt_index);
         return PTL_NI_PT_DISABLED;
     }
-    ni->counters.dropped++;
+    ni->end->counters.dropped++;
     return PTL_NI_DROPPED;
 }
 
 static int match (struct ptl_ni *ni, const struct ptl_who *who,
                   const struct ptl_frame *frame, struct ptl_rx *rx)
 {
-    struct ptl_pt *pt = &ni->pt[frame->pt_index];
+    struct ptl_pt *pt = ptl_ni_pt (ni, frame->pt_index);
     struct ptl_me *me;
     int fail;
 
-    if (!pt->is_allocated) {
-        ni->counters.dropped++;
+    if (!pt) {
+        ni->end->counters.dropped++;
         return PTL_NI_DROPPED;
     }
     if (!pt->is_enabled)
@@ -139,10 +139,11 @@ static int match (struct ptl_ni *ni, const struct ptl_who *who,
     return PTL_NI_OK;
 }
 
-void ptl_pt_begin (struct ptl_ni *ni, const struct ptl_who *who,
+void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
                    const struct ptl_frame *frame, struct ptl_rx *rx)
 {
-    struct ptl_pt *pt = &ni->pt[frame->pt_index];
+    struct ptl_ni *ni = end->nis[frame->kind];
+    struct ptl_eq *eq;
 
     memset (rx, 0, sizeof (*rx));
     rx->length = frame->total;
@@ -153,14 +154,15 @@ void ptl_pt_begin (struct ptl_ni *ni, const struct ptl_who *who,
     rx->pt_index = frame->pt_index;
     rx->ack = frame->detail;
     rx->lane = frame->lane;
-    rx->fail = match (ni, who, frame, rx);
+    rx->fail = ni ? match (ni, who, frame, rx) : PTL_NI_DROPPED;
     if (rx->fail != PTL_NI_OK) {
         rx->mlength = 0;
         return;
     }
     rx->start = (uint8_t *)rx->me->me.start + rx->offset;
-    if (pt->eq && !rx->me->owner) {
-        rx->eq = pt->eq; /* the entry may be freed before the end */
+    eq = ni->pt[frame->pt_index].eq;
+    if (eq && !rx->me->owner) {
+        rx->eq = eq; /* the entry may be freed before the end */
         rx->eq->promised++;
     }
     ptl_me_begin (rx->me, rx->mlength);

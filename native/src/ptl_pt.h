@@ -1,6 +1,6 @@
 /* ptl_pt.h - portal table: where an arriving operation finds its entry.
  *
- * The table has PTL_PT_COUNT entries inside the interface. An operation
+ * The table has one entry per index of the interface. An operation
  * begins (is matched, or refused) with its first frame and ends with its
  * last byte or with the death of its initiator.
  */
@@ -11,8 +11,9 @@
 #include "ptl_list.h"
 #include "ptl_wire.h"
 
-#define PTL_PT_COUNT 64
+#define PTL_PT_COUNT 64 /* unless a limit says otherwise */
 
+struct ptl_end;
 struct ptl_ni;
 struct ptl_eq;
 struct ptl_me;
@@ -56,7 +57,7 @@ int ptl_pt_alloc (struct ptl_ni *ni, unsigned options, struct ptl_eq *eq,
 int ptl_pt_free (struct ptl_ni *ni, uint32_t index);
 
 /* Match an operation by its first frame. */
-void ptl_pt_begin (struct ptl_ni *ni, const struct ptl_who *who,
+void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
                    const struct ptl_frame *frame, struct ptl_rx *rx);
 
 /* It has ended: all has landed, or `fail` says why not. */

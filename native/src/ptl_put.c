@@ -5,6 +5,7 @@
 #include "ptl_ct.h"
 #include "ptl_eq.h"
 #include "ptl_md.h"
+#include "ptl_end.h"
 #include "ptl_ni.h"
 #include "ptl_op.h"
 #include "ptl_peer.h"
@@ -79,7 +80,7 @@ static bool is_valid (const struct ptl_md *md, const struct ptl_put_args *args)
     return args->local_offset <= md->md.length
         && args->length <= md->md.length - args->local_offset
         && (unsigned)args->ack <= PTL_OC_ACK_REQ
-        && args->pt_index < PTL_PT_COUNT && args->nid != 0
+        && args->pt_index < PTL_PT_MOST && args->nid != 0
         && args->nid != PTL_NID_ANY && args->pid != 0
         && (args->ack != PTL_ACK_REQ || md->eq);
 }
@@ -91,12 +92,14 @@ int ptl_put (struct ptl_md *md, const struct ptl_put_args *args,
 
     if (!is_valid (md, args))
         return PTL_ARG_INVALID;
-    if (!(op = ptl_op_alloc (md->ni, &put_class, 0)))
+    if (!(op = ptl_op_alloc (md->ni->end, &put_class, 0)))
         return PTL_NO_SPACE;
+    op->ni = md->ni;
     op->md = md;
     md->users++;
     op->nid = args->nid;
     op->pid = args->pid;
+    op->kind = md->ni->kind;
     op->lane = PTL_LANE_DATA;
     op->pt_index = (uint8_t)args->pt_index;
     op->ack = (uint8_t)args->ack;
@@ -107,9 +110,9 @@ int ptl_put (struct ptl_md *md, const struct ptl_put_args *args,
     op->offset = args->remote_offset;
     op->hdr_data = args->hdr_data;
     op->user_ptr = args->user_ptr;
-    op->threshold = threshold;
+    op->work.threshold = threshold;
     if (trigger)
-        ptl_ct_trigger (trigger, op);
+        ptl_ct_trigger (trigger, &op->work);
     else
         ptl_op_start (op);
     return PTL_OK;
@@ -133,12 +136,12 @@ static void message_ended (struct ptl_op *op, int fail, uint64_t mlength,
     if (fail == PTL_NI_UNDELIVERABLE
         || (fail == PTL_NI_OK && mlength == op->length))
         return;
-    ptl_ni_notify (op->ni, &event);
+    ptl_end_notify (op->end, &event);
 }
 
 static const struct ptl_op_class message_class = { NULL, message_ended };
 
-int ptl_put_message (struct ptl_ni *ni, uint32_t nid, uint32_t pid,
+int ptl_put_message (struct ptl_end *end, uint32_t nid, uint32_t pid,
                      const void *data, size_t length)
 {
     struct ptl_op *op;
@@ -146,7 +149,7 @@ int ptl_put_message (struct ptl_ni *ni, uint32_t nid, uint32_t pid,
     if (length > PTLX_MESSAGE_MAX_BYTES || nid == 0 || nid == PTL_NID_ANY
         || pid == 0 || (!data && length > 0))
         return PTL_ARG_INVALID;
-    if (!(op = ptl_op_alloc (ni, &message_class, length)))
+    if (!(op = ptl_op_alloc (end, &message_class, length)))
         return PTL_NO_SPACE;
     if (length > 0)
         memcpy (op->copy, data, length);

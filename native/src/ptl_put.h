@@ -5,7 +5,7 @@
 
 #include "portals4_ext.h"
 
-struct ptl_ni;
+struct ptl_end;
 struct ptl_md;
 struct ptl_ct;
 
@@ -24,7 +24,7 @@ int ptl_put (struct ptl_md *md, const struct ptl_put_args *args,
              struct ptl_ct *trigger, uint64_t threshold);
 
 /* Send a copy of a message; PTL_OK, PTL_ARG_INVALID, PTL_NO_SPACE. */
-int ptl_put_message (struct ptl_ni *ni, uint32_t nid, uint32_t pid,
+int ptl_put_message (struct ptl_end *end, uint32_t nid, uint32_t pid,
                      const void *data, size_t length);
 
 #endif

@@ -20,7 +20,7 @@ static bool begin (struct ptl_conn *conn, enum ptl_shake_step step)
         return false;
     conn->shake->step = step;
     if (!conn->is_dialled)
-        conn->ni->n_unproven++;
+        conn->end->n_unproven++;
     return true;
 }
 
@@ -45,7 +45,7 @@ void ptl_shake_free (struct ptl_conn *conn)
     if (!conn->shake)
         return;
     if (!conn->is_dialled)
-        conn->ni->n_unproven--;
+        conn->end->n_unproven--;
     explicit_bzero (conn->shake, sizeof (*conn->shake));
     free (conn->shake);
     conn->shake = NULL;
@@ -75,19 +75,19 @@ static uint32_t offers (void)
 /* Our half of the exchange. False: the system gave no random bytes. */
 static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
 {
-    const struct ptl_ni *ni = conn->ni;
+    const struct ptl_end *end = conn->end;
     const struct ptlx_key *key = &conn->shake->key;
 
     memset (hello, 0, sizeof (*hello));
-    hello->version_min = ni->config.version_min;
-    hello->version_max = ni->config.version_max;
+    hello->version_min = end->config.version_min;
+    hello->version_max = end->config.version_max;
     hello->key_kind = (uint8_t)key->kind;
-    hello->uid = key->kind == PTLX_KEY_PARTITION ? ni->config.uid : key->uid;
+    hello->uid = key->kind == PTLX_KEY_PARTITION ? end->config.uid : key->uid;
     hello->job_id = key->job_id;
     hello->expires = key->expires;
-    hello->nid = ni->self.nid;
-    hello->pid = ni->self.pid;
-    hello->incarnation = ni->incarnation;
+    hello->nid = end->self.nid;
+    hello->pid = end->self.pid;
+    hello->incarnation = end->incarnation;
     hello->intended_nid = conn->shake->intended_nid;
     hello->intended_pid = conn->shake->intended_pid;
     hello->offers = offers ();
@@ -114,8 +114,8 @@ static void refuse (struct ptl_conn *conn, enum ptl_code code)
 {
     uint8_t m4[PTL_M4_BYTES];
 
-    ptl_auth_put_m4 (NULL, (uint8_t)code, conn->ni->config.version_min,
-                     conn->ni->config.version_max, m4);
+    ptl_auth_put_m4 (NULL, (uint8_t)code, conn->end->config.version_min,
+                     conn->end->config.version_max, m4);
     put (conn, m4, sizeof (m4));
     ptl_conn_close (conn);
 }
@@ -129,8 +129,8 @@ static bool same_job (const struct ptlx_key *key, const struct ptl_hello *h)
 /* The key that m1 names: ours, or one that follows from the partition's. */
 static enum ptl_code find_key (struct ptl_conn *conn)
 {
-    const struct ptl_ni *ni = conn->ni;
-    const struct ptlx_key *own = &ni->default_key;
+    const struct ptl_end *end = conn->end;
+    const struct ptlx_key *own = &end->default_key;
     const struct ptl_hello *h = &conn->shake->theirs;
     struct ptlx_key *key = &conn->shake->key;
 
@@ -142,11 +142,11 @@ static enum ptl_code find_key (struct ptl_conn *conn)
         return conn->is_unix ? PTL_CODE_READY : PTL_CODE_NOT_PERMITTED;
     if (key->kind == PTLX_KEY_JOB && (int64_t)h->expires < time (NULL))
         return PTL_CODE_EXPIRED;
-    if (ni->holds_partition_key) {
+    if (end->holds_partition_key) {
         if (key->kind == PTLX_KEY_PARTITION)
-            memcpy (key->secret, ni->partition_key, sizeof (key->secret));
+            memcpy (key->secret, end->partition_key, sizeof (key->secret));
         else
-            ptl_auth_derive (ni->partition_key, key);
+            ptl_auth_derive (end->partition_key, key);
         return PTL_CODE_READY;
     }
     if ((own->kind == PTLX_KEY_USER && key->kind == PTLX_KEY_USER
@@ -199,14 +199,14 @@ static bool is_dialled_address (const struct ptl_conn *conn, uint32_t nid,
 }
 
 /* Highest version both know; 0: none. */
-static uint8_t common_version (const struct ptl_ni *ni,
+static uint8_t common_version (const struct ptl_end *end,
                                const struct ptl_hello *h)
 {
-    uint8_t max = h->version_max < ni->config.version_max
+    uint8_t max = h->version_max < end->config.version_max
                       ? h->version_max
-                      : ni->config.version_max;
+                      : end->config.version_max;
 
-    return max >= h->version_min && max >= ni->config.version_min ? max : 0;
+    return max >= h->version_min && max >= end->config.version_min ? max : 0;
 }
 
 static enum ptl_code judge_m1 (struct ptl_conn *conn)
@@ -216,13 +216,13 @@ static enum ptl_code judge_m1 (struct ptl_conn *conn)
     if (ptl_auth_get_hello (1, s->m1, &s->theirs) != PTL_OK
         || s->theirs.version != 0)
         return PTL_CODE_MALFORMED;
-    if (!common_version (conn->ni, &s->theirs))
+    if (!common_version (conn->end, &s->theirs))
         return PTL_CODE_WRONG_VERSION;
     if ((!is_intended (s->theirs.intended_nid, s->theirs.intended_pid,
-                       conn->ni->self.nid, conn->ni->self.pid)
+                       conn->end->self.nid, conn->end->self.pid)
          && !is_dialled_address (conn, s->theirs.intended_nid,
                                  s->theirs.intended_pid))
-        || s->theirs.incarnation == conn->ni->incarnation)
+        || s->theirs.incarnation == conn->end->incarnation)
         return PTL_CODE_WRONG_PEER;
     return find_key (conn);
 }
@@ -248,7 +248,7 @@ static void take_m1 (struct ptl_conn *conn)
         hello.nid = s->theirs.intended_nid;
         hello.pid = s->theirs.intended_pid;
     }
-    hello.version = common_version (conn->ni, &s->theirs);
+    hello.version = common_version (conn->end, &s->theirs);
     ptl_auth_put_hello (2, &hello, s->m2);
     ptl_auth_listener_tag (s->key.secret, s->m1, s->m2,
                            s->m2 + PTL_HELLO_BYTES);
@@ -260,7 +260,7 @@ static void take_m1 (struct ptl_conn *conn)
 /* 0, or the loss that m2 means. */
 static uint32_t judge_m2 (struct ptl_conn *conn)
 {
-    const struct ptl_ni *ni = conn->ni;
+    const struct ptl_end *end = conn->end;
     struct ptl_shake *s = conn->shake;
     uint8_t tag[PTL_TAG_BYTES];
 
@@ -270,12 +270,12 @@ static uint32_t judge_m2 (struct ptl_conn *conn)
     if (!ptl_auth_equal (tag, s->m2 + PTL_HELLO_BYTES, sizeof (tag))
         || s->theirs.key_kind != s->key.kind)
         return PTLX_LOSS_WRONG_KEY;
-    if (s->theirs.version < ni->config.version_min
-        || s->theirs.version > ni->config.version_max)
+    if (s->theirs.version < end->config.version_min
+        || s->theirs.version > end->config.version_max)
         return PTLX_LOSS_WRONG_VERSION;
     if (!is_intended (s->intended_nid, s->intended_pid, s->theirs.nid,
                       s->theirs.pid)
-        || s->theirs.incarnation == ni->incarnation)
+        || s->theirs.incarnation == end->incarnation)
         return PTLX_LOSS_WRONG_PEER;
     return 0;
 }
@@ -302,10 +302,10 @@ static void become_ready (struct ptl_conn *conn)
     conn->incarnation = conn->shake->theirs.incarnation;
     conn->state = PTL_CONN_READY;
     conn->deadline_ms = 0;
-    conn->heard_ms = conn->ni->now_ms;
+    conn->heard_ms = conn->end->now_ms;
     ptl_shake_free (conn);
-    ptl_ni_wake_at (conn->ni,
-                    conn->ni->now_ms + conn->ni->config.liveness_ms / 4);
+    ptl_end_wake_at (conn->end,
+                    conn->end->now_ms + conn->end->config.liveness_ms / 4);
 }
 
 static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)
@@ -314,8 +314,8 @@ static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)
     uint8_t session[PTLX_KEY_BYTES], m4[PTL_M4_BYTES];
 
     ptl_auth_session (s->key.secret, "yod.s2c", s->m1, s->m2, s->m3, session);
-    ptl_auth_put_m4 (session, (uint8_t)code, conn->ni->config.version_min,
-                     conn->ni->config.version_max, m4);
+    ptl_auth_put_m4 (session, (uint8_t)code, conn->end->config.version_min,
+                     conn->end->config.version_max, m4);
     explicit_bzero (session, sizeof (session));
     if (put (conn, m4, sizeof (m4)) && code == PTL_CODE_READY) {
         become_ready (conn);

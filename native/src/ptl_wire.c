@@ -32,7 +32,8 @@ static bool is_known (const struct ptl_frame *frame)
 {
     switch (frame->type) {
     case PTL_FRAME_PUT:
-        return frame->pt_index < 64 && frame->detail <= PTL_OC_ACK_REQ;
+        return frame->detail <= PTL_OC_ACK_REQ
+            && (!(frame->flags & PTL_FLAG_RETRY) || frame->pt_index < 64);
     case PTL_FRAME_ACK:
         return frame->length == 0 && frame->detail <= PTL_NI_SEGV;
     case PTL_FRAME_PING:
@@ -65,7 +66,7 @@ int ptl_wire_decode (const uint8_t in[PTL_HEADER_BYTES],
     frame->offset = ptl_get64 (in + 48);
     frame->hdr_data = ptl_get64 (in + 56);
     if (in[1] != PTL_VERSION_MAX || (frame->flags & ~PTL_FLAGS_KNOWN)
-        || frame->kind != PTL_KIND_MATCHING_PHYSICAL
+        || frame->kind >= PTL_KINDS
         || frame->lane >= PTL_LANES || frame->length > PTL_PAYLOAD_MAX
         || frame->operation || frame->datatype || !is_known (frame))
         return PTL_FAIL;

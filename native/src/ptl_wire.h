@@ -10,6 +10,10 @@
 
 #define PTL_HEADER_BYTES 64
 #define PTL_PAYLOAD_MAX (256u * 1024)
+#define PTL_MESSAGE_MOST (UINT64_C (1) << 48)
+#define PTL_ATOMIC_MOST (64u * 1024) /* one frame, operand included */
+#define PTL_VOLATILE_USUAL 4096u     /* bytes that are copied at the call */
+#define PTL_PT_MOST 256              /* the index has one byte */
 #define PTL_OPEN_MAX 8      /* operations in fragments, per peer, direction */
 #define PTL_UNACKED_MAX 512 /* operations that await their ack, likewise */
 #define PTL_VERSION_MIN 1
@@ -44,8 +48,12 @@ enum ptl_lane {
     PTL_LANES = 3
 };
 
-/* Kind of interface; the other three are for later. */
-enum ptl_ni_kind { PTL_KIND_MATCHING_PHYSICAL = 0, PTL_KINDS = 4 };
+/* Kind of interface: 0 is matching and physical. */
+enum ptl_ni_kind {
+    PTL_KIND_LOGICAL = 1,
+    PTL_KIND_NO_MATCHING = 2,
+    PTL_KINDS = 4
+};
 
 struct ptl_frame {
     uint8_t type, kind, lane, pt_index, detail;

@@ -28,9 +28,9 @@ int main (void)
     CHECK (decode (1, 99) == PTL_FAIL);               /* version */
     CHECK (decode (2, PTL_FLAG_INTEGRITY) == PTL_FAIL);
     CHECK (decode (3, 1) == PTL_FAIL);                /* unknown flag */
-    CHECK (decode (4, 1) == PTL_FAIL);                /* interface kind */
+    CHECK (decode (4, 4) == PTL_FAIL);                /* interface kind */
     CHECK (decode (5, PTL_LANES) == PTL_FAIL);
-    CHECK (decode (6, 64) == PTL_FAIL);               /* portal index */
+    CHECK (decode (6, 255) == PTL_OK);                /* portal index */
     CHECK (decode (7, 4) == PTL_FAIL);                /* ack request */
     CHECK (decode (11, 1) == PTL_FAIL);               /* 16 MB payload */
     CHECK (decode (24, 1) == PTL_FAIL);               /* atomic operation */

@@ -1,0 +1,231 @@
+/* ptl_api_object.c - public calls: descriptors, entries, queues, counters. */
+#include "ptl_api.h"
+#include "ptl_ct.h"
+#include "ptl_eq.h"
+#include "ptl_md.h"
+#include "ptl_me.h"
+
+/* ---- memory descriptors ---- */
+
+int PtlMDBind (ptl_handle_ni_t handle, const ptl_md_t *md,
+               ptl_handle_md_t *md_handle)
+{
+    struct ptl_ni *ni;
+    struct ptl_md *new;
+    struct ptl_eq *eq;
+    struct ptl_ct *ct;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!md || !md_handle
+        || ptl_api_find_eq (ni, md->eq_handle, &eq) != PTL_OK
+        || ptl_api_find_ct (ni, md->ct_handle, &ct) != PTL_OK)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if ((rc = ptl_md_bind (ni, md, eq, ct, &new)) != PTL_OK)
+        return ptl_leave (NULL, rc);
+    if ((rc = ptl_handle_add (PTL_HANDLE_MD, new, &new->handle)) != PTL_OK)
+        ptl_md_release (new);
+    else
+        *md_handle = new->handle;
+    return ptl_leave (NULL, rc);
+}
+
+int PtlMDRelease (ptl_handle_md_t handle)
+{
+    struct ptl_md *md;
+    int rc = ptl_api_md (handle, &md);
+
+    return rc == PTL_OK ? ptl_leave (NULL, ptl_md_release (md)) : rc;
+}
+
+/* ---- entries ---- */
+
+int PtlMEAppend (ptl_handle_ni_t handle, ptl_pt_index_t index,
+                 const ptl_me_t *me, ptl_list_t list, void *user_ptr,
+                 ptl_handle_me_t *me_handle)
+{
+    struct ptl_ni *ni;
+    struct ptl_me *new;
+    struct ptl_ct *ct;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!me || !me_handle || !ptl_ni_is_matching (ni)
+        || ptl_api_find_ct (ni, me->ct_handle, &ct) != PTL_OK)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if ((rc = ptl_me_append (ni, index, me, ct, list, user_ptr, &new))
+        != PTL_OK)
+        return ptl_leave (NULL, rc);
+    if ((rc = ptl_handle_add (PTL_HANDLE_ME, new, &new->handle)) != PTL_OK)
+        ptl_me_free (new);
+    else
+        *me_handle = new->handle;
+    return ptl_leave (ni->end, rc);
+}
+
+int PtlMEUnlink (ptl_handle_me_t handle)
+{
+    struct ptl_me *me;
+    int rc = ptl_api_me (handle, &me);
+
+    return rc == PTL_OK ? ptl_leave (NULL, ptl_me_unlink (me)) : rc;
+}
+
+/* ---- event queues ---- */
+
+int PtlEQAlloc (ptl_handle_ni_t handle, ptl_size_t count,
+                ptl_handle_eq_t *eq_handle)
+{
+    struct ptl_ni *ni;
+    struct ptl_eq *eq;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!eq_handle)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if ((rc = ptl_eq_alloc (ni, count, &eq)) != PTL_OK)
+        return ptl_leave (NULL, rc);
+    if ((rc = ptl_handle_add (PTL_HANDLE_EQ, eq, &eq->handle)) != PTL_OK)
+        ptl_eq_free (eq);
+    else
+        *eq_handle = eq->handle;
+    return ptl_leave (NULL, rc);
+}
+
+int PtlEQFree (ptl_handle_eq_t handle)
+{
+    struct ptl_eq *eq;
+    struct ptl_end *end;
+    int rc = ptl_api_eq (handle, &eq);
+
+    if (rc != PTL_OK)
+        return rc;
+    end = eq->ni->end;
+    if (eq->users > 0 || eq->promised > 0 || end->notify == eq)
+        return ptl_leave (NULL, PTL_IN_USE);
+    ptl_eq_free (eq);
+    return ptl_leave (end, PTL_OK);
+}
+
+void ptl_api_event (const struct ptlx_event *from, ptl_event_t *to)
+{
+    *to = (ptl_event_t){
+        .start = from->start,
+        .user_ptr = from->user_ptr,
+        .hdr_data = from->hdr_data,
+        .match_bits = from->match_bits,
+        .rlength = from->rlength,
+        .mlength = from->mlength,
+        .remote_offset = from->remote_offset,
+        .uid = from->uid,
+        .initiator.phys = { from->nid, from->pid },
+        .type = (ptl_event_kind_t)from->type,
+        .ptl_list = (ptl_list_t)from->list,
+        .pt_index = from->pt_index,
+        .ni_fail_type = (ptl_ni_fail_t)from->ni_fail,
+    };
+}
+
+int PtlEQGet (ptl_handle_eq_t handle, ptl_event_t *event)
+{
+    struct ptlx_event own;
+    struct ptl_eq *eq;
+    int rc = ptl_api_eq (handle, &eq);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!event)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if (eq->used == 0)
+        ptl_end_progress (eq->ni->end, 0);
+    rc = ptl_eq_get (eq, &own);
+    if (rc != PTL_EQ_EMPTY)
+        ptl_api_event (&own, event);
+    return ptl_leave (eq->ni->end, rc);
+}
+
+/* ---- counting events ---- */
+
+int PtlCTAlloc (ptl_handle_ni_t handle, ptl_handle_ct_t *ct_handle)
+{
+    struct ptl_ni *ni;
+    struct ptl_ct *ct;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!ct_handle)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if ((rc = ptl_ct_alloc (ni, &ct)) != PTL_OK)
+        return ptl_leave (NULL, rc);
+    if ((rc = ptl_handle_add (PTL_HANDLE_CT, ct, &ct->handle)) != PTL_OK)
+        ptl_ct_free (ct);
+    else
+        *ct_handle = ct->handle;
+    return ptl_leave (NULL, rc);
+}
+
+int PtlCTFree (ptl_handle_ct_t handle)
+{
+    struct ptl_ct *ct;
+    struct ptl_end *end;
+    int rc = ptl_api_ct (handle, &ct);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (ct->users > 0)
+        return ptl_leave (NULL, PTL_IN_USE);
+    end = ct->ni->end;
+    ptl_ct_free (ct);
+    return ptl_leave (end, PTL_OK);
+}
+
+int PtlCTGet (ptl_handle_ct_t handle, ptl_ct_event_t *event)
+{
+    struct ptl_ct *ct;
+    int rc = ptl_api_ct (handle, &ct);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!event)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    ptl_end_progress (ct->ni->end, 0);
+    *event = ct->value;
+    return ptl_leave (ct->ni->end, PTL_OK);
+}
+
+int PtlCTSet (ptl_handle_ct_t handle, ptl_ct_event_t value)
+{
+    struct ptl_ct *ct;
+    int rc = ptl_api_ct (handle, &ct);
+
+    if (rc != PTL_OK)
+        return rc;
+    ptl_ct_set (ct, value);
+    return ptl_leave (ct->ni->end, PTL_OK);
+}
+
+int PtlCTInc (ptl_handle_ct_t handle, ptl_ct_event_t increment)
+{
+    struct ptl_ct *ct;
+    int rc = ptl_api_ct (handle, &ct);
+
+    if (rc != PTL_OK)
+        return rc;
+    ptl_ct_add (ct, increment.success, increment.failure);
+    return ptl_leave (ct->ni->end, PTL_OK);
+}
+
+int PtlCTCancelTriggered (ptl_handle_ct_t handle)
+{
+    struct ptl_ct *ct;
+    int rc = ptl_api_ct (handle, &ct);
+
+    if (rc != PTL_OK)
+        return rc;
+    ptl_ct_cancel (ct);
+    return ptl_leave (ct->ni->end, PTL_OK);
+}

@@ -1,0 +1,158 @@
+/* ptl_end.h - endpoint: one id, its sockets, its peers and their operations.
+ *
+ * An endpoint has one epoll set with its sockets, an eventfd (an event is
+ * unread, or a sleeper is to wake) and a timerfd (a deadline is due); the set
+ * itself is the descriptor that the loop of a daemon watches. ptl_end_progress
+ * does what is due, at most a budget of it. Nothing here has a thread; callers
+ * hold the lock. Interfaces of up to four kinds (ptl_ni.h) sit on it.
+ *
+ * Every public call that may begin something ends with ptl_end_settle: work
+ * queue, owed output, ended connections, in turn until nothing is left, so
+ * that no operation runs inside another.
+ */
+#ifndef PTL_END_H
+#define PTL_END_H
+
+#include "portals4_ext.h"
+#include "ptl_list.h"
+#include "ptl_op.h"
+#include "ptl_pt.h"
+#include "ptl_wire.h"
+
+#define PTL_BUDGET_FRAMES 64
+#define PTL_BUDGET_BYTES (256 * 1024)
+#define PTL_STAGING_BYTES (64 * 1024)
+#define PTL_NEVER INT64_MAX
+#define PTL_FLUSH_MS 2000 /* of an ordinary end */
+
+struct ptl_conn;
+struct ptl_ni;
+struct ptl_peer;
+
+/* What a member of the epoll set is. */
+enum ptl_source_kind {
+    PTL_SOURCE_TCP,
+    PTL_SOURCE_UNIX,
+    PTL_SOURCE_EVENT,
+    PTL_SOURCE_TIMER,
+    PTL_SOURCE_CONN
+};
+
+struct ptl_source {
+    enum ptl_source_kind kind;
+    int fd; /* -1: none */
+};
+
+/* A key or an address for one target. */
+struct ptl_target {
+    struct ptl_node node;
+    uint32_t nid, pid;
+    struct ptlx_key key;
+};
+
+/* A peer whose loss has not been read. */
+struct ptl_loss {
+    struct ptl_node node;
+    uint32_t nid, pid;
+};
+
+struct ptl_address {
+    struct ptl_node node;
+    uint32_t nid;
+    char text[]; /* "/path" or "[ipv6]:port" */
+};
+
+struct ptl_end {
+    struct ptl_node node;      /* among the endpoints of the process */
+    struct ptlx_config config; /* no zeros where a default exists */
+    char *unix_path;           /* to be removed at the end, or NULL */
+    bool holds_partition_key;
+    uint8_t partition_key[PTLX_KEY_BYTES];
+    struct ptlx_key default_key;
+    struct ptl_who self;
+    uint64_t incarnation;
+    uint32_t seed; /* of pids for aliases */
+
+    int epoll_fd;
+    struct ptl_source tcp, local, event, timer;
+    int64_t now_ms;   /* monotonic, as of the last call */
+    int64_t wake_ms;  /* what the timer is set to */
+    int64_t accept_ms; /* listeners rest until then; 0: they do not */
+    bool is_signalled; /* the eventfd is readable */
+    bool is_settling;
+    uint64_t unread; /* events in all queues */
+    uint64_t serial;
+    int64_t budget_frames, budget_bytes;
+
+    struct ptl_peer **peers; /* hash table */
+    size_t peer_slots, n_peers;
+    size_t n_unproven;
+    struct ptl_node conns, dirty, grave;
+    struct ptl_node work;
+    struct ptl_node later; /* work that may take long: after all output */
+    struct ptl_node self_held;
+    struct ptl_node targets, addresses;
+    struct ptl_node losses; /* whose event is unread */
+    struct ptl_node objects;
+    struct ptl_ni *nis[PTL_KINDS]; /* NULL: not opened */
+    struct ptl_op_table ops;
+    struct ptl_eq *notify; /* events about peers and objects, or NULL */
+    struct ptlx_counters counters;
+    uint8_t staging[PTL_STAGING_BYTES];
+};
+
+/* Make an endpoint; results as PtlxNIInit. */
+int ptl_end_alloc (const struct ptlx_config *config, struct ptl_end **endp);
+
+/* Flush for at most flush_ms, tell the peers, drain, free everything, the
+ * interfaces included. */
+void ptl_end_free (struct ptl_end *end, uint32_t flush_ms);
+
+/* An interface is about to be freed, and others stay: what it began is sent
+ * (for at most PTL_FLUSH_MS; a peer that has not taken it by then is lost),
+ * and nothing uses its memory afterwards. */
+void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni);
+
+/* Add a descriptor to the epoll set. PTL_OK, PTL_FAIL. */
+int ptl_end_watch (struct ptl_end *end, struct ptl_source *source,
+                  enum ptl_source_kind kind);
+
+/* Set end->now_ms. */
+void ptl_end_look_at_clock (struct ptl_end *end);
+
+/* Free the connections that have ended. */
+void ptl_end_bury (struct ptl_end *end);
+
+/* Do what is due now, within the budget; wait for it at most timeout_ms. */
+void ptl_end_progress (struct ptl_end *end, int timeout_ms);
+
+/* Run work and write what is owed until nothing is left to do at once. */
+void ptl_end_settle (struct ptl_end *end);
+
+/* Make the descriptor readable if and only if an event is unread. */
+void ptl_end_signal (struct ptl_end *end);
+
+/* Append to the work queue. */
+void ptl_end_work (struct ptl_end *end, struct ptl_work *work);
+
+/* Be woken at `at_ms` at the latest. */
+void ptl_end_wake_at (struct ptl_end *end, int64_t at_ms);
+
+/* A put to oneself was refused; try again soon, in order. */
+void ptl_end_hold (struct ptl_end *end, struct ptl_op *op);
+
+/* Tell the owner: an event about a peer or an object. */
+void ptl_end_notify (struct ptl_end *end, const struct ptlx_event *event);
+
+/* Is the loss of this peer still to be read? What is sent to it until then is
+ * lost with it: it was sent to the one that is gone, and a successor must not
+ * get the end of a conversation whose beginning it never saw. */
+bool ptl_end_is_mourned (const struct ptl_end *end, uint32_t nid, uint32_t pid);
+
+/* An event has been read; ends the mourning of a lost peer. */
+void ptl_end_was_read (struct ptl_end *end, const struct ptlx_event *event);
+
+/* Monotonic clock. */
+int64_t ptl_clock_ns (void);
+
+#endif

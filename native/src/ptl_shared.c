@@ -1,0 +1,128 @@
+#include "ptl_shared.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ptl_api.h"
+
+#define LOOPBACK 0x7f000001u
+
+static struct ptl_end *shared;
+
+/* ---- what the environment says ---- */
+
+static bool read_key (const char *path, uint8_t key[PTLX_KEY_BYTES])
+{
+    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0)
+        return false;
+    n = read (fd, key, PTLX_KEY_BYTES);
+    close (fd);
+    errno = EINVAL; /* unless it is whole */
+    return n == PTLX_KEY_BYTES;
+}
+
+static int make (ptl_pid_t pid)
+{
+    struct ptlx_config config = { .listen_nid = LOOPBACK, .uid = getuid () };
+    const char *listen = getenv ("PTL_LISTEN");
+    const char *path = getenv ("PTL_KEY_FILE");
+    uint8_t key[PTLX_KEY_BYTES];
+    struct in_addr address;
+    int rc;
+
+    if (listen) {
+        errno = EINVAL;
+        if (inet_pton (AF_INET, listen, &address) != 1)
+            return PTL_FAIL;
+        config.listen_nid = ntohl (address.s_addr);
+    }
+    if (path) {
+        if (!read_key (path, key))
+            return PTL_FAIL;
+        config.partition_key = key;
+    }
+    config.listen_pid = pid == PTL_PID_ANY ? 0 : pid;
+    rc = ptl_end_alloc (&config, &shared);
+    explicit_bzero (key, sizeof (key));
+    if (rc == PTL_OK)
+        ptl_api_keep (shared);
+    return rc;
+}
+
+/* ---- users ---- */
+
+static bool is_last (void)
+{
+    int n = 0;
+
+    for (int kind = 0; kind < PTL_KINDS; kind++)
+        n += shared->nis[kind] != NULL;
+    return n <= 1;
+}
+
+static void end_unused (void)
+{
+    for (int kind = 0; kind < PTL_KINDS; kind++)
+        if (shared->nis[kind])
+            return;
+    ptl_end_free (shared, 0);
+    shared = NULL;
+}
+
+int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
+                     struct ptl_ni **nip)
+{
+    int rc = PTL_OK;
+
+    if (!shared)
+        rc = make (pid);
+    else if (pid != PTL_PID_ANY && pid != shared->self.pid)
+        rc = PTL_PID_IN_USE;
+    if (rc != PTL_OK)
+        return rc;
+    if ((*nip = shared->nis[kind])) {
+        (*nip)->users++;
+        return PTL_OK;
+    }
+    if ((rc = ptl_ni_alloc (shared, kind, desired, nip)) == PTL_OK
+        && (rc = ptl_handle_add (PTL_HANDLE_NI, *nip, &(*nip)->handle))
+               != PTL_OK)
+        ptl_ni_free (*nip);
+    if (rc != PTL_OK)
+        end_unused ();
+    return rc;
+}
+
+struct ptl_end *ptl_shared_close (struct ptl_ni *ni)
+{
+    struct ptl_end *its = ni->end;
+
+    if (--ni->users > 0)
+        return its;
+    if (its != shared || is_last ()) {
+        if (its == shared)
+            shared = NULL;
+        ptl_end_free (its, PTL_FLUSH_MS);
+        return NULL;
+    }
+    ptl_end_detach (its, ni);
+    ptl_ni_free (ni);
+    return its;
+}
+
+bool ptl_shared_is (const struct ptl_end *end)
+{
+    return end == shared;
+}
+
+void ptl_shared_stop (void)
+{
+    shared = NULL;
+}
