@@ -109,6 +109,13 @@ struct ptlx_event {
 PTL_API int PtlxNIInit (const struct ptlx_config *config,
                         ptl_handle_ni_t *ni);
 
+/* Likewise, of any kind and with limits, as PtlNIInit has them; still an
+ * endpoint of its own. */
+PTL_API int PtlxNIInitKind (const struct ptlx_config *config,
+                            unsigned int options,
+                            const ptl_ni_limits_t *desired,
+                            ptl_ni_limits_t *actual, ptl_handle_ni_t *ni);
+
 /* End an interface: flush for at most flush_ms, tell the peers, drain. */
 PTL_API int PtlxNIFini (ptl_handle_ni_t ni, uint32_t flush_ms);
 

@@ -15,22 +15,33 @@
 
 int PtlxNIInit (const struct ptlx_config *config, ptl_handle_ni_t *handle)
 {
+    return PtlxNIInitKind (config, PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL,
+                           NULL, handle);
+}
+
+int PtlxNIInitKind (const struct ptlx_config *config, unsigned int options,
+                    const ptl_ni_limits_t *desired, ptl_ni_limits_t *actual,
+                    ptl_handle_ni_t *handle)
+{
+    int kind = ptl_ni_kind_of (options);
     struct ptl_end *end;
     struct ptl_ni *ni;
     int rc = ptl_enter ();
 
     if (rc != PTL_OK)
         return rc;
-    if (!config || !handle)
+    if (!config || !handle || kind < 0)
         return ptl_leave (NULL, PTL_ARG_INVALID);
     if ((rc = ptl_end_alloc (config, &end)) != PTL_OK)
         return ptl_leave (NULL, rc);
-    if ((rc = ptl_ni_alloc (end, 0, NULL, &ni)) != PTL_OK
+    if ((rc = ptl_ni_alloc (end, kind, desired, &ni)) != PTL_OK
         || (rc = ptl_handle_add (PTL_HANDLE_NI, ni, &ni->handle)) != PTL_OK) {
         ptl_end_free (end, 0);
         return ptl_leave (NULL, rc);
     }
     ptl_api_keep (end);
+    if (actual)
+        *actual = ni->limits;
     *handle = ni->handle;
     return ptl_leave (NULL, PTL_OK);
 }
