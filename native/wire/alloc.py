@@ -5,8 +5,6 @@ job is hosted and that its nodes are free. bebopd asks a PCT to give up a grant
 that nobody used.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta
