@@ -122,6 +122,7 @@ struct ptlx_event {
     int32_t detail;
     int64_t first_ns, last_ns;
     uint8_t digest[32];
+    uint8_t operation, datatype;
 };
 
 struct ptlx_object {

@@ -99,6 +99,7 @@ struct ptlx_event {
     int32_t detail;
     int64_t first_ns, last_ns; /* monotonic clock */
     uint8_t digest[PTLX_DIGEST_BYTES];
+    uint8_t operation, datatype; /* of an atomic operation */
 };
 
 /* Make an interface of kind (matching, physical).

@@ -8,7 +8,7 @@
 #include "ptl_process.h"
 
 #define ME_OPTIONS                                                      \
-    (PTL_ME_OP_PUT | PTL_ME_OP_GET | PTL_ME_USE_ONCE                    \
+    (PTL_IOVEC | PTL_ME_OP_PUT | PTL_ME_OP_GET | PTL_ME_USE_ONCE        \
      | PTL_ME_ACK_DISABLE | PTL_ME_EVENT_COMM_DISABLE                   \
      | PTL_ME_EVENT_FLOWCTRL_DISABLE | PTL_ME_EVENT_SUCCESS_DISABLE     \
      | PTL_ME_EVENT_OVER_DISABLE | PTL_ME_EVENT_LINK_DISABLE            \
@@ -51,15 +51,22 @@ int ptl_me_append (struct ptl_ni *ni, unsigned index, const ptl_me_t *me,
                    struct ptl_me **mep)
 {
     struct ptl_me *new;
+    int rc;
 
     if (!ptl_ni_pt (ni, index) || !is_valid (me, list))
         return PTL_ARG_INVALID;
     if (ni->n_entries >= ni->limits.max_entries
         || !(new = calloc (1, sizeof (*new))))
         return PTL_NO_SPACE;
-    ni->n_entries++;
     new->ni = ni;
     new->me = *me;
+    rc = ptl_mem_init (&new->mem, me->start, me->length, me->options,
+                       ni->limits.max_iovecs);
+    if (rc != PTL_OK) {
+        free (new);
+        return rc;
+    }
+    ni->n_entries++;
     new->list = list;
     new->pt_index = index;
     new->user_ptr = user_ptr;
@@ -84,6 +91,7 @@ void ptl_me_free (struct ptl_me *me)
         me->ct->users--;
     ptl_handle_forget (me->handle);
     me->ni->n_entries--;
+    ptl_mem_free (&me->mem);
     free (me);
 }
 
@@ -113,9 +121,9 @@ bool ptl_me_matches (const struct ptl_me *me, const struct ptl_who *who,
         || !id_matches (&me->me.match_id, who))
         return false;
     *offset = is_local ? me->used : request_offset;
-    if (*offset > me->me.length)
-        *offset = me->me.length;
-    room = me->me.length - *offset;
+    if (*offset > me->mem.length)
+        *offset = me->mem.length;
+    room = me->mem.length - *offset;
     if (length > room && (me->me.options & PTL_ME_NO_TRUNCATE))
         return false;
     *mlength = length < room ? length : room;
@@ -128,7 +136,7 @@ static bool is_spent (const struct ptl_me *me)
     if (me->me.options & PTL_ME_USE_ONCE)
         return true;
     return (me->me.options & PTL_ME_MANAGE_LOCAL) && me->me.min_free > 0
-        && me->me.length - me->used < me->me.min_free;
+        && me->mem.length - me->used < me->me.min_free;
 }
 
 void ptl_me_begin (struct ptl_me *me, uint64_t mlength)

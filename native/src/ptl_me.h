@@ -11,6 +11,7 @@
 
 #include "portals4_ext.h"
 #include "ptl_list.h"
+#include "ptl_mem.h"
 
 struct ptl_ni;
 struct ptl_ct;
@@ -33,6 +34,7 @@ struct ptl_me {
     struct ptl_ni *ni;
     uint32_t handle;
     ptl_me_t me;
+    struct ptl_mem mem;
     ptl_list_t list;
     unsigned pt_index;
     void *user_ptr;

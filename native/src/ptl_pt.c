@@ -91,13 +91,27 @@ static struct ptl_me *find (const struct ptl_node *list,
     return NULL;
 }
 
+/* What an entry must allow; an atomic operation writes, a fetching one reads,
+ * too. */
+static unsigned needed (const struct ptl_rx *rx)
+{
+    switch (rx->type) {
+    case PTL_FRAME_GET:
+        return PTL_ME_OP_GET;
+    case PTL_FRAME_FETCH:
+        return PTL_ME_OP_PUT | PTL_ME_OP_GET;
+    default:
+        return PTL_ME_OP_PUT;
+    }
+}
+
 /* PTL_NI_OK: this entry takes the operation. */
 static int permission (struct ptl_me *me, const struct ptl_who *who,
                        const struct ptl_rx *rx)
 {
     if (me->me.uid != PTL_UID_ANY && me->me.uid != who->uid)
         return PTL_NI_PERM_VIOLATION;
-    if (!(me->me.options & PTL_ME_OP_PUT))
+    if (needed (rx) & ~me->me.options)
         return PTL_NI_OP_VIOLATION;
     if (me->owner)
         return me->owner->permits (me, who, rx->offset, rx->length);
@@ -146,6 +160,10 @@ void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
     struct ptl_eq *eq;
 
     memset (rx, 0, sizeof (*rx));
+    rx->type = frame->type;
+    rx->operation = (uint8_t)frame->operation;
+    rx->datatype = (uint8_t)frame->datatype;
+    rx->remote_offset = frame->offset;
     rx->length = frame->total;
     rx->match_bits = frame->match_bits;
     rx->hdr_data = frame->hdr_data;
@@ -154,12 +172,15 @@ void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
     rx->pt_index = frame->pt_index;
     rx->ack = frame->detail;
     rx->lane = frame->lane;
-    rx->fail = ni ? match (ni, who, frame, rx) : PTL_NI_DROPPED;
+    rx->fail = (uint8_t)(ni ? match (ni, who, frame, rx) : PTL_NI_DROPPED);
     if (rx->fail != PTL_NI_OK) {
         rx->mlength = 0;
         return;
     }
-    rx->start = (uint8_t *)rx->me->me.start + rx->offset;
+    rx->mem = &rx->me->mem;
+    rx->start = ptl_mem_at (rx->mem, rx->offset);
+    rx->is_ack_disabled
+        = !rx->me->owner && (rx->me->me.options & PTL_ME_ACK_DISABLE);
     eq = ni->pt[frame->pt_index].eq;
     if (eq && !rx->me->owner) {
         rx->eq = eq; /* the entry may be freed before the end */
@@ -168,12 +189,26 @@ void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
     ptl_me_begin (rx->me, rx->mlength);
 }
 
+static uint32_t event_type (const struct ptl_rx *rx)
+{
+    switch (rx->type) {
+    case PTL_FRAME_GET:
+        return PTL_EVENT_GET;
+    case PTL_FRAME_ATOMIC:
+        return PTL_EVENT_ATOMIC;
+    case PTL_FRAME_FETCH:
+        return PTL_EVENT_FETCH_ATOMIC;
+    default:
+        return PTL_EVENT_PUT;
+    }
+}
+
 static void post (const struct ptl_who *who, const struct ptl_rx *rx,
                   int fail)
 {
     const struct ptl_me *me = rx->me;
     struct ptlx_event event = {
-        .type = PTL_EVENT_PUT,
+        .type = event_type (rx),
         .ni_fail = (uint32_t)fail,
         .nid = who->nid,
         .pid = who->pid,
@@ -182,7 +217,7 @@ static void post (const struct ptl_who *who, const struct ptl_rx *rx,
         .user_ptr = me->user_ptr,
         .mlength = rx->mlength,
         .rlength = rx->length,
-        .remote_offset = rx->offset,
+        .remote_offset = rx->remote_offset,
         .match_bits = rx->match_bits,
         .hdr_data = rx->hdr_data,
         .job_id = who->job_id,
@@ -190,6 +225,8 @@ static void post (const struct ptl_who *who, const struct ptl_rx *rx,
         .uid = who->uid,
         .pt_index = rx->pt_index,
         .list = me->list,
+        .operation = rx->operation,
+        .datatype = rx->datatype,
     };
 
     if (!rx->eq)

@@ -16,7 +16,9 @@
 struct ptl_end;
 struct ptl_ni;
 struct ptl_eq;
+struct ptl_header;
 struct ptl_me;
+struct ptl_mem;
 
 struct ptl_pt {
     bool is_allocated, is_enabled;
@@ -34,17 +36,24 @@ struct ptl_who {
     uint64_t serial; /* of the connection; 0: ourselves */
 };
 
-/* An operation that is arriving. */
+/* An operation that is arriving. It may be copied and ended by the copy. */
 struct ptl_rx {
     struct ptl_me *me; /* NULL: refused, the payload is thrown away */
-    uint8_t *start;    /* where it goes */
-    uint64_t offset, mlength, length, received;
+    struct ptl_header *header; /* that it leaves (ptl_unexpected.h), or NULL */
+    const struct ptl_mem *mem; /* of the entry: where it goes */
+    uint8_t *start; /* the first byte of it */
+    struct ptl_eq *eq; /* that has promised a slot, or NULL */
+    uint64_t offset, mlength; /* within the entry */
+    uint64_t length, received;
+    uint64_t remote_offset; /* as the initiator wished it */
     uint64_t match_bits, hdr_data;
     uint32_t op_index, op_generation, next_fragment;
-    int fail; /* ptl_ni_fail_t */
+    uint8_t fail; /* ptl_ni_fail_t */
+    uint8_t type; /* PTL_FRAME_PUT, GET, ATOMIC or FETCH */
+    uint8_t operation, datatype; /* of ATOMIC and FETCH */
     uint8_t pt_index, ack, lane;
-    bool is_open;      /* more fragments are to come */
-    struct ptl_eq *eq; /* that has promised a slot, or NULL */
+    bool is_open;       /* more fragments are to come */
+    bool is_ack_disabled; /* by the entry */
 };
 
 /* Allocate an entry; `wanted` or, for PTL_PT_ANY, the first free one.
