@@ -26,18 +26,23 @@ def import_msgspec() -> None:
     """Import it, unless that has been done.
 
     A release of msgspec that needs more than is here is left to be imported as usual.
+    Of ``datetime`` it takes the types that are written in C, and the module in Python is
+    only the same in Python.
     """
     if "msgspec" in sys.modules:
         return
-    names = {"uuid", "decimal", "textwrap", "msgspec.inspect"} - sys.modules.keys()
+    names = {"uuid", "decimal", "textwrap", "datetime", "msgspec.inspect"} - sys.modules.keys()
     try:
-        sys.modules.update(dict.fromkeys(names, _Absent))  # type: ignore[arg-type]
+        import _datetime  # type: ignore[import-not-found]
+
+        for name in names:
+            sys.modules[name] = _datetime if name == "datetime" else _Absent  # type: ignore[assignment]
         import msgspec  # noqa: F401
     except (ImportError, AttributeError):
         pass
     finally:
         for name in names:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
 
 
 import_msgspec()

@@ -37,6 +37,7 @@ RARE = {
     "pct.pmix_link",
     "pct.pmix_process",
     "pct.tools",
+    "datetime",
     "decimal",
     "heapq",
     "msgspec.inspect",
