@@ -2,7 +2,7 @@
 # make test    sets up what the tests need and runs all of them
 # make test-mpi-large  runs each MPI library with 16 and 32 ranks, which takes minutes
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
-# make bench   measures launches and MPI beside other launchers; writes bench/RESULTS.md
+# make bench   measures launches, MPI and the transport beside others; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
 # PYTHON names the interpreter to use, 3.11 or later.
@@ -53,6 +53,7 @@ bench: $(VENV)/.installed-test
 	bench/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/launch.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/transport.py --write bench/RESULTS.md
 
 clean:
 	rm -rf $(VENV) $(VENV)-openmpi $(VENV)-impi build dist *.egg-info
