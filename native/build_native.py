@@ -20,7 +20,7 @@ ffibuilder.set_source(
     '#include "portals4_ext.h"\n',
     sources=[str(path.relative_to(ROOT)) for path in SOURCES],
     include_dirs=["native/include", "native/src"],
-    define_macros=[("_GNU_SOURCE", None)],
+    define_macros=[("_GNU_SOURCE", None), ("PTL_NO_THREAD", None)],
     extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"],
     # The same names live in libportals.so, perhaps in the same process.
     extra_link_args=["-Wl,-Bsymbolic"],

@@ -9,6 +9,7 @@
 #include "ptl_md.h"
 #include "ptl_me.h"
 #include "ptl_shared.h"
+#include "ptl_wait.h"
 
 static struct ptl_node ends = { &ends, &ends };
 
@@ -24,41 +25,47 @@ static int find (uint32_t handle, enum ptl_kind kind, void *objectp)
     return rc;
 }
 
+/* Calls may set deadlines, and the thread keeps away from who calls. */
+static int begun (const struct ptl_ni *ni)
+{
+    ptl_end_look_at_clock (ni->end);
+    ni->end->called_ms = ni->end->now_ms;
+    return PTL_OK;
+}
+
 int ptl_api_ni (uint32_t handle, struct ptl_ni **nip)
 {
     int rc = find (handle, PTL_HANDLE_NI, nip);
 
-    if (rc == PTL_OK)
-        ptl_end_look_at_clock ((*nip)->end);
-    return rc;
+    return rc == PTL_OK ? begun (*nip) : rc;
 }
 
 int ptl_api_eq (uint32_t handle, struct ptl_eq **eqp)
 {
-    return find (handle, PTL_HANDLE_EQ, eqp);
+    int rc = find (handle, PTL_HANDLE_EQ, eqp);
+
+    return rc == PTL_OK ? begun ((*eqp)->ni) : rc;
 }
 
 int ptl_api_ct (uint32_t handle, struct ptl_ct **ctp)
 {
     int rc = find (handle, PTL_HANDLE_CT, ctp);
 
-    if (rc == PTL_OK)
-        ptl_end_look_at_clock ((*ctp)->ni->end);
-    return rc;
+    return rc == PTL_OK ? begun ((*ctp)->ni) : rc;
 }
 
 int ptl_api_md (uint32_t handle, struct ptl_md **mdp)
 {
     int rc = find (handle, PTL_HANDLE_MD, mdp);
 
-    if (rc == PTL_OK)
-        ptl_end_look_at_clock ((*mdp)->ni->end);
-    return rc;
+    return rc == PTL_OK ? begun ((*mdp)->ni) : rc;
 }
 
 int ptl_api_me (uint32_t handle, struct ptl_me **mep)
 {
-    return find (handle, PTL_HANDLE_ME, mep);
+    int rc = find (handle, PTL_HANDLE_ME, mep);
+
+    return rc == PTL_OK ? begun ((*mep)->ni) : rc;
 }
 
 int ptl_api_find_eq (const struct ptl_ni *ni, uint32_t handle,
@@ -106,6 +113,16 @@ void PtlFini (void)
         ptl_end_free (ptl_entry (ends.next, struct ptl_end, node),
                       PTL_FLUSH_MS);
     ptl_process_ended ();
+}
+
+void PtlAbort (void)
+{
+    if (ptl_enter () != PTL_OK)
+        return;
+    ptl_set_aborted ();
+    for (struct ptl_node *n = ends.next; n != &ends; n = n->next)
+        ptl_wait_wake (ptl_entry (n, struct ptl_end, node));
+    ptl_leave (NULL, PTL_OK);
 }
 
 /* ---- interfaces ---- */

@@ -33,6 +33,7 @@ int ptl_api_find_ct (const struct ptl_ni *ni, uint32_t handle,
 void ptl_api_keep (struct ptl_end *end);
 
 /* An event as the specification has it. */
-void ptl_api_event (const struct ptlx_event *from, ptl_event_t *to);
+void ptl_api_event (const struct ptl_ni *ni, const struct ptlx_event *from,
+                    ptl_event_t *to);
 
 #endif

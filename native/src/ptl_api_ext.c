@@ -77,7 +77,8 @@ int PtlxFd (ptl_handle_ni_t handle, int *fd)
     if (!fd)
         return ptl_leave (NULL, PTL_ARG_INVALID);
     *fd = ni->end->epoll_fd;
-    return ptl_leave (NULL, PTL_OK);
+    ni->end->is_watched = true;
+    return ptl_leave (ni->end, PTL_OK);
 }
 
 int PtlxNotify (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle)

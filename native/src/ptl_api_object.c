@@ -2,8 +2,10 @@
 #include "ptl_api.h"
 #include "ptl_ct.h"
 #include "ptl_eq.h"
+#include "ptl_map.h"
 #include "ptl_md.h"
 #include "ptl_me.h"
+#include "ptl_wait.h"
 
 /* ---- memory descriptors ---- */
 
@@ -107,10 +109,12 @@ int PtlEQFree (ptl_handle_eq_t handle)
     if (eq->users > 0 || eq->promised > 0 || end->notify == eq)
         return ptl_leave (NULL, PTL_IN_USE);
     ptl_eq_free (eq);
+    ptl_wait_wake (end);
     return ptl_leave (end, PTL_OK);
 }
 
-void ptl_api_event (const struct ptlx_event *from, ptl_event_t *to)
+void ptl_api_event (const struct ptl_ni *ni, const struct ptlx_event *from,
+                    ptl_event_t *to)
 {
     *to = (ptl_event_t){
         .start = from->start,
@@ -127,24 +131,8 @@ void ptl_api_event (const struct ptlx_event *from, ptl_event_t *to)
         .pt_index = from->pt_index,
         .ni_fail_type = (ptl_ni_fail_t)from->ni_fail,
     };
-}
-
-int PtlEQGet (ptl_handle_eq_t handle, ptl_event_t *event)
-{
-    struct ptlx_event own;
-    struct ptl_eq *eq;
-    int rc = ptl_api_eq (handle, &eq);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!event)
-        return ptl_leave (NULL, PTL_ARG_INVALID);
-    if (eq->used == 0)
-        ptl_end_progress (eq->ni->end, 0);
-    rc = ptl_eq_get (eq, &own);
-    if (rc != PTL_EQ_EMPTY)
-        ptl_api_event (&own, event);
-    return ptl_leave (eq->ni->end, rc);
+    if (ptl_ni_is_logical (ni))
+        to->initiator.rank = ptl_map_rank (ni->map, from->nid, from->pid);
 }
 
 /* ---- counting events ---- */
@@ -180,21 +168,8 @@ int PtlCTFree (ptl_handle_ct_t handle)
         return ptl_leave (NULL, PTL_IN_USE);
     end = ct->ni->end;
     ptl_ct_free (ct);
+    ptl_wait_wake (end);
     return ptl_leave (end, PTL_OK);
-}
-
-int PtlCTGet (ptl_handle_ct_t handle, ptl_ct_event_t *event)
-{
-    struct ptl_ct *ct;
-    int rc = ptl_api_ct (handle, &ct);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!event)
-        return ptl_leave (NULL, PTL_ARG_INVALID);
-    ptl_end_progress (ct->ni->end, 0);
-    *event = ct->value;
-    return ptl_leave (ct->ni->end, PTL_OK);
 }
 
 int PtlCTSet (ptl_handle_ct_t handle, ptl_ct_event_t value)

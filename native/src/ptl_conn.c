@@ -291,6 +291,8 @@ void ptl_conn_close (struct ptl_conn *conn)
     end_arrivals (conn);
     close (conn->source.fd); /* leaves the epoll set with it */
     conn->source.fd = -1;
+    if (conn->end->hot == conn)
+        conn->end->hot = NULL;
     ptl_list_remove (&conn->dirty);
     ptl_list_remove (&conn->all);
     ptl_list_append (&conn->end->grave, &conn->all);

@@ -48,12 +48,14 @@ void ptl_ct_add (struct ptl_ct *ct, uint64_t success, uint64_t failure)
 {
     ct->value.success += success;
     ct->value.failure += failure;
+    ct->ni->end->changes++;
     release_due (ct);
 }
 
 void ptl_ct_set (struct ptl_ct *ct, ptl_ct_event_t value)
 {
     ct->value = value;
+    ct->ni->end->changes++;
     release_due (ct);
 }
 

@@ -15,6 +15,7 @@
 #include "ptl_listen.h"
 #include "ptl_ni.h"
 #include "ptl_peer.h"
+#include "ptl_wait.h"
 
 #define FLUSH_LOOK_MS 5 /* the kernel does not tell when it has sent all */
 #define LOOPBACK 0x7f000001u
@@ -107,6 +108,7 @@ static void init_lists (struct ptl_end *end)
         ptl_list_init (lists[i]);
     end->epoll_fd = end->tcp.fd = end->local.fd = end->event.fd = end->timer.fd
         = -1;
+    pthread_cond_init (&end->woken, NULL);
     end->wake_ms = PTL_NEVER;
     ptl_end_look_at_clock (end);
 }
@@ -300,6 +302,7 @@ static void close_if_open (int fd)
 
 void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
 {
+    ptl_wait_end (end);
     ptl_listen_stop (end);
     ptl_end_look_at_clock (end);
     if (flush_ms > 0)
@@ -316,6 +319,7 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
     close_if_open (end->epoll_fd);
     close_if_open (end->event.fd);
     close_if_open (end->timer.fd);
+    pthread_cond_destroy (&end->woken);
     free (end->peers);
     explicit_bzero (end->partition_key, sizeof (end->partition_key));
     explicit_bzero (&end->default_key, sizeof (end->default_key));

@@ -13,6 +13,8 @@
 #ifndef PTL_END_H
 #define PTL_END_H
 
+#include <pthread.h>
+
 #include "portals4_ext.h"
 #include "ptl_list.h"
 #include "ptl_op.h"
@@ -79,6 +81,18 @@ struct ptl_end {
     int64_t wake_ms;  /* what the timer is set to */
     int64_t accept_ms; /* listeners rest until then; 0: they do not */
     bool is_signalled; /* the eventfd is readable */
+    bool is_watched;   /* a loop watches the epoll set: tell of unread events */
+
+    pthread_cond_t woken;  /* for waiters of which another one drives */
+    bool is_driven;        /* a waiter sleeps in the epoll set */
+    bool is_ending;        /* waiters have to leave */
+    unsigned n_waiting;    /* threads in ptl_wait */
+    unsigned n_asleep;     /* threads in the epoll set */
+    uint64_t changes, changes_seen; /* events and counts; by who sleeps */
+    int64_t called_ms;     /* of the last public call */
+    struct ptl_conn *hot;  /* the last to bring something, or NULL */
+    unsigned n_hot;        /* looks at it alone, in a row */
+
     bool is_settling;
     uint64_t unread; /* events in all queues */
     uint64_t serial;
@@ -129,8 +143,18 @@ void ptl_end_progress (struct ptl_end *end, int timeout_ms);
 /* Run work and write what is owed until nothing is left to do at once. */
 void ptl_end_settle (struct ptl_end *end);
 
-/* Make the descriptor readable if and only if an event is unread. */
+/* Make the descriptor readable if an event is unread and a loop watches it, or
+ * if something has changed and a thread sleeps in the epoll set. */
 void ptl_end_signal (struct ptl_end *end);
+
+/* Take that back, before sleeping. */
+void ptl_end_unsignal (struct ptl_end *end);
+
+/* Look for arrivals, first where the last one came from: one system call. */
+void ptl_end_poll (struct ptl_end *end);
+
+/* Is there nothing that epoll does not see? */
+bool ptl_end_may_sleep (struct ptl_end *end);
 
 /* Append to the work queue. */
 void ptl_end_work (struct ptl_end *end, struct ptl_work *work);

@@ -57,6 +57,7 @@ static void put (struct ptl_eq *eq, const struct ptlx_event *event)
     eq->slots[(eq->head + eq->used) % eq->size] = *event;
     eq->used++;
     eq->ni->end->unread++;
+    eq->ni->end->changes++;
 }
 
 void ptl_eq_post (struct ptl_eq *eq, const struct ptlx_event *event)

@@ -1,6 +1,6 @@
 #include "ptl_process.h"
 
-#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -21,13 +21,55 @@ struct process {
     pthread_mutex_t lock;
     atomic_uint users;     /* PtlInit without PtlFini */
     atomic_bool is_forked; /* a child of the process that made the objects */
+    atomic_uint n_wanting; /* threads that wait for the lock */
     bool is_watched;       /* the fork handler is installed */
+    bool is_aborted;
     uint32_t numbers[PTL_HANDLE_KINDS]; /* objects of a kind ever made */
     struct entry **buckets, *unused;
     uint32_t n_buckets, n_entries;
 };
 
 static struct process process = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- the lock ---- */
+
+pthread_mutex_t *ptl_the_lock (void)
+{
+    return &process.lock;
+}
+
+void ptl_lock (void)
+{
+    if (pthread_mutex_trylock (&process.lock) == 0)
+        return;
+    atomic_fetch_add (&process.n_wanting, 1);
+    pthread_mutex_lock (&process.lock);
+    atomic_fetch_sub (&process.n_wanting, 1);
+}
+
+void ptl_unlock (void)
+{
+    pthread_mutex_unlock (&process.lock);
+}
+
+void ptl_let_others (void)
+{
+    if (atomic_load_explicit (&process.n_wanting, memory_order_relaxed) == 0)
+        return;
+    ptl_unlock ();
+    sched_yield ();
+    ptl_lock ();
+}
+
+void ptl_set_aborted (void)
+{
+    process.is_aborted = true;
+}
+
+bool ptl_is_aborted (void)
+{
+    return process.is_aborted;
+}
 
 /* ---- calls ---- */
 
@@ -36,7 +78,7 @@ int ptl_enter (void)
     if (atomic_load_explicit (&process.is_forked, memory_order_relaxed)
         || atomic_load_explicit (&process.users, memory_order_acquire) == 0)
         return PTL_NO_INIT;
-    pthread_mutex_lock (&process.lock);
+    ptl_lock ();
     return PTL_OK;
 }
 
@@ -46,7 +88,7 @@ int ptl_leave (struct ptl_end *end, int rc)
         ptl_end_settle (end);
         ptl_end_signal (end);
     }
-    pthread_mutex_unlock (&process.lock);
+    ptl_unlock ();
     return rc;
 }
 
@@ -63,14 +105,14 @@ int ptl_process_init (void)
 
     if (atomic_load (&process.is_forked))
         return PTL_FAIL;
-    pthread_mutex_lock (&process.lock);
+    ptl_lock ();
     if (!process.is_watched && pthread_atfork (NULL, NULL, forked) != 0)
         rc = PTL_FAIL;
     else {
         process.is_watched = true;
         atomic_fetch_add (&process.users, 1);
     }
-    pthread_mutex_unlock (&process.lock);
+    ptl_unlock ();
     return rc;
 }
 
@@ -81,7 +123,7 @@ bool ptl_process_fini (void)
     if (atomic_load (&process.users) == 1)
         return true;
     atomic_fetch_sub (&process.users, 1);
-    pthread_mutex_unlock (&process.lock);
+    ptl_unlock ();
     return false;
 }
 
@@ -96,8 +138,9 @@ void ptl_process_ended (void)
     free (process.buckets);
     process.buckets = NULL;
     process.n_buckets = process.n_entries = 0;
+    process.is_aborted = false;
     atomic_store (&process.users, 0);
-    pthread_mutex_unlock (&process.lock);
+    ptl_unlock ();
 }
 
 /* ---- handles ---- */

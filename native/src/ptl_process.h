@@ -17,6 +17,7 @@
 #ifndef PTL_PROCESS_H
 #define PTL_PROCESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,6 +46,18 @@ int ptl_process_init (void);
  * all that is left the caller says ptl_process_ended, which unlocks. */
 bool ptl_process_fini (void);
 void ptl_process_ended (void);
+
+/* For those who sleep within a call. */
+pthread_mutex_t *ptl_the_lock (void);
+void ptl_lock (void);
+void ptl_unlock (void);
+
+/* Give the lock to those who want it; cheap when nobody does. */
+void ptl_let_others (void);
+
+/* PtlAbort: every wait is over, until the last PtlFini. */
+void ptl_set_aborted (void);
+bool ptl_is_aborted (void);
 
 /* ---- handles; the lock is held ---- */
 

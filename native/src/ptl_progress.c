@@ -120,15 +120,53 @@ void ptl_end_settle (struct ptl_end *end)
 
 void ptl_end_signal (struct ptl_end *end)
 {
+    bool wanted = (end->is_watched && end->unread > 0)
+        || (end->n_asleep > 0 && end->changes != end->changes_seen);
     uint64_t value = 1;
 
-    if ((end->unread > 0) == end->is_signalled)
+    if (wanted == end->is_signalled)
         return;
-    end->is_signalled = !end->is_signalled;
+    if (!wanted) {
+        ptl_end_unsignal (end);
+        return;
+    }
+    end->is_signalled = true;
+    (void)!write (end->event.fd, &value, sizeof (value));
+}
+
+void ptl_end_unsignal (struct ptl_end *end)
+{
+    uint64_t value;
+
     if (end->is_signalled)
-        (void)!write (end->event.fd, &value, sizeof (value));
-    else
         (void)!read (end->event.fd, &value, sizeof (value));
+    end->is_signalled = false;
+}
+
+bool ptl_end_may_sleep (struct ptl_end *end)
+{
+    (void)end;
+    return true;
+}
+
+#define HOT_LOOKS 16 /* then every socket has its turn */
+
+static void give_budget (struct ptl_end *end)
+{
+    end->budget_frames = PTL_BUDGET_FRAMES;
+    end->budget_bytes = PTL_BUDGET_BYTES;
+}
+
+void ptl_end_poll (struct ptl_end *end)
+{
+    if (!end->hot || end->n_hot++ >= HOT_LOOKS) {
+        end->n_hot = 0;
+        ptl_end_progress (end, 0);
+        return;
+    }
+    give_budget (end);
+    ptl_conn_ready (end->hot, EPOLLIN);
+    ptl_end_settle (end);
 }
 
 static void dispatch (struct ptl_end *end, struct ptl_source *source,
@@ -145,6 +183,8 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
         tick (end);
         break;
     case PTL_SOURCE_CONN:
+        if (((struct ptl_conn *)source)->state == PTL_CONN_READY)
+            end->hot = (struct ptl_conn *)source;
         ptl_conn_ready ((struct ptl_conn *)source, events);
         break;
     }
@@ -156,8 +196,7 @@ void ptl_end_progress (struct ptl_end *end, int timeout_ms)
     int n = epoll_wait (end->epoll_fd, events, EPOLL_BATCH, timeout_ms);
 
     ptl_end_look_at_clock (end);
-    end->budget_frames = PTL_BUDGET_FRAMES;
-    end->budget_bytes = PTL_BUDGET_BYTES;
+    give_budget (end);
     for (int i = 0; i < n; i++)
         dispatch (end, events[i].data.ptr, events[i].events);
     ptl_end_settle (end);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ptl_api.h"
+#include "ptl_wait.h"
 
 #define LOOPBACK 0x7f000001u
 
@@ -51,9 +52,11 @@ static int make (ptl_pid_t pid)
     config.listen_pid = pid == PTL_PID_ANY ? 0 : pid;
     rc = ptl_end_alloc (&config, &shared);
     explicit_bzero (key, sizeof (key));
-    if (rc == PTL_OK)
-        ptl_api_keep (shared);
-    return rc;
+    if (rc != PTL_OK)
+        return rc;
+    ptl_api_keep (shared);
+    ptl_progress_start (shared);
+    return PTL_OK;
 }
 
 /* ---- users ---- */
@@ -72,6 +75,7 @@ static void end_unused (void)
     for (int kind = 0; kind < PTL_KINDS; kind++)
         if (shared->nis[kind])
             return;
+    ptl_progress_stop ();
     ptl_end_free (shared, 0);
     shared = NULL;
 }
@@ -108,7 +112,7 @@ struct ptl_end *ptl_shared_close (struct ptl_ni *ni)
         return its;
     if (its != shared || is_last ()) {
         if (its == shared)
-            shared = NULL;
+            ptl_shared_stop ();
         ptl_end_free (its, PTL_FLUSH_MS);
         return NULL;
     }
@@ -124,5 +128,6 @@ bool ptl_shared_is (const struct ptl_end *end)
 
 void ptl_shared_stop (void)
 {
+    ptl_progress_stop ();
     shared = NULL;
 }

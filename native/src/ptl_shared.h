@@ -31,7 +31,7 @@ struct ptl_end *ptl_shared_close (struct ptl_ni *ni);
 /* Is it the shared one? */
 bool ptl_shared_is (const struct ptl_end *end);
 
-/* Forget it; the caller ends it with the others. */
+/* Stop its thread and forget it; the caller ends it with the others. */
 void ptl_shared_stop (void);
 
 #endif

@@ -1,0 +1,260 @@
+#include "ptl_wait.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "ptl_end.h"
+#include "ptl_process.h"
+
+#define SPIN_US 30 /* a blocking wake-up costs as much */
+
+/* ---- one round ---- */
+
+/* Microseconds to look before sleeping: none where others want the processor. */
+static int64_t spin_ns (void)
+{
+    static int64_t chosen = -1;
+    const char *text;
+    cpu_set_t set;
+
+    if (chosen >= 0)
+        return chosen;
+    text = getenv ("PTL_SPIN_US");
+    if (text)
+        chosen = strtoll (text, NULL, 10) * 1000;
+    else if (sched_getaffinity (0, sizeof (set), &set) == 0
+             && CPU_COUNT (&set) > 1)
+        chosen = SPIN_US * 1000;
+    if (chosen < 0)
+        chosen = 0;
+    return chosen;
+}
+
+static int milliseconds (int64_t now_ns, int64_t until_ns)
+{
+    int64_t left;
+
+    if (until_ns == PTL_NEVER)
+        return -1;
+    left = (until_ns - now_ns + 999999) / 1000000;
+    return left > INT32_MAX ? INT32_MAX : (int)left;
+}
+
+/* Sleep until the endpoint has something to do. What epoll says is looked at
+ * again under the lock: a connection may end while we are without it. */
+static void sleep_in_epoll (struct ptl_end *end, int timeout_ms)
+{
+    struct epoll_event ignored;
+
+    ptl_end_unsignal (end);
+    end->changes_seen = end->changes;
+    end->n_asleep++;
+    if (ptl_end_may_sleep (end)) {
+        ptl_unlock ();
+        (void)!epoll_wait (end->epoll_fd, &ignored, 1, timeout_ms);
+        ptl_lock ();
+    }
+    end->n_asleep--;
+}
+
+static void drive (struct ptl_end *end, int64_t now_ns, int64_t until_ns)
+{
+    end->is_driven = true;
+    sleep_in_epoll (end, milliseconds (now_ns, until_ns));
+    end->is_driven = false;
+    ptl_end_progress (end, 0);
+    if (end->n_waiting > 1)
+        pthread_cond_broadcast (&end->woken);
+}
+
+/* Somebody else drives. */
+static void sleep_meanwhile (struct ptl_end *end, int64_t until_ns)
+{
+    struct timespec at
+        = { until_ns / 1000000000, until_ns % 1000000000 };
+
+    if (until_ns == PTL_NEVER)
+        pthread_cond_wait (&end->woken, ptl_the_lock ());
+    else
+        pthread_cond_clockwait (&end->woken, ptl_the_lock (),
+                                CLOCK_MONOTONIC, &at);
+}
+
+/* ---- waiting ---- */
+
+static int look_again (struct ptl_end *end, ptl_look *look, void *context)
+{
+    if (ptl_is_aborted ())
+        return PTL_ABORTED;
+    if (end->is_ending)
+        return PTL_INTERRUPTED;
+    return look (context);
+}
+
+static int wait_until (struct ptl_end *end, ptl_look *look, void *context,
+                       int64_t until_ns)
+{
+    int64_t now = ptl_clock_ns (), spin_until = now + spin_ns ();
+    int rc;
+
+    while ((rc = look_again (end, look, context)) == PTL_WAIT_MORE) {
+        if (now >= until_ns)
+            break;
+        if (now < spin_until) {
+            ptl_end_poll (end);
+            ptl_let_others ();
+        }
+        else if (end->is_driven)
+            sleep_meanwhile (end, until_ns);
+        else
+            drive (end, now, until_ns);
+        now = ptl_clock_ns ();
+    }
+    return rc;
+}
+
+int ptl_wait (struct ptl_end *end, ptl_look *look, void *context,
+              int64_t until_ns)
+{
+    int rc;
+
+    ptl_end_poll (end);
+    end->n_waiting++;
+    rc = wait_until (end, look, context, until_ns);
+    end->n_waiting--;
+    end->called_ms = end->now_ms;
+    if (end->n_waiting > 0 || end->is_ending) /* another one has to drive */
+        pthread_cond_broadcast (&end->woken);
+    ptl_progress_wake (end);
+    return rc;
+}
+
+void ptl_wait_wake (struct ptl_end *end)
+{
+    end->changes++;
+    ptl_end_signal (end);
+    pthread_cond_broadcast (&end->woken);
+}
+
+void ptl_wait_end (struct ptl_end *end)
+{
+    end->is_ending = true;
+    while (end->n_waiting > 0) {
+        ptl_wait_wake (end);
+        pthread_cond_wait (&end->woken, ptl_the_lock ());
+    }
+}
+
+/* ---- the thread ---- */
+
+#ifdef PTL_NO_THREAD
+
+void ptl_progress_start (struct ptl_end *end)
+{
+    (void)end;
+}
+
+void ptl_progress_stop (void)
+{
+}
+
+void ptl_progress_wake (const struct ptl_end *end)
+{
+    (void)end;
+}
+
+#else
+
+#include <signal.h>
+#include <string.h>
+
+#define NAP_NS 500000
+#define RECENT_MS 1
+
+static struct {
+    pthread_t id;
+    pthread_cond_t wake;
+    struct ptl_end *end; /* NULL: there is no thread */
+    bool is_parked;      /* sleeps until somebody says so */
+    bool is_stopping;
+} thread = { .wake = PTHREAD_COND_INITIALIZER };
+
+static void nap (void)
+{
+    int64_t until = ptl_clock_ns () + NAP_NS;
+    struct timespec at = { until / 1000000000, until % 1000000000 };
+
+    pthread_cond_clockwait (&thread.wake, ptl_the_lock (), CLOCK_MONOTONIC,
+                            &at);
+}
+
+static void park (void)
+{
+    thread.is_parked = true;
+    pthread_cond_wait (&thread.wake, ptl_the_lock ());
+    thread.is_parked = false;
+}
+
+static void *run (void *unused)
+{
+    struct ptl_end *end;
+    bool is_recent;
+
+    (void)unused;
+    ptl_lock ();
+    end = thread.end;
+    while (!thread.is_stopping) {
+        is_recent
+            = ptl_clock_ns () / 1000000 <= end->called_ms + RECENT_MS;
+        if (is_recent)
+            nap ();
+        else if (end->is_driven)
+            park ();
+        else
+            sleep_in_epoll (end, -1);
+        if (!thread.is_stopping && !end->is_driven)
+            ptl_end_progress (end, 0);
+        if (end->n_waiting > 0)
+            pthread_cond_broadcast (&end->woken);
+    }
+    ptl_unlock ();
+    return NULL;
+}
+
+void ptl_progress_start (struct ptl_end *end)
+{
+    const char *wanted = getenv ("PTL_PROGRESS");
+    sigset_t all, before;
+
+    if (wanted && strcmp (wanted, "none") == 0)
+        return;
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    thread.end = end;
+    thread.is_stopping = false;
+    if (pthread_create (&thread.id, NULL, run, NULL) != 0)
+        thread.end = NULL;
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+}
+
+void ptl_progress_stop (void)
+{
+    if (!thread.end)
+        return;
+    thread.is_stopping = true;
+    ptl_wait_wake (thread.end);
+    pthread_cond_signal (&thread.wake);
+    ptl_unlock ();
+    pthread_join (thread.id, NULL);
+    ptl_lock ();
+    thread.end = NULL;
+}
+
+void ptl_progress_wake (const struct ptl_end *end)
+{
+    if (thread.end == end && thread.is_parked)
+        pthread_cond_signal (&thread.wake);
+}
+
+#endif
