@@ -8,6 +8,7 @@ from _blake2 import blake2b
 from _operator import _compare_digest as compare_digest
 
 KEY_BYTES = 32
+NEVER = (1 << 63) - 1  # as a key's expiry
 
 
 def mac(key: bytes, person: str, data: bytes) -> bytes:
@@ -43,6 +44,16 @@ def derive_job_key(partition_key: bytes, job_id: int, uid: int, expires: int) ->
     """
     data = job_id.to_bytes(8, "little") + uid.to_bytes(4, "little") + expires.to_bytes(8, "little")
     return mac(partition_key, "yod.job", data)
+
+
+def derive_ranks_key(partition_key: bytes, job_id: int, uid: int) -> bytes:
+    """The key with which the ranks of a job meet one another.
+
+    It is not the job's key of :func:`derive_job_key`: that opens the job's PCTs, and
+    only for a minute.
+    """
+    data = job_id.to_bytes(8, "little") + uid.to_bytes(4, "little")
+    return mac(partition_key, "yod.ranks", data)
 
 
 def sign(partition_key: bytes, credential: bytes) -> bytes:

@@ -196,6 +196,19 @@ class StartKeeper(Action, frozen=True):
     world: int = 0
 
 
+class GiveMap(Action, frozen=True):
+    """Fill the file that ranks which use Portals have; they go right after.
+
+    Attributes:
+        uid: the job's owner.
+        ids: as :func:`native.wire.rank.encode_map` makes it.
+    """
+
+    job_id: int
+    uid: int
+    ids: bytes
+
+
 class KeeperGo(Action, frozen=True):
     """Let all ranks of a world go."""
 

@@ -25,6 +25,7 @@ import errno
 import signal
 from collections.abc import Iterable
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -40,6 +41,7 @@ from pct.events import (
     CheckObjects,
     DropJob,
     DropObject,
+    GiveMap,
     InputTaken,
     KeeperEnd,
     KeeperGo,
@@ -75,6 +77,9 @@ from pct.questions import Step
 from pct.relay import OutputRelay
 from pct.spawned import SpawnedWorlds
 from pct.wireup import Wireup
+
+if TYPE_CHECKING:
+    from pct.listeners import Listeners
 
 MAP_PIECE = 8192  # ranks of the map in one message
 SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
@@ -144,6 +149,11 @@ class Job:
         self._phase_until: float | None = now + self._patience()
         self._last_signal = 0
         self._wireup: Wireup | None = None
+        self._listeners: Listeners | None = None
+        if message.mpi.has_portals:
+            from pct.listeners import Listeners
+
+            self._listeners = Listeners(message)
 
     @property
     def parent(self) -> PortalId | None:
@@ -163,6 +173,8 @@ class Job:
         unused = tuple(sorted(self._objects.unused))
         has_arguments = self._load.arguments is None
         actions.append(CheckObjects(self.job_id, objects, has_arguments, *owner, unused))
+        if self._listeners is not None and self._listeners.fault:
+            actions += self._fail(load.FailureKind.NO_WIREUP, self._listeners.fault)
         return [*actions, *self._begin_wireup()]
 
     def deadline(self) -> float | None:
@@ -236,6 +248,8 @@ class Job:
                 return self._flow(now)
             case io.Input(_, data) if self._group.is_root:
                 return [WriteInput(self.job_id, data)]
+            case load.Ports() if not self._group.is_root:
+                return self._ports_known(message)
             case load.Go():
                 return self._go(message)
             case load.Signal(_, number):
@@ -273,6 +287,8 @@ class Job:
             case load.Held():
                 if place not in self._held.awaited or self.state not in BEFORE_HELD:
                     return []
+                if self._listeners is not None:
+                    self._listeners.come_up(place, message)
                 self._map.append(message)
                 is_complete = message.is_last and self._held.give(place, message.slowest)
                 return self._after_held(is_complete, now)
@@ -423,7 +439,9 @@ class Job:
         if 0 not in self._keepers and self._wireup.is_ready(0):
             self._keepers[0] = _Keeper.STARTED
             self._extend_deadline(now)
-            keeper_spec = spec.keeper_spec(*of_job, self._objects.paths, self._wireup)
+            listen_nid = self._listeners.nid if self._listeners is not None else 0
+            paths = self._objects.paths
+            keeper_spec = spec.keeper_spec(*of_job, paths, self._wireup, listen_nid)
             actions.append(StartKeeper(self.job_id, keeper_spec))
         for number, world in self._spawned:
             if number in self._keepers or not world.awaited:
@@ -437,8 +455,10 @@ class Job:
 
     def _keeper_report(self, report: keeper.Report, world: int, now: float) -> list[Action]:
         match report:
-            case keeper.RankStarted(rank, unix_pid):
+            case keeper.RankStarted(rank, unix_pid, port):
                 self._unix_pids[rank] = unix_pid
+                if port and self._listeners is not None:
+                    self._listeners.own(rank, port)
                 self._open_outputs |= {(rank, 1), (rank, 2)}
                 return []
             case keeper.RankHeld(rank, how):
@@ -488,27 +508,47 @@ class Job:
         for start in range(0, len(ranks), MAP_PIECE):
             end = start + MAP_PIECE
             is_last = end >= len(ranks)
+            piece = tuple(ranks[start:end])
+            ports: tuple[int, ...] = ()
+            if self._listeners is not None and not self._group.is_root:
+                ports = self._listeners.go_up(piece)
             actions += self._up(
                 load.Held(
                     self.job_id,
-                    tuple(ranks[start:end]),
+                    piece,
                     tuple(unix_pids[start:end]),
-                    tuple(rank for rank in ranks[start:end] if rank in before_exec),
+                    tuple(rank for rank in piece if rank in before_exec),
                     slowest,
                     is_last,
+                    ports,
                 )
             )
         return actions
+
+    def _ports_known(self, message: load.Ports) -> list[Action]:
+        """A piece of the map of listeners."""
+        if self.state in (JobState.ENDING, JobState.RELEASED):
+            return []
+        if self.state is not JobState.HELD or self._listeners is None:
+            raise PeerProtocolError(f"listeners while {self.state.value}")
+        self._listeners.come_down(message)
+        return self._down(message)
 
     def _go(self, message: load.Go) -> list[Action]:
         if self.state is not JobState.HELD:
             if self.state is JobState.ENDING or self.state is JobState.RELEASED:
                 return []
             raise PeerProtocolError(f"go while {self.state.value}")
+        actions: list[Action] = []
+        if self._listeners is not None and self._group.is_root:
+            for piece in self._listeners.pieces():
+                actions += self._down(piece)
+        maps: list[Action] = []
+        if self._listeners is not None:
+            maps = [GiveMap(self.job_id, self.uid, self._listeners.encoded())]
         self.state = JobState.RUNNING
         self._phase_until = None
-        actions = self._down(message)
-        actions.append(KeeperGo(self.job_id))
+        actions += [*self._down(message), *maps, KeeperGo(self.job_id)]
         if self._group.is_root and self._load.has_input:
             window = self._load.output_window_bytes // 4
             actions += self._up(io.InputCredit(self.job_id, window))

@@ -28,7 +28,7 @@ NATIVE = os.path.dirname(os.path.abspath(native.__file__ or "native/__init__.py"
 KEEPER = os.path.join(NATIVE, "keeper", "yod-keeper")
 START_LIBRARY = os.path.join(NATIVE, "start", "yodstart.so")
 
-_CONTROL_FD, _SPEC_FD, _FIRST_FREE_FD = 3, 4, 5
+_CONTROL_FD, _SPEC_FD, _PORTALS_FD, _FIRST_FREE_FD = 3, 4, 5, 6
 _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
 _RECEIVE_FDS_BYTES = _socket.CMSG_SPACE(wire.FDS_PER_PACKET * 4)
 _MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
@@ -75,11 +75,15 @@ class Keeper:
         reactor: Reactor,
         on_event: OnEvent,
         on_streams: OnStreams,
+        portals_fd: int = -1,
         *,
         keeper: str = KEEPER,
         start_library: str = START_LIBRARY,
     ) -> Keeper:
         """Spawn a keeper that starts the ranks at once and holds each at its entry.
+
+        Args:
+            portals_fd: the file for the map, where ranks want Portals; stays the caller's.
 
         Raises:
             ValueError: no keeper takes this specification.
@@ -89,7 +93,7 @@ class Keeper:
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         try:
             ours.setblocking(False)
-            unix_pid = _spawn(keeper, theirs.detach(), encoded)
+            unix_pid = _spawn(keeper, theirs.detach(), encoded, portals_fd)
         except BaseException:
             ours.close()
             raise
@@ -276,13 +280,18 @@ def _kill(unix_pid: int, signo: int) -> None:
         pass
 
 
-def _spawn(keeper: str, control_fd: int, encoded: bytes) -> int:
-    """Start the program with its two descriptors, which are closed here."""
+def _spawn(keeper: str, control_fd: int, encoded: bytes, portals_fd: int) -> int:
+    """Start the program with its descriptors; its own two are closed here."""
     spec_fd = -1
+    own_portals_fd = -1  # a number that the other two do not take
     try:
         spec_fd = os.memfd_create("yod-keeper")
         os.write(spec_fd, encoded)
         control_fd, spec_fd = _move_up(control_fd), _move_up(spec_fd)
+        portals: list[tuple[int, int, int]] = []
+        if portals_fd >= 0:
+            own_portals_fd = _move_up(os.dup(portals_fd))
+            portals.append((os.POSIX_SPAWN_DUP2, own_portals_fd, _PORTALS_FD))
         return os.posix_spawn(
             keeper,
             [keeper],
@@ -293,14 +302,16 @@ def _spawn(keeper: str, control_fd: int, encoded: bytes) -> int:
                 (os.POSIX_SPAWN_DUP2, 0, 1),
                 (os.POSIX_SPAWN_DUP2, control_fd, _CONTROL_FD),
                 (os.POSIX_SPAWN_DUP2, spec_fd, _SPEC_FD),
+                *portals,
             ],
             setpgroup=0,  # a terminal's Ctrl-C is not for the keeper
             setsigmask=(),
         )
     finally:
         os.close(control_fd)
-        if spec_fd >= 0:
-            os.close(spec_fd)
+        for fd in (spec_fd, own_portals_fd):
+            if fd >= 0:
+                os.close(fd)
 
 
 def _move_up(fd: int) -> int:

@@ -53,11 +53,13 @@ def keeper_spec(
     credential: Credential,
     paths: dict[int, bytes],
     wireup: Wireup,
+    listen_nid: int = 0,
 ) -> keeper.KeeperSpec:
     """The specification for the ranks of the load at its place.
 
     Args:
         paths: number of an object -> what to execute on this node.
+        listen_nid: where each rank gets a listener for Portals; 0: none does.
     """
     ranks = ranks_at(message, message.place)
     member_of = members_of(arguments.members)
@@ -74,10 +76,11 @@ def keeper_spec(
             environment.for_rank(rank, local_rank, member_of[rank]) + wireup.environment(0, rank),
             wants_stdin=message.has_input and rank == 0,
             wants_pmi=wireup.wants_sockets,
+            wants_portals=listen_nid != 0,
         )
         for local_rank, rank in enumerate(ranks)
     )
-    return _spec(message, arguments, credential, programs, specs, wireup)
+    return _spec(message, arguments, credential, programs, specs, wireup, listen_nid)
 
 
 def world_spec(
@@ -121,6 +124,7 @@ def _spec(
     programs: tuple[keeper.ProgramSpec, ...],
     ranks: tuple[keeper.RankSpec, ...],
     wireup: Wireup,
+    listen_nid: int = 0,
 ) -> keeper.KeeperSpec:
     here = message.nodes[message.place]
     size = len(members_of(arguments.members))
@@ -137,4 +141,5 @@ def _spec(
         environment=shared + environment.defaults(wireup.user_names, wanted),
         programs=programs,
         ranks=ranks,
+        listen_nid=listen_nid,
     )

@@ -49,7 +49,10 @@ static void take_streams (const struct child *child,
 {
     if (dup2 (streams->input, 0) < 0 || dup2 (streams->output, 1) < 0
         || dup2 (streams->error, 2) < 0
-        || (streams->pmi >= 0 && fcntl (streams->pmi, F_SETFD, 0) != 0))
+        || (streams->pmi >= 0 && fcntl (streams->pmi, F_SETFD, 0) != 0)
+        || (streams->listener >= 0
+            && (fcntl (streams->listener, F_SETFD, 0) != 0
+                || fcntl (PORTALS_FD, F_SETFD, 0) != 0)))
         fail (child, STEP_STREAMS, errno, "");
 }
 
@@ -96,13 +99,14 @@ static bool is_replaced (const struct spec_strings *by, const char *variable)
 }
 
 /* The rank's variables: the shared ones without those that it replaces, then
- * its own; room for PMI_FD and the start library's two stays at the end. */
+ * its own; room for PMI_FD, YOD_PORTALS and the start library's two stays at
+ * the end. */
 static char **make_environment (const struct child *child, size_t *countp)
 {
     const struct spec_strings *shared = &child->starter->spec->environment;
     const struct spec_strings *own = &child->rank->environment;
     size_t n = 0;
-    char **list = calloc (shared->count + own->count + 4, sizeof (char *));
+    char **list = calloc (shared->count + own->count + 5, sizeof (char *));
 
     if (!list)
         fail (child, STEP_MEMORY, ENOMEM, "");
@@ -115,17 +119,35 @@ static char **make_environment (const struct child *child, size_t *countp)
     return list;
 }
 
+/* In the place of the one of that name, or behind all. */
+static void add (char **list, size_t *countp, char *variable)
+{
+    size_t n = name_bytes (variable);
+
+    for (size_t i = 0; i < *countp; i++)
+        if (strncmp (list[i], variable, n) == 0) {
+            list[i] = variable;
+            return;
+        }
+    list[(*countp)++] = variable;
+}
+
 static void add_pmi (char **list, size_t *countp, int fd)
 {
     static char variable[32];
 
     snprintf (variable, sizeof (variable), "PMI_FD=%d", fd);
-    for (size_t i = 0; i < *countp; i++)
-        if (strncmp (list[i], "PMI_FD=", 7) == 0) {
-            list[i] = variable;
-            return;
-        }
-    list[(*countp)++] = variable;
+    add (list, countp, variable);
+}
+
+static void add_portals (char **list, size_t *countp, int listener,
+                         uint32_t rank)
+{
+    static char variable[64];
+
+    snprintf (variable, sizeof (variable), "YOD_PORTALS=%d,%d,%u", PORTALS_FD,
+              listener, rank);
+    add (list, countp, variable);
 }
 
 /* The last of that name, which is the one that the loader obeys. */
@@ -238,6 +260,9 @@ void child_run (const struct starter *starter, size_t index,
     environment = make_environment (&child, &n_environment);
     if (streams->pmi >= 0)
         add_pmi (environment, &n_environment, streams->pmi);
+    if (streams->listener >= 0)
+        add_portals (environment, &n_environment, streams->listener,
+                     rank->rank);
     take_limits (&child);               /* late: a small one could stop us */
     /* An auditing library would run user code before any preload. */
     if (hold == HOLD_AUTO && takes_preload && starter->may_preload

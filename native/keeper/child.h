@@ -7,6 +7,7 @@
 struct child_streams {
     int input, output, error;
     int pmi;                            /* -1: none */
+    int listener;                       /* -1: it wants no Portals */
 };
 
 /* Become the rank. Does not return. */

@@ -1,9 +1,9 @@
 /* keeper.c - starts, watches, signals and ends one job's ranks on one node.
  *
  * A PCT spawns one keeper per job. Descriptor 3 is the control socket
- * (SOCK_SEQPACKET), 4 the specification; native/wire/KEEPER.md is the
- * protocol. The keeper is a child subreaper with the rights of the job's
- * owner. Whatever ends the conversation (END, end of file, SIGTERM as parent-
+ * (SOCK_SEQPACKET), 4 the specification, 5 the job's map for ranks that want
+ * Portals; native/wire/KEEPER.md is the protocol. The keeper is a child
+ * subreaper with the rights of the job's owner. Whatever ends the conversation (END, end of file, SIGTERM as parent-
  * death signal) ends every process below it, and only then it leaves.
  *
  * One loop over four descriptors: commands, signals, messages of children
@@ -180,7 +180,7 @@ static void prepare (struct keeper *k)
     const char *problem;
 
     k->box.socket = CONTROL_FD;
-    close_from (SPEC_FD + 1);
+    close_from (PORTALS_FD + 1);
     for (int fd = 0; fd < 3; fd++)      /* ours must never be 0, 1 or 2 */
         if (fcntl (fd, F_GETFD) < 0)
             open ("/dev/null", O_RDWR);
@@ -188,6 +188,10 @@ static void prepare (struct keeper *k)
     if ((problem = spec_read (SPEC_FD, &k->spec)))
         give_up (k, EXIT_NONSENSE, "specification: %s", problem);
     close (SPEC_FD);
+    if (!k->spec->wants_portals)
+        close (PORTALS_FD);
+    else if (fcntl (PORTALS_FD, F_SETFD, FD_CLOEXEC) != 0)
+        give_up (k, EXIT_CAN_NOT, "no file for the job's map");
     if ((k->signal_fd = take_signals (k)) < 0)
         give_up (k, EXIT_CAN_NOT, "signals: %s", strerror (errno));
     if (prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)

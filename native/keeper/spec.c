@@ -1,6 +1,5 @@
 #include "spec.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -137,8 +136,11 @@ static void take_ranks (struct cursor *c, struct spec *spec)
         rank->flags = take_u32 (c);
         rank->environment = take_strings (c);
         if (!c->problem && (program >= spec->n_programs
-                            || rank->flags & ~3u))
+                            || rank->flags & ~7u
+                            || (rank->flags & RANK_WANTS_PORTALS
+                                && spec->listen_nid == 0)))
             c->problem = "a rank is not valid";
+        spec->wants_portals |= (rank->flags & RANK_WANTS_PORTALS) != 0;
         if (!c->problem)
             rank->program = &spec->programs[program];
     }
@@ -157,6 +159,7 @@ static void take_all (struct cursor *c, struct spec *spec)
     spec->n_limits = take_u32 (c);
     spec->n_programs = take_u32 (c);
     spec->n_ranks = take_u32 (c);
+    spec->listen_nid = take_u32 (c);
     if (!c->problem && (spec->n_ranks == 0 || spec->n_ranks > SPEC_MAX_RANKS))
         c->problem = "the number of ranks is not within 1 and 4096";
     if (!c->problem && (spec->uid == (uid_t) -1 || spec->gid == (gid_t) -1))

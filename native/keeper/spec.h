@@ -8,6 +8,7 @@
 #ifndef YOD_KEEPER_SPEC_H
 #define YOD_KEEPER_SPEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,6 +28,7 @@ enum spec_hold {
 enum spec_rank_flags {
     RANK_WANTS_STDIN = 1,
     RANK_WANTS_PMI = 2,
+    RANK_WANTS_PORTALS = 4,             /* a listener, and the job's map */
 };
 
 struct spec_limit {
@@ -60,6 +62,8 @@ struct spec {
     gid_t gid;
     mode_t umask;
     size_t n_groups, n_limits, n_programs, n_ranks;
+    uint32_t listen_nid;                /* IPv4 address; RANK_WANTS_PORTALS */
+    bool wants_portals;                 /* some rank does */
     gid_t *groups;
     struct spec_limit *limits;
     const char *start_library;          /* "": none, so always trace */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,9 +13,13 @@
 #include "child.h"
 #include "claim.h"
 
+#define LISTEN_BACKLOG 4096
+
 /* The keeper's and the rank's end of each stream; -1 where there is none. */
 struct streams {
     int ours[4], theirs[4];             /* in the order of enum report_fds */
+    int listener;                       /* the rank's, for Portals */
+    uint16_t port;                      /* that it listens at */
 };
 
 /* The loader only warns of a preload that it can not map, and the program
@@ -70,6 +75,14 @@ static void close_ends (const int *ends)
             close (ends[i]);
 }
 
+/* What is the rank's alone. */
+static void close_theirs (const struct streams *streams)
+{
+    close_ends (streams->theirs);
+    if (streams->listener >= 0)
+        close (streams->listener);
+}
+
 /* Our end of a rank's pipe does not block; the rank's own end does. */
 static int make_pipe (struct streams *streams, int i, int our_end)
 {
@@ -82,11 +95,43 @@ static int make_pipe (struct streams *streams, int i, int our_end)
     return fcntl (ends[our_end], F_SETFL, O_NONBLOCK);
 }
 
-static int make_streams (struct streams *streams, uint32_t flags)
+static int bind_to (int fd, uint32_t nid)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET };
+
+    at.sin_addr.s_addr = htonl (nid);
+    return bind (fd, (struct sockaddr *) &at, sizeof (at));
+}
+
+/* Listen at any free port of the node's address; of all addresses where this
+ * host does not know that one as its own (it is translated on the way). */
+static int make_listener (struct streams *streams, uint32_t nid)
+{
+    struct sockaddr_in at;
+    socklen_t length = sizeof (at);
+    int fd = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if ((streams->listener = fd) < 0)
+        return -1;
+    if (bind_to (fd, nid) != 0
+        && (errno != EADDRNOTAVAIL || bind_to (fd, INADDR_ANY) != 0))
+        return -1;
+    if (listen (fd, LISTEN_BACKLOG) != 0
+        || getsockname (fd, (struct sockaddr *) &at, &length) != 0)
+        return -1;
+    streams->port = ntohs (at.sin_port);
+    return 0;
+}
+
+static int make_streams (struct streams *streams, uint32_t flags,
+                         uint32_t nid)
 {
     int ends[2];
 
     memset (streams, 0xff, sizeof (*streams));
+    streams->port = 0;
+    if (flags & RANK_WANTS_PORTALS && make_listener (streams, nid) != 0)
+        return -1;
     if (flags & RANK_WANTS_STDIN && make_pipe (streams, 0, 1) != 0)
         return -1;
     if (make_pipe (streams, 1, 0) != 0 || make_pipe (streams, 2, 0) != 0)
@@ -114,6 +159,7 @@ static void report_start (struct outbox *box, uint32_t rank, pid_t unix_pid,
     struct report *report = report_add (box, REPORT_STARTED, rank);
 
     report->value = unix_pid;
+    report->flags = streams->port;
     for (int i = 0; i < 4; i++)
         if (streams->ours[i] >= 0) {
             report->fds |= 1u << i;
@@ -128,10 +174,10 @@ pid_t start_rank (const struct starter *starter, size_t index,
     struct streams streams;
     pid_t child;
 
-    if (make_streams (&streams, rank->flags) != 0) {
+    if (make_streams (&streams, rank->flags, starter->spec->listen_nid) != 0) {
         report_failure (box, rank->rank, STEP_STREAMS);
         close_ends (streams.ours);
-        close_ends (streams.theirs);
+        close_theirs (&streams);
         return 0;
     }
     if ((child = fork ()) == 0) {
@@ -141,6 +187,7 @@ pid_t start_rank (const struct starter *starter, size_t index,
             .output = streams.theirs[1],
             .error = streams.theirs[2],
             .pmi = streams.theirs[3],
+            .listener = streams.listener,
         };
         child_run (starter, index, &ends);
     }
@@ -151,7 +198,7 @@ pid_t start_rank (const struct starter *starter, size_t index,
         setpgid (child, child);         /* the child does so too: no race */
         report_start (box, rank->rank, child, &streams);
     }
-    close_ends (streams.theirs);
+    close_theirs (&streams);
     return child < 0 ? 0 : child;
 }
 

@@ -16,6 +16,8 @@
 #include "report.h"
 #include "spec.h"
 
+#define PORTALS_FD 5                    /* a job's map, where ranks want it */
+
 enum gate {
     GATE_SHUT = 0,
     GATE_TRACED = 1,                    /* exec now: the tracer stops it there */

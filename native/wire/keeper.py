@@ -8,6 +8,7 @@ The specification, a file, descriptor 4 of the keeper::
 
     u32 magic "YOK1"   u32 parent's unix_pid   u64 job_id
     u32 uid, gid, umask, groups, limits, programs, ranks    (the last four: counts)
+    u32 nid                                    where ranks with flag 4 listen
     u32 group                                  for each group
     u32 resource   u64 soft   u64 hard         for each limit
     strings(1) start library                   empty: never preload
@@ -45,12 +46,12 @@ ALL_RANKS = 0xFFFFFFFF
 REPORTS_PER_PACKET = 32
 FDS_PER_PACKET = 128
 
-_WANTS_STDIN, _WANTS_PMI = 1, 2
+_WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS = 1, 2, 4
 _WAS_RELEASED = 1
 _ALL_ONES = (1 << 64) - 1
 
 _U32 = Layout("<I")
-_HEAD = Layout("<IIQ7I")
+_HEAD = Layout("<IIQ8I")
 _LIMIT = Layout("<IQQ")
 _STRINGS = Layout("<II")
 _RANK = Layout("<III")
@@ -113,6 +114,7 @@ class RankSpec(Struct, frozen=True):
         environment: "NAME=value", each replaces the shared one of that name.
         wants_stdin: standard input is a pipe; else it is empty.
         wants_pmi: a socket, named by PMI_FD in the rank's environment.
+        wants_portals: a listener and the file with the job's map, named by YOD_PORTALS.
     """
 
     rank: int
@@ -120,6 +122,7 @@ class RankSpec(Struct, frozen=True):
     environment: tuple[bytes, ...]
     wants_stdin: bool
     wants_pmi: bool
+    wants_portals: bool = False
 
 
 class KeeperSpec(Struct, frozen=True):
@@ -132,6 +135,7 @@ class KeeperSpec(Struct, frozen=True):
             node allows they give what it allows.
         environment: "NAME=value", shared by all ranks, in this order.
         ranks: 1 to ``RANKS_MAX``, each number once.
+        listen_nid: IPv4 address at which ranks that want Portals listen.
     """
 
     job_id: int
@@ -143,13 +147,24 @@ class KeeperSpec(Struct, frozen=True):
     environment: tuple[bytes, ...]
     programs: tuple[ProgramSpec, ...]
     ranks: tuple[RankSpec, ...]
+    listen_nid: int = 0
+
+    @property
+    def wants_portals(self) -> bool:
+        """Some rank does: the keeper is given the file for the map."""
+        return any(rank.wants_portals for rank in self.ranks)
 
 
 class RankStarted(Struct, frozen=True):
-    """The rank's process exists. Its streams were handed over just before."""
+    """The rank's process exists. Its streams were handed over just before.
+
+    Attributes:
+        port: that it listens at; 0: it wants no Portals.
+    """
 
     rank: int
     unix_pid: int
+    port: int = 0
 
 
 class RankHeld(Struct, frozen=True):
@@ -299,6 +314,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, start_library: bytes) ->
             len(spec.limits),
             len(spec.programs),
             len(spec.ranks),
+            spec.listen_nid,
         )
     ]
     parts += [_U32.pack(group) for group in spec.groups]
@@ -314,6 +330,10 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, start_library: bytes) ->
         if not 0 <= rank.program < len(spec.programs):
             raise ValueError(f"rank {rank.rank} has program {rank.program}, which is none")
         flags = _WANTS_STDIN * rank.wants_stdin | _WANTS_PMI * rank.wants_pmi
+        if rank.wants_portals:
+            if not spec.listen_nid:
+                raise ValueError(f"rank {rank.rank} has no address to listen at")
+            flags |= _WANTS_PORTALS
         parts += [_RANK.pack(rank.rank, rank.program, flags), _strings(rank.environment)]
     encoded = b"".join(parts)
     if len(encoded) > SPEC_MAX_BYTES:
@@ -371,7 +391,7 @@ def _decode(
     match kind:
         case 1:
             has = (bool(fds & 1), bool(fds & 2), bool(fds & 4), bool(fds & 8))
-            return StreamsTaken(rank, *has), RankStarted(rank, value)
+            return StreamsTaken(rank, *has), RankStarted(rank, value, flags)
         case 2:
             return (RankHeld(rank, HowHeld(value)),)
         case 3:

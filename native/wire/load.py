@@ -38,6 +38,7 @@ from native.wire.base import (
 from native.wire.pmi import KeyValue, Place, Process, World
 
 Resource = Annotated[int, Meta(ge=0, lt=64)]  # RLIMIT_ number
+Port = Annotated[int, Meta(ge=1, lt=1 << 16)]
 SoftLimit = Annotated[int, Meta(ge=-1, le=(1 << 63) - 1)]
 
 
@@ -100,6 +101,8 @@ class Mpi(Part, frozen=True):
         libpmix: paths to try before the system's, in this order.
         is_libpmix_chosen: by the user: try no other.
         universe_size: how many ranks there could be in all, spawned ones included.
+        has_portals: each rank of the load gets a listener, the ranks' key and the map
+            of all listeners (RANK.md).
     """
 
     offered: Annotated[tuple[Protocol, ...], Meta(max_length=3)]
@@ -109,6 +112,7 @@ class Mpi(Part, frozen=True):
     libpmix: Annotated[tuple[Path, ...], Meta(max_length=16)] = ()
     is_libpmix_chosen: bool = False
     universe_size: Annotated[int, Meta(ge=0, le=SIZE_MAX)] = 0
+    has_portals: bool = False
 
 
 class Load(Message, frozen=True, tag="load.load"):
@@ -205,6 +209,7 @@ class Held(Message, frozen=True, tag="load.held"):
         ranks, unix_pids: a piece of the map of ranks to process ids, by columns.
         before_exec: ranks held before exec, because tracing is forbidden there.
         is_last: the subtree's map is complete with this piece.
+        ports: where these ranks listen; empty: they do not, or yod is told.
     """
 
     job_id: JobId
@@ -213,6 +218,21 @@ class Held(Message, frozen=True, tag="load.held"):
     before_exec: tuple[Rank, ...]
     slowest: Slowest
     is_last: bool
+    ports: tuple[Port, ...] = ()
+
+
+class Ports(Message, frozen=True, tag="load.ports"):
+    """Down, before go, where the load has Portals: a piece of the map of listeners.
+
+    The nids are those of the ranks' nodes. Pieces come in the order of the ranks.
+
+    Attributes:
+        ports: of ``first_rank`` and those that follow.
+    """
+
+    job_id: JobId
+    first_rank: Rank
+    ports: Annotated[tuple[Port, ...], Meta(min_length=1)]
 
 
 class Go(Message, frozen=True, tag="load.go"):

@@ -52,10 +52,10 @@ JOB_TABLE = "### 5.1 A job on a node"
 ID = job_of.JOB_ID
 
 
-def _job(state: JobState, size: int, place: int) -> Job:
+def _job(state: JobState, size: int, place: int, **fields) -> Job:
     """A job in a state: alone, root of three, or a leaf of three; place 3 of 7 when 4 wide."""
     parent = job_of.YOD if place == 0 else job_of.pct((place - 1) // 2)
-    message = job_of.load_message(size, place, has_input=True)
+    message = job_of.load_message(size, place, has_input=True, **fields)
     job = Job(message, job_of.credential(size), parent, job_of.BEGIN)
     job.begin(job_of.BEGIN)
     children = [each for each in (2 * place + 1, 2 * place + 2) if each < size]
@@ -75,6 +75,8 @@ def _job(state: JobState, size: int, place: int) -> Job:
             give(job_of.received(job_of.pct(each), piece))
         give(job_of.started(place), job_of.held(place))
     if state in (JobState.RUNNING, JobState.ENDING):
+        if message.mpi.has_portals:
+            give(job_of.received(parent, load.Ports(ID, 0, (7,) * size)))
         give(job_of.received(parent, load.Go(ID)))
     if state is JobState.ENDING:
         give(job_of.received(parent, load.AllDone(ID)))
@@ -92,6 +94,11 @@ def _root(state: JobState) -> Job:
 
 def _leaf(state: JobState) -> Job:
     return _job(state, 3, 1)
+
+
+def _listening(state: JobState) -> Job:
+    """A leaf of three whose ranks listen for Portals."""
+    return _job(state, 3, 1, mpi=job_of.PORTALS)
 
 
 def _orphan(state: JobState) -> Job:
@@ -157,6 +164,17 @@ def _reply(target: int) -> pmi.Reply:
 
 JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Message]] = {
     ("parent", "`load.use_shared`"): (_alone, PARENT, load.UseShared(ID, 0, b"/x")),
+    ("parent", "`load.ports` (the next piece)"): (
+        _listening,
+        job_of.pct(0),
+        load.Ports(ID, 0, (7, 8)),
+    ),
+    ("parent", "`load.ports` (another piece)"): (
+        _listening,
+        job_of.pct(0),
+        load.Ports(ID, 1, (7, 8)),
+    ),
+    ("parent", "`load.ports` (to the root)"): (_root, PARENT, load.Ports(ID, 0, (7,))),
     ("parent", "`load.go`"): (_alone, PARENT, load.Go(ID)),
     ("parent", "`load.signal`"): (_alone, PARENT, load.Signal(ID, 10)),
     ("parent", "`load.all_done`"): (_alone, PARENT, load.AllDone(ID)),

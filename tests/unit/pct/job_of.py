@@ -41,11 +41,13 @@ BEGIN = 100.0
 PMI1 = Mpi((Protocol.PMI1,))
 PMIX = Mpi((Protocol.PMIX,))
 SPACE = "yod_7_" + b"mac-of-c".hex()  # of world 0: its key-value space and namespace
+NID = 0x0A000002  # of every node
+PORTALS = Mpi((Protocol.PMI1,), has_portals=True)
 PORT = b"127.0.0.1:4000"  # of every node's listener
 
 
 def pct(place: int) -> PortalId:
-    return PortalId(2, 1000 + place)
+    return PortalId(NID, 1000 + place)
 
 
 def node(place: int) -> GrantedNode:
@@ -112,8 +114,8 @@ def vote(place: int, *lacking: int, count: int = 1) -> load.Vote:
     return load.Vote(JOB_ID, count, lacking, (), slowest(place))
 
 
-def started(rank: int, world: int = 0) -> KeeperReported:
-    return KeeperReported(JOB_ID, keeper.RankStarted(rank, 3000 + rank), world)
+def started(rank: int, world: int = 0, port: int = 0) -> KeeperReported:
+    return KeeperReported(JOB_ID, keeper.RankStarted(rank, 3000 + rank, port), world)
 
 
 def held(rank: int, how: keeper.HowHeld = keeper.HowHeld.PRELOAD, world: int = 0) -> KeeperReported:
