@@ -6,8 +6,9 @@ One that is configured and does not answer is an error, never a silent fall back
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -17,6 +18,9 @@ from native.limits import Limits
 from native.port import Port
 from native.reactor import Reactor
 from native.wire.alloc import Grant
+
+if TYPE_CHECKING:
+    from pct.pmix_process import PmixServer
 
 EMBEDDED = "embedded"
 HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
@@ -83,19 +87,36 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     return Where(EMBEDDED)
 
 
-def open_partition(where: Where, reactor: Reactor, limits: Limits) -> Opened:
+def open_partition(
+    where: Where, reactor: Reactor, limits: Limits, *, will_offer_pmix: bool = False
+) -> Opened:
     """Bring up or get ready to reach a partition.
+
+    Args:
+        will_offer_pmix: the job that is to come will. Its server then starts while
+            the modules of an embedded partition are imported, which takes as long.
 
     Raises:
         PartitionError: the key cannot be read.
     """
     if where.is_embedded:
+        server = _early_pmix_server(reactor) if will_offer_pmix else None
         from partition.embedded import EmbeddedPartition
 
-        return EmbeddedPartition(reactor, limits)
+        return EmbeddedPartition(reactor, limits, server)
     from partition.remote import RemotePartition
 
     return RemotePartition(where, limits)
+
+
+def _early_pmix_server(reactor: Reactor) -> PmixServer | None:
+    """A server for an embedded partition's job; None: the PCT will say why it cannot be."""
+    from pct.pmix_process import Owner, PmixServer
+
+    try:
+        return PmixServer(Owner(os.getpid(), os.getuid(), os.getgid(), ()), reactor)
+    except (OSError, ValueError):
+        return None
 
 
 def _where(address: str, source: str, key_file: str) -> Where:

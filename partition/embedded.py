@@ -10,6 +10,7 @@ import os
 import time
 from _blake2 import blake2b
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from allocator.bebopd import Bebopd
 from allocator.grants import Owner
@@ -26,16 +27,24 @@ from pct.keeper import become_subreaper, children_of
 from pct.node import Node
 from pct.store import Store, default_directories
 
+if TYPE_CHECKING:
+    from pct.pmix_process import PmixServer
+
 
 class EmbeddedPartition:
     """A partition of one node, this host, with as many slots as anybody wants.
+
+    Args:
+        pmix_server: that has been started for the job; see :func:`start_pmix_server`.
 
     Attributes:
         bebopd: where to send requests.
         port: yod's own port.
     """
 
-    def __init__(self, reactor: Reactor, limits: Limits) -> None:
+    def __init__(
+        self, reactor: Reactor, limits: Limits, pmix_server: PmixServer | None = None
+    ) -> None:
         key = os.urandom(32)
 
         def sign(data: bytes) -> bytes:
@@ -62,7 +71,7 @@ class EmbeddedPartition:
         )
         store = Store(default_directories(), reactor)
         strangers = children_of(os.getpid())  # of a user's program that yod.api is embedded in
-        self._pct = PctDriver(node, node_port, reactor, store, strangers)
+        self._pct = PctDriver(node, node_port, reactor, store, strangers, early_server=pmix_server)
         self._pct.start()
 
     def use_grant(self, grant: Grant) -> None:

@@ -82,6 +82,7 @@ class Driver:
         say: takes a line for the log.
         trace: takes a line about a single job, for a log that says more.
         on_rejected: called when bebopd does not take this node.
+        early_server: a PMIx server that has been started for a job to come.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Driver:
         say: Callable[[str], None] = lambda line: None,
         trace: Callable[[str], None] = lambda line: None,
         on_rejected: Callable[[str], None] = lambda text: None,
+        early_server: PmixServer | None = None,
     ) -> None:
         self._node = node
         self._port = port
@@ -103,6 +105,7 @@ class Driver:
         self._say = say
         self._trace = trace
         self._on_rejected = on_rejected
+        self._early_server = early_server
         self._jobs: dict[int, JobParts] = {}
         self._watch = reactor.watch(port.fileno(), self._port_ready)
         self._stop_timer = reactor.add_timer(node.deadline, self._due)
@@ -117,6 +120,8 @@ class Driver:
         self._stop_timer()
         for job_id in list(self._jobs):
             self._drop(job_id)
+        if self._early_server is not None:
+            self._early_server.close()
         self._store.close()
 
     def handle(self, event: Event) -> None:
@@ -372,8 +377,6 @@ class Driver:
         return foreign.variables(agent, *files)
 
     def _start_pmix_server(self, action: events.StartPmixServer) -> None:
-        from pct.pmix_process import PmixServer  # many jobs need none
-
         job_id = action.job_id
 
         def on_end(report: wire.Report, text: str) -> None:
@@ -383,19 +386,31 @@ class Driver:
             else:
                 self.handle(events.PmixServerEnded(job_id, text))
 
+        server = None
         try:
-            self._jobs[job_id].pmix = PmixServer(
-                job_id,
-                action.groups,
+            server = self._pmix_server_of(action)
+            server.begin(
                 action.begin,
                 self._store.directory(),
-                self._reactor,
                 lambda message: self.handle(events.PmixReceived(job_id, message)),
                 on_end,
                 self._tracer(job_id),
             )
         except (OSError, ValueError) as error:
+            if server is not None:
+                server.close()
             self.handle(events.PmixServerEnded(job_id, f"its keeper could not be started: {error}"))
+        else:
+            self._jobs[job_id].pmix = server
+
+    def _pmix_server_of(self, action: events.StartPmixServer) -> PmixServer:
+        from pct.pmix_process import Owner, PmixServer  # many jobs need none
+
+        owner = Owner(action.job_id, action.uid, action.gid, action.groups)
+        if self._early_server is not None and self._early_server.owner == owner:
+            server, self._early_server = self._early_server, None
+            return server
+        return PmixServer(owner, self._reactor)
 
     def _tracer(self, job_id: int) -> Callable[[str], None]:
         return lambda text: self._trace(f"job {job_id}: {text}")

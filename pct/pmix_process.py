@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,37 +26,34 @@ KEPT_VARIABLES = (b"PATH", b"LANG", b"TMPDIR", b"LD_LIBRARY_PATH")
 LINE_MAX = 4096  # bytes of a line of its output
 
 
+class Owner(NamedTuple):
+    """Whose server it is."""
+
+    job_id: int
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
 class PmixServer:
     """A server that is starting, serving or ending.
 
-    Args:
-        begin: what it is told first, but for its directory.
-        parent: a directory of the PCT's, for the server's own.
-        on_message: takes what it says.
-        on_end: called once, with the last report of its keeper and what became of it.
-        say: takes a line for the log.
+    Its process starts at once; :meth:`begin` tells it whom it serves. Until then nothing
+    is told of it.
 
     Raises:
         OSError, ValueError: it cannot be started.
     """
 
-    def __init__(
-        self,
-        job_id: int,
-        groups: tuple[int, ...],
-        begin: pmix.Begin,
-        parent: str,
-        reactor: Reactor,
-        on_message: Callable[[pmix.FromServer], None],
-        on_end: Callable[[wire.Report, str], None],
-        say: Callable[[str], None],
-    ) -> None:
+    def __init__(self, owner: Owner, reactor: Reactor) -> None:
+        self.owner = owner
         self._reactor = reactor
-        directory = make_directory(parent, begin.uid, begin.gid, begin.server)
-        self._begin = begin = replace(begin, directory=directory)
-        self._on_message = on_message
-        self._on_end = on_end
-        self._say = say
+        self._begin: pmix.Begin | None = None
+        self._on_message: Callable[[pmix.FromServer], None] = _nobody
+        self._on_end: Callable[[wire.Report, str], None] = _nobody
+        self._say: Callable[[str], None] = _nobody
+        self._streams: tuple[int, int, int] | None = None  # before they can be used
+        self._early: list[wire.Report] = []
         self._socket: ClientSocket | None = None
         self._outputs: list[OutputPipe] = []
         self._buffer = bytearray()
@@ -67,10 +66,10 @@ class PmixServer:
         rank = wire.RankSpec(0, 0, (), wants_stdin=False, wants_pmi=True)
         self.keeper = Keeper.start(
             wire.KeeperSpec(
-                job_id=job_id,
-                uid=begin.uid,
-                gid=begin.gid,
-                groups=groups,
+                job_id=owner.job_id,
+                uid=owner.uid,
+                gid=owner.gid,
+                groups=owner.groups,
                 umask=0o077,
                 limits=(),
                 environment=tuple(
@@ -86,6 +85,37 @@ class PmixServer:
             self._take_streams,
         )
         self.keeper.go()
+
+    def begin(
+        self,
+        begin: pmix.Begin,
+        parent: str,
+        on_message: Callable[[pmix.FromServer], None],
+        on_end: Callable[[wire.Report, str], None],
+        say: Callable[[str], None],
+    ) -> None:
+        """Let it serve.
+
+        Args:
+            begin: what it is told first, but for its directory.
+            parent: a directory of the PCT's, for the server's own.
+            on_message: takes what it says.
+            on_end: called once, with the last report of its keeper and what became of it.
+            say: takes a line for the log.
+
+        Raises:
+            OSError: its directory cannot be made.
+        """
+        directory = make_directory(parent, begin.uid, begin.gid, begin.server)
+        self._begin = replace(begin, directory=directory)
+        self._on_message = on_message
+        self._on_end = on_end
+        self._say = say
+        if self._streams is not None:
+            self._open(*self._streams)
+        early, self._early = self._early, []
+        for report in early:
+            self._reactor.call_soon(partial(self._keeper_says, report))
 
     def send(self, message: pmix.FromPct) -> None:
         """Tell the server."""
@@ -109,6 +139,13 @@ class PmixServer:
         self, rank: int, stdin: int | None, stdout: int, stderr: int, socket: int | None
     ) -> None:
         assert socket is not None
+        self._streams = stdout, stderr, socket
+        if self._begin is not None:
+            self._open(*self._streams)
+
+    def _open(self, stdout: int, stderr: int, socket: int) -> None:
+        assert self._begin is not None
+        self._streams = None
         self._socket = ClientSocket(self._reactor, socket, self._received, is_patient=False)
         self._outputs = [OutputPipe(self._reactor, fd, self._log_output) for fd in (stdout, stderr)]
         self.send(self._begin)
@@ -127,6 +164,9 @@ class PmixServer:
             self.keeper.end()
 
     def _keeper_says(self, report: wire.Report) -> None:
+        if self._begin is None:
+            self._early.append(report)
+            return
         match report:
             case wire.ExecFailed():
                 self._why = report.explain()
@@ -143,11 +183,18 @@ class PmixServer:
         self.keeper.end()
 
     def _give_back(self) -> None:
+        for fd in self._streams or ():
+            os.close(fd)
+        self._streams = None
         if self._socket is not None:
             self._socket.close()
             self._socket = None
         for output in self._outputs:
             output.close()
+
+
+def _nobody(*_arguments: object) -> None:
+    """Takes what is for nobody yet."""
 
 
 def _how_it_ended(wait_status: int) -> str:

@@ -15,7 +15,7 @@ from native.errors import UsageError, YodError
 from native.limits import Limits
 from native.reactor import Reactor
 from native.wire import codec
-from native.wire.load import Arguments, MemberLoad, ShippedObject
+from native.wire.load import Arguments, MemberLoad, Protocol, ShippedObject
 from yod import closure, image
 from yod.driver import Driver
 from yod.launch import Launch, Phase
@@ -168,7 +168,8 @@ def launch(
         return None
     resolved = time.monotonic()
     reactor = Reactor()
-    opened = discover.open_partition(where, reactor, limits)
+    will_offer_pmix = Protocol.PMIX in plan.mpi.offered
+    opened = discover.open_partition(where, reactor, limits, will_offer_pmix=will_offer_pmix)
     machine = Launch(plan, limits, opened.bebopd, where.name)
     driver = Driver(
         machine, plan, arguments, opened.port, reactor, opened.use_grant, limits.chunk_bytes
