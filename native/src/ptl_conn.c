@@ -323,10 +323,10 @@ void ptl_conn_leave (struct ptl_conn *conn)
 {
     struct ptl_frame bye = { .type = PTL_FRAME_BYE };
 
+    conn->peer = NULL; /* its record is going, whether the goodbye goes or not */
     ptl_conn_small (conn, &bye);
     if (conn->state == PTL_CONN_DEAD)
         return;
-    conn->peer = NULL;
     conn->state = PTL_CONN_DRAINING;
     conn->deadline_ms = conn->end->now_ms + DRAIN_MS;
     ptl_end_wake_at (conn->end, conn->deadline_ms);

@@ -67,9 +67,8 @@ void ptl_eq_post (struct ptl_eq *eq, const struct ptlx_event *event)
     put (eq, event);
 }
 
-static bool grow (struct ptl_eq *eq)
+static bool grow (struct ptl_eq *eq, size_t size)
 {
-    size_t size = eq->size * 2;
     struct ptlx_event *slots = calloc (size, sizeof (*slots));
 
     if (!slots)
@@ -83,9 +82,18 @@ static bool grow (struct ptl_eq *eq)
     return true;
 }
 
+bool ptl_eq_reserve (struct ptl_eq *eq)
+{
+    if (eq->size < eq->count + eq->reserved + 1
+        && !grow (eq, eq->count + eq->reserved + 1))
+        return false;
+    eq->reserved++;
+    return true;
+}
+
 void ptl_eq_post_surely (struct ptl_eq *eq, const struct ptlx_event *event)
 {
-    if (eq->used == eq->size && !grow (eq))
+    if (eq->used == eq->size && !grow (eq, eq->size * 2))
         drop_oldest (eq);
     put (eq, event);
 }

@@ -24,6 +24,7 @@ struct ptl_eq {
     size_t count; /* slots asked for */
     size_t size;  /* slots there are */
     size_t head, used;
+    size_t reserved; /* slots beyond count: one per entry with flow control */
     size_t promised; /* arrivals under way that will post */
     bool dropped;
 };
@@ -33,6 +34,9 @@ int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp);
 
 /* Unread events are discarded. */
 void ptl_eq_free (struct ptl_eq *eq);
+
+/* Room for one event more, whatever the memory is later. False: no memory. */
+bool ptl_eq_reserve (struct ptl_eq *eq);
 
 /* Is there room for one more event, with all that is promised? */
 bool ptl_eq_room (const struct ptl_eq *eq);

@@ -225,6 +225,8 @@ static int copy_children (struct ptl_fwd *fwd)
     children = malloc (bytes);
     if (children)
         memcpy (children, fwd->object.children, bytes);
+    else
+        fwd->object.n_children = 0;
     fwd->object.children = children;
     return children ? PTL_OK : PTL_NO_SPACE;
 }

@@ -6,6 +6,7 @@
 
 #include "ptl_conn.h"
 #include "ptl_lane.h"
+#include "ptl_op.h"
 #include "ptl_peer.h"
 
 #define BATCH_FRAMES 16
@@ -102,14 +103,19 @@ static void account_small (struct ptl_conn *conn, size_t *n)
     conn->small_done = conn->small_length = conn->small_room = 0;
 }
 
-/* Keep what the socket did not take. False: no memory. */
+/* Keep what the socket did not take. False: no memory; the operations are in
+ * their peer's lists again, to end with it. */
 static bool keep (struct ptl_conn *conn, const struct ptl_out *outs,
                   unsigned count)
 {
     if (count == 0)
         return true;
-    if (!(conn->pending = calloc (count, sizeof (*outs))))
+    if (!(conn->pending = calloc (count, sizeof (*outs)))) {
+        for (unsigned i = 0; i < count; i++)
+            if (outs[i].is_last)
+                ptl_list_append (&conn->peer->open, &outs[i].op->work.node);
         return false;
+    }
     memcpy (conn->pending, outs, count * sizeof (*outs));
     conn->n_pending = count;
     conn->next_pending = 0;

@@ -125,6 +125,21 @@ static void need_connection (struct ptl_peer *peer)
     dial (peer);
 }
 
+/* No memory for a record: what is sent there is lost, and so is the peer. */
+static void lose_unknown (struct ptl_end *end, struct ptl_op *op)
+{
+    struct ptlx_event event = {
+        .type = PTLX_EVENT_PEER_LOST,
+        .nid = op->nid,
+        .pid = op->pid,
+        .reason = PTLX_LOSS_UNREACHABLE,
+        .detail = ENOMEM,
+    };
+
+    ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
+    ptl_end_notify (end, &event);
+}
+
 void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op)
 {
     struct ptl_peer *peer = ptl_peer_find (end, op->nid, op->pid);
@@ -135,7 +150,7 @@ void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op)
         return;
     }
     if (!peer && !(peer = ptl_peer_alloc (end, op->nid, op->pid))) {
-        ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
+        lose_unknown (end, op);
         return;
     }
     op->peer = peer;

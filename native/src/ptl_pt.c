@@ -39,6 +39,8 @@ int ptl_pt_alloc (struct ptl_ni *ni, unsigned options, struct ptl_eq *eq,
         return PTL_PT_EQ_NEEDED;
     if ((rc = find_free (ni, wanted, index)) != PTL_OK)
         return rc;
+    if ((options & PTL_PT_FLOWCTRL) && !ptl_eq_reserve (eq))
+        return PTL_NO_SPACE;
     pt = &ni->pt[*index];
     pt->is_allocated = true;
     pt->is_enabled = !(options & PTL_PT_ALLOC_DISABLED);
@@ -60,6 +62,8 @@ int ptl_pt_free (struct ptl_ni *ni, uint32_t index)
         return PTL_PT_IN_USE;
     if (pt->eq)
         pt->eq->users--;
+    if (pt->options & PTL_PT_FLOWCTRL)
+        pt->eq->reserved--;
     memset (pt, 0, sizeof (*pt));
     return PTL_OK;
 }
@@ -236,7 +240,10 @@ static void post (const struct ptl_who *who, const struct ptl_rx *rx,
         || (fail == PTL_NI_OK
             && (me->me.options & PTL_ME_EVENT_SUCCESS_DISABLE)))
         return;
-    ptl_eq_post (rx->eq, &event);
+    if (me->ni->pt[rx->pt_index].options & PTL_PT_FLOWCTRL)
+        ptl_eq_post_surely (rx->eq, &event); /* there was room for it */
+    else
+        ptl_eq_post (rx->eq, &event);
 }
 
 static void count (struct ptl_me *me, const struct ptl_rx *rx, int fail)

@@ -84,6 +84,7 @@ int main (void)
         CHECK (PtlCTWait (arrived, 1, &count) == PTL_OK);
         pair_say (&pair, &word, 1);
     }
+    CHECK (PtlCTGet (arrived, &count) == PTL_OK && count.success > 0);
     CHECK (memcmp (from, to, sizeof (from)) == 0);
     return pair_close (&pair);
 }
