@@ -81,6 +81,7 @@ struct ptlx_key {
 struct ptlx_config {
     uint32_t listen_nid;
     uint32_t listen_pid;
+    int listen_fd;
     uint32_t advertise_nid;
     uint32_t uid;
     const char *unix_path;

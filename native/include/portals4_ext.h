@@ -38,6 +38,7 @@ struct ptlx_key {
 struct ptlx_config {
     uint32_t listen_nid;    /* IPv4 address; 0: all, then advertise_nid too */
     uint32_t listen_pid;    /* port, 0: any free one, PTLX_NO_LISTEN: none */
+    int listen_fd;          /* listens already: used, not closed; 0: none */
     uint32_t advertise_nid; /* what peers dial when listen_nid is 0.0.0.0 */
     uint32_t uid;           /* told to peers that hold the partition's key */
     const char *unix_path;  /* listen here as well; NULL: do not */

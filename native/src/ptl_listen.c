@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,23 +23,40 @@ static int rc_of_errno (void)
     return errno == EADDRINUSE ? PTL_PID_IN_USE : PTL_FAIL;
 }
 
+/* A socket of our own, or another descriptor of the one that we were given. */
+static int listen_somewhere (const struct ptlx_config *c)
+{
+    struct sockaddr_in in = { .sin_family = AF_INET };
+    int fd, one = 1;
+
+    if (c->listen_fd > 0)
+        return fcntl (c->listen_fd, F_DUPFD_CLOEXEC, 0);
+    fd = socket (AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    in.sin_addr.s_addr = htonl (c->listen_nid);
+    in.sin_port = htons ((uint16_t)c->listen_pid);
+    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof (one));
+    if (bind (fd, (struct sockaddr *)&in, sizeof (in)) < 0
+        || listen (fd, BACKLOG) < 0) {
+        int error = errno;
+
+        close (fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
 int ptl_listen_tcp (struct ptl_end *end)
 {
     const struct ptlx_config *c = &end->config;
     struct sockaddr_in in = { .sin_family = AF_INET };
     socklen_t size = sizeof (in);
-    int fd = socket (AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int one = 1;
 
-    end->tcp.fd = fd;
-    if (fd < 0)
-        return PTL_FAIL;
-    in.sin_addr.s_addr = htonl (c->listen_nid);
-    in.sin_port = htons ((uint16_t)c->listen_pid);
-    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof (one));
-    if (bind (fd, (struct sockaddr *)&in, sizeof (in)) < 0
-        || listen (fd, BACKLOG) < 0
-        || getsockname (fd, (struct sockaddr *)&in, &size) < 0)
+    end->tcp.fd = listen_somewhere (c);
+    if (end->tcp.fd < 0
+        || getsockname (end->tcp.fd, (struct sockaddr *)&in, &size) < 0)
         return rc_of_errno ();
     end->self.nid = c->advertise_nid ? c->advertise_nid
                                     : ntohl (in.sin_addr.s_addr);
