@@ -70,7 +70,7 @@ def command(
     expect: int,
 ) -> None:
     """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
-    from native.portals import PtlError
+    from native.endpoint import PtlError
     from native.portals_port import PortalsPort
 
     _log_to_stderr(debug)

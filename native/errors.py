@@ -3,7 +3,7 @@
 ===========================  ==============================================
 :class:`IllegalTransition`   our own rule is broken: stop loudly, a bug
 :class:`PeerProtocolError`   a peer sent nonsense: refuse that peer or job
-:class:`PtlError`            a transport call failed (``native.portals``)
+:class:`PtlError`            a transport call failed (``native.endpoint``)
 :class:`UsageError`          the user's mistake: one line, exit status
 ===========================  ==============================================
 """

@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from native import portals
+from native import endpoint
+from native.endpoint import Key
 from native.errors import PeerProtocolError, UsageError
 from native.ids import NID_ANY, PID_ANY, ObjectKey, PortalId, Principal, PrincipalKind
 from native.port import (
@@ -29,7 +30,6 @@ from native.port import (
     Received,
     Refused,
 )
-from native.portals import Key
 from native.wire import codec
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 
@@ -40,14 +40,14 @@ QUEUE_EVENTS = 1024  # messages that wait to be decoded
 TABLE_NIDS = 1 << 24  # nids below are places in the address table
 _MESSAGES = 0  # portal table entry
 
-_PUT = int(portals.EventKind.PUT)
-_AUTO_UNLINK = int(portals.EventKind.AUTO_UNLINK)
-_AUTO_FREE = int(portals.EventKind.AUTO_FREE)
-_PT_DISABLED = int(portals.EventKind.PT_DISABLED)
-_PEER_LOST = int(portals.EventKind.PEER_LOST)
-_ARRIVED = int(portals.EventKind.OBJECT_ARRIVED)
-_SENT = int(portals.EventKind.OBJECT_SENT)
-_LEFT = int(portals.EventKind.PEER_LEFT)
+_PUT = int(endpoint.EventKind.PUT)
+_AUTO_UNLINK = int(endpoint.EventKind.AUTO_UNLINK)
+_AUTO_FREE = int(endpoint.EventKind.AUTO_FREE)
+_PT_DISABLED = int(endpoint.EventKind.PT_DISABLED)
+_PEER_LOST = int(endpoint.EventKind.PEER_LOST)
+_ARRIVED = int(endpoint.EventKind.OBJECT_ARRIVED)
+_SENT = int(endpoint.EventKind.OBJECT_SENT)
+_LEFT = int(endpoint.EventKind.PEER_LEFT)
 
 
 class PartitionKey(NamedTuple):
@@ -113,8 +113,8 @@ class PortalsPort:
 
     Raises:
         UsageError: ``listen`` is no address, or 0.0.0.0 without ``advertise``.
-        portals.InUseError: the port or the path is in use.
-        portals.PtlError: the system refused.
+        endpoint.InUseError: the port or the path is in use.
+        endpoint.PtlError: the system refused.
     """
 
     def __init__(
@@ -131,11 +131,11 @@ class PortalsPort:
         max_unproven: int = 256,
         versions: tuple[int, int] = (0, 0),
     ) -> None:
-        nid, pid = (0, portals.NO_LISTEN) if listen is None else parse_ipv4(listen)
+        nid, pid = (0, endpoint.NO_LISTEN) if listen is None else parse_ipv4(listen)
         if listen is not None and nid == 0 and advertise is None:
             raise UsageError(f"to listen at {listen} needs an address to advertise")
         self._uid = os.getuid() if uid is None else uid
-        self._interface = portals.NetworkInterface(
+        self._interface = endpoint.NetworkInterface(
             listen_nid=nid,
             listen_pid=pid,
             advertise_nid=parse_ipv4(f"{advertise}:0")[0] if advertise else 0,
@@ -155,14 +155,14 @@ class PortalsPort:
         self._table: dict[str, PortalId] = {}  # by path, from resolve()
         self._next_nid = TABLE_NIDS - 1  # own entries grow down, granted ones are low
         self._is_off = False  # the entry has turned itself off
-        self._queue = portals.EventQueue(self._interface, QUEUE_EVENTS)
+        self._queue = endpoint.EventQueue(self._interface, QUEUE_EVENTS)
         self._interface.notify(self._queue)
         self._interface.pt_alloc(_MESSAGES, self._queue, flow_control=True)
         self._slabs = [self._slab(number) for number in range(1, SLABS + 1)]
         self._linked = SLABS  # slabs with room, as far as the events tell
 
-    def _slab(self, number: int) -> portals.MatchEntry:
-        return portals.MatchEntry(
+    def _slab(self, number: int) -> endpoint.MatchEntry:
+        return endpoint.MatchEntry(
             self._interface,
             _MESSAGES,
             SLAB_BYTES,
@@ -247,7 +247,7 @@ class PortalsPort:
             elif kind == _AUTO_UNLINK:
                 self._linked -= 1
             elif kind == _AUTO_FREE:
-                self._relink(portals.number_of(event))
+                self._relink(endpoint.number_of(event))
             elif kind == _PT_DISABLED:
                 self._turned_off()
             elif kind == _PEER_LOST:
@@ -266,7 +266,7 @@ class PortalsPort:
                 Principal(PrincipalKind(event.kind), event.uid, event.job_id),
             )
         try:
-            message = codec.decode(portals.buffer(event.start, event.mlength))
+            message = codec.decode(endpoint.buffer(event.start, event.mlength))
         except PeerProtocolError as error:
             return Refused(*known, str(error))
         return Received(*known, message)
@@ -332,7 +332,7 @@ class PortalsPort:
     def _about_object(self, kind: int, event: Any) -> PortEvent:
         key = ObjectKey(event.match_bits >> 16, event.match_bits & 0xFFFF)
         if kind == _ARRIVED:
-            digest = bytes(portals.buffer(event.digest))
+            digest = bytes(endpoint.buffer(event.digest))
             return ObjectArrived(key, digest, event.first_ns / 1e9, event.last_ns / 1e9)
         if kind == _SENT:
             return ObjectSent(key)

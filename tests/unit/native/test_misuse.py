@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from native import portals
-from native.ids import ObjectKey, PortalId
-from native.portals import (
+from native import endpoint as portals
+from native.endpoint import (
     CountingEvent,
     EventQueue,
     InUseError,
@@ -19,6 +18,7 @@ from native.portals import (
     PtlError,
     Rc,
 )
+from native.ids import ObjectKey, PortalId
 from native.portals_port import JobKey, PartitionKey, PortalsPort, UserKey
 from native.wire.io import InputCredit
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from native.portals import (
+from native.endpoint import (
     CountingEvent,
     EventKind,
     EventQueue,
