@@ -1,6 +1,8 @@
 """What daemons need of the transport, over the raw binding: little, and quick to import.
 
-The whole of Portals is :mod:`native.portals`; these two import ``native._native``. An object is closed by ``close()`` or ``with``; what is used after that raises
+The whole of Portals is :mod:`native.portals`; these two import ``native._native``.
+
+An object is closed by ``close()`` or ``with``; what is used after that raises
 ``ValueError`` and never reaches C with a stale pointer. Closing an interface
 closes all that was made from it. One thread.
 """
