@@ -24,7 +24,6 @@ from msgspec import Struct
 
 from native.reactor import Reactor
 from native.wire.load import ShippedObject
-from pct import cgroup
 from pct.events import NoPlace, ObjectsChecked
 
 PREFIX = "yod-store-"
@@ -403,6 +402,8 @@ def _reason(error: OSError, size: int, parent: str) -> str:
 
 def _cgroup_room() -> int | None:
     """Bytes that the memory cgroup (v2) still allows; None: no limit is known."""
+    from pct import cgroup  # room is for what is shipped
+
     path = cgroup.own_path()
     if path is None:
         return None

@@ -18,7 +18,6 @@ from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct import environment, tree
 from pct.fences import TreeFences
-from pct.guard import why_alone
 from pct.no_pmix import NoPmix
 from pct.pmi_clients import PmiClients
 from pct.questions import Questions, Step
@@ -300,6 +299,8 @@ class Wireup:
         if not library and self._mpi.offered and not set(self._mpi.speaks) & set(self.offered):
             library = self._mpi.library.decode(errors="replace")
         if library and not self._has_told:
+            from pct.guard import why_alone  # few programs need to be told
+
             self._has_told = True
             text = why_alone(library, self._mpi, self.offered, self._pmix.why_not)
             path = library.encode(errors="replace")

@@ -29,10 +29,12 @@ HEAVY = {
     "unittest",
 }
 # What serves only some jobs: those that are offered PMIx, start more ranks or a launcher,
-# speak PMI-2, or come from a load file.
+# speak PMI-2, are shipped, joined no world, or come from a load file.
 RARE = {
     "native.wire.pmix",
     "pct.agent",
+    "pct.cgroup",
+    "pct.guard",
     "pct.pmi2",
     "pct.pmix_link",
     "pct.pmix_process",
