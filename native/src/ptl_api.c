@@ -1,4 +1,4 @@
-/* ptl_api.c - public calls: library, interfaces, identity, portal table. */
+/* ptl_api.c - public calls: library, interfaces, identity. */
 #include "ptl_api.h"
 
 #include <string.h>
@@ -301,56 +301,4 @@ int PtlGetMap (ptl_handle_ni_t handle, ptl_size_t map_size,
     if (actual_map_size)
         *actual_map_size = ni->map->size;
     return ptl_leave (NULL, PTL_OK);
-}
-
-/* ---- portal table ---- */
-
-int PtlPTAlloc (ptl_handle_ni_t handle, unsigned int options,
-                ptl_handle_eq_t eq_handle, ptl_pt_index_t wanted,
-                ptl_pt_index_t *index)
-{
-    struct ptl_ni *ni;
-    struct ptl_eq *eq;
-    int rc = ptl_api_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!index || ptl_api_find_eq (ni, eq_handle, &eq) != PTL_OK)
-        return ptl_leave (NULL, PTL_ARG_INVALID);
-    return ptl_leave (ni->end, ptl_pt_alloc (ni, options, eq, wanted, index));
-}
-
-int PtlPTFree (ptl_handle_ni_t handle, ptl_pt_index_t index)
-{
-    struct ptl_ni *ni;
-    int rc = ptl_api_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    return ptl_leave (ni->end, ptl_pt_free (ni, index));
-}
-
-static int set_enabled (ptl_handle_ni_t handle, ptl_pt_index_t index,
-                        bool is_enabled)
-{
-    struct ptl_ni *ni;
-    struct ptl_pt *pt;
-    int rc = ptl_api_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!(pt = ptl_ni_pt (ni, index)))
-        return ptl_leave (NULL, PTL_ARG_INVALID);
-    pt->is_enabled = is_enabled;
-    return ptl_leave (ni->end, PTL_OK);
-}
-
-int PtlPTDisable (ptl_handle_ni_t handle, ptl_pt_index_t index)
-{
-    return set_enabled (handle, index, false);
-}
-
-int PtlPTEnable (ptl_handle_ni_t handle, ptl_pt_index_t index)
-{
-    return set_enabled (handle, index, true);
 }

@@ -1,10 +1,9 @@
-/* ptl_api_object.c - public calls: descriptors, entries, queues, counters. */
+/* ptl_api_object.c - public calls: descriptors, queues, counters. */
 #include "ptl_api.h"
 #include "ptl_ct.h"
 #include "ptl_eq.h"
 #include "ptl_map.h"
 #include "ptl_md.h"
-#include "ptl_me.h"
 #include "ptl_wait.h"
 
 /* ---- memory descriptors ---- */
@@ -39,40 +38,6 @@ int PtlMDRelease (ptl_handle_md_t handle)
     int rc = ptl_api_md (handle, &md);
 
     return rc == PTL_OK ? ptl_leave (NULL, ptl_md_release (md)) : rc;
-}
-
-/* ---- entries ---- */
-
-int PtlMEAppend (ptl_handle_ni_t handle, ptl_pt_index_t index,
-                 const ptl_me_t *me, ptl_list_t list, void *user_ptr,
-                 ptl_handle_me_t *me_handle)
-{
-    struct ptl_ni *ni;
-    struct ptl_me *new;
-    struct ptl_ct *ct;
-    int rc = ptl_api_ni (handle, &ni);
-
-    if (rc != PTL_OK)
-        return rc;
-    if (!me || !me_handle || !ptl_ni_is_matching (ni)
-        || ptl_api_find_ct (ni, me->ct_handle, &ct) != PTL_OK)
-        return ptl_leave (NULL, PTL_ARG_INVALID);
-    if ((rc = ptl_me_append (ni, index, me, ct, list, user_ptr, &new))
-        != PTL_OK)
-        return ptl_leave (NULL, rc);
-    if ((rc = ptl_handle_add (PTL_HANDLE_ME, new, &new->handle)) != PTL_OK)
-        ptl_me_free (new);
-    else
-        *me_handle = new->handle;
-    return ptl_leave (ni->end, rc);
-}
-
-int PtlMEUnlink (ptl_handle_me_t handle)
-{
-    struct ptl_me *me;
-    int rc = ptl_api_me (handle, &me);
-
-    return rc == PTL_OK ? ptl_leave (NULL, ptl_me_unlink (me)) : rc;
 }
 
 /* ---- event queues ---- */

@@ -9,6 +9,7 @@
 #include "ptl_md.h"
 #include "ptl_me.h"
 #include "ptl_process.h"
+#include "ptl_unexpected.h"
 
 int ptl_ni_kind_of (unsigned options)
 {
@@ -105,6 +106,8 @@ int ptl_ni_alloc (struct ptl_end *end, int kind,
     ptl_list_init (&ni->cts);
     ptl_list_init (&ni->mds);
     ptl_list_init (&ni->mes);
+    ptl_list_init (&ni->spare_mes);
+    ptl_list_init (&ni->spare_headers);
     end->nis[kind] = ni;
     *nip = ni;
     return PTL_OK;
@@ -112,8 +115,10 @@ int ptl_ni_alloc (struct ptl_end *end, int kind,
 
 static void free_entries (struct ptl_ni *ni)
 {
+    ptl_unexpected_free_all (ni);
     while (!ptl_list_empty (&ni->mes))
         ptl_me_free (ptl_entry (ni->mes.next, struct ptl_me, all));
+    ptl_me_free_spare (ni);
     while (!ptl_list_empty (&ni->mds)) {
         struct ptl_md *md = ptl_entry (ni->mds.next, struct ptl_md, node);
 

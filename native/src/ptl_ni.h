@@ -23,6 +23,7 @@ struct ptl_ni {
     ptl_ni_limits_t limits;
     struct ptl_pt *pt; /* limits.max_pt_index + 1 */
     struct ptl_node eqs, cts, mds, mes;
+    struct ptl_node spare_mes, spare_headers; /* memory to be used again */
     int n_eqs, n_cts, n_mds, n_entries, n_triggered, n_unexpected;
     unsigned status[PTL_SR_OPERATION_VIOLATIONS + 1];
     struct ptl_map *map; /* of ranks, or NULL */

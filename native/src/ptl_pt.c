@@ -7,6 +7,7 @@
 #include "ptl_me.h"
 #include "ptl_end.h"
 #include "ptl_ni.h"
+#include "ptl_unexpected.h"
 
 #define PT_OPTIONS                                                      \
     (PTL_PT_ONLY_USE_ONCE | PTL_PT_ONLY_TRUNCATE | PTL_PT_FLOWCTRL      \
@@ -49,6 +50,8 @@ int ptl_pt_alloc (struct ptl_ni *ni, unsigned options, struct ptl_eq *eq,
         eq->users++;
     ptl_list_init (&pt->priority);
     ptl_list_init (&pt->overflow);
+    ptl_list_init (&pt->unexpected);
+    ptl_list_init (&pt->taken);
     return PTL_OK;
 }
 
@@ -58,38 +61,76 @@ int ptl_pt_free (struct ptl_ni *ni, uint32_t index)
 
     if (!pt)
         return PTL_ARG_INVALID;
-    if (!ptl_list_empty (&pt->priority) || !ptl_list_empty (&pt->overflow))
+    if (pt->users > 0 || !ptl_list_empty (&pt->unexpected))
         return PTL_PT_IN_USE;
     if (pt->eq)
         pt->eq->users--;
-    if (pt->options & PTL_PT_FLOWCTRL)
-        pt->eq->reserved--;
     memset (pt, 0, sizeof (*pt));
     return PTL_OK;
 }
 
-static void disable (struct ptl_ni *ni, uint8_t index)
+/* ---- refusing ---- */
+
+void ptl_pt_post (struct ptl_ni *ni, uint32_t index,
+                  const struct ptlx_event *event)
 {
+    struct ptl_pt *pt = &ni->pt[index];
+
+    if (!pt->eq)
+        return;
+    if (pt->options & PTL_PT_FLOWCTRL)
+        ptl_eq_post_surely (pt->eq, event);
+    else
+        ptl_eq_post (pt->eq, event);
+}
+
+void ptl_pt_count_refusal (struct ptl_ni *ni, int fail)
+{
+    switch (fail) {
+    case PTL_NI_DROPPED:
+        ni->status[PTL_SR_DROP_COUNT]++;
+        ni->end->counters.dropped++;
+        break;
+    case PTL_NI_PERM_VIOLATION:
+        ni->status[PTL_SR_PERMISSION_VIOLATIONS]++;
+        break;
+    case PTL_NI_OP_VIOLATION:
+        ni->status[PTL_SR_OPERATION_VIOLATIONS]++;
+        break;
+    default: /* a disabled entry */
+        break;
+    }
+}
+
+/* No entry (`me` is NULL), or no room for what it leaves: with FLOWCTRL that
+ * turns the table entry off, until its user has made room. */
+static int give_up (struct ptl_ni *ni, uint8_t index, const struct ptl_me *me)
+{
+    struct ptl_pt *pt = &ni->pt[index];
     struct ptlx_event event = {
         .type = PTL_EVENT_PT_DISABLED,
         .pt_index = index,
         .ni_fail = PTL_NI_PT_DISABLED,
     };
 
-    ni->pt[index].is_enabled = false;
-    ptl_eq_post_surely (ni->pt[index].eq, &event);
+    if (!(pt->options & PTL_PT_FLOWCTRL))
+        return PTL_NI_DROPPED;
+    pt->is_enabled = false;
+    if (!me || !(me->me.options & PTL_ME_EVENT_FLOWCTRL_DISABLE))
+        ptl_pt_post (ni, index, &event);
+    return PTL_NI_PT_DISABLED;
 }
 
+/* ---- matching ---- */
+
 static struct ptl_me *find (const struct ptl_node *list,
-                            const struct ptl_who *who,
-                            const struct ptl_frame *frame, struct ptl_rx *rx)
+                            struct ptl_request *request, struct ptl_rx *rx)
 {
     struct ptl_me *me;
 
     for (struct ptl_node *n = list->next; n != list; n = n->next) {
         me = ptl_entry (n, struct ptl_me, node);
-        if (ptl_me_matches (me, who, frame->match_bits, frame->offset,
-                            frame->total, &rx->offset, &rx->mlength))
+        if (ptl_me_matches (me, request, &rx->offset, &rx->mlength))
             return me;
     }
     return NULL;
@@ -97,9 +138,9 @@ static struct ptl_me *find (const struct ptl_node *list,
 
 /* What an entry must allow; an atomic operation writes, a fetching one reads,
  * too. */
-static unsigned needed (const struct ptl_rx *rx)
+static unsigned needed (uint8_t type)
 {
-    switch (rx->type) {
+    switch (type) {
     case PTL_FRAME_GET:
         return PTL_ME_OP_GET;
     case PTL_FRAME_FETCH:
@@ -109,89 +150,76 @@ static unsigned needed (const struct ptl_rx *rx)
     }
 }
 
-/* PTL_NI_OK: this entry takes the operation. */
-static int permission (struct ptl_me *me, const struct ptl_who *who,
-                       const struct ptl_rx *rx)
+/* Events of the operation that count against the room of the queue. */
+static uint8_t events_of (const struct ptl_me *me, const struct ptl_rx *rx)
 {
-    if (me->me.uid != PTL_UID_ANY && me->me.uid != who->uid)
-        return PTL_NI_PERM_VIOLATION;
-    if (needed (rx) & ~me->me.options)
-        return PTL_NI_OP_VIOLATION;
+    unsigned n = 0;
+
     if (me->owner)
-        return me->owner->permits (me, who, rx->offset, rx->length);
-    return PTL_NI_OK;
+        return 0;
+    if (!(me->me.options & PTL_ME_EVENT_COMM_DISABLE))
+        n++;
+    if (!(me->me.options & PTL_ME_EVENT_UNLINK_DISABLE)
+        && ptl_me_is_last (me, rx->mlength))
+        n += me->list == PTL_OVERFLOW_LIST ? 2 : 1;
+    return (uint8_t)n;
 }
 
-/* No entry, or no room for the event: FLOWCTRL turns the entry off. */
-static int refuse (struct ptl_ni *ni, struct ptl_rx *rx)
+static bool has_room (const struct ptl_pt *pt, size_t wanted)
 {
-    if (ni->pt[rx->pt_index].options & PTL_PT_FLOWCTRL) {
-        disable (ni, rx->pt_index);
-        return PTL_NI_PT_DISABLED;
-    }
-    ni->end->counters.dropped++;
-    return PTL_NI_DROPPED;
+    size_t used;
+
+    if (!(pt->options & PTL_PT_FLOWCTRL))
+        return true;
+    used = pt->eq->used + pt->eq->promised;
+    return used == 0 || used + wanted <= pt->eq->count;
 }
 
+static bool leaves_header (const struct ptl_me *me)
+{
+    return me->list == PTL_OVERFLOW_LIST && !me->owner
+        && !(me->me.options & PTL_ME_UNEXPECTED_HDR_DISABLE);
+}
+
+/* The entry that takes it is rx->me. */
 static int match (struct ptl_ni *ni, const struct ptl_who *who,
                   const struct ptl_frame *frame, struct ptl_rx *rx)
 {
     struct ptl_pt *pt = ptl_ni_pt (ni, frame->pt_index);
+    struct ptl_request request = {
+        .nid = who->nid,
+        .pid = who->pid,
+        .uid = who->uid,
+        .needs = needed (frame->type),
+        .match_bits = frame->match_bits,
+        .offset = frame->offset,
+        .length = frame->total,
+    };
     struct ptl_me *me;
     int fail;
 
-    if (!pt) {
-        ni->end->counters.dropped++;
+    if (!pt)
         return PTL_NI_DROPPED;
-    }
     if (!pt->is_enabled)
         return PTL_NI_PT_DISABLED;
-    if (!(me = find (&pt->priority, who, frame, rx))
-        && !(me = find (&pt->overflow, who, frame, rx)))
-        return refuse (ni, rx);
-    if ((fail = permission (me, who, rx)) != PTL_NI_OK)
+    if (!(me = find (&pt->priority, &request, rx))
+        && !(me = find (&pt->overflow, &request, rx)))
+        return give_up (ni, rx->pt_index, NULL);
+    fail = ptl_me_permits (me, &request);
+    if (fail == PTL_NI_OK && me->owner)
+        fail = me->owner->permits (me, who, rx->offset, rx->length);
+    if (fail != PTL_NI_OK)
         return fail;
-    if ((pt->options & PTL_PT_FLOWCTRL) && !ptl_eq_room (pt->eq))
-        return refuse (ni, rx);
+    rx->promised = events_of (me, rx);
+    if (!has_room (pt, rx->promised)
+        || (leaves_header (me)
+            && !(rx->header = ptl_unexpected_reserve (ni))))
+        return give_up (ni, rx->pt_index, me);
     rx->me = me;
     return PTL_NI_OK;
 }
 
-void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
-                   const struct ptl_frame *frame, struct ptl_rx *rx)
-{
-    struct ptl_ni *ni = end->nis[frame->kind];
-    struct ptl_eq *eq;
-
-    memset (rx, 0, sizeof (*rx));
-    rx->type = frame->type;
-    rx->operation = (uint8_t)frame->operation;
-    rx->datatype = (uint8_t)frame->datatype;
-    rx->remote_offset = frame->offset;
-    rx->length = frame->total;
-    rx->match_bits = frame->match_bits;
-    rx->hdr_data = frame->hdr_data;
-    rx->op_index = frame->op_index;
-    rx->op_generation = frame->op_generation;
-    rx->pt_index = frame->pt_index;
-    rx->ack = frame->detail;
-    rx->lane = frame->lane;
-    rx->fail = (uint8_t)(ni ? match (ni, who, frame, rx) : PTL_NI_DROPPED);
-    if (rx->fail != PTL_NI_OK) {
-        rx->mlength = 0;
-        return;
-    }
-    rx->mem = &rx->me->mem;
-    rx->start = ptl_mem_at (rx->mem, rx->offset);
-    rx->is_ack_disabled
-        = !rx->me->owner && (rx->me->me.options & PTL_ME_ACK_DISABLE);
-    eq = ni->pt[frame->pt_index].eq;
-    if (eq && !rx->me->owner) {
-        rx->eq = eq; /* the entry may be freed before the end */
-        rx->eq->promised++;
-    }
-    ptl_me_begin (rx->me, rx->mlength);
-}
+/* ---- an operation ---- */
 
 static uint32_t event_type (const struct ptl_rx *rx)
 {
@@ -207,18 +235,17 @@ static uint32_t event_type (const struct ptl_rx *rx)
     }
 }
 
-static void post (const struct ptl_who *who, const struct ptl_rx *rx,
-                  int fail)
+static struct ptlx_event event_of (const struct ptl_who *who,
+                                   const struct ptl_rx *rx, int fail)
 {
-    const struct ptl_me *me = rx->me;
-    struct ptlx_event event = {
+    return (struct ptlx_event){
         .type = event_type (rx),
         .ni_fail = (uint32_t)fail,
         .nid = who->nid,
         .pid = who->pid,
         .serial = who->serial,
         .start = rx->start,
-        .user_ptr = me->user_ptr,
+        .user_ptr = rx->me->user_ptr,
         .mlength = rx->mlength,
         .rlength = rx->length,
         .remote_offset = rx->remote_offset,
@@ -228,49 +255,93 @@ static void post (const struct ptl_who *who, const struct ptl_rx *rx,
         .kind = who->kind,
         .uid = who->uid,
         .pt_index = rx->pt_index,
-        .list = me->list,
+        .list = rx->me->list,
         .operation = rx->operation,
         .datatype = rx->datatype,
     };
+}
 
-    if (!rx->eq)
+static void accept_it (struct ptl_ni *ni, const struct ptl_who *who,
+                       struct ptl_rx *rx)
+{
+    struct ptl_pt *pt = &ni->pt[rx->pt_index];
+    struct ptl_me *me = rx->me;
+    struct ptlx_event event;
+
+    rx->mem = &me->mem;
+    rx->start = ptl_mem_at (rx->mem, rx->offset);
+    rx->is_ack_disabled
+        = !me->owner && (me->me.options & PTL_ME_ACK_DISABLE);
+    pt->busy++;
+    if (pt->eq)
+        pt->eq->promised += rx->promised;
+    if (rx->header) {
+        event = event_of (who, rx, PTL_NI_OK);
+        ptl_unexpected_leave (rx->header, me, &event, needed (rx->type));
+    }
+    ptl_me_begin (me, rx->mlength);
+}
+
+void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
+                   const struct ptl_frame *frame, struct ptl_rx *rx)
+{
+    struct ptl_ni *ni = end->nis[frame->kind];
+
+    memset (rx, 0, sizeof (*rx));
+    rx->type = frame->type;
+    rx->operation = (uint8_t)frame->operation;
+    rx->datatype = (uint8_t)frame->datatype;
+    rx->remote_offset = frame->offset;
+    rx->length = frame->total;
+    rx->match_bits = frame->match_bits;
+    rx->hdr_data = frame->hdr_data;
+    rx->op_index = frame->op_index;
+    rx->op_generation = frame->op_generation;
+    rx->pt_index = frame->pt_index;
+    rx->ack = frame->detail;
+    rx->lane = frame->lane;
+    rx->fail = (uint8_t)(ni ? match (ni, who, frame, rx) : PTL_NI_DROPPED);
+    if (rx->fail == PTL_NI_OK) {
+        accept_it (ni, who, rx);
         return;
-    rx->eq->promised--;
-    if ((me->me.options & PTL_ME_EVENT_COMM_DISABLE)
+    }
+    rx->mlength = 0;
+    if (ni)
+        ptl_pt_count_refusal (ni, rx->fail);
+}
+
+static void post (const struct ptl_who *who, const struct ptl_rx *rx,
+                  int fail)
+{
+    const struct ptl_me *me = rx->me;
+    struct ptlx_event event;
+
+    if (me->owner || (me->me.options & PTL_ME_EVENT_COMM_DISABLE)
         || (fail == PTL_NI_OK
             && (me->me.options & PTL_ME_EVENT_SUCCESS_DISABLE)))
         return;
-    if (me->ni->pt[rx->pt_index].options & PTL_PT_FLOWCTRL)
-        ptl_eq_post_surely (rx->eq, &event); /* there was room for it */
-    else
-        ptl_eq_post (rx->eq, &event);
-}
-
-static void count (struct ptl_me *me, const struct ptl_rx *rx, int fail)
-{
-    bool by_bytes = me->me.options & PTL_ME_EVENT_CT_BYTES;
-    unsigned wanted = me->list == PTL_OVERFLOW_LIST ? PTL_ME_EVENT_CT_OVERFLOW
-                                                    : PTL_ME_EVENT_CT_COMM;
-
-    if (!me->ct || !(me->me.options & wanted))
-        return;
-    if (fail == PTL_NI_OK)
-        ptl_ct_add (me->ct, by_bytes ? rx->mlength : 1, 0);
-    else
-        ptl_ct_add (me->ct, 0, 1);
+    event = event_of (who, rx, fail);
+    ptl_pt_post (me->ni, rx->pt_index, &event);
 }
 
 void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail)
 {
     struct ptl_me *me = rx->me;
+    struct ptl_pt *pt;
 
     rx->is_open = false;
     if (!me)
         return;
+    pt = &me->ni->pt[rx->pt_index];
+    pt->busy--;
+    if (pt->eq)
+        pt->eq->promised -= rx->promised;
     post (who, rx, fail);
-    count (me, rx, fail);
+    ptl_me_count (me, PTL_ME_EVENT_CT_COMM, fail, rx->mlength);
     if (me->owner)
         me->owner->landed (me, rx, fail);
+    if (rx->header)
+        ptl_unexpected_landed (rx->header, fail);
     ptl_me_end (me);
     rx->me = NULL;
 }

@@ -25,6 +25,11 @@ struct ptl_pt {
     unsigned options;
     struct ptl_eq *eq; /* or NULL */
     struct ptl_node priority, overflow; /* of struct ptl_me */
+    int n_linked[PTL_OVERFLOW_LIST + 1]; /* in each of them */
+    struct ptl_node unexpected; /* of struct ptl_header */
+    struct ptl_node taken; /* headers whose bytes still land */
+    unsigned users; /* entries, linked or not */
+    unsigned busy;  /* operations under way */
 };
 
 /* Who a peer has proven to be. */
@@ -42,7 +47,6 @@ struct ptl_rx {
     struct ptl_header *header; /* that it leaves (ptl_unexpected.h), or NULL */
     const struct ptl_mem *mem; /* of the entry: where it goes */
     uint8_t *start; /* the first byte of it */
-    struct ptl_eq *eq; /* that has promised a slot, or NULL */
     uint64_t offset, mlength; /* within the entry */
     uint64_t length, received;
     uint64_t remote_offset; /* as the initiator wished it */
@@ -52,7 +56,8 @@ struct ptl_rx {
     uint8_t type; /* PTL_FRAME_PUT, GET, ATOMIC or FETCH */
     uint8_t operation, datatype; /* of ATOMIC and FETCH */
     uint8_t pt_index, ack, lane;
-    bool is_open;       /* more fragments are to come */
+    uint8_t promised; /* slots of the table entry's queue */
+    bool is_open;     /* more fragments are to come */
     bool is_ack_disabled; /* by the entry */
 };
 
@@ -62,8 +67,15 @@ struct ptl_rx {
 int ptl_pt_alloc (struct ptl_ni *ni, unsigned options, struct ptl_eq *eq,
                   uint32_t wanted, uint32_t *index);
 
-/* PTL_OK, PTL_PT_IN_USE (entries are linked). */
+/* PTL_OK, PTL_ARG_INVALID, PTL_PT_IN_USE (there are entries, or headers). */
 int ptl_pt_free (struct ptl_ni *ni, uint32_t index);
+
+/* Post an event about what happens here; with FLOWCTRL none is lost. */
+void ptl_pt_post (struct ptl_ni *ni, uint32_t index,
+                  const struct ptlx_event *event);
+
+/* Count an operation that is not let in, in the register of that reason. */
+void ptl_pt_count_refusal (struct ptl_ni *ni, int fail);
 
 /* Match an operation by its first frame. */
 void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
