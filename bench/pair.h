@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAIR_LAPS = 50 };
+enum { PAIR_LAPS = 50, PAIR_LIMIT_S = 50 };
 
 struct pair {
     int rank; /* 0: the parent */
@@ -68,6 +68,7 @@ static inline void pair_start (struct pair *pair)
     close (pair->rank ? up[0] : down[0]);
     if (pair->rank)
         prctl (PR_SET_PDEATHSIG, SIGKILL);
+    alarm (PAIR_LIMIT_S); /* who spins for what is lost ends, too */
     pair_bind (pair->rank);
 }
 

@@ -38,6 +38,7 @@ LIMIT_S = 60.0  # for one run
 WAYS = ("tcp", "unix", "shm")
 WAITS = ("spin", "block")
 KB, MB = 1 << 10, 1 << 20
+KEY_BYTES = 32
 PEERS = 200
 OURS, BARE, LIBFABRIC, UCX = "yod", "bare", "libfabric tcp", "UCX"
 UCX_TRANSPORTS = {"tcp": "tcp,self", "shm": "posix,sysv,self"}
@@ -108,7 +109,7 @@ class Runner(NamedTuple):
 
 
 def build(scratch: Path) -> None:
-    """Compile both programs; the library is the one beside us.
+    """Compile both programs, and make a key; the library is the one beside us.
 
     Raises:
         subprocess.CalledProcessError: it does not compile.
@@ -118,6 +119,7 @@ def build(scratch: Path) -> None:
     library = [f"-L{NATIVE}", "-lportals", f"-Wl,-rpath,{NATIVE}", "-pthread"]
     source = [str(HERE / "transport.c"), f"-I{NATIVE / 'include'}"]
     subprocess.run([*words, str(scratch / "transport"), *source, *library], check=True)
+    (scratch / "key").write_bytes(os.urandom(KEY_BYTES))
 
 
 def _arguments(case: Case, kind: str) -> list[str]:
@@ -129,9 +131,11 @@ def _arguments(case: Case, kind: str) -> list[str]:
 
 
 def _number(command: Sequence[str], way: str) -> float:
+    """What a program prints; its key is beside it."""
+    key = Path(command[0]).with_name("key")
     done = subprocess.run(
         command,
-        env={**os.environ, "PTL_TRANSPORT": way},
+        env={**os.environ, "PTL_TRANSPORT": way, "PTL_KEY_FILE": str(key)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         timeout=LIMIT_S,
