@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -66,6 +68,20 @@ bool ptl_address_ok (const char *text)
     struct sockaddr_storage storage;
 
     return parse (text, &storage) > 0;
+}
+
+socklen_t ptl_address_near (uint32_t nid, uint32_t pid,
+                            struct sockaddr_storage *storage)
+{
+    struct sockaddr_un un = { .sun_family = AF_UNIX };
+    int length = snprintf (un.sun_path + 1, sizeof (un.sun_path) - 1,
+                           "portals-%08x-%08x", nid, pid);
+
+    if (nid < PTL_TABLE_NIDS || nid == PTL_NID_ANY || pid == 0 || pid > 65535)
+        return 0;
+    memcpy (storage, &un, sizeof (un));
+    return (socklen_t)(offsetof (struct sockaddr_un, sun_path) + 1
+                       + (size_t)length);
 }
 
 socklen_t ptl_address_find (const struct ptl_end *end, uint32_t nid,

@@ -18,6 +18,11 @@ struct ptl_end;
 /* Can this text be an entry of the table? */
 bool ptl_address_ok (const char *text);
 
+/* The abstract Unix address where a process with this id listens for others
+ * of its host, and its length; 0: such an id listens nowhere. */
+socklen_t ptl_address_near (uint32_t nid, uint32_t pid,
+                            struct sockaddr_storage *storage);
+
 /* The socket address of an id, and its length; 0: it leads nowhere. */
 socklen_t ptl_address_find (const struct ptl_end *end, uint32_t nid,
                             uint32_t pid, struct sockaddr_storage *storage);

@@ -13,6 +13,11 @@ static bool same_principal (const struct ptl_who *a, const struct ptl_who *b)
     return a->kind == b->kind && a->uid == b->uid && a->job_id == b->job_id;
 }
 
+static bool is_keyless (const struct ptlx_key *key)
+{
+    return key->kind == PTLX_KEY_NONE || key->kind == PTLX_KEY_LOCAL;
+}
+
 /* May it be known by the id that it names? A listening id only by who shares
  * our own key: else a user could take the messages meant for a daemon. */
 static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
@@ -26,6 +31,8 @@ static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
         return true;
     if (conn->who.kind == PTLX_KEY_JOB && own->kind == PTLX_KEY_JOB
         && own->job_id == conn->who.job_id)
+        return true;
+    if (conn->is_near && is_keyless (own)) /* a process of our user */
         return true;
     if (pid < 1u << 16 || nid < 1u << 24)
         return false;

@@ -27,6 +27,7 @@
 #define PTL_SHAKE_MAX_BYTES 256
 
 #define PTL_OFFER_INTEGRITY 1u
+#define PTL_OFFER_MEMORY 2u
 #define PTL_OFFER_LITTLE_ENDIAN 0x100u
 
 enum ptl_code {

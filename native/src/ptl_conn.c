@@ -12,6 +12,7 @@
 
 #include "ptl_address.h"
 #include "ptl_me.h"
+#include "ptl_near.h"
 #include "ptl_peer.h"
 #include "ptl_shake.h"
 
@@ -112,23 +113,25 @@ int ptl_conn_dial (struct ptl_peer *peer)
         = ptl_address_find (end, peer->nid, peer->pid, &address);
     struct ptlx_key key = *key_for (end, peer->nid, peer->pid);
     struct ptl_conn *conn;
-    bool is_unix;
+    bool is_unix, is_near;
     int fd = -1, error;
 
     if (length == 0)
         return EHOSTUNREACH;
-    is_unix = address.ss_family == AF_UNIX;
-    if (key.kind == PTLX_KEY_NONE) {
-        if (!is_unix)
-            return ENOKEY;
+    if ((error = ptl_near_dial (end, peer->nid, peer->pid, &fd)) == EAGAIN)
+        return error;
+    is_near = error == 0;
+    is_unix = is_near || address.ss_family == AF_UNIX;
+    if (key.kind == PTLX_KEY_NONE && is_unix)
         key.kind = PTLX_KEY_LOCAL;
-    }
-    if (key.kind == PTLX_KEY_LOCAL && !is_unix)
+    if (!is_unix
+        && (key.kind == PTLX_KEY_NONE || key.kind == PTLX_KEY_LOCAL))
         return ENOKEY;
-    if ((error = open_socket (&address, length, &fd)) != 0)
+    if (!is_near && (error = open_socket (&address, length, &fd)) != 0)
         return error;
     if (!(conn = ptl_conn_alloc (end, fd, true, is_unix)))
         return ENOMEM;
+    conn->is_near = is_near;
     conn->state = PTL_CONN_CONNECTING;
     conn->deadline_ms = peer->dial_until_ms;
     conn->who.nid = peer->nid;
@@ -163,6 +166,15 @@ static void connected (struct ptl_conn *conn)
     ptl_shake_connected (conn);
 }
 
+/* The socket of a connection whose frames come from a ring. */
+static void look_at_socket (struct ptl_conn *conn)
+{
+    if (!ptl_near_hung_up (conn))
+        return;
+    ptl_conn_read_all (conn);
+    ptl_conn_fail (conn, PTLX_LOSS_DIED, 0);
+}
+
 void ptl_conn_ready (struct ptl_conn *conn, uint32_t events)
 {
     switch (conn->state) {
@@ -176,7 +188,11 @@ void ptl_conn_ready (struct ptl_conn *conn, uint32_t events)
     case PTL_CONN_DRAINING:
         if (events & EPOLLOUT)
             ptl_conn_flush (conn);
-        if (events & ~(uint32_t)EPOLLOUT)
+        if (!(events & ~(uint32_t)EPOLLOUT))
+            break;
+        if (ptl_near_is_in (conn))
+            look_at_socket (conn);
+        else
             ptl_conn_read (conn);
         break;
     case PTL_CONN_DEAD:
@@ -288,6 +304,7 @@ void ptl_conn_close (struct ptl_conn *conn)
     conn->state = PTL_CONN_DEAD;
     conn->peer = NULL;
     ptl_shake_free (conn);
+    ptl_near_close (conn);
     end_arrivals (conn);
     close (conn->source.fd); /* leaves the epoll set with it */
     conn->source.fd = -1;
@@ -313,6 +330,7 @@ void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail)
 void ptl_conn_free (struct ptl_conn *conn)
 {
     ptl_list_remove (&conn->all);
+    ptl_near_free (conn);
     free (conn->open);
     free (conn->small);
     free (conn->pending);
@@ -331,6 +349,33 @@ void ptl_conn_leave (struct ptl_conn *conn)
     conn->deadline_ms = conn->end->now_ms + DRAIN_MS;
     ptl_end_wake_at (conn->end, conn->deadline_ms);
     end_arrivals (conn);
+}
+
+ssize_t ptl_conn_receive (struct ptl_conn *conn, struct iovec *parts,
+                          int count)
+{
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = (size_t)count };
+    ssize_t n;
+
+    if (conn->shares)
+        return ptl_near_receive (conn, parts, count);
+    do
+        n = recvmsg (conn->source.fd, &message, 0);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+ssize_t ptl_conn_send (struct ptl_conn *conn, struct iovec *parts, int count)
+{
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = (size_t)count };
+    ssize_t n;
+
+    if (conn->shares)
+        return ptl_near_send (conn, parts, count);
+    do
+        n = sendmsg (conn->source.fd, &message, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n;
 }
 
 bool ptl_conn_is_flushed (const struct ptl_conn *conn)

@@ -16,6 +16,7 @@
 #include "ptl_pt.h"
 #include "ptl_wire.h"
 
+struct ptl_near;
 struct ptl_shake;
 
 enum ptl_conn_state {
@@ -44,6 +45,9 @@ struct ptl_conn {
     enum ptl_conn_state state;
     bool is_dialled; /* opened by us */
     bool is_unix;
+    bool is_near; /* to a process of this host that may share memory */
+    bool shares;  /* both ends offered it (ptl_near.h) */
+    uint8_t n_moves; /* reads and writes until memory is shared */
     bool wants_out;  /* EPOLLOUT is set */
     bool is_pinged;  /* a pong is awaited */
     bool is_patient; /* TCP_USER_TIMEOUT is lifted */
@@ -52,6 +56,7 @@ struct ptl_conn {
     int64_t heard_ms, deadline_ms;
     int64_t ack_ms; /* acks may wait until then; 0: none has had to */
     struct ptl_shake *shake; /* until READY */
+    struct ptl_near *near;   /* NULL: no memory is shared */
 
     uint8_t header[PTL_HEADER_BYTES]; /* half read */
     unsigned header_have;
@@ -101,6 +106,11 @@ void ptl_conn_read (struct ptl_conn *conn);
 /* Read all that has arrived on a connection that is about to end: what was
  * sent before the end is delivered before it, a goodbye included. */
 void ptl_conn_read_all (struct ptl_conn *conn);
+
+/* recvmsg and sendmsg, or the same from and to the rings of shared memory. */
+ssize_t ptl_conn_receive (struct ptl_conn *conn, struct iovec *parts,
+                          int count);
+ssize_t ptl_conn_send (struct ptl_conn *conn, struct iovec *parts, int count);
 
 /* Has all that we wrote reached the other host? */
 bool ptl_conn_is_flushed (const struct ptl_conn *conn);

@@ -98,7 +98,7 @@ static int choose_identity (struct ptl_end *end)
 static void init_lists (struct ptl_end *end)
 {
     struct ptl_node *lists[] = {
-        &end->node,
+        &end->node,    &end->nears,
         &end->conns,   &end->dirty,     &end->grave,  &end->work,
         &end->later,   &end->self_held, &end->targets, &end->addresses,
         &end->losses,  &end->objects,
@@ -106,8 +106,8 @@ static void init_lists (struct ptl_end *end)
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (*lists); i++)
         ptl_list_init (lists[i]);
-    end->epoll_fd = end->tcp.fd = end->local.fd = end->event.fd = end->timer.fd
-        = -1;
+    end->epoll_fd = end->tcp.fd = end->local.fd = end->near.fd = -1;
+    end->event.fd = end->timer.fd = -1;
     pthread_cond_init (&end->woken, NULL);
     end->wake_ms = PTL_NEVER;
     ptl_end_look_at_clock (end);
@@ -132,6 +132,8 @@ int ptl_end_alloc (const struct ptlx_config *config, struct ptl_end **endp)
         rc = ptl_listen_tcp (end);
     if (rc == PTL_OK && config->unix_path)
         rc = ptl_listen_unix (end);
+    if (rc == PTL_OK && config->is_local)
+        ptl_listen_near (end);
     if (rc != PTL_OK) {
         int error = errno;
 

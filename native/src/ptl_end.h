@@ -37,7 +37,8 @@ enum ptl_source_kind {
     PTL_SOURCE_UNIX,
     PTL_SOURCE_EVENT,
     PTL_SOURCE_TIMER,
-    PTL_SOURCE_CONN
+    PTL_SOURCE_CONN,
+    PTL_SOURCE_NEAR
 };
 
 struct ptl_source {
@@ -76,7 +77,7 @@ struct ptl_end {
     uint32_t seed; /* of pids for aliases */
 
     int epoll_fd;
-    struct ptl_source tcp, local, event, timer;
+    struct ptl_source tcp, local, near, event, timer;
     int64_t now_ms;   /* monotonic, as of the last call */
     int64_t wake_ms;  /* what the timer is set to */
     int64_t accept_ms; /* listeners rest until then; 0: they do not */
@@ -102,6 +103,8 @@ struct ptl_end {
     size_t peer_slots, n_peers;
     size_t n_unproven;
     struct ptl_node conns, dirty, grave;
+    struct ptl_node nears; /* connections with shared memory */
+    bool is_lying;         /* their other ends are to wake us (ptl_near.h) */
     struct ptl_node work;
     struct ptl_node later; /* work that may take long: after all output */
     struct ptl_node self_held;
@@ -150,7 +153,8 @@ void ptl_end_signal (struct ptl_end *end);
 /* Take that back, before sleeping. */
 void ptl_end_unsignal (struct ptl_end *end);
 
-/* Look for arrivals, first where the last one came from: one system call. */
+/* Look for arrivals in shared memory, then where the last one came from: at
+ * most one system call, and none most times while memory is shared. */
 void ptl_end_poll (struct ptl_end *end);
 
 /* Is there nothing that epoll does not see? */

@@ -12,6 +12,7 @@
 #include "ptl_conn.h"
 #include "ptl_lane.h"
 #include "ptl_me.h"
+#include "ptl_near.h"
 #include "ptl_peer.h"
 
 #define ACK_AT_ONCE_BYTES (64 * 1024) /* larger: its sender holds much for us */
@@ -209,6 +210,10 @@ static void take_frame (struct ptl_conn *conn)
     case PTL_FRAME_PONG:
         take_pong (conn);
         break;
+    case PTL_FRAME_MEMORY:
+        if (!ptl_near_take (conn, &conn->frame))
+            misbehaved (conn, EPROTO);
+        break;
     default: /* BYE */
         ptl_conn_fail (conn, PTLX_LOSS_CLOSED, 0);
     }
@@ -279,28 +284,31 @@ static void take_staged (struct ptl_conn *conn, size_t length)
     }
 }
 
-/* One recvmsg. False: no more now. */
+/* One read. False: no more now. */
 static bool read_once (struct ptl_conn *conn)
 {
     struct ptl_end *end = conn->end;
     struct iovec iov[2];
-    struct msghdr message = { .msg_iov = iov };
-    size_t room = 0, wanted;
+    size_t room = 0, staging, wanted;
+    int count = 0;
     uint8_t *to = conn->state == PTL_CONN_READY ? place (conn, &room) : NULL;
     ssize_t n;
 
     if (to)
-        iov[message.msg_iovlen++] = (struct iovec){ to, room };
+        iov[count++] = (struct iovec){ to, room };
     else
         room = 0;
-    iov[message.msg_iovlen++]
-        = (struct iovec){ end->staging, PTL_STAGING_BYTES };
-    wanted = room + PTL_STAGING_BYTES;
-    n = recvmsg (conn->source.fd, &message, 0);
-    if (n < 0 && errno == EINTR)
-        return true;
+    staging = ptl_near_is_in (conn) ? PTL_NEAR_STAGING_BYTES
+                                    : PTL_STAGING_BYTES;
+    iov[count++] = (struct iovec){ end->staging, staging };
+    wanted = room + staging;
+    n = ptl_conn_receive (conn, iov, count);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return false;
+    if (n < 0 && errno == EPROTO) {
+        misbehaved (conn, errno);
+        return false;
+    }
     if (n <= 0) {
         ptl_conn_fail (conn, PTLX_LOSS_DIED, n < 0 ? errno : 0);
         return false;
@@ -317,7 +325,13 @@ static bool read_once (struct ptl_conn *conn)
 
 void ptl_conn_read_all (struct ptl_conn *conn)
 {
-    while (conn->state == PTL_CONN_READY && read_once (conn))
+    struct ptl_end *end = conn->end;
+    uint64_t most = UINT64_MAX; /* what comes later than this call is not due */
+
+    if (ptl_near_is_in (conn))
+        most = end->counters.bytes_in + conn->near->shm.in.size;
+    while (conn->state == PTL_CONN_READY && end->counters.bytes_in < most
+           && read_once (conn))
         ;
 }
 

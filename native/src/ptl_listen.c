@@ -11,11 +11,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "ptl_address.h"
 #include "ptl_conn.h"
 #include "ptl_shake.h"
 
 #define BACKLOG 4096
 #define ACCEPT_BATCH 64
+#define LISTENERS 3
 #define ACCEPT_REST_MS 100 /* when descriptors have run out */
 
 static int rc_of_errno (void)
@@ -117,12 +119,32 @@ int ptl_listen_unix (struct ptl_end *end)
     return ptl_end_watch (end, &end->local, PTL_SOURCE_UNIX);
 }
 
+void ptl_listen_near (struct ptl_end *end)
+{
+    struct sockaddr_storage address = { 0 };
+    socklen_t length
+        = ptl_address_near (end->self.nid, end->self.pid, &address);
+
+    if (length == 0)
+        return;
+    end->near.fd
+        = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (end->near.fd >= 0
+        && bind (end->near.fd, (struct sockaddr *)&address, length) == 0
+        && listen (end->near.fd, BACKLOG) == 0
+        && ptl_end_watch (end, &end->near, PTL_SOURCE_UNIX) == PTL_OK)
+        return;
+    if (end->near.fd >= 0)
+        close (end->near.fd);
+    end->near.fd = -1;
+}
+
 static void rest (struct ptl_end *end)
 {
     struct epoll_event none = { 0 };
-    struct ptl_source *sources[] = { &end->tcp, &end->local };
+    struct ptl_source *sources[] = { &end->tcp, &end->local, &end->near };
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < LISTENERS; i++) {
         none.data.ptr = sources[i];
         if (sources[i]->fd >= 0)
             epoll_ctl (end->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &none);
@@ -131,7 +153,8 @@ static void rest (struct ptl_end *end)
     ptl_end_wake_at (end, end->accept_ms);
 }
 
-static void admit (struct ptl_end *end, int fd, bool is_unix)
+static void admit (struct ptl_end *end, int fd,
+                   const struct ptl_source *listener)
 {
     struct ptl_conn *conn;
     uint8_t m4[PTL_M4_BYTES];
@@ -143,8 +166,10 @@ static void admit (struct ptl_end *end, int fd, bool is_unix)
         close (fd);
         return;
     }
-    if (!(conn = ptl_conn_alloc (end, fd, false, is_unix)))
+    if (!(conn = ptl_conn_alloc (end, fd, false,
+                                 listener->kind == PTL_SOURCE_UNIX)))
         return;
+    conn->is_near = listener == &end->near;
     conn->state = PTL_CONN_SHAKING;
     conn->deadline_ms = end->now_ms + end->config.handshake_timeout_ms;
     ptl_end_wake_at (end, conn->deadline_ms);
@@ -159,7 +184,7 @@ void ptl_listen_accept (struct ptl_end *end, struct ptl_source *listener)
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         fd = accept4 (listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
-            admit (end, fd, listener->kind == PTL_SOURCE_UNIX);
+            admit (end, fd, listener);
         else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS
                  || errno == ENOMEM) {
             rest (end);
@@ -173,7 +198,7 @@ void ptl_listen_accept (struct ptl_end *end, struct ptl_source *listener)
 void ptl_listen_again (struct ptl_end *end)
 {
     struct epoll_event event = { .events = EPOLLIN };
-    struct ptl_source *sources[] = { &end->tcp, &end->local };
+    struct ptl_source *sources[] = { &end->tcp, &end->local, &end->near };
 
     if (end->accept_ms == 0)
         return;
@@ -182,7 +207,7 @@ void ptl_listen_again (struct ptl_end *end)
         return;
     }
     end->accept_ms = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < LISTENERS; i++) {
         event.data.ptr = sources[i];
         if (sources[i]->fd >= 0)
             epoll_ctl (end->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &event);
@@ -191,9 +216,9 @@ void ptl_listen_again (struct ptl_end *end)
 
 void ptl_listen_stop (struct ptl_end *end)
 {
-    struct ptl_source *sources[] = { &end->tcp, &end->local };
+    struct ptl_source *sources[] = { &end->tcp, &end->local, &end->near };
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < LISTENERS; i++) {
         if (sources[i]->fd >= 0)
             close (sources[i]->fd);
         sources[i]->fd = -1;

@@ -15,6 +15,10 @@
 int ptl_listen_tcp (struct ptl_end *end);
 int ptl_listen_unix (struct ptl_end *end);
 
+/* Listen for processes of this host, at the address that end->self has there.
+ * Without it they come by TCP. */
+void ptl_listen_near (struct ptl_end *end);
+
 /* Take what is waiting at a listener. */
 void ptl_listen_accept (struct ptl_end *end, struct ptl_source *listener);
 

@@ -6,6 +6,7 @@
 
 #include "ptl_conn.h"
 #include "ptl_lane.h"
+#include "ptl_near.h"
 #include "ptl_op.h"
 #include "ptl_peer.h"
 
@@ -23,6 +24,8 @@ static void want_out (struct ptl_conn *conn, bool wanted)
     if (conn->wants_out == wanted)
         return;
     conn->wants_out = wanted;
+    if (ptl_near_is_out (conn)) /* a ring tells in its own way */
+        return;
     epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
 }
 
@@ -124,12 +127,8 @@ static bool keep (struct ptl_conn *conn, const struct ptl_out *outs,
 
 static ssize_t write_iov (struct ptl_conn *conn, struct iovec *iov, int count)
 {
-    struct msghdr message = { .msg_iov = iov, .msg_iovlen = (size_t)count };
-    ssize_t n;
+    ssize_t n = ptl_conn_send (conn, iov, count);
 
-    do
-        n = sendmsg (conn->source.fd, &message, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
     if (n >= 0)
         conn->end->counters.bytes_out += (uint64_t)n;
     return n;
@@ -144,7 +143,9 @@ static enum step wrote (struct ptl_conn *conn, ssize_t n, size_t wanted)
         int error = errno;
 
         ptl_conn_read_all (conn);
-        ptl_conn_fail (conn, PTLX_LOSS_DIED, error);
+        ptl_conn_fail (
+            conn, error == EPROTO ? PTLX_LOSS_MISBEHAVED : PTLX_LOSS_DIED,
+            error);
         return STEP_DEAD;
     }
     return n < (ssize_t)wanted ? STEP_FULL : STEP_MORE;
@@ -213,11 +214,29 @@ static void end_stream (struct ptl_conn *conn)
         shutdown (conn->source.fd, SHUT_WR);
 }
 
+/* Nothing is half out: a frame about shared memory may go. */
+static bool is_between_frames (const struct ptl_conn *conn)
+{
+    return conn->small_done % PTL_HEADER_BYTES == 0
+        && (conn->n_pending == 0
+            || conn->pending[conn->next_pending].done == 0);
+}
+
+static enum step write_memory (struct ptl_conn *conn)
+{
+    size_t wanted;
+    ssize_t n = ptl_near_pay (conn, &wanted);
+
+    return wrote (conn, n, wanted);
+}
+
 /* Small frames of which a part is out go before kept frames; kept frames of
  * which a part is out go before small ones. Only one of both can be true:
  * a batch is picked behind whole small frames. */
 static enum step step (struct ptl_conn *conn, size_t *budget)
 {
+    if (ptl_near_owes (conn) && is_between_frames (conn))
+        return write_memory (conn);
     if (conn->n_pending > 0
         && (conn->small_done % PTL_HEADER_BYTES == 0
             || conn->pending[conn->next_pending].done > 0))

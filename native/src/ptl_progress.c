@@ -9,6 +9,7 @@
 #include "ptl_eq.h"
 #include "ptl_listen.h"
 #include "ptl_end.h"
+#include "ptl_near.h"
 #include "ptl_peer.h"
 
 #define EPOLL_BATCH 64
@@ -145,11 +146,11 @@ void ptl_end_unsignal (struct ptl_end *end)
 
 bool ptl_end_may_sleep (struct ptl_end *end)
 {
-    (void)end;
-    return true;
+    return ptl_near_may_sleep (end);
 }
 
-#define HOT_LOOKS 16 /* then every socket has its turn */
+#define HOT_LOOKS 16   /* then every socket has its turn */
+#define NEAR_LOOKS 256 /* where each look costs no system call */
 
 static void give_budget (struct ptl_end *end)
 {
@@ -159,13 +160,17 @@ static void give_budget (struct ptl_end *end)
 
 void ptl_end_poll (struct ptl_end *end)
 {
-    if (!end->hot || end->n_hot++ >= HOT_LOOKS) {
+    bool is_near = !ptl_list_empty (&end->nears);
+    unsigned most = is_near && !end->hot ? NEAR_LOOKS : HOT_LOOKS;
+
+    if ((!end->hot && !is_near) || end->n_hot++ >= most) {
         end->n_hot = 0;
         ptl_end_progress (end, 0);
         return;
     }
     give_budget (end);
-    ptl_conn_ready (end->hot, EPOLLIN);
+    if (!ptl_near_glance (end) && end->hot)
+        ptl_conn_ready (end->hot, EPOLLIN);
     ptl_end_settle (end);
 }
 
@@ -183,9 +188,13 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
         tick (end);
         break;
     case PTL_SOURCE_CONN:
-        if (((struct ptl_conn *)source)->state == PTL_CONN_READY)
+        if (((struct ptl_conn *)source)->state == PTL_CONN_READY
+            && !ptl_near_is_in ((struct ptl_conn *)source))
             end->hot = (struct ptl_conn *)source;
         ptl_conn_ready ((struct ptl_conn *)source, events);
+        break;
+    case PTL_SOURCE_NEAR:
+        ptl_near_ready ((struct ptl_near *)source);
         break;
     }
 }
@@ -193,13 +202,18 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
 void ptl_end_progress (struct ptl_end *end, int timeout_ms)
 {
     struct epoll_event events[EPOLL_BATCH];
-    int n = epoll_wait (end->epoll_fd, events, EPOLL_BATCH, timeout_ms);
+    bool sleeps = timeout_ms != 0 && ptl_near_may_sleep (end);
+    int n = epoll_wait (end->epoll_fd, events, EPOLL_BATCH,
+                        sleeps ? timeout_ms : 0);
 
     ptl_end_look_at_clock (end);
     give_budget (end);
     for (int i = 0; i < n; i++)
         dispatch (end, events[i].data.ptr, events[i].events);
+    ptl_near_glance (end);
     ptl_end_settle (end);
+    if (end->is_watched)
+        ptl_near_arm (end);
 }
 
 static struct ptl_loss *find_loss (const struct ptl_end *end, uint32_t nid,

@@ -12,6 +12,7 @@
 #include "ptl_admit.h"
 #include "ptl_bytes.h"
 #include "ptl_conn.h"
+#include "ptl_near.h"
 #include "ptl_peer.h"
 
 static bool begin (struct ptl_conn *conn, enum ptl_shake_step step)
@@ -62,10 +63,12 @@ static bool put (struct ptl_conn *conn, const void *data, size_t length)
     return n == (ssize_t)length;
 }
 
-static uint32_t offers (void)
+static uint32_t offers (const struct ptl_conn *conn)
 {
     uint32_t bits = (uint32_t)LDBL_MANT_DIG << 16;
 
+    if (ptl_near_offers (conn))
+        bits |= PTL_OFFER_MEMORY;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     bits |= PTL_OFFER_LITTLE_ENDIAN;
 #endif
@@ -90,7 +93,7 @@ static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
     hello->incarnation = end->incarnation;
     hello->intended_nid = conn->shake->intended_nid;
     hello->intended_pid = conn->shake->intended_pid;
-    hello->offers = offers ();
+    hello->offers = offers (conn);
     return getrandom (hello->nonce, sizeof (hello->nonce), 0)
         == sizeof (hello->nonce);
 }
@@ -126,6 +129,18 @@ static bool same_job (const struct ptlx_key *key, const struct ptl_hello *h)
         && key->uid == h->uid && key->expires == h->expires;
 }
 
+/* Where processes of a host meet, having no key serves only those of a user
+ * who has none: it must not open what a key guards elsewhere. */
+static bool may_be_local (const struct ptl_conn *conn)
+{
+    uint32_t own = conn->end->default_key.kind;
+
+    if (!conn->is_near)
+        return conn->is_unix;
+    return (own == PTLX_KEY_NONE || own == PTLX_KEY_LOCAL)
+        && ptl_near_offers (conn);
+}
+
 /* The key that m1 names: ours, or one that follows from the partition's. */
 static enum ptl_code find_key (struct ptl_conn *conn)
 {
@@ -139,7 +154,7 @@ static enum ptl_code find_key (struct ptl_conn *conn)
     key->job_id = h->job_id;
     key->expires = h->expires;
     if (key->kind == PTLX_KEY_LOCAL)
-        return conn->is_unix ? PTL_CODE_READY : PTL_CODE_NOT_PERMITTED;
+        return may_be_local (conn) ? PTL_CODE_READY : PTL_CODE_NOT_PERMITTED;
     if (key->kind == PTLX_KEY_JOB && (int64_t)h->expires < time (NULL))
         return PTL_CODE_EXPIRED;
     if (end->holds_partition_key) {
@@ -300,6 +315,8 @@ static void take_m2 (struct ptl_conn *conn)
 static void become_ready (struct ptl_conn *conn)
 {
     conn->incarnation = conn->shake->theirs.incarnation;
+    conn->shares = (conn->shake->theirs.offers & offers (conn))
+        & PTL_OFFER_MEMORY;
     conn->state = PTL_CONN_READY;
     conn->deadline_ms = 0;
     conn->heard_ms = conn->end->now_ms;

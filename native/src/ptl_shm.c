@@ -261,10 +261,19 @@ int ptl_shm_own_fd (const struct ptl_shm *shm)
     return shm->fds[shm->is_maker ? 2 : 1];
 }
 
-void ptl_shm_wake (const struct ptl_shm *shm)
+static void add_one (int fd)
 {
     uint64_t one = 1;
 
-    /* A full count is readable all the same. */
-    (void)!write (shm->fds[shm->is_maker ? 1 : 2], &one, sizeof (one));
+    (void)!write (fd, &one, sizeof (one)); /* a full one is readable, too */
+}
+
+void ptl_shm_wake (const struct ptl_shm *shm)
+{
+    add_one (shm->fds[shm->is_maker ? 1 : 2]);
+}
+
+void ptl_shm_wake_self (const struct ptl_shm *shm)
+{
+    add_one (ptl_shm_own_fd (shm));
 }

@@ -72,6 +72,9 @@ int ptl_shm_own_fd (const struct ptl_shm *shm);
 /* Wake the other end. */
 void ptl_shm_wake (const struct ptl_shm *shm);
 
+/* Have our own eventfd say what was found without it. */
+void ptl_shm_wake_self (const struct ptl_shm *shm);
+
 /* Unmap and close; what was written can still be read at the other end. */
 void ptl_shm_free (struct ptl_shm *shm);
 

@@ -40,6 +40,8 @@ static bool is_known (const struct ptl_frame *frame)
     case PTL_FRAME_PONG:
     case PTL_FRAME_BYE:
         return frame->length == 0;
+    case PTL_FRAME_MEMORY:
+        return frame->length == 0;
     default:
         return false;
     }

@@ -28,7 +28,16 @@ enum ptl_frame_type {
     PTL_FRAME_REPLY = 6, /* reserved */
     PTL_FRAME_PING = 7,
     PTL_FRAME_PONG = 8,
-    PTL_FRAME_BYE = 9
+    PTL_FRAME_BYE = 9,
+    PTL_FRAME_MEMORY = 10 /* ptl_near.h */
+};
+
+/* What a MEMORY frame says, in `detail`. */
+enum ptl_memory_step {
+    PTL_MEMORY_OFFER = 1, /* descriptors come with it; total: of one ring */
+    PTL_MEMORY_TAKEN = 2, /* the dialler goes on in its ring */
+    PTL_MEMORY_REFUSED = 3,
+    PTL_MEMORY_SWITCH = 4 /* the listener goes on in its ring */
 };
 
 enum ptl_frame_flag {

@@ -1,0 +1,93 @@
+/* ptl_near.h - a connection between processes of a host shares memory.
+ *
+ * An endpoint with config.is_local listens at an abstract Unix address made
+ * of its id as well, and dials there first. Connecting proves that the other
+ * process is on this host; the handshake proves who it is, as over TCP. If
+ * both have the same user and both offer it, the listener gives memory with
+ * two rings (ptl_shm.h) after a little traffic, so that idle peers cost none.
+ * From then on frames go through the rings; the socket stays for its hang-up.
+ * FRAMES.md has the frames that switch over.
+ *
+ * Who spins looks at the rings by ptl_near_glance. Who sleeps in epoll says
+ * so: after ptl_near_may_sleep the other ends write to our eventfds, which
+ * are in the epoll set, until a glance with nobody asleep.
+ */
+#ifndef PTL_NEAR_H
+#define PTL_NEAR_H
+
+#include "ptl_end.h"
+#include "ptl_shm.h"
+#include "ptl_wire.h"
+
+#define PTL_NEAR_STAGING_BYTES 1024 /* payloads land where they belong */
+
+struct ptl_conn;
+
+struct ptl_near {
+    struct ptl_source source; /* first: what epoll gives back */
+    struct ptl_node node;     /* in end->nears */
+    struct ptl_conn *conn;
+    struct ptl_shm shm;
+    struct ptl_shm_fds fds; /* arrived, not yet taken */
+    uint8_t owed;           /* enum ptl_memory_step to be sent, or 0 */
+    uint8_t said;           /* the last one that was sent whole */
+    bool is_in, is_out;     /* that direction goes through its ring */
+    unsigned done;          /* bytes of the owed frame that are out */
+};
+
+/* ---- of a connection ---- */
+
+/* Connect to a process of this host. 0: *fd is connected; EAGAIN: try again
+ * soon; another errno: it is not to be reached so. */
+int ptl_near_dial (const struct ptl_end *end, uint32_t nid, uint32_t pid,
+                   int *fd);
+
+/* Do we offer memory on this connection? */
+bool ptl_near_offers (const struct ptl_conn *conn);
+
+/* recvmsg and sendmsg of a connection that may share memory. Of a broken
+ * ring: -1 and EPROTO. */
+ssize_t ptl_near_receive (struct ptl_conn *conn, struct iovec *parts,
+                          int count);
+ssize_t ptl_near_send (struct ptl_conn *conn, struct iovec *parts, int count);
+
+/* A MEMORY frame has arrived. False: it is not allowed here. */
+bool ptl_near_take (struct ptl_conn *conn, const struct ptl_frame *frame);
+
+/* Is a MEMORY frame to be sent, before any other? */
+bool ptl_near_owes (const struct ptl_conn *conn);
+
+/* Send it, or the rest of it: as sendmsg; *wanted is what there was. */
+ssize_t ptl_near_pay (struct ptl_conn *conn, size_t *wanted);
+
+/* Does what we send go through a ring? */
+bool ptl_near_is_out (const struct ptl_conn *conn);
+
+/* Does what we read come from a ring? */
+bool ptl_near_is_in (const struct ptl_conn *conn);
+
+/* Has the other end hung up its socket? Bytes there are an end as well. */
+bool ptl_near_hung_up (const struct ptl_conn *conn);
+
+/* The eventfd is readable. */
+void ptl_near_ready (struct ptl_near *near);
+
+/* Close what is open; the record stays until ptl_near_free. */
+void ptl_near_close (struct ptl_conn *conn);
+void ptl_near_free (struct ptl_conn *conn);
+
+/* ---- of an endpoint ---- */
+
+/* Read what the rings have and write what they have room for. True: there was
+ * something. No system call, and little else, when there is nothing. */
+bool ptl_near_glance (struct ptl_end *end);
+
+/* Before sleeping in epoll: other ends are to wake us. False: there is
+ * something to do, do not sleep. */
+bool ptl_near_may_sleep (struct ptl_end *end);
+
+/* Somebody watches the descriptor (end->is_watched) and may sleep on it at any
+ * time: have it readable when there is something to do. */
+void ptl_near_arm (struct ptl_end *end);
+
+#endif
