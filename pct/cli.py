@@ -87,7 +87,7 @@ def command(
         raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None
     become_subreaper()
     own_cgroup = Cgroup.enter()
-    from native.auth import is_signed
+    from native.auth import derive_ranks_key, is_signed
 
     machine = Node(
         name=name or os.uname().nodename.partition(".")[0],
@@ -115,6 +115,7 @@ def command(
         say=_say,
         trace=_say if debug else lambda line: None,
         on_rejected=rejected,
+        ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)

@@ -57,6 +57,7 @@ class JobParts:
         self.shipping: dict[int, _Shipping] = {}
         self.began = time.time()
         self.host_files = ""  # their directory
+        self.portals_fd = -1  # the file for the ranks' map
         self.is_paused = False
 
     def all_keepers(self) -> dict[int, Keeper]:
@@ -83,6 +84,8 @@ class Driver:
         trace: takes a line about a single job, for a log that says more.
         on_rejected: called when bebopd does not take this node.
         early_server: a PMIx server that has been started for a job to come.
+        ranks_key: the key of a job's ranks, from its id and its owner's; None: one that
+            no other node knows.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class Driver:
         trace: Callable[[str], None] = lambda line: None,
         on_rejected: Callable[[str], None] = lambda text: None,
         early_server: PmixServer | None = None,
+        ranks_key: Callable[[int, int], bytes] | None = None,
     ) -> None:
         self._node = node
         self._port = port
@@ -106,6 +110,7 @@ class Driver:
         self._trace = trace
         self._on_rejected = on_rejected
         self._early_server = early_server
+        self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
         self._jobs: dict[int, JobParts] = {}
         self._watch = reactor.watch(port.fileno(), self._port_ready)
         self._stop_timer = reactor.add_timer(node.deadline, self._due)
@@ -231,6 +236,8 @@ class Driver:
                 self._store.drop(job_id, number)
             case events.StartKeeper(job_id, spec, world):
                 self._start_keeper(job_id, spec, world)
+            case events.GiveMap():
+                self._give_map(action)
             case events.KeeperGo(job_id, world):
                 self._with_keepers(job_id, world, Keeper.go)
             case events.KeeperSignal(job_id, number):
@@ -314,12 +321,36 @@ class Driver:
             self._take_streams(job_id, parts, rank, (stdin, stdout, stderr, pmi))
 
         try:
-            keeper = Keeper.start(spec, self._reactor, on_event, on_streams)
+            if spec.wants_portals:
+                flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+                parts.portals_fd = os.memfd_create("yod-portals", flags)
+            fd = parts.portals_fd
+            keeper = Keeper.start(spec, self._reactor, on_event, on_streams, fd)
         except (OSError, ValueError) as error:
             lost = wire.KeeperLost(f"the keeper could not be started: {error}")
             self.handle(events.KeeperReported(job_id, lost, world))
             return
         parts.keepers[world] = keeper
+
+    def _give_map(self, action: events.GiveMap) -> None:
+        """Fill the ranks' file and let nobody change it."""
+        import fcntl
+
+        from native.wire import rank
+
+        parts = self._jobs[action.job_id]
+        fd, parts.portals_fd = parts.portals_fd, -1
+        secret = self._ranks_key(action.job_id, action.uid)
+        data = rank.encode(action.job_id, action.uid, secret, action.ids)
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+        except OSError as error:  # libportals refuses a file that is not whole
+            self._say(f"job {action.job_id}: no map for its ranks: {error}")
+        finally:
+            os.close(fd)
 
     def _keeper_says(self, job_id: int, world: int, report: wire.Report) -> None:
         event = events.KeeperReported(job_id, report, world)
@@ -468,6 +499,8 @@ class Driver:
             parts.clients.close()
         if parts.host_files:
             hostfiles.remove(parts.host_files)
+        if parts.portals_fd >= 0:
+            os.close(parts.portals_fd)
         for output in parts.outputs.values():
             output.close()
         if parts.input:

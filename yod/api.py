@@ -89,6 +89,7 @@ def make_plan(
         options.mpi,
         options.libpmix,
         universe_size=0 if is_shipped else max(size, len(os.sched_getaffinity(0))),
+        has_portals=options.has_portals,
     )
     if options.libpmix and not is_shipped and not os.path.isfile(options.libpmix):
         raise UsageError(f"--libpmix {options.libpmix}: no such file")

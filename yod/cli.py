@@ -30,6 +30,7 @@ OPTIONS = (
     Option(("--keep-going",), False, "A rank's abnormal end ends nothing else."),
     Option(("--mpi",), True, "Offer auto (default), pmi1, pmi2, pmix or none.", "WHAT"),
     Option(("--libpmix",), True, "The PMIx library to use.", "PATH"),
+    Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "--help"), False, "Show this text."),
@@ -76,6 +77,7 @@ def command(argv: list[str]) -> int:
         has_input=not is_batch,
         mpi=_last(given, "--mpi") or "auto",
         libpmix=_last(given, "--libpmix") or "",
+        has_portals="--with-portals" in given,
         debug=len(given.get("-D", ())),
     )
     program, *arguments = words
@@ -134,6 +136,8 @@ def _show_plan(members: list[request.Member], plan: request.Plan, where: str) ->
         first = last + 1
     offered = " and ".join(protocol.value for protocol in plan.mpi.offered) or "none"
     print(f"mpi: {offered} ({plan.mpi_reason})")
+    if plan.mpi.has_portals:
+        print("portals: each rank has an address, the job's key and the map of all")
 
 
 def _show_result(

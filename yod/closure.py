@@ -48,6 +48,7 @@ class Speech(Struct, frozen=True):
         library: the MPI library, by the path that its loader uses; empty: not known.
         libpmix: beside that library, the nearest first.
         is_certain: the program is linked to the library.
+        uses_portals: the program is linked to libportals.
         reason: why, for people.
     """
 
@@ -56,6 +57,7 @@ class Speech(Struct, frozen=True):
     library: str = ""
     libpmix: tuple[str, ...] = ()
     is_certain: bool = False
+    uses_portals: bool = False
 
 
 def mpi_of(
@@ -64,6 +66,7 @@ def mpi_of(
     choice: str = "auto",
     libpmix: str = "",
     universe_size: int = 0,
+    has_portals: bool = False,
 ) -> tuple[Mpi, str]:
     """What to offer to the ranks of a job, and why.
 
@@ -72,6 +75,7 @@ def mpi_of(
         environment: that the ranks will have.
         choice: one of :data:`CHOICES`.
         libpmix: the user's choice of a library; empty: none.
+        has_portals: the user says that the ranks use Portals; else their programs tell.
 
     Raises:
         UsageError: no such choice.
@@ -103,6 +107,7 @@ def mpi_of(
         libpmix=tuple(map(os.fsencode, tried)),
         is_libpmix_chosen=bool(libpmix),
         universe_size=universe_size,
+        has_portals=has_portals or any(speech.uses_portals for speech in speeches),
     )
     return mpi, reason
 
@@ -124,17 +129,20 @@ def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
     if not file.interpreter:
         return Speech((), f"not known: {path} is linked statically")
     found = linked.libraries(path, file, environment)
+    uses_portals = _has(found, "libportals.so")
     speech = _linked(found, environment)
     if speech is not None:
-        return speech
-    if not file.reaches_out and all(map(linked.is_inert, file.needed)) and not found:
-        return Speech((Protocol.PMI1,), f"{path} loads no library and starts no program")
+        return replace(speech, uses_portals=uses_portals)
+    if not file.reaches_out and all(map(linked.is_inert, (*file.needed, *found))):
+        reason = f"{path} loads no library and starts no program"
+        return Speech((Protocol.PMI1,), reason, uses_portals=uses_portals)
     from yod import pythons
 
     if pythons.is_python(path):
         prediction = pythons.predict(path, file, arguments, environment)
         return _foretold(prediction, path, environment)
-    return Speech((), f"not known: {path} is linked to no MPI library")
+    reason = f"not known: {path} is linked to no MPI library"
+    return Speech((), reason, uses_portals=uses_portals)
 
 
 def _foretold(

@@ -31,10 +31,10 @@ libstdc++ libsystemd libtinfo libtinfow libtirpc libutil libuuid libz libzstd li
 """
 _PLAIN = frozenset(_PLAIN_NAMES.split())
 
-# Those of them that load and start nothing unless they are asked to.
+# Those that load and start nothing unless they are asked to.
 _INERT_NAMES = """
-libc libdl libgcc_s libgfortran libgomp libm libmvec libpthread libquadmath librt libstdc++
-linux-vdso
+libc libdl libgcc_s libgfortran libgomp libm libmvec libportals libpthread libquadmath librt
+libstdc++ linux-vdso
 """
 _INERT = frozenset(_INERT_NAMES.split())
 

@@ -23,6 +23,7 @@ class Options(Struct, frozen=True):
         keeps_going: an abnormal end ends nothing else.
         mpi: what to offer to MPI libraries: one of :data:`yod.closure.CHOICES`.
         libpmix: the PMIx library to use; empty: found as the manual says.
+        has_portals: each rank gets what Portals needs, whatever its program is linked to.
     """
 
     is_quiet: bool = False
@@ -31,6 +32,7 @@ class Options(Struct, frozen=True):
     has_input: bool = True
     mpi: str = "auto"
     libpmix: str = ""
+    has_portals: bool = False
     debug: int = 0
 
 

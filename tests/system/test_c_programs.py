@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,49 @@ def test_a_script_may_run_the_program(embedded, staged: Staged, tmp_path):
     done = embedded.yod("-sz", "2", script)
     assert done.err == ""
     assert sorted(done.out.splitlines()) == sorted(world(2, 2) * 2)
+
+
+def rank_file(staged: Staged) -> Path:
+    return staged.program("rank_file", "portals4", beside=("ptl_job.c",))
+
+
+def ring(out: str, size: int) -> tuple[set[str], set[str]]:
+    """The keys and job ids that ranks have printed, each of which the one before has called."""
+    rows = sorted((line.split() for line in out.splitlines()), key=lambda row: int(row[0]))
+    assert [list(map(int, row[:3])) for row in rows] == [
+        [rank, size, (rank - 1) % size] for rank in range(size)
+    ]
+    return {row[3] for row in rows}, {row[4] for row in rows}
+
+
+def test_every_rank_has_the_map_and_the_key_and_is_reached_there(anywhere, staged: Staged):
+    seen = []
+    for size in (4, 1):
+        done = anywhere.yod("-sz", str(size), rank_file(staged))
+        assert (done.err, done.status) == ("", 0)
+        keys, jobs = ring(done.out, size)
+        assert len(keys) == len(jobs) == 1
+        seen.append(keys)
+    assert seen[0] != seen[1]  # another job has another key
+
+
+def test_a_program_that_is_not_linked_to_libportals_is_given_nothing(embedded):
+    done = embedded.yod("-sz", "2", "/bin/sh", "-c", "echo ${YOD_PORTALS-none}; ls /proc/self/fd")
+    assert done.out.splitlines().count("none") == 2
+    assert set(done.out.split()) <= {"none", "0", "1", "2", "3"}
+
+
+def test_a_script_s_program_is_given_all_that_the_user_asks_for(embedded, staged: Staged):
+    script = f"exec {rank_file(staged)}"
+    assert embedded.yod("-sz", "2", "sh", "-c", script).out == "no rank\n" * 2
+    done = embedded.yod("-sz", "2", "--with-portals", "sh", "-c", script)
+    assert (done.err, done.status) == ("", 0)
+    ring(done.out, 2)
+
+
+def test_a_dry_run_says_that_the_ranks_use_portals(embedded, staged: Staged):
+    assert "portals: each rank has" in embedded.yod("--dry-run", rank_file(staged)).out
+    assert "portals" not in embedded.yod("--dry-run", "/bin/true").out
 
 
 def test_without_a_launcher_it_is_a_world_of_one(embedded, staged: Staged):

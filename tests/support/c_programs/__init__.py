@@ -53,13 +53,20 @@ class Staged:
         run = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
         return run.stdout.split()
 
-    def program(self, name: str, *packages: str) -> Path:
-        """One of the programs here, linked by what pkg-config says, once a session."""
+    def program(self, name: str, *packages: str, beside: tuple[str, ...] = ()) -> Path:
+        """One of the programs here, linked by what pkg-config says, once a session.
+
+        Args:
+            beside: files of native/src to compile with it.
+        """
         path = self._programs / name
         if not path.exists():
             run_path = f"-Wl,-rpath,{self.prefix / 'lib'}"
             source = HERE / f"{name}.c"
-            words = ["cc", *FLAGS, source, "-o", path, *self.flags(*packages), run_path]
+            inside = self._sources / "src"
+            parts = [f"-I{inside}", *(inside / each for each in beside)] if beside else []
+            words = ["cc", *FLAGS, "-D_GNU_SOURCE", source, *parts, "-o", path]
+            words += [*self.flags(*packages), run_path]
             subprocess.run(words, check=True)
         return path
 

@@ -94,6 +94,31 @@ def test_a_program_that_is_linked_to_an_mpi_tells_for_certain(files, name, needs
     assert reason == f"linked to {library}"
 
 
+@pytest.mark.parametrize(
+    ("linked_to", "has_portals"),
+    [
+        (("libportals.so.4",), True),
+        (("libmpi.so.40", "libportals.so.4"), True),
+        (("libmpi.so.40",), False),
+        ((), False),
+    ],
+)
+def test_ranks_get_what_portals_needs_when_a_program_is_linked_to_it(files, linked_to, has_portals):
+    found = {name: files.library(f"lib/{name}") for name in linked_to}
+    program = files.program(*linked_to, "libc.so.6", found=found)
+    assert files.told(program)[0].has_portals == has_portals
+    other = files.program(name="other", found=found)
+    assert files.told(other, program)[0].has_portals == has_portals
+    assert files.told(program, has_portals=True)[0].has_portals
+
+
+def test_a_program_of_portals_alone_needs_no_pmix_server(files):
+    found = {"libportals.so.4": files.library("lib/libportals.so.4"), "libc.so.6": "/lib/libc.so.6"}
+    loader = files.loader_of(found)
+    program = files.write("program", elf_of(tuple(found), loader=loader, imports=("PtlInit",)))
+    assert files.told(program)[0].offered == (PMI1,)
+
+
 def test_an_mpi_behind_another_library_is_found(files):
     library = files.library("lib/libmpi.so.40")
     found = {"libfoo.so": files.library("lib/libfoo.so"), "libmpi.so.40": library}
