@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include "ptl_api.h"
+#include "ptl_job.h"
+#include "ptl_map.h"
 #include "ptl_wait.h"
 
 #define LOOPBACK 0x7f000001u
 
 static struct ptl_end *shared;
+static struct ptl_job job;
+static int job_is = PTL_NO_INIT; /* what ptl_job_read said */
 
 /* ---- what the environment says ---- */
 
@@ -29,7 +33,29 @@ static bool read_key (const char *path, uint8_t key[PTLX_KEY_BYTES])
     return n == PTLX_KEY_BYTES;
 }
 
-static int make (ptl_pid_t pid)
+/* A rank: its id is known to the others since before it was started. */
+static int make_rank (ptl_pid_t pid)
+{
+    struct ptlx_config config = {
+        .listen_fd = job.listen_fd,
+        .listen_nid = job.self.phys.nid,
+        .advertise_nid = job.self.phys.nid,
+        .uid = job.key.uid,
+    };
+    int rc;
+
+    if (pid != PTL_PID_ANY && pid != job.self.phys.pid)
+        return PTL_PID_IN_USE;
+    if ((rc = ptl_end_alloc (&config, &shared)) != PTL_OK)
+        return rc;
+    shared->default_key = job.key;
+    shared->self.pid = job.self.phys.pid;
+    shared->self.kind = PTLX_KEY_JOB;
+    shared->self.job_id = job.key.job_id;
+    return PTL_OK;
+}
+
+static int make_alone (ptl_pid_t pid)
 {
     struct ptlx_config config = { .listen_nid = LOOPBACK, .uid = getuid () };
     const char *listen = getenv ("PTL_LISTEN");
@@ -52,6 +78,21 @@ static int make (ptl_pid_t pid)
     config.listen_pid = pid == PTL_PID_ANY ? 0 : pid;
     rc = ptl_end_alloc (&config, &shared);
     explicit_bzero (key, sizeof (key));
+    return rc;
+}
+
+static int make (ptl_pid_t pid)
+{
+    int rc = PTL_OK;
+
+    if (job_is == PTL_NO_INIT)
+        job_is = ptl_job_read (&job);
+    if (job_is == PTL_OK)
+        rc = make_rank (pid);
+    else if (job_is == PTL_IGNORED)
+        rc = make_alone (pid);
+    else
+        rc = job_is;
     if (rc != PTL_OK)
         return rc;
     ptl_api_keep (shared);
@@ -80,6 +121,15 @@ static void end_unused (void)
     shared = NULL;
 }
 
+/* A rank's logical interface has the job's map from the beginning. */
+static int give_map (struct ptl_ni *ni)
+{
+    if (job_is != PTL_OK || !ptl_ni_is_logical (ni))
+        return PTL_OK;
+    ni->map = ptl_map_alloc (job.map, job.size);
+    return ni->map ? PTL_OK : PTL_NO_SPACE;
+}
+
 int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
                      struct ptl_ni **nip)
 {
@@ -96,8 +146,9 @@ int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
         return PTL_OK;
     }
     if ((rc = ptl_ni_alloc (shared, kind, desired, nip)) == PTL_OK
-        && (rc = ptl_handle_add (PTL_HANDLE_NI, *nip, &(*nip)->handle))
-               != PTL_OK)
+        && ((rc = give_map (*nip)) != PTL_OK
+            || (rc = ptl_handle_add (PTL_HANDLE_NI, *nip, &(*nip)->handle))
+                   != PTL_OK))
         ptl_ni_free (*nip);
     if (rc != PTL_OK)
         end_unused ();
