@@ -93,6 +93,7 @@ struct ptlx_config {
     uint32_t ack_delay_ms;
     uint8_t version_min, version_max;
     uint8_t is_local;
+    uint8_t no_memory;
 };
 
 enum ptlx_event_kind { PTLX_EVENT_PEER_LOST, PTLX_EVENT_OBJECT_ARRIVED,

@@ -50,6 +50,7 @@ struct ptlx_config {
     uint32_t ack_delay_ms; /* 0; acks wait so long for something to go with */
     uint8_t version_min, version_max; /* of the protocol; for tests */
     uint8_t is_local; /* share memory with processes of this user and host */
+    uint8_t no_memory; /* but speak over a Unix socket only */
 };
 
 /* Kinds of event beyond those of the specification. */

@@ -36,7 +36,8 @@ int ptl_near_dial (const struct ptl_end *end, uint32_t nid, uint32_t pid,
 
 bool ptl_near_offers (const struct ptl_conn *conn)
 {
-    return conn->is_near && ptl_shm_is_same_user (conn->source.fd, geteuid ());
+    return conn->is_near && !conn->end->config.no_memory
+        && ptl_shm_is_same_user (conn->source.fd, geteuid ());
 }
 
 bool ptl_near_is_in (const struct ptl_conn *conn)

@@ -33,6 +33,18 @@ static bool read_key (const char *path, uint8_t key[PTLX_KEY_BYTES])
     return n == PTLX_KEY_BYTES;
 }
 
+/* False: PTL_TRANSPORT names none. */
+static bool choose_transport (struct ptlx_config *config)
+{
+    const char *wanted = getenv ("PTL_TRANSPORT");
+
+    errno = EINVAL;
+    config->is_local = !wanted || strcmp (wanted, "tcp") != 0;
+    config->no_memory = wanted && strcmp (wanted, "unix") == 0;
+    return !config->is_local || config->no_memory || !wanted
+        || strcmp (wanted, "shm") == 0;
+}
+
 /* A rank: its id is known to the others since before it was started. */
 static int make_rank (ptl_pid_t pid)
 {
@@ -46,6 +58,8 @@ static int make_rank (ptl_pid_t pid)
 
     if (pid != PTL_PID_ANY && pid != job.self.phys.pid)
         return PTL_PID_IN_USE;
+    if (!choose_transport (&config))
+        return PTL_FAIL;
     if ((rc = ptl_end_alloc (&config, &shared)) != PTL_OK)
         return rc;
     shared->default_key = job.key;
@@ -64,6 +78,8 @@ static int make_alone (ptl_pid_t pid)
     struct in_addr address;
     int rc;
 
+    if (!choose_transport (&config))
+        return PTL_FAIL;
     if (listen) {
         errno = EINVAL;
         if (inet_pton (AF_INET, listen, &address) != 1)

@@ -5,9 +5,12 @@
  * process (ptl_job.h), the job's key, the listener and the map are its job's;
  * else the environment says:
  *
- *   PTL_LISTEN    IPv4 address to listen at (127.0.0.1)
- *   PTL_KEY_FILE  32 bytes that all who may talk share; without it, only
- *                 processes of this user on this host are reached
+ *   PTL_LISTEN     IPv4 address to listen at (127.0.0.1)
+ *   PTL_KEY_FILE   32 bytes that all who may talk share; without it, only
+ *                  processes of this user on this host are reached
+ *
+ * In both cases PTL_TRANSPORT=tcp or =unix keeps processes of one host to that
+ * kind of socket; they share memory otherwise.
  */
 #ifndef PTL_SHARED_H
 #define PTL_SHARED_H
