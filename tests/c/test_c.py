@@ -1,7 +1,8 @@
 """Compiles and runs one small program per promise, under sanitizers.
 
 A line " * link: ..." in the comment at a program's head gives flags for the linker. Programs
-named test_threads_* run under the thread sanitizer as well.
+named test_threads_* run under the thread sanitizer as well. "kinds: all" in a head builds the
+program for the four kinds of interface, "kinds: matching" for the two with matching (kinds.h).
 """
 
 import re
@@ -14,8 +15,17 @@ from tests.c.build import ADDRESS, ENVIRONMENT, FLAGS, HERE, NATIVE, THREAD, sha
 
 SANITIZERS = {"address": ADDRESS, "thread": THREAD}
 PROGRAMS = sorted(HERE.glob("test_*.c"))
-CASES = [(program, "address") for program in PROGRAMS]
-CASES += [(program, "thread") for program in PROGRAMS if "test_threads_" in program.name]
+KINDS = {"all": range(4), "matching": range(2)}
+
+
+def kinds_of(program: Path) -> list[str]:
+    """Flags of each build of a program."""
+    found = re.search(r"kinds: (all|matching)\b", program.read_text()[:1000])
+    return [f"-DKIND={kind}" for kind in KINDS[found.group(1)]] if found else [""]
+
+
+CASES = [(program, "address", kind) for program in PROGRAMS for kind in kinds_of(program)]
+CASES += [(program, "thread", "") for program in PROGRAMS if "test_threads_" in program.name]
 
 
 def name_of(value: Path | str) -> str:
@@ -23,14 +33,19 @@ def name_of(value: Path | str) -> str:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize(("program", "sanitizer"), CASES, ids=name_of)
+@pytest.mark.parametrize(("program", "sanitizer", "kind"), CASES, ids=name_of)
 def test_promise(
-    program: Path, sanitizer: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    program: Path,
+    sanitizer: str,
+    kind: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
 ) -> None:
     flags = SANITIZERS[sanitizer]
     library = shared(tmp_path_factory, sanitizer, flags)
-    link = re.search(r"^ \* link: (.*)$", program.read_text(), re.MULTILINE)
-    extra = link.group(1).split() if link else []
+    link = re.findall(r"^ \* link: (.*)$", program.read_text(), re.MULTILINE)
+    extra = " ".join(link).split()
+    extra += [kind] if kind else []
     binary = tmp_path / program.stem
     subprocess.run(["gcc", *FLAGS, *flags, program, library, *extra, "-o", binary], check=True)
     run = subprocess.run(
