@@ -34,10 +34,14 @@ int ptl_near_dial (const struct ptl_end *end, uint32_t nid, uint32_t pid,
     return error;
 }
 
+bool ptl_near_is_own_user (const struct ptl_conn *conn)
+{
+    return conn->is_near && ptl_shm_is_same_user (conn->source.fd, geteuid ());
+}
+
 bool ptl_near_offers (const struct ptl_conn *conn)
 {
-    return conn->is_near && !conn->end->config.no_memory
-        && ptl_shm_is_same_user (conn->source.fd, geteuid ());
+    return !conn->end->config.no_memory && ptl_near_is_own_user (conn);
 }
 
 bool ptl_near_is_in (const struct ptl_conn *conn)
@@ -65,13 +69,11 @@ static struct ptl_near *begin (struct ptl_conn *conn)
     return near;
 }
 
-/* The rings are there: watch for wake-ups. An edge for each, so that nobody
- * has to take them back. */
+/* The rings are there: watch for wake-ups. */
 static bool watch (struct ptl_near *near)
 {
     struct ptl_end *end = near->conn->end;
-    struct epoll_event event
-        = { .events = EPOLLIN | EPOLLET, .data.ptr = near };
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = near };
 
     near->source.fd = ptl_shm_own_fd (&near->shm);
     if (epoll_ctl (end->epoll_fd, EPOLL_CTL_ADD, near->source.fd, &event) < 0)
@@ -409,6 +411,9 @@ static void serve (struct ptl_near *near)
 
 void ptl_near_ready (struct ptl_near *near)
 {
+    if (near->source.fd < 0)
+        return;
+    ptl_shm_calm (&near->shm);
     serve (near);
 }
 

@@ -42,6 +42,9 @@ struct ptl_near {
 int ptl_near_dial (const struct ptl_end *end, uint32_t nid, uint32_t pid,
                    int *fd);
 
+/* Is the other end a process of our user, on this host? */
+bool ptl_near_is_own_user (const struct ptl_conn *conn);
+
 /* Do we offer memory on this connection? */
 bool ptl_near_offers (const struct ptl_conn *conn);
 

@@ -138,7 +138,7 @@ static bool may_be_local (const struct ptl_conn *conn)
     if (!conn->is_near)
         return conn->is_unix;
     return (own == PTLX_KEY_NONE || own == PTLX_KEY_LOCAL)
-        && ptl_near_offers (conn);
+        && ptl_near_is_own_user (conn);
 }
 
 /* The key that m1 names: ours, or one that follows from the partition's. */

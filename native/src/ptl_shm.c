@@ -273,6 +273,16 @@ void ptl_shm_wake (const struct ptl_shm *shm)
     add_one (shm->fds[shm->is_maker ? 1 : 2]);
 }
 
+void ptl_shm_calm (const struct ptl_shm *shm)
+{
+    uint64_t count;
+    struct iovec part = { &count, sizeof (count) };
+    int fd = ptl_shm_own_fd (shm);
+
+    if (preadv2 (fd, &part, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
+        (void)!read (fd, &count, sizeof (count)); /* an old kernel */
+}
+
 void ptl_shm_wake_self (const struct ptl_shm *shm)
 {
     add_one (ptl_shm_own_fd (shm));

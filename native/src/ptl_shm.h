@@ -75,6 +75,10 @@ void ptl_shm_wake (const struct ptl_shm *shm);
 /* Have our own eventfd say what was found without it. */
 void ptl_shm_wake_self (const struct ptl_shm *shm);
 
+/* Take back what woke us. Does not block, whatever the other end has done to
+ * the descriptor. */
+void ptl_shm_calm (const struct ptl_shm *shm);
+
 /* Unmap and close; what was written can still be read at the other end. */
 void ptl_shm_free (struct ptl_shm *shm);
 

@@ -69,6 +69,7 @@ def expected() -> list[bytes]:
         frame(7),
         frame(8),
         frame(9),
+        frame(10, detail=1, total=262144),
     ]
 
 
