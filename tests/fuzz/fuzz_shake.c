@@ -18,7 +18,8 @@
 struct line {
     int fd; /* -1: none */
     uint8_t m1[PTL_M1_BYTES], m2[PTL_M2_BYTES], m3[PTL_M3_BYTES];
-    bool is_dialled; /* by the end */
+    bool has_spoken;
+    uint8_t kind; /* of key, as the first m1 said; 0: that was other bytes */
 };
 
 struct world {
@@ -108,6 +109,8 @@ static void put_message (struct world *w, const uint8_t *message,
 {
     uint8_t part = take8 (&w->in);
 
+    if (part & 128) /* what follows makes another message of it */
+        w->now->kind = 0;
     put_bytes (w, message, part & 128 ? part % length : length);
 }
 
@@ -115,6 +118,12 @@ static void step_dial (struct world *w)
 {
     hang_up (w->now);
     w->now->fd = dial (&end_path);
+}
+
+static void speak (struct line *line, uint8_t kind)
+{
+    line->kind = line->has_spoken ? line->kind : kind;
+    line->has_spoken = true;
 }
 
 static void step_m1 (struct world *w)
@@ -138,6 +147,7 @@ static void step_m1 (struct world *w)
     }
     ptl_auth_put_hello (1, &hello, w->now->m1);
     change (w, w->now->m1, PTL_M1_BYTES);
+    speak (w->now, w->now->m1[8]);
     put_message (w, w->now->m1, PTL_M1_BYTES);
 }
 
@@ -158,8 +168,8 @@ static void step_read (struct world *w)
         memcpy (line->m1 + 8, rest, PTL_M1_BYTES - 8);
     else if (first[4] == 2)
         memcpy (line->m2 + 8, rest, PTL_M2_BYTES - 8);
-    else if (first[4] == 4)
-        HOLDS (first[5] != PTL_CODE_READY || line->m1[8] == PTLX_KEY_LOCAL);
+    else if (first[4] == 4 && line->kind != 0)
+        HOLDS (first[5] != PTL_CODE_READY || line->kind == PTLX_KEY_LOCAL);
 }
 
 /* The attacker has no key but the one that everybody has. */
@@ -176,7 +186,6 @@ static void step_accept (struct world *w)
 {
     hang_up (w->now);
     w->now->fd = accept4 (victim_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    w->now->is_dialled = true;
 }
 
 static void step_m2 (struct world *w)
@@ -216,6 +225,8 @@ static void step_bytes (struct world *w)
     uint8_t bytes[255];
     size_t n = take_bytes (&w->in, bytes, take8 (&w->in));
 
+    if (n > 0)
+        speak (w->now, 0);
     put_bytes (w, bytes, n);
 }
 
