@@ -92,7 +92,12 @@ class Job:
     """
 
     def __init__(
-        self, spec: KeeperSpec, *, keeper: str = UNDER_TEST, start_library: str = START_LIBRARY
+        self,
+        spec: KeeperSpec,
+        *,
+        portals_fd: int = -1,
+        keeper: str = UNDER_TEST,
+        start_library: str = START_LIBRARY,
     ) -> None:
         self.spec = spec
         self.events: list[Report] = []
@@ -107,6 +112,7 @@ class Job:
                 self.reactor,
                 self.events.append,
                 self._take_streams,
+                portals_fd,
                 keeper=keeper,
                 start_library=start_library,
             )

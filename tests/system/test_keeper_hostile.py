@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from native.wire import keeper as wire
 from pct.keeper import KEEPER
@@ -56,7 +57,7 @@ def test_the_start_library_needs_nobody(tmp_path: Path, level: str) -> None:
     assert done.stdout.split() == ["w", "__libc_stack_end", "w", "dl_iterate_phdr"]
 
 
-def encoded(parent: int = 1) -> bytes:
+def encoded(parent: int = 1, has_portals: bool = False) -> bytes:
     spec = make_spec(
         ("/bin/true", "argument"),
         ranks=3,
@@ -66,12 +67,18 @@ def encoded(parent: int = 1) -> bytes:
         limits=((7, 100), (3, wire.KEEP, wire.UNLIMITED)),
         groups=(0, 1, 2),
     )
+    if has_portals:
+        ranks = (*spec.ranks[:-1], replace(spec.ranks[-1], wants_portals=True))
+        spec = replace(spec, ranks=ranks, listen_nid=0x7F000001)
     return wire.encode_spec(spec, parent, b"/lib/yodstart.so")
 
 
-def test_no_specification_makes_the_reader_read_beyond_it(compiled: Compile) -> None:
+@pytest.mark.parametrize("has_portals", [False, True])
+def test_no_specification_makes_the_reader_read_beyond_it(
+    compiled: Compile, has_portals: bool
+) -> None:
     program = compiled("test_spec", PROGRAMS / "test_spec.c", SOURCES / "spec.c")
-    done = subprocess.run([program], input=encoded(), capture_output=True)
+    done = subprocess.run([program], input=encoded(1, has_portals), capture_output=True)
     assert done.returncode == 0, done
     assert 0 < int(done.stdout) < 8000  # some changes are harmless, some are not
 
@@ -187,6 +194,7 @@ def test_the_keepers_tests_pass_with_sanitizers(sanitized: str, tmp_path: Path) 
         [
             *(sys.executable, "-m", "pytest", "-q", "-m", "system", "-p", "no:cacheprovider"),
             *(f"--basetemp={tmp_path / 'nested'}", "tests/system/test_keeper.py"),
+            "tests/system/test_keeper_portals.py",
         ],
         cwd=ROOT,
         env=os.environ | {"KEEPER_UNDER_TEST": sanitized},
