@@ -24,9 +24,10 @@ from native.wire.keeper import KeeperEmpty
 from pct import kvs
 from pct.agent import AgentConversation
 from pct.collective import Gather
-from pct.events import KeeperEnd, KeeperReported
+from pct.events import GiveMap, KeeperEnd, KeeperReported
 from pct.job import Job
 from pct.kvs import Fences, KeyValueSpace
+from pct.listeners import Listeners
 from pct.outcomes import Outcomes
 from pct.questions import Questions, Step
 from pct.relay import OutputRelay, cost
@@ -34,6 +35,7 @@ from pct.reservation import Reservation
 from pct.spawned import SpawnedWorlds
 from pct.wireup import Wireup
 from pct.world import World
+from tests.sim.hosts import PctActor
 from tests.sim.pmix import PmixServer
 from tests.sim.scenario import SCENARIOS, mixed, worlds
 from yod.launch import Launch
@@ -160,6 +162,25 @@ def go_comes_before_all_are_held(patch: Patch) -> None:
         self._held = Gather(range(0))  # children are not waited for
 
     wrap(patch, Job, "__init__", init)
+
+
+@defect_of(mixed, worlds)
+def go_comes_before_the_map(patch: Patch) -> None:
+    def perform(original: Any, self: PctActor, action: Any) -> None:
+        if not isinstance(action, GiveMap):
+            original(self, action)
+
+    wrap(patch, PctActor, "perform", perform)
+
+
+@defect_of(mixed, worlds)
+def a_childs_listeners_are_taken_for_its_neighbours(patch: Patch) -> None:
+    def come_up(original: Any, self: Listeners, child: int, held: load.Held) -> None:
+        original(self, child, held)
+        for rank in held.ranks:
+            self.own(rank, held.ports[0])
+
+    wrap(patch, Listeners, "come_up", come_up)
 
 
 @defect

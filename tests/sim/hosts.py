@@ -165,6 +165,8 @@ class PctActor(Actor):
                 parts.shipping.pop(number, None)
             case events.StartKeeper(job_id, spec, world):
                 self._start_keeper(job_id, spec, world)
+            case events.GiveMap(job_id, _, ids):
+                sim.truths[job_id].gives_map(self.number, ids)
             case events.KeeperGo(job_id, world):
                 for keeper in self._keepers(job_id, world):
                     keeper.go()

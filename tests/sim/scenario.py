@@ -6,6 +6,7 @@ import itertools
 import random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from native.limits import Limits
 from native.wire.load import Mpi, Protocol
@@ -42,6 +43,7 @@ MIXES = (
 
 
 BOTH = Mpi((Protocol.PMI1, Protocol.PMIX))
+PMI1 = Mpi((Protocol.PMI1,))
 
 
 class Planned(Struct):
@@ -143,7 +145,7 @@ def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
         arguments_inline=rng.random() < 0.7,
         input_bytes=rng.choice([0, 1000, 2_000_000]),
         reads_input=mix.reads_stdin,
-        mpi=BOTH if mix.uses_pmix else Mpi((Protocol.PMI1,)),
+        mpi=replace(BOTH if mix.uses_pmix else PMI1, has_portals=number % 3 == 1),
         reader=rng.choice([*([Reader.FAST] * 4), *Reader]),
     )
     victim, phase = CRASHES_BY_PHASE[number % len(CRASHES_BY_PHASE)]
@@ -293,7 +295,7 @@ def worlds(seed: int, machines: Machines | None = None) -> Sim:
         sim.boot()
         mix = WORLDS[seed % len(WORLDS)]
         offers = rng.choice([BOTH, Mpi((Protocol.PMIX,), is_certain=True)])
-        mpi = offers if mix.uses_pmix else Mpi((Protocol.PMI1,))
+        mpi = replace(offers if mix.uses_pmix else PMI1, has_portals=seed % 2 == 1)
         options = Options(keeps_going=rng.random() < 0.2, kills_at_once=rng.random() < 0.2)
         yod = sim.launch(Job(draw(rng, rng.randint(2, 14), mix), options=options, mpi=mpi))
         has_all = all(host.pmix_health is Health.SOUND for host in sim.hosts.values())

@@ -416,7 +416,10 @@ class FakeKeeper:
             self.truth.starts(each.rank, self.host.name)
             rank = RankProcess(self, each, self.truth.program_of(each.rank))
             self.ranks[each.rank] = rank
-            self._report_with(wire.RankStarted(each.rank, rank.unix_pid), rank)
+            port = 10_000 + rank.unix_pid % 50_000 if each.wants_portals else 0
+            if port:
+                self.truth.listens(each.rank, self._spec.listen_nid, port)
+            self._report_with(wire.RankStarted(each.rank, rank.unix_pid, port), rank)
             rank.begin()
         self._has_started = True
         for command in self._commands:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from native.wire.alloc import Grant
 from native.wire.load import Spawn
 from native.wire.pmix import AddWorld
+from native.wire.rank import ENTRY
 from tests.sim.apps import Program, quiet, spawned
 from tests.sim.clock import Violation
 
@@ -70,6 +71,8 @@ class JobTruth:
         self.ends: dict[int, tuple[int, bool]] = {}
         self.was_reported: set[int] = set()
         self._held: set[int] = set()
+        self._listeners: dict[int, tuple[int, int]] = {}  # rank -> nid, port
+        self._mapped: set[int] = set()  # nodes whose ranks have the map of these
         self.passed: set[int] = set()
         self._produced: dict[tuple[int, int], int] = {}
         self._received: dict[tuple[int, int], int] = {}
@@ -158,6 +161,22 @@ class JobTruth:
             raise Violation(
                 f"rule 8: job {self.job_id}: rank {rank} passes its entry before {missing[:8]}"
             )
+        if rank in self._listeners and self.node_of[rank] not in self._mapped:
+            raise Violation(f"rule 8: job {self.job_id}: rank {rank} goes without the map")
+
+    def listens(self, rank: int, nid: int, port: int) -> None:
+        """A rank has a listener for Portals."""
+        self._listeners[rank] = (nid, port)
+
+    def gives_map(self, node: int, ids: bytes) -> None:
+        """A node's ranks are told where all of them listen."""
+        found = {rank: tuple(entry) for rank, entry in enumerate(ENTRY.iter_unpack(ids))}
+        if found != self._listeners or len(found) != self.size:
+            wrong = [
+                rank for rank in range(self.size) if found.get(rank) != self._listeners.get(rank)
+            ]
+            raise Violation(f"job {self.job_id}: node {node} has a wrong map: ranks {wrong[:8]}")
+        self._mapped.add(node)
 
     # -- 5: output --------------------------------------------------------------
 
