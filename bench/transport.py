@@ -8,6 +8,12 @@ order of each round's own, and a ratio is the median of the rounds' ratios. Bare
 wait as the other side does: spinning on MSG_DONTWAIT, or blocking in recv. What one run
 gives is the median of 50 laps, for libfabric of three runs.
 
+On a machine with other work the figures mean nothing, in either direction: who never
+gives its processor up is kept from it for longer, so a library whose thread makes its
+callers yield looks many times as fast as the socket below it. What others take of the
+processors is looked at before each round, stands in the report, and above 10 % nothing is
+written.
+
 The programs are bench/transport.c and bench/socket.c, which say what a test does. What
 cannot run here is named in the result with the reason.
 """
@@ -39,6 +45,8 @@ WAYS = ("tcp", "unix", "shm")
 WAITS = ("spin", "block")
 KB, MB = 1 << 10, 1 << 20
 KEY_BYTES = 32
+LOOK_S = 0.5
+MOST_BUSY = 0.1  # of the processors, by others
 PEERS = 200
 OURS, BARE, LIBFABRIC, UCX = "yod", "bare", "libfabric tcp", "UCX"
 UCX_TRANSPORTS = {"tcp": "tcp,self", "shm": "posix,sysv,self"}
@@ -308,16 +316,35 @@ def able(found: Sequence[Runner], cases: Sequence[Case], absent: dict[str, str])
     return good
 
 
-def measure(found: Sequence[tuple[Case, Sequence[Runner]]], rounds: int) -> Figures:
-    """Every runner's figures for every case."""
+def _ticks() -> tuple[int, int]:
+    """Ticks of all processors so far: busy ones, and all."""
+    words = Path("/proc/stat").read_text().partition("\n")[0].split()
+    ticks = [int(word) for word in words[1:9]]  # guests are in user and nice
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def busy_share() -> float:
+    """What others take of the processors while we do nothing, 0 to 1."""
+    busy, total = _ticks()
+    time.sleep(LOOK_S)
+    busy_after, total_after = _ticks()
+    return (busy_after - busy) / max(total_after - total, 1)
+
+
+def measure(
+    found: Sequence[tuple[Case, Sequence[Runner]]], rounds: int
+) -> tuple[Figures, list[float]]:
+    """Every runner's figures for every case, and how busy others were in each round."""
     seen: Figures = {(r.name, case): [] for case, several in found for r in several}
+    busy = []
     for number in range(rounds):
+        busy.append(busy_share())
         order = random.Random(number)
         for case, several in order.sample(found, len(found)):
             for runner in order.sample(several, len(several)):
                 seen[runner.name, case].append(runner.run(case))
-        print(f"round {number + 1} of {rounds}", file=sys.stderr)
-    return seen
+        print(f"round {number + 1} of {rounds}, {busy[-1]:.0%} busy", file=sys.stderr)
+    return seen, busy
 
 
 # ---- the report ----
@@ -460,7 +487,7 @@ def report(
     peers: Mapping[str, float],
     absent: Mapping[str, str],
     ways: Sequence[str],
-    rounds: int,
+    busy: Sequence[float],
     command: str,
 ) -> str:
     """The results as a section of Markdown."""
@@ -470,8 +497,8 @@ def report(
         "# Transport",
         "",
         "Two processes of one host, bound to a processor each where there are two; puts without",
-        f"acknowledgement on a matching interface. Medians of {rounds} interleaved rounds; ratios",
-        "are medians of the rounds' ratios. Bare is a socket with the same traffic and wait",
+        f"acknowledgement on a matching interface. Medians of {len(busy)} rounds; ratios",
+        "are those of the rounds' ratios. Bare is a socket with the same traffic and wait",
         "mode: spinning on MSG_DONTWAIT or blocking in recv; for shared memory a word to spin on,",
         "or an eventfd. libfabric is `fi_pingpong -p tcp -e msg`, which spins; UCX is",
         "`ucx_perftest` with tagged messages, polling or sleeping, over TCP or posix and sysv.",
@@ -502,7 +529,9 @@ def report(
         f"Memory of an idle peer: growth of the heap by {PEERS} processes that have put once.",
     ]
     lines += [f"\nNot measured: {name}: {reason}." for name, reason in absent.items()]
-    lines += ["", "## Machine and command", "", *machine(), *_versions(), "", f"    {command}", ""]
+    load = f"- other work took {max(busy):.0%} of the processors at most, before a round"
+    lines += ["", "## Machine and command", "", *machine(), *_versions(), load]
+    lines += ["", f"    {command}", ""]
     return "\n".join(lines)
 
 
@@ -520,7 +549,7 @@ def main() -> None:
         scratch = Path(name)
         build(scratch)
         found, absent = runners(scratch)
-        figures = measure(able(found, cases, absent), options.rounds)
+        figures, busy = measure(able(found, cases, absent), options.rounds)
         peers = {}
         for way in ways:
             try:
@@ -530,8 +559,10 @@ def main() -> None:
         command = f"python bench/transport.py --rounds {options.rounds}"
         if options.ways != ",".join(WAYS):
             command += f" --ways {options.ways}"
-        text = report(figures, peers, absent, ways, options.rounds, command)
+        text = report(figures, peers, absent, ways, busy, command)
     print(text)
+    if options.write and max(busy) > MOST_BUSY:
+        sys.exit(f"nothing is written: others took {max(busy):.0%} of the processors")
     if options.write:
         results.write(options.write, text)
 
