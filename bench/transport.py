@@ -526,7 +526,8 @@ def report(
         "",
         *_section(summary, (*BANDWIDTHS, *AS_LIBFABRIC), places, _gb, is_rate=True),
         "",
-        f"Memory of an idle peer: growth of the heap by {PEERS} processes that have put once.",
+        f"Memory of an idle peer: growth of the heap by {PEERS} processes that have put once. The",
+        "rings that shared memory maps for each peer are not in it.",
     ]
     lines += [f"\nNot measured: {name}: {reason}." for name, reason in absent.items()]
     load = f"- other work took {max(busy):.0%} of the processors at most, before a round"
