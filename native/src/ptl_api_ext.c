@@ -9,8 +9,8 @@
 #include "ptl_eq.h"
 #include "ptl_err.h"
 #include "ptl_fwd.h"
+#include "ptl_move.h"
 #include "ptl_peer.h"
-#include "ptl_put.h"
 #include "ptl_shared.h"
 
 int PtlxNIInit (const struct ptlx_config *config, ptl_handle_ni_t *handle)
@@ -237,7 +237,7 @@ int PtlxSend (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid,
     if (rc != PTL_OK)
         return rc;
     return ptl_leave (ni->end,
-                      ptl_put_message (ni->end, nid, pid, data, length));
+                      ptl_move_message (ni->end, nid, pid, data, length));
 }
 
 int PtlxDisconnect (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid)

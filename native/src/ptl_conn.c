@@ -16,7 +16,6 @@
 #include "ptl_peer.h"
 #include "ptl_shake.h"
 
-#define ACKS_WAITING 16 /* acks of one connection */
 #define DRAIN_MS 2000           /* for the other's end of stream */
 #define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
 #define NOT_SENT_BYTES 262144   /* what the kernel may queue before control */
@@ -207,72 +206,6 @@ void ptl_conn_kick (struct ptl_conn *conn)
         ptl_list_append (&conn->end->dirty, &conn->dirty);
 }
 
-static bool make_room (struct ptl_conn *conn)
-{
-    size_t room = conn->small_room ? conn->small_room * 2 : 512;
-    uint8_t *small;
-
-    if (conn->small_length + PTL_HEADER_BYTES <= conn->small_room)
-        return true;
-    if (!(small = realloc (conn->small, room)))
-        return false;
-    conn->small = small;
-    conn->small_room = room;
-    return true;
-}
-
-/* An honest peer owes us no more acks than it has operations: one that lets
- * them pile up is cut off, so the buffer is bounded. */
-static bool queue_small (struct ptl_conn *conn, const struct ptl_frame *frame)
-{
-    struct ptl_frame full = *frame;
-
-    if (conn->state == PTL_CONN_DEAD)
-        return false;
-    if (conn->small_length - conn->small_done
-            > 2 * PTL_UNACKED_MAX * PTL_HEADER_BYTES
-        || !make_room (conn)) {
-        ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, ENOBUFS);
-        return false;
-    }
-    full.incarnation = (uint32_t)conn->end->incarnation;
-    ptl_wire_encode (&full, conn->small + conn->small_length);
-    conn->small_length += PTL_HEADER_BYTES;
-    return true;
-}
-
-void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame)
-{
-    if (queue_small (conn, frame))
-        ptl_conn_kick (conn);
-}
-
-void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame)
-{
-    struct ptl_end *end = conn->end;
-
-    if (!queue_small (conn, frame))
-        return;
-    if (end->config.ack_delay_ms == 0
-        || conn->small_length > ACKS_WAITING * PTL_HEADER_BYTES) {
-        ptl_conn_kick (conn);
-    } else if (conn->ack_ms == 0) {
-        conn->ack_ms = end->now_ms + end->config.ack_delay_ms;
-        ptl_end_wake_at (end, conn->ack_ms);
-    }
-}
-
-static void tick_acks (struct ptl_conn *conn)
-{
-    if (conn->ack_ms > conn->end->now_ms) {
-        ptl_end_wake_at (conn->end, conn->ack_ms);
-        return;
-    }
-    conn->ack_ms = 0;
-    if (conn->small_length > 0)
-        ptl_conn_kick (conn);
-}
-
 static void end_arrivals (struct ptl_conn *conn)
 {
     if (conn->rx && conn->rx == &conn->single)
@@ -282,6 +215,7 @@ static void end_arrivals (struct ptl_conn *conn)
             ptl_pt_end (&conn->who, &conn->open[i],
                         PTL_NI_UNDELIVERABLE);
     conn->rx = NULL;
+    conn->reply = NULL;
 }
 
 static void forget_ni (struct ptl_rx *rx, const struct ptl_ni *ni)
@@ -332,6 +266,7 @@ void ptl_conn_free (struct ptl_conn *conn)
     ptl_list_remove (&conn->all);
     ptl_near_free (conn);
     free (conn->open);
+    free (conn->gather);
     free (conn->small);
     free (conn->pending);
     free (conn);
@@ -360,7 +295,9 @@ ssize_t ptl_conn_receive (struct ptl_conn *conn, struct iovec *parts,
     if (conn->shares)
         return ptl_near_receive (conn, parts, count);
     do
-        n = recvmsg (conn->source.fd, &message, 0);
+        n = count == 1 ? recv (conn->source.fd, parts->iov_base,
+                               parts->iov_len, 0)
+                       : recvmsg (conn->source.fd, &message, 0);
     while (n < 0 && errno == EINTR);
     return n;
 }
@@ -373,7 +310,9 @@ ssize_t ptl_conn_send (struct ptl_conn *conn, struct iovec *parts, int count)
     if (conn->shares)
         return ptl_near_send (conn, parts, count);
     do
-        n = sendmsg (conn->source.fd, &message, MSG_NOSIGNAL);
+        n = count == 1 ? send (conn->source.fd, parts->iov_base,
+                               parts->iov_len, MSG_NOSIGNAL)
+                       : sendmsg (conn->source.fd, &message, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     return n;
 }
@@ -382,7 +321,7 @@ bool ptl_conn_is_flushed (const struct ptl_conn *conn)
 {
     int queued = 0;
 
-    if (conn->small_length > 0 || conn->n_pending > 0)
+    if (conn->small_length > 0 || conn->pending)
         return false;
     return conn->is_unix || ioctl (conn->source.fd, SIOCOUTQ, &queued) < 0
         || queued == 0;
@@ -433,7 +372,7 @@ void ptl_conn_tick (struct ptl_conn *conn)
     if (conn->deadline_ms)
         ptl_end_wake_at (conn->end, conn->deadline_ms);
     if (conn->ack_ms)
-        tick_acks (conn);
+        ptl_conn_tick_acks (conn);
     if (conn->state == PTL_CONN_READY)
         look_alive (conn);
 }

@@ -17,6 +17,8 @@
 #include "ptl_wire.h"
 
 struct ptl_near;
+struct ptl_op;
+struct ptl_pending;
 struct ptl_shake;
 
 enum ptl_conn_state {
@@ -25,15 +27,6 @@ enum ptl_conn_state {
     PTL_CONN_READY,
     PTL_CONN_DRAINING,
     PTL_CONN_DEAD
-};
-
-/* A frame with payload that is on its way into the socket. */
-struct ptl_out {
-    uint8_t header[PTL_HEADER_BYTES];
-    const uint8_t *payload;
-    size_t done, length; /* header included */
-    struct ptl_op *op;
-    bool is_last; /* of the operation */
 };
 
 struct ptl_conn {
@@ -65,12 +58,13 @@ struct ptl_conn {
     struct ptl_rx *rx;    /* whose payload is next */
     struct ptl_rx single; /* an operation of one frame */
     struct ptl_rx *open;  /* PTL_OPEN_MAX of them, once needed */
+    struct ptl_op *reply; /* ours, whose reply is next */
+    uint8_t *gather;      /* payload of an atomic operation, while in parts */
     uint64_t refused;     /* entries that await a RESEND, a bit each */
 
-    uint8_t *small; /* acks and pings, encoded */
-    size_t small_done, small_length, small_room;
-    struct ptl_out *pending; /* frames that the socket did not take */
-    unsigned n_pending, next_pending;
+    uint8_t *small; /* acks, pings and small replies, encoded */
+    uint32_t small_length, small_room, n_small;
+    struct ptl_pending *pending; /* what the socket did not take (ptl_out.c) */
 };
 
 /* Make a connection around a socket, in the epoll set. NULL: no memory; the
@@ -86,13 +80,21 @@ int ptl_conn_dial (struct ptl_peer *peer);
 /* The socket is ready: `events` as epoll gives them. */
 void ptl_conn_ready (struct ptl_conn *conn, uint32_t events);
 
-/* Queue a frame without payload. */
+/* Queue a frame without payload (ptl_out.c). */
 void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame);
+
+/* Queue a frame with a small payload: where that goes, or NULL when the
+ * connection has ended. */
+uint8_t *ptl_conn_reserve (struct ptl_conn *conn,
+                           const struct ptl_frame *frame);
 
 /* Queue the ack of an operation that went well. It goes with the next frame
  * that is sent there, at the latest after config.ack_delay_ms: an ack by itself
  * is a system call here and a wake-up at the other end, for nothing new. */
 void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame);
+
+/* An ack that has waited long enough is sent. */
+void ptl_conn_tick_acks (struct ptl_conn *conn);
 
 /* Something is to be sent; ptl_end_settle writes it. */
 void ptl_conn_kick (struct ptl_conn *conn);

@@ -15,15 +15,81 @@ int ptl_ct_alloc (struct ptl_ni *ni, struct ptl_ct **ctp)
         return PTL_NO_SPACE;
     ct->ni = ni;
     ptl_list_init (&ct->triggers);
+    ptl_list_init (&ct->changes);
     ptl_list_append (&ni->cts, &ct->node);
     ni->n_cts++;
     *ctp = ct;
     return PTL_OK;
 }
 
+/* ---- changes by another counter ---- */
+
+struct change {
+    struct ptl_work work; /* first */
+    struct ptl_node node; /* in ct->changes */
+    struct ptl_ct *ct;
+    ptl_ct_event_t value;
+    bool is_set;
+};
+
+static void change_discard (struct ptl_work *work)
+{
+    struct change *change = (struct change *)work;
+
+    ptl_list_remove (&work->node);
+    ptl_list_remove (&change->node);
+    free (change);
+}
+
+static void change_run (struct ptl_work *work)
+{
+    struct change *change = (struct change *)work;
+
+    if (change->is_set)
+        ptl_ct_set (change->ct, change->value);
+    else
+        ptl_ct_add (change->ct, change->value.success, change->value.failure);
+    change_discard (work);
+}
+
+int ptl_ct_change (struct ptl_ct *ct, ptl_ct_event_t value, bool is_set,
+                   struct ptl_ct *trigger, uint64_t threshold)
+{
+    struct change *change = calloc (1, sizeof (*change));
+    int rc;
+
+    if (!change)
+        return PTL_NO_SPACE;
+    ptl_list_init (&change->work.node);
+    change->work.run = change_run;
+    change->work.discard = change_discard;
+    change->work.threshold = threshold;
+    change->ct = ct;
+    change->value = value;
+    change->is_set = is_set;
+    ptl_list_append (&ct->changes, &change->node);
+    if ((rc = ptl_ct_trigger (trigger, &change->work)) != PTL_OK)
+        change_discard (&change->work);
+    return rc;
+}
+
+static void forget_changes (struct ptl_ct *ct)
+{
+    while (!ptl_list_empty (&ct->changes)) {
+        struct change *change
+            = ptl_entry (ct->changes.next, struct change, node);
+
+        ptl_ct_withdraw (&change->work);
+        change_discard (&change->work);
+    }
+}
+
+/* ---- life ---- */
+
 void ptl_ct_free (struct ptl_ct *ct)
 {
     ptl_ct_cancel (ct);
+    forget_changes (ct);
     ptl_handle_forget (ct->handle);
     ct->ni->n_cts--;
     ptl_list_remove (&ct->node);
@@ -39,7 +105,7 @@ static void release_due (struct ptl_ct *ct)
         work = ptl_entry (ct->triggers.next, struct ptl_work, node);
         if (work->threshold > reached)
             return;
-        ptl_list_remove (&work->node);
+        ptl_ct_withdraw (work);
         ptl_end_work (ct->ni->end, work);
     }
 }
@@ -59,23 +125,45 @@ void ptl_ct_set (struct ptl_ct *ct, ptl_ct_event_t value)
     release_due (ct);
 }
 
-void ptl_ct_trigger (struct ptl_ct *ct, struct ptl_work *work)
+void ptl_ct_withdraw (struct ptl_work *work)
 {
+    ptl_list_remove (&work->node);
+    if (work->counted)
+        work->counted->n_triggered--;
+    work->counted = NULL;
+}
+
+int ptl_ct_trigger (struct ptl_ct *ct, struct ptl_work *work)
+{
+    uint64_t reached = ct->value.success + ct->value.failure;
     struct ptl_node *place = &ct->triggers;
 
+    if (work->threshold <= reached) {
+        ptl_end_work (ct->ni->end, work);
+        return PTL_OK;
+    }
+    if (ct->handle) {
+        if (ct->ni->n_triggered >= ct->ni->limits.max_triggered_ops)
+            return PTL_NO_SPACE;
+        work->counted = ct->ni;
+        ct->ni->n_triggered++;
+    }
     /* From the tail: most are registered in ascending order. */
     while (place->prev != &ct->triggers
            && ptl_entry (place->prev, struct ptl_work, node)->threshold
                   > work->threshold)
         place = place->prev;
     ptl_list_insert (place, &work->node);
-    release_due (ct);
+    return PTL_OK;
 }
 
 void ptl_ct_cancel (struct ptl_ct *ct)
 {
-    struct ptl_node *node;
+    struct ptl_work *work;
 
-    while ((node = ptl_list_pop (&ct->triggers)))
-        ptl_work_discard (ptl_entry (node, struct ptl_work, node));
+    while (!ptl_list_empty (&ct->triggers)) {
+        work = ptl_entry (ct->triggers.next, struct ptl_work, node);
+        ptl_ct_withdraw (work);
+        ptl_work_discard (work);
+    }
 }

@@ -8,6 +8,8 @@
 #ifndef PTL_CT_H
 #define PTL_CT_H
 
+#include <stdbool.h>
+
 #include "portals4.h"
 #include "ptl_list.h"
 
@@ -21,6 +23,7 @@ struct ptl_ct {
     unsigned users;
     ptl_ct_event_t value;
     struct ptl_node triggers; /* of struct ptl_work */
+    struct ptl_node changes; /* of this counter, that wait for another */
 };
 
 int ptl_ct_alloc (struct ptl_ni *ni, struct ptl_ct **ctp);
@@ -31,8 +34,20 @@ void ptl_ct_free (struct ptl_ct *ct);
 void ptl_ct_add (struct ptl_ct *ct, uint64_t success, uint64_t failure);
 void ptl_ct_set (struct ptl_ct *ct, ptl_ct_event_t value);
 
-/* Release work when the counter reaches its threshold; perhaps now. */
-void ptl_ct_trigger (struct ptl_ct *ct, struct ptl_work *work);
+/* Release work when the counter reaches its threshold; perhaps now.
+ *   PTL_OK
+ *   PTL_NO_SPACE  as many wait as the interface's limit lets; counters that
+ *                 have no handle (an object's) do not count
+ */
+int ptl_ct_trigger (struct ptl_ct *ct, struct ptl_work *work);
+
+/* It waits no longer: out of the list, and of the interface's count. */
+void ptl_ct_withdraw (struct ptl_work *work);
+
+/* Add to a counter, or (`is_set`) set it, when the other one gets there.
+ *   PTL_OK, PTL_NO_SPACE */
+int ptl_ct_change (struct ptl_ct *ct, ptl_ct_event_t value, bool is_set,
+                   struct ptl_ct *trigger, uint64_t threshold);
 
 /* Discard the operations that wait. */
 void ptl_ct_cancel (struct ptl_ct *ct);

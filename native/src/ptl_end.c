@@ -214,7 +214,7 @@ static void part (struct ptl_end *end)
     for (size_t i = 0; i < end->peer_slots; i++)
         for (peer = end->peers[i]; peer; peer = peer->next) {
             conn = peer->conn; /* in the middle of a frame no other can go */
-            if (!conn || conn->n_pending > 0)
+            if (!conn || conn->pending)
                 continue;
             peer->conn = NULL;
             ptl_conn_leave (conn);
@@ -323,6 +323,7 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
     close_if_open (end->timer.fd);
     pthread_cond_destroy (&end->woken);
     free (end->peers);
+    free (end->spare_small);
     explicit_bzero (end->partition_key, sizeof (end->partition_key));
     explicit_bzero (&end->default_key, sizeof (end->default_key));
     free (end);

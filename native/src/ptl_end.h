@@ -24,6 +24,7 @@
 #define PTL_BUDGET_FRAMES 64
 #define PTL_BUDGET_BYTES (256 * 1024)
 #define PTL_STAGING_BYTES (64 * 1024)
+#define PTL_FLAT_BYTES (64 * 1024)
 #define PTL_NEVER INT64_MAX
 #define PTL_FLUSH_MS 2000 /* of an ordinary end */
 
@@ -116,6 +117,9 @@ struct ptl_end {
     struct ptl_eq *notify; /* events about peers and objects, or NULL */
     struct ptlx_counters counters;
     uint8_t staging[PTL_STAGING_BYTES];
+    uint8_t flat[PTL_FLAT_BYTES]; /* frames on their way out */
+    uint8_t *spare_small; /* of ptl_out.c, or NULL */
+    unsigned n_bundles;   /* open: nothing is written before they end */
 };
 
 /* Make an endpoint; results as PtlxNIInit. */

@@ -1,8 +1,9 @@
 /* ptl_in.c - frames out of the socket.
  *
- * One recvmsg fills the rest of the posted buffer and then the interface's
+ * One read fills the rest of the posted buffer and then the endpoint's
  * staging: small payloads are copied out of staging, of a large one only what
- * arrived with its header. Whatever a peer sends that FRAMES.md does not
+ * arrived with its header. An atomic operation is matched and computed when its
+ * payload is complete. Whatever a peer sends that FRAMES.md does not
  * allow cuts that peer off, and no one else.
  */
 #include <errno.h>
@@ -11,81 +12,64 @@
 
 #include "ptl_conn.h"
 #include "ptl_lane.h"
+#include "ptl_md.h"
 #include "ptl_me.h"
+#include "ptl_mem.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
-
-#define ACK_AT_ONCE_BYTES (64 * 1024) /* larger: its sender holds much for us */
+#include "ptl_serve.h"
 
 static void misbehaved (struct ptl_conn *conn, int detail)
 {
     ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, detail);
 }
 
-static void acknowledge (struct ptl_conn *conn, const struct ptl_rx *rx)
-{
-    struct ptl_frame ack = {
-        .type = PTL_FRAME_ACK,
-        .lane = rx->lane,
-        .pt_index = rx->pt_index,
-        .detail = (uint8_t)rx->fail,
-        .op_index = rx->op_index,
-        .op_generation = rx->op_generation,
-        .total = rx->mlength,
-        .offset = rx->offset,
-    };
-
-    /* Who puts through Portals, or sends an object, waits for the ack. */
-    if (rx->lane == PTL_LANE_CONTROL && rx->fail == PTL_NI_OK
-        && rx->mlength <= ACK_AT_ONCE_BYTES)
-        ptl_conn_ack (conn, &ack);
-    else
-        ptl_conn_small (conn, &ack);
-}
-
-/* The last byte of an operation is here. */
+/* The last byte of a put is here. */
 static void finish (struct ptl_conn *conn, struct ptl_rx *rx)
 {
-    bool wants_ack = rx->ack != PTL_NO_ACK_REQ;
+    int fail = rx->fail;
 
-    if (rx->me && (rx->me->me.options & PTL_ME_ACK_DISABLE)
-        && rx->fail == PTL_NI_OK && !rx->me->owner)
-        wants_ack = false;
-    ptl_pt_end (&conn->who, rx, rx->fail);
-    if (wants_ack)
-        acknowledge (conn, rx);
+    ptl_pt_end (&conn->who, rx, fail);
+    ptl_serve_ack (conn, rx, fail);
 }
+
+/* ---- puts ---- */
 
 /* Has a refusal on this entry still to be answered by a RESEND? */
 static bool is_out_of_turn (struct ptl_conn *conn, const struct ptl_frame *f)
 {
-    uint64_t bit = UINT64_C (1) << f->pt_index;
+    uint64_t bit;
 
+    if (!(f->flags & PTL_FLAG_RETRY))
+        return false;
+    bit = UINT64_C (1) << f->pt_index;
     if (f->flags & PTL_FLAG_RESEND)
         conn->refused &= ~bit;
-    return (f->flags & PTL_FLAG_RETRY) && (conn->refused & bit);
+    return conn->refused & bit;
+}
+
+/* An entry that is not there refuses without side effects. */
+static void refuse (const struct ptl_frame *f, struct ptl_rx *rx)
+{
+    memset (rx, 0, sizeof (*rx));
+    rx->type = f->type;
+    rx->op_index = f->op_index;
+    rx->op_generation = f->op_generation;
+    rx->length = f->total;
+    rx->pt_index = f->pt_index;
+    rx->ack = f->detail;
+    rx->lane = f->lane;
+    rx->fail = PTL_NI_PT_DISABLED;
 }
 
 static void begin (struct ptl_conn *conn, struct ptl_rx *rx)
 {
     const struct ptl_frame *f = &conn->frame;
-    bool out_of_turn = is_out_of_turn (conn, f);
-    struct ptl_frame refused = *f;
 
-    if (out_of_turn) {
-        /* An entry that is not there refuses without side effects. */
-        memset (rx, 0, sizeof (*rx));
-        rx->op_index = refused.op_index;
-        rx->op_generation = refused.op_generation;
-        rx->length = refused.total;
-        rx->pt_index = refused.pt_index;
-        rx->ack = refused.detail;
-        rx->lane = refused.lane;
-        rx->fail = PTL_NI_PT_DISABLED;
-    }
-    else {
+    if (is_out_of_turn (conn, f))
+        refuse (f, rx);
+    else
         ptl_pt_begin (conn->end, &conn->who, f, rx);
-    }
     if ((f->flags & PTL_FLAG_RETRY) && rx->fail == PTL_NI_PT_DISABLED)
         conn->refused |= UINT64_C (1) << f->pt_index;
 }
@@ -116,13 +100,8 @@ static struct ptl_rx *open_slot (struct ptl_conn *conn)
 /* First fragment. False: not allowed. */
 static bool take_first (struct ptl_conn *conn)
 {
-    const struct ptl_frame *f = &conn->frame;
-    bool is_whole = f->flags & PTL_FLAG_LAST;
+    bool is_whole = conn->frame.flags & PTL_FLAG_LAST;
 
-    if (f->fragment != 0 || f->length > f->total
-        || is_whole != (f->length == f->total)
-        || (!is_whole && f->length == 0) || f->total > UINT64_C (1) << 48)
-        return false;
     if (is_whole)
         conn->rx = &conn->single;
     else if (open_slot (conn) || !(conn->rx = free_slot (conn)))
@@ -137,27 +116,19 @@ static bool take_next (struct ptl_conn *conn)
 {
     const struct ptl_frame *f = &conn->frame;
     struct ptl_rx *rx = open_slot (conn);
-    uint64_t left;
 
-    if (!rx)
-        return false;
-    left = rx->length - rx->received;
-    if (f->fragment != rx->next_fragment || f->offset != rx->received
-        || f->length == 0 || f->length > left
-        || !(f->flags & PTL_FLAG_LAST) != (f->length < left))
+    if (!rx || f->total != rx->length || f->fragment != rx->next_fragment
+        || f->offset != rx->received)
         return false;
     conn->rx = rx;
     return true;
 }
 
-/* All of a frame's payload has arrived. */
-static void end_payload (struct ptl_conn *conn)
+static void end_put (struct ptl_conn *conn)
 {
     struct ptl_rx *rx = conn->rx;
 
     conn->rx = NULL;
-    if (!rx)
-        return;
     rx->next_fragment++;
     if (rx->received == rx->length)
         finish (conn, rx);
@@ -167,14 +138,111 @@ static void take_put (struct ptl_conn *conn)
 {
     bool is_first = conn->frame.flags & PTL_FLAG_FIRST;
 
-    if (!(is_first ? take_first (conn) : take_next (conn))) {
+    if (!(is_first ? take_first (conn) : take_next (conn)))
+        misbehaved (conn, EPROTO);
+    else if (conn->payload_left == 0)
+        end_put (conn);
+}
+
+/* ---- answers ---- */
+
+static void take_ack (struct ptl_conn *conn)
+{
+    const struct ptl_frame *f = &conn->frame;
+    struct ptl_op *op = ptl_lane_awaiting (conn->peer, f);
+    int fail = f->detail;
+
+    if (!op) {
         misbehaved (conn, EPROTO);
         return;
     }
-    conn->payload_left = conn->frame.length;
-    if (conn->payload_left == 0)
-        end_payload (conn);
+    if (fail == PTL_ACK_SILENT) {
+        op->ack = PTL_NO_ACK_REQ;
+        fail = PTL_NI_OK;
+    }
+    ptl_lane_answered (conn->peer, op, fail, f->total, f->offset);
 }
+
+static void end_reply (struct ptl_conn *conn)
+{
+    struct ptl_op *op = conn->reply;
+
+    conn->reply = NULL;
+    if (conn->frame.flags & PTL_FLAG_LAST)
+        ptl_lane_answered (conn->peer, op, conn->frame.detail, op->position,
+                           op->offset);
+}
+
+static void take_reply (struct ptl_conn *conn)
+{
+    const struct ptl_frame *f = &conn->frame;
+    struct ptl_op *op = ptl_lane_awaiting (conn->peer, f);
+    bool is_first = f->flags & PTL_FLAG_FIRST;
+
+    if (!op || f->fragment != op->fragment
+        || (!is_first && (f->total != op->total || f->offset != op->position))) {
+        misbehaved (conn, EPROTO);
+        return;
+    }
+    if (is_first) {
+        op->total = f->total;
+        op->offset = f->offset;
+    }
+    op->fragment++;
+    conn->reply = op;
+    if (conn->payload_left == 0)
+        end_reply (conn);
+}
+
+/* ---- gets and atomic operations ---- */
+
+static bool is_gathered (const struct ptl_conn *conn)
+{
+    return conn->frame.type == PTL_FRAME_ATOMIC
+        || conn->frame.type == PTL_FRAME_FETCH;
+}
+
+/* All of it is here, in one piece. */
+static void end_gather (struct ptl_conn *conn, const uint8_t *payload)
+{
+    struct ptl_frame frame = conn->frame;
+
+    ptl_serve_atomic (conn, &frame, payload);
+}
+
+/* Bytes of an atomic operation's payload; how many were taken. */
+static size_t take_gathered (struct ptl_conn *conn, const uint8_t *data,
+                             size_t length)
+{
+    uint32_t whole = conn->frame.length, have = whole - conn->payload_left;
+    size_t n = conn->payload_left < length ? conn->payload_left : length;
+
+    if (n == whole) {
+        conn->payload_left = 0;
+        end_gather (conn, data);
+        return n;
+    }
+    if (!conn->gather && !(conn->gather = malloc (whole))) {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, ENOMEM);
+        return length;
+    }
+    memcpy (conn->gather + have, data, n);
+    conn->payload_left -= (uint32_t)n;
+    return n;
+}
+
+static void end_if_gathered (struct ptl_conn *conn)
+{
+    uint8_t *payload = conn->gather;
+
+    if (conn->payload_left > 0 || !payload)
+        return;
+    conn->gather = NULL;
+    end_gather (conn, payload);
+    free (payload);
+}
+
+/* ---- frames ---- */
 
 static void take_pong (struct ptl_conn *conn)
 {
@@ -188,21 +256,33 @@ static void take_pong (struct ptl_conn *conn)
 static void take_frame (struct ptl_conn *conn)
 {
     struct ptl_frame pong = { .type = PTL_FRAME_PONG };
+    struct ptl_frame *f = &conn->frame;
 
     conn->end->counters.frames_in++;
     conn->end->budget_frames--;
-    if (ptl_wire_decode (conn->header, &conn->frame) != PTL_OK
-        || conn->frame.incarnation != (uint32_t)conn->incarnation) {
+    if (ptl_wire_decode (conn->header, f) != PTL_OK
+        || f->incarnation != (uint32_t)conn->incarnation) {
         misbehaved (conn, EBADMSG);
         return;
     }
-    switch (conn->frame.type) {
+    conn->payload_left = f->length;
+    switch (f->type) {
     case PTL_FRAME_PUT:
         take_put (conn);
         break;
+    case PTL_FRAME_GET:
+        ptl_serve_get (conn, f);
+        break;
+    case PTL_FRAME_ATOMIC:
+    case PTL_FRAME_FETCH:
+        if (f->length == 0)
+            end_gather (conn, NULL);
+        break;
     case PTL_FRAME_ACK:
-        if (ptl_lane_ack (conn->peer, &conn->frame) != PTL_OK)
-            misbehaved (conn, EPROTO);
+        take_ack (conn);
+        break;
+    case PTL_FRAME_REPLY:
+        take_reply (conn);
         break;
     case PTL_FRAME_PING:
         ptl_conn_small (conn, &pong);
@@ -219,36 +299,76 @@ static void take_frame (struct ptl_conn *conn)
     }
 }
 
-/* Where the next payload bytes go; NULL: nowhere (refused or truncated). */
+/* ---- payload ---- */
+
+static uint8_t *place_put (const struct ptl_rx *rx, uint64_t *room)
+{
+    uint64_t left = rx->mlength - rx->received;
+    uint8_t *to;
+
+    if (!rx->me || rx->received >= rx->mlength)
+        return NULL;
+    to = ptl_mem_span (rx->mem, rx->offset + rx->received, room);
+    *room = *room < left ? *room : left;
+    return to;
+}
+
+static uint8_t *place_reply (const struct ptl_op *op, uint64_t *room)
+{
+    if (!op->get_md) /* nobody wants it any more */
+        return NULL;
+    return ptl_mem_span (&op->get_md->mem, op->get_at + op->position, room);
+}
+
+/* Where the next payload bytes go, and how many; NULL: nowhere (refused or
+ * truncated, or not known yet). */
 static uint8_t *place (const struct ptl_conn *conn, size_t *room)
 {
-    const struct ptl_rx *rx = conn->rx;
+    uint64_t most = conn->payload_left;
+    uint8_t *to = NULL;
 
-    if (conn->payload_left == 0 || !rx->me || rx->received >= rx->mlength) {
-        *room = conn->payload_left;
+    *room = conn->payload_left;
+    if (most == 0)
         return NULL;
-    }
-    *room = rx->mlength - rx->received;
-    if (*room > conn->payload_left)
-        *room = conn->payload_left;
-    return rx->start + rx->received;
+    if (conn->rx)
+        to = place_put (conn->rx, &most);
+    else if (conn->reply)
+        to = place_reply (conn->reply, &most);
+    else if (conn->gather)
+        to = conn->gather + (conn->frame.length - conn->payload_left);
+    if (to && most < *room)
+        *room = most;
+    return to;
 }
 
 /* `n` payload bytes are where they belong. */
 static void advance (struct ptl_conn *conn, size_t n)
 {
-    conn->rx->received += n;
     conn->payload_left -= (uint32_t)n;
-    if (conn->payload_left == 0)
-        end_payload (conn);
+    if (conn->rx) {
+        conn->rx->received += n;
+        if (conn->payload_left == 0)
+            end_put (conn);
+    }
+    else if (conn->reply) {
+        conn->reply->position += n;
+        if (conn->payload_left == 0)
+            end_reply (conn);
+    }
+    else {
+        end_if_gathered (conn);
+    }
 }
 
 static size_t take_payload (struct ptl_conn *conn, const uint8_t *data,
                             size_t length)
 {
     size_t room;
-    uint8_t *to = place (conn, &room);
+    uint8_t *to;
 
+    if (is_gathered (conn) && !conn->gather)
+        return take_gathered (conn, data, length);
+    to = place (conn, &room);
     room = room < length ? room : length;
     if (to)
         memcpy (to, data, room);

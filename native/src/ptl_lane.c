@@ -10,57 +10,6 @@
 
 /* ---- what to send next ---- */
 
-static void frame_of (const struct ptl_op *op, struct ptl_frame *frame)
-{
-    uint64_t left = op->length - op->position;
-    bool is_first = op->position == 0;
-
-    memset (frame, 0, sizeof (*frame));
-    frame->type = PTL_FRAME_PUT;
-    frame->kind = op->kind;
-    frame->lane = op->lane;
-    frame->pt_index = op->pt_index;
-    frame->detail = op->ack;
-    frame->length = left < PTL_PAYLOAD_MAX ? (uint32_t)left : PTL_PAYLOAD_MAX;
-    frame->flags = op->flags;
-    if (is_first)
-        frame->flags |= PTL_FLAG_FIRST;
-    if (frame->length == left)
-        frame->flags |= PTL_FLAG_LAST;
-    frame->op_index = op->index;
-    frame->op_generation = op->generation;
-    frame->fragment = op->fragment;
-    frame->total = op->length;
-    frame->match_bits = op->match_bits;
-    frame->offset = is_first ? op->offset : op->position;
-    frame->hdr_data = op->hdr_data;
-}
-
-/* Give the next frame of an operation to the socket. */
-static void take (struct ptl_peer *peer, struct ptl_op *op,
-                  struct ptl_frame *frame, const uint8_t **payload)
-{
-    bool was_open = op->position > 0;
-
-    frame_of (op, frame);
-    *payload = op->data ? op->data + op->position : NULL;
-    op->position += frame->length;
-    op->fragment++;
-    ptl_list_remove (&op->work.node);
-    op->state = PTL_OP_SENDING;
-    if (!was_open && op->ack != PTL_NO_ACK_REQ) {
-        peer->unacked++;
-        if (op->flags & PTL_FLAG_RETRY)
-            peer->n_retryable++;
-    }
-    if (frame->flags & PTL_FLAG_LAST) {
-        peer->n_open -= was_open;
-        return;
-    }
-    peer->n_open += !was_open;
-    ptl_list_append (&peer->open, &op->work.node);
-}
-
 static struct ptl_op *first (const struct ptl_node *list)
 {
     if (ptl_list_empty (list))
@@ -68,56 +17,137 @@ static struct ptl_op *first (const struct ptl_node *list)
     return ptl_entry (list->next, struct ptl_op, work.node);
 }
 
+static bool is_open_in (const struct ptl_peer *peer, int lane)
+{
+    for (struct ptl_node *n = peer->open.next; n != &peer->open; n = n->next)
+        if (ptl_entry (n, struct ptl_op, work.node)->lane == lane)
+            return true;
+    return false;
+}
+
 /* An operation that may begin now: window, open operations, and in the bulk
  * lane nothing before the one before it has been sent. */
-static struct ptl_op *beginner (struct ptl_peer *peer, int lane)
+static struct ptl_op *beginner (const struct ptl_peer *peer, int lane)
 {
     struct ptl_op *op = first (&peer->lanes[lane]);
 
     if (!op || peer->unacked >= PTL_UNACKED_MAX)
         return NULL;
-    if (op->length <= PTL_PAYLOAD_MAX && lane != PTL_LANE_BULK)
-        return op;
-    if (peer->n_open >= PTL_OPEN_MAX)
+    if (op->type == PTL_FRAME_FETCH && peer->fetching > 0
+        && peer->fetching + op->length > PTL_FETCHING_MAX)
         return NULL;
-    for (struct ptl_node *n = peer->open.next;
-         lane == PTL_LANE_BULK && n != &peer->open; n = n->next)
-        if (ptl_entry (n, struct ptl_op, work.node)->lane == lane)
-            return NULL;
+    if (op->type == PTL_FRAME_GET
+        || (op->length <= PTL_PAYLOAD_MAX && lane != PTL_LANE_BULK))
+        return op;
+    if (peer->n_open >= PTL_OPEN_MAX
+        || (lane == PTL_LANE_BULK && is_open_in (peer, lane)))
+        return NULL;
     return op;
 }
 
-bool ptl_lane_pick (struct ptl_peer *peer, struct ptl_frame *frame,
-                    struct ptl_op **opp, const uint8_t **payload)
+/* The window is that of whom we answer: ours does not hold replies. */
+static struct ptl_op *reply (const struct ptl_peer *peer)
+{
+    struct ptl_op *op = first (&peer->replies);
+
+    if (op && op->length > PTL_PAYLOAD_MAX && peer->n_open >= PTL_OPEN_MAX)
+        return NULL;
+    return op;
+}
+
+static struct ptl_op *next_beginner (struct ptl_peer *peer)
 {
     struct ptl_op *op = NULL;
 
-    if (!peer->hold_until_ms)
-        op = beginner (peer, PTL_LANE_CONTROL);
-    if (!op) {
-        struct ptl_op *next = first (&peer->open);
-
-        if (!peer->fragments_turn || !next) {
-            op = beginner (peer, PTL_LANE_DATA);
-            op = op ? op : beginner (peer, PTL_LANE_BULK);
-        }
-        peer->fragments_turn = op != NULL;
-        op = op ? op : next;
-    }
+    if (peer->replies_turn)
+        op = reply (peer);
     if (!op)
-        return false;
-    take (peer, op, frame, payload);
-    *opp = op;
-    return true;
+        op = beginner (peer, PTL_LANE_DATA);
+    if (!op)
+        op = reply (peer);
+    if (op) {
+        peer->replies_turn = op->type != PTL_FRAME_REPLY;
+        return op;
+    }
+    return beginner (peer, PTL_LANE_BULK);
 }
 
-void ptl_lane_frame_sent (struct ptl_op *op, bool is_last)
+struct ptl_op *ptl_lane_pick (struct ptl_peer *peer)
 {
-    if (is_last)
-        ptl_op_sent (op);
+    struct ptl_op *op = NULL, *open;
+
+    if (!peer->hold_until_ms
+        && (op = beginner (peer, PTL_LANE_CONTROL)) != NULL)
+        return op;
+    open = first (&peer->open);
+    if (!peer->fragments_turn || !open)
+        op = next_beginner (peer);
+    peer->fragments_turn = op != NULL;
+    return op ? op : open;
 }
 
-/* ---- acks ---- */
+static void begin (struct ptl_peer *peer, const struct ptl_op *op)
+{
+    if (op->type == PTL_FRAME_REPLY || !ptl_op_is_answered (op))
+        return;
+    peer->unacked++;
+    if (op->flags & PTL_FLAG_RETRY)
+        peer->n_retryable++;
+    if (op->type == PTL_FRAME_FETCH)
+        peer->fetching += (uint32_t)op->length;
+}
+
+static inline void frame_of (const struct ptl_op *op, uint32_t length,
+                             bool is_last, struct ptl_frame *frame)
+{
+    bool is_first = op->position == 0 && op->fragment == 0;
+
+    frame->type = op->type;
+    frame->kind = op->kind;
+    frame->lane = op->lane;
+    frame->pt_index = op->pt_index;
+    frame->detail = op->ack;
+    frame->operation = op->operation;
+    frame->datatype = op->datatype;
+    frame->length = length + op->operand_bytes;
+    frame->flags = (uint16_t)(op->flags | (is_first ? PTL_FLAG_FIRST : 0)
+                              | (is_last ? PTL_FLAG_LAST : 0));
+    frame->incarnation = (uint32_t)op->end->incarnation;
+    frame->op_index = op->wire_index;
+    frame->op_generation = op->wire_generation;
+    frame->fragment = op->fragment;
+    frame->total = op->length;
+    frame->match_bits = op->match_bits;
+    frame->offset = is_first ? op->offset : op->position;
+    frame->hdr_data = op->hdr_data;
+}
+
+void ptl_lane_take (struct ptl_peer *peer, struct ptl_op *op,
+                    struct ptl_frame *frame, uint64_t *position)
+{
+    uint64_t left = op->length - op->position;
+    bool was_open = op->position > 0, is_last = true;
+    uint32_t length = 0;
+
+    if (op->type != PTL_FRAME_GET) {
+        is_last = left <= PTL_PAYLOAD_MAX;
+        length = is_last ? (uint32_t)left : PTL_PAYLOAD_MAX;
+    }
+    frame_of (op, length, is_last, frame);
+    if (!was_open)
+        begin (peer, op);
+    *position = op->position;
+    op->position += length;
+    op->fragment++;
+    op->state = PTL_OP_SENDING;
+    peer->n_open += !is_last;
+    peer->n_open -= was_open;
+    ptl_list_remove (&op->work.node);
+    ptl_list_append (is_last ? &peer->sending : &peer->open,
+                     &op->work.node);
+}
+
+/* ---- answers ---- */
 
 static void hold (struct ptl_peer *peer, struct ptl_op *op)
 {
@@ -156,27 +186,37 @@ void ptl_lane_release (struct ptl_peer *peer)
         ptl_conn_kick (peer->conn);
 }
 
-int ptl_lane_ack (struct ptl_peer *peer, const struct ptl_frame *frame)
+struct ptl_op *ptl_lane_awaiting (struct ptl_peer *peer,
+                                  const struct ptl_frame *frame)
 {
     struct ptl_op *op
         = ptl_op_find (peer->end, frame->op_index, frame->op_generation);
+    bool is_reply = frame->type == PTL_FRAME_REPLY;
 
     if (!op || op->peer != peer || op->state != PTL_OP_SENT
-        || frame->total > op->length)
-        return PTL_FAIL;
+        || frame->total > op->length
+        || is_reply == (op->ack != PTL_NO_ACK_REQ))
+        return NULL;
+    return op;
+}
+
+void ptl_lane_answered (struct ptl_peer *peer, struct ptl_op *op, int fail,
+                        uint64_t mlength, uint64_t offset)
+{
+    bool is_retry = op->flags & PTL_FLAG_RETRY;
+
     peer->unacked--;
-    if (op->flags & PTL_FLAG_RETRY)
+    if (is_retry)
         peer->n_retryable--;
-    if (frame->detail == PTL_NI_PT_DISABLED && (op->flags & PTL_FLAG_RETRY)) {
+    if (fail == PTL_NI_PT_DISABLED && is_retry) {
         hold (peer, op);
     }
     else {
         peer->hold_ms = PTL_HOLD_FIRST_MS;
-        ptl_op_end (op, frame->detail, frame->total, frame->offset);
+        ptl_op_end (op, fail, mlength, offset);
     }
     ptl_lane_release (peer);
-    if (peer->conn)
+    if (peer->conn && !ptl_list_empty (&peer->lanes[PTL_LANE_DATA]))
         ptl_conn_kick (peer->conn);
     ptl_peer_drop_idle (peer);
-    return PTL_OK;
 }

@@ -2,8 +2,9 @@
  *
  * Operations of one lane are sent in issue order. The control lane goes before
  * the others; in those, fragments of what is under way and beginnings of what
- * is not take turns, so a small put does not wait for a large one. The bulk
- * lane begins an operation only when the one before it has been sent.
+ * is not take turns, so a small put does not wait for a large one. Replies take
+ * turns with the beginnings of the data lane. The bulk lane begins an operation
+ * only when the one before it has been sent.
  *
  * A message that the target's disabled entry refused holds the control lane.
  * The target refuses what followed it until the first of those that are sent
@@ -21,16 +22,22 @@ struct ptl_frame;
 struct ptl_op;
 struct ptl_peer;
 
-/* The next frame to send, if any: header fields and payload. */
-bool ptl_lane_pick (struct ptl_peer *peer, struct ptl_frame *frame,
-                    struct ptl_op **opp, const uint8_t **payload);
+/* The operation of which a frame is to be sent next, or NULL. */
+struct ptl_op *ptl_lane_pick (struct ptl_peer *peer);
 
-/* A frame of this operation has left; `is_last` with its last byte. */
-void ptl_lane_frame_sent (struct ptl_op *op, bool is_last);
+/* Its next frame is taken: header fields, and where its data begins. The
+ * operation is in a list of the peer's until ptl_op_sent is told. */
+void ptl_lane_take (struct ptl_peer *peer, struct ptl_op *op,
+                    struct ptl_frame *frame, uint64_t *position);
 
-/* An ack has arrived. The peer may be freed by it, when it is leaving.
- *   PTL_OK, PTL_FAIL (it names no operation of this peer) */
-int ptl_lane_ack (struct ptl_peer *peer, const struct ptl_frame *frame);
+/* An ack, or the first frame of a reply, has arrived: the operation that it
+ * answers, or NULL (it names none of this peer that awaits it). */
+struct ptl_op *ptl_lane_awaiting (struct ptl_peer *peer,
+                                  const struct ptl_frame *frame);
+
+/* The answer is complete. The peer may be freed by it, when it is leaving. */
+void ptl_lane_answered (struct ptl_peer *peer, struct ptl_op *op, int fail,
+                        uint64_t mlength, uint64_t offset);
 
 /* Send again what was refused, when everything that was under way has been
  * answered and the pause is over. */

@@ -8,7 +8,7 @@
 #include "ptl_process.h"
 
 #define MD_OPTIONS                                                      \
-    (PTL_MD_EVENT_SUCCESS_DISABLE | PTL_MD_EVENT_CT_SEND                \
+    (PTL_IOVEC | PTL_MD_EVENT_SUCCESS_DISABLE | PTL_MD_EVENT_CT_SEND    \
      | PTL_MD_EVENT_CT_REPLY | PTL_MD_EVENT_CT_ACK                      \
      | PTL_MD_EVENT_CT_BYTES | PTL_MD_UNORDERED | PTL_MD_VOLATILE       \
      | PTL_MD_EVENT_SEND_DISABLE | PTL_MD_UNRELIABLE)
@@ -17,11 +17,18 @@ int ptl_md_bind (struct ptl_ni *ni, const ptl_md_t *md, struct ptl_eq *eq,
                  struct ptl_ct *ct, struct ptl_md **mdp)
 {
     struct ptl_md *new;
+    int rc;
 
-    if ((md->options & ~MD_OPTIONS) || (!md->start && md->length > 0))
+    if (md->options & ~MD_OPTIONS)
         return PTL_ARG_INVALID;
     if (ni->n_mds >= ni->limits.max_mds || !(new = calloc (1, sizeof (*new))))
         return PTL_NO_SPACE;
+    rc = ptl_mem_init (&new->mem, md->start, md->length, md->options,
+                       ni->limits.max_iovecs);
+    if (rc != PTL_OK) {
+        free (new);
+        return rc;
+    }
     new->ni = ni;
     new->md = *md;
     new->eq = eq;
@@ -47,6 +54,7 @@ int ptl_md_release (struct ptl_md *md)
     ptl_handle_forget (md->handle);
     md->ni->n_mds--;
     ptl_list_remove (&md->node);
+    ptl_mem_free (&md->mem);
     free (md);
     return PTL_OK;
 }

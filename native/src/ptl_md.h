@@ -5,6 +5,7 @@
 
 #include "portals4.h"
 #include "ptl_list.h"
+#include "ptl_mem.h"
 
 struct ptl_ni;
 struct ptl_eq;
@@ -16,11 +17,13 @@ struct ptl_md {
     uint32_t handle;
     unsigned users; /* operations */
     ptl_md_t md;
+    struct ptl_mem mem;
     struct ptl_eq *eq; /* or NULL */
     struct ptl_ct *ct; /* or NULL */
 };
 
-/* PTL_OK, PTL_ARG_INVALID (unknown option, IOVEC), PTL_NO_SPACE. */
+/* PTL_OK, PTL_ARG_INVALID (unknown option, null memory, too many pieces),
+ * PTL_NO_SPACE. */
 int ptl_md_bind (struct ptl_ni *ni, const ptl_md_t *md, struct ptl_eq *eq,
                  struct ptl_ct *ct, struct ptl_md **mdp);
 

@@ -75,8 +75,8 @@ static void grant (ptl_ni_limits_t *to, const ptl_ni_limits_t *desired)
         = granted_bytes (d->max_waw_ordered_size, PTL_PAYLOAD_MAX,
                          PTL_PAYLOAD_MAX),
         .max_war_ordered_size
-        = granted_bytes (d->max_war_ordered_size, PTL_PAYLOAD_MAX,
-                         PTL_PAYLOAD_MAX),
+        = granted_bytes (d->max_war_ordered_size, PTL_REPLY_COPIED,
+                         PTL_REPLY_COPIED),
         .max_volatile_size
         = granted_bytes (d->max_volatile_size, PTL_VOLATILE_USUAL,
                          PTL_PAYLOAD_MAX),
@@ -138,6 +138,7 @@ void ptl_ni_free (struct ptl_ni *ni)
         ptl_eq_free (ptl_entry (ni->eqs.next, struct ptl_eq, node));
     ptl_handle_forget (ni->handle);
     ptl_map_free (ni->map);
+    ni->end->n_bundles -= ni->n_bundles;
     ni->end->nis[ni->kind] = NULL;
     free (ni->pt);
     free (ni);

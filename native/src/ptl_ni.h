@@ -19,6 +19,7 @@ struct ptl_ni {
     struct ptl_end *end;
     uint32_t handle;
     unsigned users; /* PtlNIInit calls that PtlNIFini has not answered */
+    unsigned n_bundles; /* open */
     uint8_t kind;   /* enum ptl_ni_kind */
     ptl_ni_limits_t limits;
     struct ptl_pt *pt; /* limits.max_pt_index + 1 */

@@ -3,9 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptl_md.h"
 #include "ptl_end.h"
+#include "ptl_md.h"
+#include "ptl_mem.h"
 #include "ptl_peer.h"
+#include "ptl_self.h"
+
+#define POOLED_BYTES 64 /* of a copy */
+#define SPARE_MOST 1024
 
 static bool grow (struct ptl_op_table *table)
 {
@@ -50,6 +55,35 @@ struct ptl_op *ptl_op_of (struct ptl_work *work)
     return work->discard == discard ? (struct ptl_op *)work : NULL;
 }
 
+static struct ptl_op *block (struct ptl_op_table *table, size_t extra)
+{
+    struct ptl_op *op = (struct ptl_op *)table->spare;
+    bool is_pooled = extra <= POOLED_BYTES;
+
+    if (is_pooled && op) {
+        table->spare = (struct ptl_work *)op->work.node.next;
+        table->n_spare--;
+    }
+    else if (!(op = malloc (sizeof (*op)
+                            + (is_pooled ? POOLED_BYTES : extra)))) {
+        return NULL;
+    }
+    memset (op, 0, sizeof (*op));
+    op->is_pooled = is_pooled;
+    return op;
+}
+
+static void unblock (struct ptl_op_table *table, struct ptl_op *op)
+{
+    if (!op->is_pooled || table->n_spare >= SPARE_MOST) {
+        free (op);
+        return;
+    }
+    op->work.node.next = (struct ptl_node *)table->spare;
+    table->spare = &op->work;
+    table->n_spare++;
+}
+
 struct ptl_op *ptl_op_alloc (struct ptl_end *end,
                              const struct ptl_op_class *class, size_t extra)
 {
@@ -58,16 +92,16 @@ struct ptl_op *ptl_op_alloc (struct ptl_end *end,
 
     if (table->n_free == 0 && !grow (table))
         return NULL;
-    if (!(op = malloc (sizeof (*op) + extra)))
+    if (!(op = block (table, extra)))
         return NULL;
-    memset (op, 0, sizeof (*op));
     ptl_list_init (&op->work.node);
     op->work.run = run;
     op->work.discard = discard;
     op->end = end;
     op->class = class;
-    op->index = table->free_list[--table->n_free];
-    op->generation = table->generations[op->index];
+    op->type = PTL_FRAME_PUT;
+    op->index = op->wire_index = table->free_list[--table->n_free];
+    op->generation = op->wire_generation = table->generations[op->index];
     table->slots[op->index] = op;
     return op;
 }
@@ -82,6 +116,58 @@ struct ptl_op *ptl_op_find (struct ptl_end *end, uint32_t index,
     return op->generation == generation ? op : NULL;
 }
 
+/* ---- data ---- */
+
+void ptl_op_set_data (struct ptl_op *op, const struct ptl_mem *mem,
+                      uint64_t at, uint64_t length)
+{
+    op->length = length;
+    if (length == 0)
+        return;
+    if (!mem->iov) {
+        op->data = mem->start + at;
+        return;
+    }
+    op->mem = mem;
+    op->at = at;
+}
+
+const uint8_t *ptl_op_span (const struct ptl_op *op, uint64_t position,
+                            uint64_t *room)
+{
+    uint64_t left = op->length - position;
+    const uint8_t *data;
+
+    if (op->mem) {
+        data = ptl_mem_span (op->mem, op->at + position, room);
+        *room = *room < left ? *room : left;
+        return data;
+    }
+    *room = left;
+    return op->data ? op->data + position : NULL;
+}
+
+void ptl_op_read (const struct ptl_op *op, uint64_t position, void *to,
+                  uint64_t length)
+{
+    if (op->mem)
+        ptl_mem_read (op->mem, op->at + position, to, length);
+    else if (length > 0)
+        memcpy (to, op->data + position, length);
+}
+
+/* ---- life ---- */
+
+/* Its memory is not needed any more. */
+static void release (struct ptl_op *op)
+{
+    if (op->md)
+        op->md->users--;
+    if (op->get_md)
+        op->get_md->users--;
+    op->md = op->get_md = NULL;
+}
+
 void ptl_op_discard (struct ptl_op *op)
 {
     struct ptl_op_table *table = &op->end->ops;
@@ -90,9 +176,8 @@ void ptl_op_discard (struct ptl_op *op)
     table->slots[op->index] = NULL;
     table->generations[op->index]++;
     table->free_list[table->n_free++] = op->index;
-    if (op->md)
-        op->md->users--;
-    free (op);
+    release (op);
+    unblock (table, op);
 }
 
 static void nobody (struct ptl_op *op, int fail, uint64_t mlength,
@@ -110,9 +195,7 @@ void ptl_op_orphan (struct ptl_op *op)
 
     op->class = &orphan;
     op->ni = NULL;
-    if (op->md)
-        op->md->users--;
-    op->md = NULL;
+    release (op);
 }
 
 void ptl_op_end (struct ptl_op *op, int fail, uint64_t mlength,
@@ -125,57 +208,40 @@ void ptl_op_end (struct ptl_op *op, int fail, uint64_t mlength,
 
 void ptl_op_sent (struct ptl_op *op)
 {
+    ptl_list_remove (&op->work.node);
     if (op->class->sent)
         op->class->sent (op);
     op->state = PTL_OP_SENT;
-    if (op->ack == PTL_NO_ACK_REQ)
-        ptl_op_end (op, PTL_NI_OK, op->length, op->offset);
-    else
+    op->position = 0;
+    op->fragment = 0;
+    if (ptl_op_is_answered (op))
         ptl_list_append (&op->peer->sent, &op->work.node);
-}
-
-/* A put to oneself: match, copy, end. */
-static void deliver_here (struct ptl_op *op)
-{
-    struct ptl_end *end = op->end;
-    struct ptl_rx rx;
-    struct ptl_frame frame = {
-        .kind = op->kind,
-        .pt_index = op->pt_index,
-        .lane = op->lane,
-        .detail = op->ack,
-        .total = op->length,
-        .match_bits = op->match_bits,
-        .offset = op->offset,
-        .hdr_data = op->hdr_data,
-    };
-
-    if ((op->flags & PTL_FLAG_RETRY) && !ptl_list_empty (&end->self_held)) {
-        ptl_end_hold (end, op);
-        return;
-    }
-    ptl_pt_begin (end, &end->self, &frame, &rx);
-    if (rx.fail == PTL_NI_PT_DISABLED && (op->flags & PTL_FLAG_RETRY)) {
-        ptl_end_hold (end, op);
-        return;
-    }
-    if (rx.mlength > 0)
-        memmove (rx.start, op->data, rx.mlength);
-    if (op->class->sent)
-        op->class->sent (op);
-    ptl_pt_end (&end->self, &rx, rx.fail);
-    ptl_op_end (op, rx.fail, rx.mlength, rx.offset);
+    else
+        ptl_op_end (op, PTL_NI_OK, op->length, op->offset);
 }
 
 static void run_here (struct ptl_work *work)
 {
-    deliver_here ((struct ptl_op *)work);
+    ptl_self_deliver ((struct ptl_op *)work);
+}
+
+/* The call has returned, or the counter has been reached: now it counts. */
+static void copy_volatile (struct ptl_op *op)
+{
+    uint8_t *to = op->copy + op->operand_bytes;
+
+    ptl_op_read (op, 0, to, op->length);
+    op->data = to;
+    op->mem = NULL;
+    op->is_volatile = false;
 }
 
 void ptl_op_start (struct ptl_op *op)
 {
     struct ptl_end *end = op->end;
 
+    if (op->is_volatile)
+        copy_volatile (op);
     if (op->nid == end->self.nid && op->pid == end->self.pid) {
         op->work.run = run_here;
         ptl_end_work (end, &op->work);
@@ -186,6 +252,12 @@ void ptl_op_start (struct ptl_op *op)
 
 void ptl_op_table_free (struct ptl_op_table *table)
 {
+    struct ptl_op *op;
+
+    while ((op = (struct ptl_op *)table->spare)) {
+        table->spare = (struct ptl_work *)op->work.node.next;
+        free (op);
+    }
     free (table->slots);
     free (table->generations);
     free (table->free_list);

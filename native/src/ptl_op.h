@@ -1,9 +1,12 @@
-/* ptl_op.h - an operation that this interface began.
+/* ptl_op.h - an operation that this endpoint began, or a reply that it owes.
  *
- * Life: waiting on a counter (triggered) -> in the interface's work queue ->
+ * Life: waiting on a counter (triggered) -> in the endpoint's work queue ->
  * in a lane of its target -> perhaps open (sent in fragments) -> awaiting its
- * ack -> ended. Its index and generation are on the wire; an ack is looked up
- * in our own table, so a peer never names a pointer.
+ * answer (ack or reply) -> ended. Its index and generation are on the wire; an
+ * answer is looked up in our own table, so a peer never names a pointer.
+ *
+ * Ended operations are kept for the next ones: none allocates memory once
+ * there have been as many as are under way.
  */
 #ifndef PTL_OP_H
 #define PTL_OP_H
@@ -13,6 +16,7 @@
 #include "ptl_wire.h"
 
 struct ptl_end;
+struct ptl_mem;
 struct ptl_ni;
 struct ptl_md;
 struct ptl_op;
@@ -25,6 +29,7 @@ struct ptl_work {
     void (*run) (struct ptl_work *work);
     void (*discard) (struct ptl_work *work); /* instead of running */
     uint64_t threshold;
+    struct ptl_ni *counted; /* of whose triggered operations it is, or NULL */
 };
 
 static inline void ptl_work_discard (struct ptl_work *work)
@@ -43,7 +48,7 @@ enum ptl_op_state {
     PTL_OP_HELD,    /* not yet given to a peer */
     PTL_OP_QUEUED,  /* in a lane */
     PTL_OP_SENDING, /* picked for the socket */
-    PTL_OP_SENT     /* awaits its ack */
+    PTL_OP_SENT     /* awaits its answer */
 };
 
 struct ptl_op {
@@ -52,45 +57,79 @@ struct ptl_op {
     const struct ptl_op_class *class;
     struct ptl_peer *peer; /* from QUEUED on */
     uint32_t nid, pid;
-    uint32_t index, generation;
-    enum ptl_op_state state;
-    uint32_t fragment;
-    uint8_t kind, lane, pt_index, ack, flags;
-    const uint8_t *data;
-    uint64_t length;
-    uint64_t position; /* bytes given to frames */
+    uint32_t index, generation; /* here */
+    uint32_t wire_index, wire_generation; /* at the initiator */
+    uint32_t fragment; /* the next to be sent, or to arrive of the reply */
+    uint8_t type;      /* enum ptl_frame_type */
+    uint8_t state;     /* enum ptl_op_state */
+    uint8_t kind, lane, pt_index;
+    uint8_t ack;       /* ptl_ack_req_t */
+    uint8_t flags, operation, datatype;
+    uint8_t operand_bytes; /* before the data, at the end of `copy` */
+    bool is_volatile; /* copied when it starts */
+    bool is_pooled;
+    const uint8_t *data;       /* one piece, or NULL */
+    const struct ptl_mem *mem; /* else: a vector, from `at` */
+    uint64_t at;
+    uint64_t length;   /* of the data, or wanted */
+    uint64_t total;    /* of the reply */
+    uint64_t position; /* bytes given to frames; SENT: of the reply here */
     uint64_t match_bits, offset, hdr_data;
-    struct ptl_ni *ni; /* whose memory it uses, or NULL */
-    struct ptl_md *md; /* or NULL */
+    uint64_t get_at; /* where the reply goes in get_md */
+    struct ptl_ni *ni;     /* whose memory it uses, or NULL */
+    struct ptl_md *md;     /* of the data, or NULL */
+    struct ptl_md *get_md; /* of the reply, or NULL */
     void *user_ptr, *owner;
-    uint8_t copy[]; /* of a message */
+    uint8_t copy[] __attribute__ ((aligned (8)));
 };
 
 #define PTL_OPS_MAX (1u << 21) /* triggered ones included */
 
-/* The operations of an interface by index. */
+/* The operations of an endpoint by index. */
 struct ptl_op_table {
     struct ptl_op **slots;
     uint32_t *generations;
     uint32_t *free_list; /* stack of unused indices */
     uint32_t size, n_free;
+    struct ptl_work *spare; /* ended operations, by node.next */
+    unsigned n_spare;
 };
 
-/* Make an operation with room for a copy of `extra` bytes. NULL: no memory. */
+/* Make an operation (a PUT) with room for a copy of `extra` bytes. NULL: no
+ * memory. */
 struct ptl_op *ptl_op_alloc (struct ptl_end *end,
                              const struct ptl_op_class *class, size_t extra);
 
 /* The operation whose work this is; NULL: it is other work. */
 struct ptl_op *ptl_op_of (struct ptl_work *work);
 
-/* The operation that an ack names, or NULL. */
+/* The operation that an answer names, or NULL. */
 struct ptl_op *ptl_op_find (struct ptl_end *end, uint32_t index,
                             uint32_t generation);
+
+/* Is it answered, by an ack or a reply? */
+static inline bool ptl_op_is_answered (const struct ptl_op *op)
+{
+    return op->ack != PTL_NO_ACK_REQ || op->type == PTL_FRAME_GET
+        || op->type == PTL_FRAME_FETCH;
+}
+
+/* Its data is `length` bytes of this memory. */
+void ptl_op_set_data (struct ptl_op *op, const struct ptl_mem *mem,
+                      uint64_t at, uint64_t length);
+
+/* The data at a position, and how many bytes follow in one piece. */
+const uint8_t *ptl_op_span (const struct ptl_op *op, uint64_t position,
+                            uint64_t *room);
+
+/* Copy data out; the bytes must be within the length. */
+void ptl_op_read (const struct ptl_op *op, uint64_t position, void *to,
+                  uint64_t length);
 
 /* Send it: to a lane of its target, or to ourselves by the work queue. */
 void ptl_op_start (struct ptl_op *op);
 
-/* Its last byte is in the socket. May free it (no ack asked for). */
+/* Its last byte is in the socket. May free it (no answer comes). */
 void ptl_op_sent (struct ptl_op *op);
 
 /* It is over; tells the maker and frees it. */

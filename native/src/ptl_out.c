@@ -1,4 +1,10 @@
-/* ptl_out.c - frames into the socket: acks first, then the peer's choice. */
+/* ptl_out.c - frames into the socket: answers first, then the peer's choice.
+ *
+ * A batch is encoded into the endpoint's flat buffer, small payloads with it,
+ * and goes with one send; of large payloads the batch names the place. What the
+ * socket does not take is kept, flat bytes as a copy, and goes before anything
+ * else. An operation whose bytes have been copied counts as sent.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +16,424 @@
 #include "ptl_op.h"
 #include "ptl_peer.h"
 
-#define BATCH_FRAMES 16
-#define BATCH_BYTES (64 * 1024) /* a fragment ends a batch */
+#define ACKS_WAITING 16 /* acks of one connection */
+#define SMALL_FIRST 512
+#define SMALL_MOST (2 * PTL_UNACKED_MAX) /* answers that wait */
+#define PARTS 64
+#define PIECES 64
+#define INLINE_BYTES 4096
+#define BATCH_BYTES (1024 * 1024)
 #define FLUSH_BYTES (1024 * 1024) /* then others have their turn */
+
+/* Consecutive bytes: of the flat buffer, or of an operation's data. */
+struct part {
+    struct ptl_op *op; /* whose data it is, or that is sent with it */
+    uint64_t at;       /* in its data; flat: in the buffer */
+    size_t length;
+    bool is_flat;
+    bool is_last; /* with it the operation is sent */
+};
+
+struct batch {
+    uint8_t *flat;
+    size_t used, bytes;
+    unsigned n;
+    bool is_all; /* nothing more is to be sent now */
+    struct part parts[PARTS];
+};
+
+struct ptl_pending {
+    uint8_t *flat;
+    unsigned n, next;
+    struct part parts[];
+};
+
+/* ---- answers ---- */
+
+/* One small buffer is kept for whoever needs the next. */
+static void take_spare (struct ptl_conn *conn)
+{
+    conn->small = conn->end->spare_small;
+    conn->small_room = SMALL_FIRST;
+    conn->end->spare_small = NULL;
+}
+
+static bool make_room (struct ptl_conn *conn, uint32_t length)
+{
+    uint32_t room;
+    uint8_t *small;
+
+    if (!conn->small && conn->end->spare_small)
+        take_spare (conn);
+    room = conn->small_room ? conn->small_room : SMALL_FIRST;
+    while (room - conn->small_length < length)
+        room *= 2;
+    if (room == conn->small_room)
+        return true;
+    if (!(small = realloc (conn->small, room)))
+        return false;
+    conn->small = small;
+    conn->small_room = room;
+    return true;
+}
+
+/* An honest peer is owed no more answers than it has operations: one that lets
+ * them pile up is cut off, so the buffer is bounded. */
+static uint8_t *queue (struct ptl_conn *conn, const struct ptl_frame *frame)
+{
+    uint32_t length = PTL_HEADER_BYTES + frame->length;
+    struct ptl_frame full = *frame;
+    uint8_t *to;
+
+    if (conn->state == PTL_CONN_DEAD)
+        return NULL;
+    if (conn->n_small > SMALL_MOST || !make_room (conn, length)) {
+        ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, ENOBUFS);
+        return NULL;
+    }
+    full.incarnation = (uint32_t)conn->end->incarnation;
+    to = conn->small + conn->small_length;
+    ptl_wire_encode (&full, to);
+    conn->small_length += length;
+    conn->n_small++;
+    conn->end->counters.frames_out++;
+    return to + PTL_HEADER_BYTES;
+}
+
+uint8_t *ptl_conn_reserve (struct ptl_conn *conn,
+                           const struct ptl_frame *frame)
+{
+    uint8_t *to = queue (conn, frame);
+
+    if (to)
+        ptl_conn_kick (conn);
+    return to;
+}
+
+void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame)
+{
+    ptl_conn_reserve (conn, frame);
+}
+
+void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame)
+{
+    struct ptl_end *end = conn->end;
+
+    if (!queue (conn, frame))
+        return;
+    if (end->config.ack_delay_ms == 0
+        || conn->small_length > ACKS_WAITING * PTL_HEADER_BYTES) {
+        ptl_conn_kick (conn);
+    } else if (conn->ack_ms == 0) {
+        conn->ack_ms = end->now_ms + end->config.ack_delay_ms;
+        ptl_end_wake_at (end, conn->ack_ms);
+    }
+}
+
+void ptl_conn_tick_acks (struct ptl_conn *conn)
+{
+    if (conn->ack_ms > conn->end->now_ms) {
+        ptl_end_wake_at (conn->end, conn->ack_ms);
+        return;
+    }
+    conn->ack_ms = 0;
+    if (conn->small_length > 0)
+        ptl_conn_kick (conn);
+}
+
+static void drop_small (struct ptl_conn *conn)
+{
+    if (conn->small_room == SMALL_FIRST && !conn->end->spare_small)
+        conn->end->spare_small = conn->small;
+    else
+        free (conn->small);
+    conn->small = NULL;
+    conn->small_length = conn->small_room = conn->n_small = 0;
+}
+
+/* ---- filling a batch ---- */
+
+static void add (struct batch *batch, struct ptl_op *op, uint64_t at,
+                 size_t length, bool is_last)
+{
+    batch->parts[batch->n++] = (struct part){ op, at, length, false, is_last };
+    batch->bytes += length;
+}
+
+/* `length` bytes of the flat buffer, just written; `op` is sent with them. */
+static void add_flat (struct batch *batch, size_t length, struct ptl_op *op)
+{
+    batch->parts[batch->n++]
+        = (struct part){ op, batch->used, length, true, op != NULL };
+    batch->used += length;
+    batch->bytes += length;
+}
+
+static void add_frame (struct batch *batch, struct ptl_peer *peer,
+                       struct ptl_op *op)
+{
+    uint8_t *to = batch->flat + batch->used;
+    size_t length = PTL_HEADER_BYTES, data;
+    struct ptl_frame frame;
+    uint64_t position;
+    bool is_last;
+
+    ptl_lane_take (peer, op, &frame, &position);
+    is_last = frame.flags & PTL_FLAG_LAST;
+    ptl_wire_encode (&frame, to);
+    if (op->operand_bytes > 0) {
+        memcpy (to + length, op->copy, op->operand_bytes);
+        length += op->operand_bytes;
+    }
+    data = frame.length - op->operand_bytes;
+    if (data <= INLINE_BYTES) {
+        ptl_op_read (op, position, to + length, data);
+        add_flat (batch, length + data, is_last ? op : NULL);
+    }
+    else {
+        add_flat (batch, length, NULL);
+        add (batch, op, position, data, is_last);
+    }
+    peer->end->counters.frames_out++;
+}
+
+#define FRAME_MOST (PTL_HEADER_BYTES + PTL_OPERAND_MOST + INLINE_BYTES)
+
+static void fill (struct ptl_conn *conn, struct batch *batch)
+{
+    struct ptl_op *op;
+
+    batch->flat = conn->end->flat;
+    batch->used = batch->bytes = 0;
+    batch->n = 0;
+    if (conn->small_length > 0) {
+        memcpy (batch->flat, conn->small, conn->small_length);
+        add_flat (batch, conn->small_length, NULL);
+        drop_small (conn);
+    }
+    batch->is_all = true;
+    while (conn->peer && (op = ptl_lane_pick (conn->peer))) {
+        if (batch->n + 2 > PARTS || batch->bytes >= BATCH_BYTES
+            || batch->used + FRAME_MOST > PTL_FLAT_BYTES) {
+            batch->is_all = false;
+            return;
+        }
+        add_frame (batch, conn->peer, op);
+    }
+}
+
+/* ---- writing ---- */
+
+static int add_piece (struct iovec *iov, int n, const void *base,
+                      size_t length)
+{
+    struct iovec *last = n > 0 ? &iov[n - 1] : NULL;
+
+    if (last && (uint8_t *)last->iov_base + last->iov_len == base) {
+        last->iov_len += length;
+        return n;
+    }
+    iov[n] = (struct iovec){ (void *)(uintptr_t)base, length };
+    return n + 1;
+}
+
+/* As many pieces as fit; *bytes says how much that is. */
+static int gather (struct iovec *iov, const uint8_t *flat,
+                   const struct part *parts, unsigned count, size_t *bytes)
+{
+    uint64_t done, room;
+    int n = 0;
+
+    *bytes = 0;
+    for (unsigned i = 0; i < count; i++)
+        for (done = 0; done < parts[i].length; done += room) {
+            const struct part *part = &parts[i];
+            const uint8_t *from = flat + part->at + done;
+
+            if (n == PIECES)
+                return n;
+            room = part->length - done;
+            if (!part->is_flat) {
+                uint64_t left = room;
+
+                from = ptl_op_span (part->op, part->at + done, &room);
+                room = room < left ? room : left;
+            }
+            n = add_piece (iov, n, from, room);
+            *bytes += room;
+        }
+    return n;
+}
+
+static ssize_t write_iov (struct ptl_conn *conn, struct iovec *iov, int count)
+{
+    ssize_t n = ptl_conn_send (conn, iov, count);
+
+    if (n >= 0)
+        conn->end->counters.bytes_out += (uint64_t)n;
+    return n;
+}
+
+/* `n` bytes have been taken: how many parts that was. What follows begins where
+ * the socket stopped. */
+static unsigned account (struct part *parts, unsigned count, size_t n)
+{
+    unsigned i;
+
+    for (i = 0; i < count && parts[i].length <= n; i++) {
+        n -= parts[i].length;
+        if (parts[i].is_last)
+            ptl_op_sent (parts[i].op);
+    }
+    if (i < count) {
+        parts[i].at += n;
+        parts[i].length -= n;
+    }
+    return i;
+}
+
+/* Results of one write. */
+enum step { STEP_MORE, STEP_IDLE, STEP_FULL, STEP_DEAD };
+
+/* A write failed. What had arrived before the end is read first. */
+static enum step broken (struct ptl_conn *conn, int error)
+{
+    ptl_conn_read_all (conn);
+    ptl_conn_fail (conn,
+                   error == EPROTO ? PTLX_LOSS_MISBEHAVED : PTLX_LOSS_DIED,
+                   error);
+    return STEP_DEAD;
+}
+
+static bool is_full (int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+/* Keep the parts that are left. False: no memory. */
+static bool keep (struct ptl_conn *conn, const struct batch *batch,
+                  unsigned from)
+{
+    unsigned count = batch->n - from;
+    size_t head = sizeof (struct ptl_pending) + count * sizeof (struct part);
+    size_t flat = 0;
+    struct ptl_pending *pending;
+    struct part *part;
+
+    for (unsigned i = from; i < batch->n; i++)
+        flat += batch->parts[i].is_flat ? batch->parts[i].length : 0;
+    if (!(pending = malloc (head + flat)))
+        return false;
+    pending->flat = (uint8_t *)pending + head;
+    pending->n = count;
+    pending->next = 0;
+    memcpy (pending->parts, batch->parts + from, count * sizeof (*part));
+    flat = 0;
+    for (part = pending->parts; part < pending->parts + count; part++) {
+        if (!part->is_flat)
+            continue;
+        memcpy (pending->flat + flat, batch->flat + part->at, part->length);
+        part->at = flat;
+        flat += part->length;
+        if (part->is_last) {
+            part->is_last = false;
+            ptl_op_sent (part->op);
+        }
+    }
+    conn->pending = pending;
+    return true;
+}
+
+/* First what was begun: nothing may come between the parts of a frame. */
+static enum step write_pending (struct ptl_conn *conn, size_t *budget)
+{
+    struct ptl_pending *pending = conn->pending;
+    struct part *parts = pending->parts + pending->next;
+    unsigned count = pending->n - pending->next;
+    struct iovec iov[PIECES];
+    size_t wanted, n;
+    int k = gather (iov, pending->flat, parts, count, &wanted);
+    ssize_t sent = write_iov (conn, iov, k);
+
+    if (sent < 0 && !is_full (errno))
+        return broken (conn, errno);
+    n = sent > 0 ? (size_t)sent : 0;
+    *budget -= n < *budget ? n : *budget;
+    pending->next += account (parts, count, n);
+    if (pending->next == pending->n) {
+        conn->pending = NULL;
+        free (pending);
+    }
+    return n < wanted ? STEP_FULL : STEP_MORE;
+}
+
+/* More answers than the flat buffer holds wait by themselves. */
+static bool keep_small (struct ptl_conn *conn)
+{
+    struct batch batch = {
+        .flat = conn->small,
+        .n = 1,
+        .parts = { { NULL, 0, conn->small_length, true, false } },
+    };
+
+    if (!keep (conn, &batch, 0)) {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, ENOMEM);
+        return false;
+    }
+    drop_small (conn);
+    return true;
+}
+
+static enum step write_batch (struct ptl_conn *conn, size_t *budget)
+{
+    struct batch batch;
+    struct iovec iov[PIECES];
+    size_t wanted, n;
+    unsigned done;
+    ssize_t sent;
+    int k;
+
+    fill (conn, &batch);
+    if (batch.n == 0)
+        return STEP_IDLE;
+    k = gather (iov, batch.flat, batch.parts, batch.n, &wanted);
+    sent = write_iov (conn, iov, k);
+    if (sent < 0 && !is_full (errno))
+        return broken (conn, errno);
+    n = sent > 0 ? (size_t)sent : 0;
+    *budget -= n < *budget ? n : *budget;
+    done = account (batch.parts, batch.n, n);
+    if (done == batch.n)
+        return batch.is_all ? STEP_IDLE : STEP_MORE;
+    if (!keep (conn, &batch, done)) {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, ENOMEM);
+        return STEP_DEAD;
+    }
+    return n < wanted ? STEP_FULL : STEP_MORE;
+}
+
+/* Memory is shared from here on, or not: a frame of its own. */
+static enum step write_memory (struct ptl_conn *conn)
+{
+    size_t wanted;
+    ssize_t n = ptl_near_pay (conn, &wanted);
+
+    if (n < 0 && !is_full (errno))
+        return broken (conn, errno);
+    return n < (ssize_t)wanted ? STEP_FULL : STEP_MORE;
+}
+
+static enum step step (struct ptl_conn *conn, size_t *budget)
+{
+    if (!conn->pending && ptl_near_owes (conn))
+        return write_memory (conn);
+    if (!conn->pending
+        && conn->small_length > PTL_FLAT_BYTES - FRAME_MOST
+        && !keep_small (conn))
+        return STEP_DEAD;
+    return conn->pending ? write_pending (conn, budget)
+                         : write_batch (conn, budget);
+}
 
 static void want_out (struct ptl_conn *conn, bool wanted)
 {
@@ -29,219 +450,11 @@ static void want_out (struct ptl_conn *conn, bool wanted)
     epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
 }
 
-/* Take frames from the peer until the batch is full. */
-static unsigned pick (struct ptl_conn *conn, struct ptl_out *batch)
-{
-    unsigned n = 0;
-    size_t bytes = 0;
-    struct ptl_frame frame;
-    struct ptl_out *out;
-
-    while (conn->peer && n < BATCH_FRAMES && bytes < BATCH_BYTES) {
-        out = &batch[n];
-        if (!ptl_lane_pick (conn->peer, &frame, &out->op, &out->payload))
-            break;
-        frame.incarnation = (uint32_t)conn->end->incarnation;
-        ptl_wire_encode (&frame, out->header);
-        out->done = 0;
-        out->length = PTL_HEADER_BYTES + (size_t)frame.length;
-        out->is_last = frame.flags & PTL_FLAG_LAST;
-        bytes += out->length;
-        n++;
-    }
-    return n;
-}
-
-static int add (struct iovec *iov, int n, const void *base, size_t length)
-{
-    if (length > 0)
-        iov[n++] = (struct iovec){ (void *)(uintptr_t)base, length };
-    return n;
-}
-
-static int gather (struct iovec *iov, int n, const struct ptl_out *out)
-{
-    size_t done = out->done;
-
-    if (done < PTL_HEADER_BYTES) {
-        n = add (iov, n, out->header + done, PTL_HEADER_BYTES - done);
-        done = PTL_HEADER_BYTES;
-    }
-    return add (iov, n, out->payload + (done - PTL_HEADER_BYTES),
-                out->length - done);
-}
-
-/* Count `n` bytes as sent of the first `count` frames; how many are whole. */
-static unsigned account (struct ptl_conn *conn, struct ptl_out *outs,
-                         unsigned count, size_t *n)
-{
-    unsigned i;
-    size_t part;
-
-    for (i = 0; i < count; i++) {
-        part = outs[i].length - outs[i].done;
-        part = part < *n ? part : *n;
-        outs[i].done += part;
-        *n -= part;
-        if (outs[i].done < outs[i].length)
-            break;
-        conn->end->counters.frames_out++;
-        ptl_lane_frame_sent (outs[i].op, outs[i].is_last);
-    }
-    return i;
-}
-
-static void account_small (struct ptl_conn *conn, size_t *n)
-{
-    size_t part = conn->small_length - conn->small_done;
-
-    part = part < *n ? part : *n;
-    conn->small_done += part;
-    *n -= part;
-    if (conn->small_done < conn->small_length)
-        return;
-    conn->end->counters.frames_out += conn->small_length / PTL_HEADER_BYTES;
-    free (conn->small);
-    conn->small = NULL;
-    conn->small_done = conn->small_length = conn->small_room = 0;
-}
-
-/* Keep what the socket did not take. False: no memory; the operations are in
- * their peer's lists again, to end with it. */
-static bool keep (struct ptl_conn *conn, const struct ptl_out *outs,
-                  unsigned count)
-{
-    if (count == 0)
-        return true;
-    if (!(conn->pending = calloc (count, sizeof (*outs)))) {
-        for (unsigned i = 0; i < count; i++)
-            if (outs[i].is_last)
-                ptl_list_append (&conn->peer->open, &outs[i].op->work.node);
-        return false;
-    }
-    memcpy (conn->pending, outs, count * sizeof (*outs));
-    conn->n_pending = count;
-    conn->next_pending = 0;
-    return true;
-}
-
-static ssize_t write_iov (struct ptl_conn *conn, struct iovec *iov, int count)
-{
-    ssize_t n = ptl_conn_send (conn, iov, count);
-
-    if (n >= 0)
-        conn->end->counters.bytes_out += (uint64_t)n;
-    return n;
-}
-
-/* Results of one write. */
-enum step { STEP_MORE, STEP_IDLE, STEP_FULL, STEP_DEAD };
-
-static enum step wrote (struct ptl_conn *conn, ssize_t n, size_t wanted)
-{
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-        int error = errno;
-
-        ptl_conn_read_all (conn);
-        ptl_conn_fail (
-            conn, error == EPROTO ? PTLX_LOSS_MISBEHAVED : PTLX_LOSS_DIED,
-            error);
-        return STEP_DEAD;
-    }
-    return n < (ssize_t)wanted ? STEP_FULL : STEP_MORE;
-}
-
-/* First what was begun; nothing may come between the parts of a frame. */
-static enum step write_pending (struct ptl_conn *conn, size_t *budget)
-{
-    struct ptl_out *outs = conn->pending + conn->next_pending;
-    unsigned count = conn->n_pending - conn->next_pending;
-    struct iovec iov[2 * BATCH_FRAMES];
-    size_t wanted = 0, n;
-    int k = 0;
-    ssize_t sent;
-
-    for (unsigned i = 0; i < count; i++) {
-        k = gather (iov, k, &outs[i]);
-        wanted += outs[i].length - outs[i].done;
-    }
-    sent = write_iov (conn, iov, k);
-    n = sent > 0 ? (size_t)sent : 0;
-    *budget -= n < *budget ? n : *budget;
-    conn->next_pending += account (conn, outs, count, &n);
-    if (conn->next_pending == conn->n_pending) {
-        free (conn->pending);
-        conn->pending = NULL;
-        conn->n_pending = conn->next_pending = 0;
-    }
-    return wrote (conn, sent, wanted);
-}
-
-static enum step write_batch (struct ptl_conn *conn, size_t *budget)
-{
-    struct ptl_out batch[BATCH_FRAMES];
-    struct iovec iov[1 + 2 * BATCH_FRAMES];
-    size_t wanted = conn->small_length - conn->small_done, n;
-    unsigned count = 0, done;
-    int k = add (iov, 0, conn->small + conn->small_done, wanted);
-    ssize_t sent;
-
-    /* A part of a small frame must not be followed by another frame. */
-    if (conn->small_done % PTL_HEADER_BYTES == 0)
-        count = pick (conn, batch);
-    for (unsigned i = 0; i < count; i++) {
-        k = gather (iov, k, &batch[i]);
-        wanted += batch[i].length;
-    }
-    if (k == 0)
-        return STEP_IDLE;
-    sent = write_iov (conn, iov, k);
-    n = sent > 0 ? (size_t)sent : 0;
-    *budget -= n < *budget ? n : *budget;
-    account_small (conn, &n);
-    done = account (conn, batch, count, &n);
-    if (!keep (conn, batch + done, count - done)) {
-        ptl_conn_fail (conn, PTLX_LOSS_DIED, ENOMEM);
-        return STEP_DEAD;
-    }
-    return wrote (conn, sent, wanted);
-}
-
 /* After a goodbye the stream ends; the socket stays to be drained. */
 static void end_stream (struct ptl_conn *conn)
 {
     if (conn->state == PTL_CONN_DRAINING)
         shutdown (conn->source.fd, SHUT_WR);
-}
-
-/* Nothing is half out: a frame about shared memory may go. */
-static bool is_between_frames (const struct ptl_conn *conn)
-{
-    return conn->small_done % PTL_HEADER_BYTES == 0
-        && (conn->n_pending == 0
-            || conn->pending[conn->next_pending].done == 0);
-}
-
-static enum step write_memory (struct ptl_conn *conn)
-{
-    size_t wanted;
-    ssize_t n = ptl_near_pay (conn, &wanted);
-
-    return wrote (conn, n, wanted);
-}
-
-/* Small frames of which a part is out go before kept frames; kept frames of
- * which a part is out go before small ones. Only one of both can be true:
- * a batch is picked behind whole small frames. */
-static enum step step (struct ptl_conn *conn, size_t *budget)
-{
-    if (ptl_near_owes (conn) && is_between_frames (conn))
-        return write_memory (conn);
-    if (conn->n_pending > 0
-        && (conn->small_done % PTL_HEADER_BYTES == 0
-            || conn->pending[conn->next_pending].done > 0))
-        return write_pending (conn, budget);
-    return write_batch (conn, budget);
 }
 
 void ptl_conn_flush (struct ptl_conn *conn)
@@ -260,6 +473,9 @@ void ptl_conn_flush (struct ptl_conn *conn)
     if (result != STEP_IDLE)
         return;
     end_stream (conn);
-    if (conn->peer)
+    if (conn->peer && conn->peer->is_leaving) {
         ptl_peer_hurry (conn->peer);
+        if (conn->peer)
+            ptl_peer_drop_idle (conn->peer);
+    }
 }

@@ -72,7 +72,9 @@ struct ptl_peer *ptl_peer_alloc (struct ptl_end *end, uint32_t nid,
     peer->hold_ms = PTL_HOLD_FIRST_MS;
     for (int i = 0; i < PTL_LANES; i++)
         ptl_list_init (&peer->lanes[i]);
+    ptl_list_init (&peer->replies);
     ptl_list_init (&peer->open);
+    ptl_list_init (&peer->sending);
     ptl_list_init (&peer->sent);
     ptl_list_init (&peer->retry);
     ptl_list_init (&peer->after);
@@ -213,14 +215,6 @@ static void end_all (struct ptl_node *list)
                     PTL_NI_UNDELIVERABLE, 0, 0);
 }
 
-/* Operations whose frames were picked and are in no list of ours. */
-static void reclaim_picked (struct ptl_peer *peer, struct ptl_conn *conn)
-{
-    for (unsigned i = conn->next_pending; i < conn->n_pending; i++)
-        if (conn->pending[i].is_last)
-            ptl_list_append (&peer->open, &conn->pending[i].op->work.node);
-}
-
 void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
 {
     struct ptl_end *end = peer->end;
@@ -235,7 +229,6 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
     unlink_record (peer);
     if (peer->conn) {
         event.serial = peer->conn->who.serial;
-        reclaim_picked (peer, peer->conn);
         ptl_conn_close (peer->conn);
     }
     if (peer->dial)
@@ -245,6 +238,8 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
     end_all (&peer->retry);
     end_all (&peer->after);
     end_all (&peer->open);
+    end_all (&peer->sending);
+    end_all (&peer->replies);
     for (int i = 0; i < PTL_LANES; i++)
         end_all (&peer->lanes[i]);
     ptl_end_notify (end, &event);
@@ -254,8 +249,9 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
 static bool is_busy (const struct ptl_peer *peer)
 {
     bool is_empty = ptl_list_empty (&peer->open)
-        && ptl_list_empty (&peer->sent) && ptl_list_empty (&peer->retry)
-        && (!peer->conn || peer->conn->n_pending == 0);
+        && ptl_list_empty (&peer->sending) && ptl_list_empty (&peer->sent)
+        && ptl_list_empty (&peer->retry) && ptl_list_empty (&peer->replies)
+        && (!peer->conn || !peer->conn->pending);
 
     for (int i = 0; i < PTL_LANES; i++)
         is_empty = is_empty && ptl_list_empty (&peer->lanes[i]);

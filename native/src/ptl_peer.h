@@ -25,17 +25,22 @@ struct ptl_peer {
     int64_t dial_until_ms; /* 0: no dial is wanted */
     int64_t dial_again_ms; /* 0: not waiting to dial again */
     struct ptl_node lanes[PTL_LANES]; /* QUEUED */
+    struct ptl_node replies; /* QUEUED, of operations of the peer */
     struct ptl_node open;  /* SENDING in fragments, round robin */
+    struct ptl_node sending; /* the last frame is on its way */
     struct ptl_node sent;  /* SENT */
     struct ptl_node retry; /* refused, in order */
     struct ptl_node after; /* for the next connection: this one is leaving */
-    unsigned unacked;      /* operations whose ack is awaited */
+    unsigned unacked;      /* operations whose answer is awaited */
+    uint32_t fetching;     /* bytes of the FETCHes among them */
+    unsigned n_owed;       /* replies that are operations */
+    uint32_t owed_bytes;   /* of their copies */
     unsigned n_open;
     unsigned n_retryable; /* of unacked, those that hold the lane */
     int64_t hold_until_ms; /* 0: not held */
     int hold_ms;           /* how long the next time */
     bool is_leaving;       /* say goodbye when everything is acked */
-    bool fragments_turn;
+    bool fragments_turn, replies_turn;
 };
 
 /* Give an operation to its peer, and dial when there is no connection. */

@@ -102,14 +102,15 @@ void ptl_end_bury (struct ptl_end *end)
         ptl_conn_free (ptl_entry (end->grave.next, struct ptl_conn, all));
 }
 
-void ptl_end_settle (struct ptl_end *end)
+/* In a bundle only what drives progress writes. */
+static void settle (struct ptl_end *end, bool writes)
 {
     struct ptl_node *node;
 
     for (;;) {
         if ((node = ptl_list_pop (&end->work)))
             run (node);
-        else if ((node = ptl_list_pop (&end->dirty)))
+        else if (writes && (node = ptl_list_pop (&end->dirty)))
             ptl_conn_flush (ptl_entry (node, struct ptl_conn, dirty));
         else if ((node = ptl_list_pop (&end->later)))
             run (node);
@@ -117,6 +118,11 @@ void ptl_end_settle (struct ptl_end *end)
             break;
     }
     ptl_end_bury (end);
+}
+
+void ptl_end_settle (struct ptl_end *end)
+{
+    settle (end, end->n_bundles == 0);
 }
 
 void ptl_end_signal (struct ptl_end *end)
@@ -171,7 +177,7 @@ void ptl_end_poll (struct ptl_end *end)
     give_budget (end);
     if (!ptl_near_glance (end) && end->hot)
         ptl_conn_ready (end->hot, EPOLLIN);
-    ptl_end_settle (end);
+    settle (end, true);
 }
 
 static void dispatch (struct ptl_end *end, struct ptl_source *source,
@@ -211,7 +217,7 @@ void ptl_end_progress (struct ptl_end *end, int timeout_ms)
     for (int i = 0; i < n; i++)
         dispatch (end, events[i].data.ptr, events[i].events);
     ptl_near_glance (end);
-    ptl_end_settle (end);
+    settle (end, true);
     if (end->is_watched)
         ptl_near_arm (end);
 }

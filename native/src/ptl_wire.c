@@ -3,45 +3,95 @@
 #include <stdbool.h>
 
 #include "portals4.h"
-#include "ptl_bytes.h"
+#include "ptl_atomic.h"
 
-void ptl_wire_encode (const struct ptl_frame *frame,
-                      uint8_t out[PTL_HEADER_BYTES])
+#define WHOLE (PTL_FLAG_FIRST | PTL_FLAG_LAST)
+#define TRIES (PTL_FLAG_RETRY | PTL_FLAG_RESEND)
+
+uint32_t ptl_wire_operand (unsigned operation, unsigned datatype)
 {
-    out[0] = frame->type;
-    out[1] = PTL_VERSION_MAX;
-    ptl_put16 (out + 2, frame->flags);
-    out[4] = frame->kind;
-    out[5] = frame->lane;
-    out[6] = frame->pt_index;
-    out[7] = frame->detail;
-    ptl_put32 (out + 8, frame->length);
-    ptl_put32 (out + 12, frame->incarnation);
-    ptl_put32 (out + 16, frame->op_index);
-    ptl_put32 (out + 20, frame->op_generation);
-    ptl_put16 (out + 24, frame->operation);
-    ptl_put16 (out + 26, frame->datatype);
-    ptl_put32 (out + 28, frame->fragment);
-    ptl_put64 (out + 32, frame->total);
-    ptl_put64 (out + 40, frame->match_bits);
-    ptl_put64 (out + 48, frame->offset);
-    ptl_put64 (out + 56, frame->hdr_data);
+    if (!ptl_atomic_needs_operand (operation))
+        return 0;
+    return (uint32_t)ptl_atomic_size (datatype);
 }
 
-static bool is_known (const struct ptl_frame *frame)
+/* A fragment: where it is in the whole says whether it is the last. */
+static bool is_fragment (const struct ptl_frame *f)
 {
-    switch (frame->type) {
+    bool is_first = f->flags & PTL_FLAG_FIRST;
+    uint64_t from = is_first ? 0 : f->offset;
+
+    if (f->total > PTL_MESSAGE_MOST || is_first != (f->fragment == 0)
+        || from > f->total || f->length > f->total - from
+        || (f->length == 0 && f->total > 0))
+        return false;
+    return !(f->flags & PTL_FLAG_LAST) == (f->length < f->total - from);
+}
+
+static bool is_put (const struct ptl_frame *f)
+{
+    if ((f->flags & PTL_FLAG_RESEND) && !(f->flags & PTL_FLAG_RETRY))
+        return false;
+    return f->detail <= PTL_OC_ACK_REQ && is_fragment (f)
+        && (!(f->flags & PTL_FLAG_RETRY) || f->pt_index < 64);
+}
+
+static bool is_reply (const struct ptl_frame *f)
+{
+    return !(f->flags & TRIES) && f->detail <= PTL_NI_SEGV
+        && is_fragment (f) && (f->detail == PTL_NI_OK || f->total == 0);
+}
+
+static bool is_get (const struct ptl_frame *f)
+{
+    return f->flags == WHOLE && f->fragment == 0 && f->detail == 0
+        && f->length == 0 && f->total <= PTL_MESSAGE_MOST;
+}
+
+static bool is_atomic (const struct ptl_frame *f)
+{
+    return f->flags == WHOLE && f->fragment == 0
+        && f->detail <= PTL_OC_ACK_REQ && f->total <= PTL_ATOMIC_MOST
+        && f->length == f->total
+        && ptl_atomic_allows (PTL_CALL_ATOMIC, f->operation, f->datatype)
+        && ptl_atomic_fits (f->operation, f->datatype, f->total);
+}
+
+static bool is_fetch (const struct ptl_frame *f)
+{
+    return f->flags == WHOLE && f->fragment == 0 && f->detail == 0
+        && f->total <= PTL_ATOMIC_MOST
+        && (ptl_atomic_allows (PTL_CALL_FETCH_ATOMIC, f->operation,
+                               f->datatype)
+            || ptl_atomic_allows (PTL_CALL_SWAP, f->operation, f->datatype))
+        && ptl_atomic_fits (f->operation, f->datatype, f->total)
+        && f->length
+               == f->total + ptl_wire_operand (f->operation, f->datatype);
+}
+
+static bool is_known (const struct ptl_frame *f)
+{
+    bool is_plain = f->operation == 0 && f->datatype == 0;
+
+    switch (f->type) {
     case PTL_FRAME_PUT:
-        return frame->detail <= PTL_OC_ACK_REQ
-            && (!(frame->flags & PTL_FLAG_RETRY) || frame->pt_index < 64);
+        return is_plain && is_put (f);
+    case PTL_FRAME_GET:
+        return is_plain && is_get (f);
+    case PTL_FRAME_ATOMIC:
+        return is_atomic (f);
+    case PTL_FRAME_FETCH:
+        return is_fetch (f);
+    case PTL_FRAME_REPLY:
+        return is_plain && is_reply (f);
     case PTL_FRAME_ACK:
-        return frame->length == 0 && frame->detail <= PTL_NI_SEGV;
+        return is_plain && f->length == 0 && f->flags == 0
+            && f->detail <= PTL_ACK_SILENT;
     case PTL_FRAME_PING:
     case PTL_FRAME_PONG:
     case PTL_FRAME_BYE:
-        return frame->length == 0;
     case PTL_FRAME_MEMORY:
-        return frame->length == 0;
+        return is_plain && f->length == 0 && f->flags == 0;
     default:
         return false;
     }
@@ -68,9 +118,9 @@ int ptl_wire_decode (const uint8_t in[PTL_HEADER_BYTES],
     frame->offset = ptl_get64 (in + 48);
     frame->hdr_data = ptl_get64 (in + 56);
     if (in[1] != PTL_VERSION_MAX || (frame->flags & ~PTL_FLAGS_KNOWN)
-        || frame->kind >= PTL_KINDS
-        || frame->lane >= PTL_LANES || frame->length > PTL_PAYLOAD_MAX
-        || frame->operation || frame->datatype || !is_known (frame))
+        || frame->kind >= PTL_KINDS || frame->lane >= PTL_LANES
+        || frame->length > PTL_PAYLOAD_MAX
+        || !is_known (frame))
         return PTL_FAIL;
     return PTL_OK;
 }

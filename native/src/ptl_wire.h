@@ -8,24 +8,29 @@
 
 #include <stdint.h>
 
+#include "ptl_bytes.h"
+
 #define PTL_HEADER_BYTES 64
 #define PTL_PAYLOAD_MAX (256u * 1024)
 #define PTL_MESSAGE_MOST (UINT64_C (1) << 48)
-#define PTL_ATOMIC_MOST (64u * 1024) /* one frame, operand included */
+#define PTL_ATOMIC_MOST (64u * 1024) /* one frame */
+#define PTL_OPERAND_MOST 32u         /* bytes before the data of a FETCH */
 #define PTL_VOLATILE_USUAL 4096u     /* bytes that are copied at the call */
 #define PTL_PT_MOST 256              /* the index has one byte */
 #define PTL_OPEN_MAX 8      /* operations in fragments, per peer, direction */
-#define PTL_UNACKED_MAX 512 /* operations that await their ack, likewise */
+#define PTL_UNACKED_MAX 512 /* operations that await their answer, likewise */
+#define PTL_FETCHING_MAX (1u << 20) /* bytes of FETCHes that await it */
+#define PTL_REPLY_COPIED 1024u /* bytes of a GET that are taken at once */
 #define PTL_VERSION_MIN 1
 #define PTL_VERSION_MAX 1
 
 enum ptl_frame_type {
     PTL_FRAME_PUT = 1,
-    PTL_FRAME_GET = 2,    /* reserved */
-    PTL_FRAME_ATOMIC = 3, /* reserved */
-    PTL_FRAME_FETCH = 4,  /* reserved */
+    PTL_FRAME_GET = 2,
+    PTL_FRAME_ATOMIC = 3,
+    PTL_FRAME_FETCH = 4,
     PTL_FRAME_ACK = 5,
-    PTL_FRAME_REPLY = 6, /* reserved */
+    PTL_FRAME_REPLY = 6,
     PTL_FRAME_PING = 7,
     PTL_FRAME_PONG = 8,
     PTL_FRAME_BYE = 9,
@@ -50,6 +55,10 @@ enum ptl_frame_flag {
 #define PTL_FLAGS_KNOWN                                                 \
     (PTL_FLAG_FIRST | PTL_FLAG_LAST | PTL_FLAG_RETRY | PTL_FLAG_RESEND)
 
+/* Verdict of an ACK beyond ptl_ni_fail_t: the operation went well, and its
+ * entry lets nobody be told so. */
+#define PTL_ACK_SILENT 8
+
 enum ptl_lane {
     PTL_LANE_CONTROL = 0, /* messages */
     PTL_LANE_DATA = 1,    /* puts of the interface's user */
@@ -70,18 +79,43 @@ struct ptl_frame {
     uint32_t length; /* of the payload */
     uint32_t incarnation; /* low half of the sender's */
     uint32_t op_index, op_generation, fragment;
-    uint64_t total; /* PUT: of the operation; ACK: accepted */
+    uint64_t total; /* of the operation; ACK, REPLY: accepted, given */
     uint64_t match_bits, offset, hdr_data;
 };
 
-void ptl_wire_encode (const struct ptl_frame *frame,
-                      uint8_t out[PTL_HEADER_BYTES]);
+/* Inline: a caller that knows a field writes it without a detour. */
+static inline void ptl_wire_encode (const struct ptl_frame *frame,
+                                    uint8_t out[PTL_HEADER_BYTES])
+{
+    out[0] = frame->type;
+    out[1] = PTL_VERSION_MAX;
+    ptl_put16 (out + 2, frame->flags);
+    out[4] = frame->kind;
+    out[5] = frame->lane;
+    out[6] = frame->pt_index;
+    out[7] = frame->detail;
+    ptl_put32 (out + 8, frame->length);
+    ptl_put32 (out + 12, frame->incarnation);
+    ptl_put32 (out + 16, frame->op_index);
+    ptl_put32 (out + 20, frame->op_generation);
+    ptl_put16 (out + 24, frame->operation);
+    ptl_put16 (out + 26, frame->datatype);
+    ptl_put32 (out + 28, frame->fragment);
+    ptl_put64 (out + 32, frame->total);
+    ptl_put64 (out + 40, frame->match_bits);
+    ptl_put64 (out + 48, frame->offset);
+    ptl_put64 (out + 56, frame->hdr_data);
+}
 
-/* Take a header apart and hold it to the limits that need no context.
- *   PTL_OK
- *   PTL_FAIL  unknown type, version, flag, lane or kind; a length too large
+/* Take a header apart and hold it to what needs no context: the types, their
+ * fields' ranges, lengths that fit one another, an operation that goes with
+ * its data type.
+ *   PTL_OK, PTL_FAIL
  */
 int ptl_wire_decode (const uint8_t in[PTL_HEADER_BYTES],
                      struct ptl_frame *frame);
+
+/* Bytes of a FETCH's operand, which precede its data. */
+uint32_t ptl_wire_operand (unsigned operation, unsigned datatype);
 
 #endif
