@@ -215,8 +215,7 @@ static void is_waiting_no_more (struct ptl_me *me)
     if (!me->is_waiting)
         return;
     me->is_waiting = false;
-    me->ni->n_triggered--;
-    ptl_list_remove (&me->work.node);
+    ptl_ct_withdraw (&me->work);
 }
 
 void ptl_me_free (struct ptl_me *me)
@@ -277,39 +276,30 @@ static void discard_link (struct ptl_work *work)
     ptl_me_free ((struct ptl_me *)work);
 }
 
-static bool may_wait (const struct ptl_ni *ni)
-{
-    return ni->n_triggered < ni->limits.max_triggered_ops;
-}
-
 int ptl_me_link_later (struct ptl_me *me, struct ptl_ct *trigger,
                        uint64_t threshold)
 {
+    int rc;
+
     if (is_list_full (me))
         return PTL_LIST_TOO_LONG;
-    if (!may_wait (me->ni))
-        return PTL_NO_SPACE;
-    me->ni->n_triggered++;
     me->is_waiting = true;
     me->work.run = run_link;
     me->work.discard = discard_link;
     me->work.threshold = threshold;
-    ptl_ct_trigger (trigger, &me->work);
-    return PTL_OK;
+    if ((rc = ptl_ct_trigger (trigger, &me->work)) != PTL_OK)
+        me->is_waiting = false;
+    return rc;
 }
 
 struct unlink {
     struct ptl_work work; /* first */
-    struct ptl_ni *ni;
     uint32_t handle;
 };
 
 static void discard_unlink (struct ptl_work *work)
 {
-    struct unlink *unlink = (struct unlink *)work;
-
-    unlink->ni->n_triggered--;
-    free (unlink);
+    free ((struct unlink *)work);
 }
 
 static void run_unlink (struct ptl_work *work)
@@ -329,19 +319,19 @@ static void run_unlink (struct ptl_work *work)
 int ptl_me_unlink_later (struct ptl_me *me, struct ptl_ct *trigger,
                          uint64_t threshold)
 {
-    struct unlink *unlink;
+    struct unlink *unlink = calloc (1, sizeof (*unlink));
+    int rc;
 
-    if (!may_wait (me->ni) || !(unlink = calloc (1, sizeof (*unlink))))
+    if (!unlink)
         return PTL_NO_SPACE;
-    unlink->ni = me->ni;
     unlink->handle = me->handle;
-    unlink->ni->n_triggered++;
     unlink->work.run = run_unlink;
     unlink->work.discard = discard_unlink;
     unlink->work.threshold = threshold;
     ptl_list_init (&unlink->work.node);
-    ptl_ct_trigger (trigger, &unlink->work);
-    return PTL_OK;
+    if ((rc = ptl_ct_trigger (trigger, &unlink->work)) != PTL_OK)
+        free (unlink);
+    return rc;
 }
 
 /* ---- search ---- */
