@@ -200,6 +200,14 @@ struct ptl_op *ptl_lane_awaiting (struct ptl_peer *peer,
     return op;
 }
 
+static bool has_queued (const struct ptl_peer *peer)
+{
+    for (int i = 0; i < PTL_LANES; i++)
+        if (!ptl_list_empty (&peer->lanes[i]))
+            return true;
+    return false;
+}
+
 void ptl_lane_answered (struct ptl_peer *peer, struct ptl_op *op, int fail,
                         uint64_t mlength, uint64_t offset)
 {
@@ -216,7 +224,7 @@ void ptl_lane_answered (struct ptl_peer *peer, struct ptl_op *op, int fail,
         ptl_op_end (op, fail, mlength, offset);
     }
     ptl_lane_release (peer);
-    if (peer->conn && !ptl_list_empty (&peer->lanes[PTL_LANE_DATA]))
+    if (peer->conn && has_queued (peer)) /* the window has moved */
         ptl_conn_kick (peer->conn);
     ptl_peer_drop_idle (peer);
 }
