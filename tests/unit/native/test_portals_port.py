@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from native import auth, portals
+from native import auth, endpoint
 from native.ids import ObjectKey
 from native.port import (
     Loss,
@@ -263,7 +263,7 @@ def test_a_slow_receiver_loses_nothing_and_is_never_given_more_than_its_slabs(po
 
 def drive_only(port: PortalsPort) -> bool:
     """Drive a port's C without taking its messages."""
-    counter = portals.CountingEvent(port._interface)
+    counter = endpoint.CountingEvent(port._interface)
     counter.get()  # any look at a counter drives progress
     counter.close()
     return True
