@@ -95,6 +95,8 @@ void ptl_api_event (const struct ptl_ni *ni, const struct ptlx_event *from,
         .ptl_list = (ptl_list_t)from->list,
         .pt_index = from->pt_index,
         .ni_fail_type = (ptl_ni_fail_t)from->ni_fail,
+        .atomic_operation = (ptl_op_t)from->operation,
+        .atomic_type = (ptl_datatype_t)from->datatype,
     };
     if (ptl_ni_is_logical (ni))
         to->initiator.rank = ptl_map_rank (ni->map, from->nid, from->pid);

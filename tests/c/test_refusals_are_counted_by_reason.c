@@ -37,7 +37,7 @@ int main (void)
     CHECK (registers (0, 0, 0));
     CHECK (put_to (ends, 2, a, md, 4, b, index + 1, 0, 0, 0).ni_fail
            == PTL_NI_DROPPED);
-    CHECK (put_to (ends, 2, a, md, 4, b, 200, 0, 0, 0).ni_fail
+    CHECK (put_to (ends, 2, a, md, 4, b, 63, 0, 0, 0).ni_fail
            == PTL_NI_DROPPED);
     CHECK (put_to (ends, 2, a, md, 4, b, index, 0, 0, 0).ni_fail
            == PTL_NI_DROPPED);
