@@ -5,7 +5,7 @@
  * made by the first of all. Time is ours: it stands still until a step moves
  * it, and then the timers that are due fire.
  *
- * Link with FUZZ_LINK_FLAGS of tests/fuzz/targets.py.
+ * Link as tests/fuzz/targets.py does.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -28,7 +28,7 @@
 #include "ptl_auth.h"
 #include "ptl_wire.h"
 
-/* Of the address sanitizer, in gcc and clang; gcc's header is not everywhere. */
+/* Of the address sanitizer; gcc has no header for it. */
 size_t __sanitizer_get_current_allocated_bytes (void);
 
 #define LOOPBACK 0x7f000001u

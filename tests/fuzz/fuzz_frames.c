@@ -3,8 +3,8 @@
  * The end has entries of several kinds, an armed object with a child, and
  * operations outstanding to the two attackers. An input is a list of steps:
  * what an attacker sends (well-formed, with fields changed, in part, or any
- * bytes), how much it reads, when it leaves and comes back, what the end itself
- * does meanwhile, and how time passes. Afterwards a neighbour's put arrives,
+ * bytes), how much it reads, when it leaves and comes back, what the end does
+ * meanwhile, and how time passes. Afterwards a neighbour's put arrives,
  * and all that was used is given back.
  */
 #include <sys/mman.h>
@@ -34,6 +34,8 @@ struct begun {
 struct seen {
     uint32_t index, generation;
     uint64_t length;
+    uint64_t replied; /* bytes */
+    uint32_t fragment;
 };
 
 struct attacker {
@@ -75,7 +77,7 @@ static void add_entry (struct world *w, ptl_pt_index_t index, uint8_t *memory,
         .ct_handle = w->ct,
         .min_free = 100,
         .uid = PTL_UID_ANY,
-        .options = PTL_ME_OP_PUT | options,
+        .options = PTL_ME_OP_PUT | PTL_ME_OP_GET | options,
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .match_bits = bits,
         .ignore_bits = bits ? 0 : UINT64_MAX,
@@ -223,9 +225,10 @@ static void see (struct attacker *a)
 
     HOLDS (ptl_wire_decode (a->header, &frame) == PTL_OK);
     a->skip = frame.length;
-    if (frame.type == PTL_FRAME_PUT)
+    if (frame.type == PTL_FRAME_PUT || frame.type == PTL_FRAME_GET
+        || frame.type == PTL_FRAME_ATOMIC || frame.type == PTL_FRAME_FETCH)
         a->seen[a->n_seen++ % SEEN] = (struct seen){
-            frame.op_index, frame.op_generation, frame.total
+            frame.op_index, frame.op_generation, frame.total, 0, 0
         };
 }
 
@@ -303,7 +306,8 @@ static void step_allowed (struct world *w, size_t most)
     else if (what & 64) {
         frame.length += frame.length == 0;
         frame.offset = size_of (take8 (&w->in));
-        frame.total = frame.length + 1 + size_of (take8 (&w->in)) % LARGE_BYTES;
+        frame.total = size_of (take8 (&w->in)) % LARGE_BYTES;
+        frame.total += frame.length + 1;
         frame.flags |= PTL_FLAG_FIRST;
         *op = (struct begun){ 1, 0, frame.total, frame.lane, frame.pt_index };
     }
@@ -384,6 +388,96 @@ static void step_ack (struct world *w)
     put_frame (w, &frame, 0);
 }
 
+/* The next fragment of an answer, or what looks like it. */
+static void step_reply (struct world *w)
+{
+    uint8_t which = take8 (&w->in), detail = take8 (&w->in);
+    struct seen *seen = &w->now->seen[which % SEEN];
+    uint64_t length = size_of (take8 (&w->in)), left;
+    struct ptl_frame frame = {
+        .type = PTL_FRAME_REPLY,
+        .detail = detail & 128 ? detail % 10 : PTL_NI_OK,
+        .op_index = seen->index,
+        .op_generation = seen->generation + (which & 64 ? 1 : 0),
+        .fragment = seen->fragment,
+        .offset = seen->replied,
+        .total = seen->length,
+    };
+
+    if (which & 128)
+        frame.total = length;
+    left = frame.total - seen->replied;
+    if (length > left && !(which & 32))
+        length = left;
+    frame.length = (uint32_t)(length % (PTL_PAYLOAD_MAX + 1));
+    frame.flags = (uint16_t)((seen->fragment == 0 ? PTL_FLAG_FIRST : 0)
+                             | (frame.length == left ? PTL_FLAG_LAST : 0));
+    seen->fragment++;
+    seen->replied += frame.length;
+    put_frame (w, &frame, SIZE_MAX);
+}
+
+/* A get, an atomic operation, a fetch or a swap. */
+static void step_operation (struct world *w)
+{
+    static const uint8_t types[]
+        = { PTL_FRAME_GET, PTL_FRAME_ATOMIC, PTL_FRAME_FETCH };
+    uint8_t what = take8 (&w->in), how = take8 (&w->in);
+    struct ptl_frame frame = {
+        .type = types[what % 3],
+        .flags = PTL_FLAG_FIRST | PTL_FLAG_LAST,
+        .lane = PTL_LANE_DATA,
+        .pt_index = what / 3 % 6,
+        .kind = what / 18 % 16 == 13 ? 3 : 0,
+        .operation = how % 20,
+        .datatype = take8 (&w->in) % 16,
+        .match_bits = 3,
+        .op_index = what,
+        .total = size_of (take8 (&w->in)),
+        .offset = size_of (take8 (&w->in)),
+    };
+
+    if (frame.type == PTL_FRAME_GET)
+        frame.operation = frame.datatype = 0;
+    else
+        frame.length = (uint32_t)frame.total + how / 20;
+    frame.detail = frame.type == PTL_FRAME_ATOMIC ? how % 4 : 0;
+    put_frame (w, &frame, SIZE_MAX);
+}
+
+/* The end does as much to the attacker. */
+static void step_end_asks (struct world *w)
+{
+    uint8_t what = take8 (&w->in), type = take8 (&w->in);
+    uint64_t length = size_of (take8 (&w->in)) % LARGE_BYTES;
+    uint64_t operand[4] = { 1 };
+    ptl_process_t to = { .phys = { LOOPBACK, w->now->pid } };
+    ptl_op_t operation = (ptl_op_t)(what / 4 % 20);
+    ptl_datatype_t datatype = (ptl_datatype_t)(type % 16);
+    int rc;
+
+    if (type & 128)
+        to = w->end.id;
+    switch (what % 4) {
+    case 0:
+        rc = PtlGet (w->md, 0, length, to, 2, 3, 0, NULL);
+        break;
+    case 1:
+        rc = PtlAtomic (w->md, 0, length, PTL_ACK_REQ, to, 2, 3, 0, NULL, 0,
+                        operation, datatype);
+        break;
+    case 2:
+        rc = PtlFetchAtomic (w->md, 0, w->md, LARGE_BYTES / 2, length, to, 2,
+                             3, 0, NULL, 0, operation, datatype);
+        break;
+    default:
+        rc = PtlSwap (w->md, 0, w->md, LARGE_BYTES / 2, length, to, 2, 3, 0,
+                      NULL, 0, operand, operation, datatype);
+        break;
+    }
+    HOLDS (rc == PTL_OK || rc == PTL_ARG_INVALID);
+}
+
 /* A header byte for byte, as in FRAMES.md; the incarnation is put right. */
 static void step_header (struct world *w)
 {
@@ -462,8 +556,7 @@ static void step_end (struct world *w)
     case 1:
         HOLDS (PtlPTEnable (w->end.ni, what / 9 % 2 ? 0 : 3) == PTL_OK);
         break;
-    case 2:
-        HOLDS (PtlPTDisable (w->end.ni, what / 9 % 5) == PTL_OK || what);
+    case 2: /* PtlPTDisable waits for what lands, so for the attackers */
         break;
     case 3:
         add_entry (w, what / 9 % 2 ? 3 : 0, w->memory[what / 18 % 3],
@@ -518,7 +611,7 @@ static void step_again (struct world *w)
 
 static void step (struct world *w)
 {
-    switch (take8 (&w->in) % 17) {
+    switch (take8 (&w->in) % 20) {
     case 0:
     case 16:
         step_allowed (w, SIZE_MAX);
@@ -567,6 +660,15 @@ static void step (struct world *w)
         break;
     case 15:
         step_allowed (w, take8 (&w->in)); /* in part: what follows is lost */
+        break;
+    case 17:
+        step_operation (w);
+        break;
+    case 18:
+        step_end_asks (w);
+        break;
+    case 19:
+        step_reply (w);
         break;
     }
 }

@@ -1,4 +1,4 @@
-/* replay.c - runs a target over the files that are named, without libFuzzer. */
+/* replay.c - runs a target over files, without libFuzzer. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

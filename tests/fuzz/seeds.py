@@ -27,7 +27,7 @@ def for_wire() -> dict[str, bytes]:
 
 # Steps of fuzz_frames.c, by their numbers there.
 ALLOWED, ANY, ACK, HEADER, BYTES, SMALL, TURN, PASS, READ, PUT = range(10)
-MESSAGE, END, OTHER, AGAIN, CHUNK, PART = range(10, 16)
+MESSAGE, END, OTHER, AGAIN, CHUNK, PART, _, OPERATION, ASK, REPLY = range(10, 20)
 TO_ENTRY_2 = 2 + 6  # where: entry 2, a full ack, the control lane
 WHOLE, RETRY, BEGIN = 0, 16, 64
 
@@ -50,6 +50,11 @@ def for_frames() -> dict[str, bytes]:
         "leave": bytes([PUT, 1, 100, END, 0, TURN, READ, 255, ACK, 0, 0, *drive]),
         "restart": bytes([*whole, AGAIN, 2, *whole, AGAIN, 4, *whole, AGAIN, 6, *drive]),
         "silence": bytes([*whole, PASS, 7, TURN, PASS, 7, TURN, READ, 64, SMALL, 1, TURN]),
+        "got": bytes([ASK, 0, 0, 100, TURN, READ, 255, REPLY, 0, 0, 60, REPLY, 0, 0, 40, TURN]),
+        "fetched": bytes([ASK, 2 + 4 * 2, 4, 16, TURN, READ, 255, REPLY, 0, 0, 16, *drive]),
+        "get": bytes([OPERATION, 0 + 3 * 2, 0, 0, 100, 0, TURN, *drive]),
+        "atomic": bytes([OPERATION, 1 + 3 * 2, 2, 4, 16, 0, TURN, *drive]),
+        "fetch": bytes([OPERATION, 2 + 3 * 2, 2, 4, 16, 8, TURN, *drive]),
         "triggered": bytes([END, 7 + 9, END, 8 + 9, TURN, *whole, *drive]),
     }
     return lives
@@ -78,7 +83,24 @@ def for_shake() -> dict[str, bytes]:
     return lives
 
 
-SEEDS = {"wire": for_wire, "frames": for_frames, "shake": for_shake}
+# Steps of fuzz_near.c.
+N_PUT, N_TURN, N_OFFER, N_SAY, N_LIE, N_FRAME, N_BYTES, N_WAKE, N_READ = range(9)
+SWITCHED = 4
+
+
+def for_near() -> dict[str, bytes]:
+    shared = [N_OFFER, 0, 0, N_TURN, N_SAY, SWITCHED, N_TURN]
+    speak = [N_FRAME, 8, 17, N_WAKE, N_TURN, N_READ, 4, N_PUT, 100, N_TURN]
+    lives = {f"offer-{how}": bytes([N_OFFER, how, 0, N_TURN, *speak]) for how in range(8)}
+    lives |= {
+        "shared": bytes(shared + speak * 3),
+        "lie": bytes([*shared, *speak, N_LIE, 0, 200, N_WAKE, N_TURN, *speak]),
+        "full": bytes([*shared, *[N_PUT, 255] * 6, N_TURN, N_READ, 255, N_WAKE, N_TURN]),
+    }
+    return lives
+
+
+SEEDS = {"wire": for_wire, "frames": for_frames, "shake": for_shake, "near": for_near}
 
 
 def write(target: str, into: Path) -> None:

@@ -16,10 +16,10 @@ from tests.c.build import ADDRESS, ENVIRONMENT, FLAGS, build
 from tests.fuzz import seeds
 
 HERE = Path(__file__).parent
-TARGETS = ["wire", "frames", "shake"]
+TARGETS = ["wire", "frames", "shake", "near"]
 WRAPPED = ["-Wl,--wrap=clock_gettime", "-Wl,--wrap=timerfd_settime"]
-LINK = {"wire": [], "frames": WRAPPED, "shake": WRAPPED}
-LONGEST_BYTES = {"wire": 300, "frames": 600, "shake": 400}
+LINK = {"wire": [], "frames": WRAPPED, "shake": WRAPPED, "near": WRAPPED}
+LONGEST_BYTES = {"wire": 300, "frames": 600, "shake": 400, "near": 300}
 # A null pointer plus 0 is a null pointer here; clang's check knows only the letter of C17.
 CLANG = [*ADDRESS, "-fno-sanitize=pointer-overflow"]
 COVERED = [*CLANG, "-fsanitize=fuzzer-no-link"]
