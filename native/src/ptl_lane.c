@@ -214,6 +214,8 @@ void ptl_lane_answered (struct ptl_peer *peer, struct ptl_op *op, int fail,
     bool is_retry = op->flags & PTL_FLAG_RETRY;
 
     peer->unacked--;
+    if (op->type == PTL_FRAME_FETCH)
+        peer->fetching -= (uint32_t)op->length;
     if (is_retry)
         peer->n_retryable--;
     if (fail == PTL_NI_PT_DISABLED && is_retry) {
