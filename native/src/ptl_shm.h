@@ -17,7 +17,7 @@
 
 #include "ptl_ring.h"
 
-#define PTL_SHM_RING_BYTES (256u * 1024) /* each way */
+#define PTL_SHM_RING_BYTES (512u * 1024) /* each way; holds a whole fragment */
 #define PTL_SHM_RING_MIN (4u * 1024)
 #define PTL_SHM_RING_MAX (16u * 1024 * 1024)
 #define PTL_SHM_FDS 3 /* memory, the taker's eventfd, the maker's */
