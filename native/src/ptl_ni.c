@@ -41,9 +41,7 @@ static uint64_t granted_bytes (uint64_t wish, uint64_t standard,
     return wish < most ? wish : most;
 }
 
-#define ALL_FEATURES                                                    \
-    (PTL_TARGET_BIND_INACCESSIBLE | PTL_TOTAL_DATA_ORDERING             \
-     | PTL_COHERENT_ATOMICS)
+#define ALL_FEATURES PTL_TOTAL_DATA_ORDERING
 
 static void grant (ptl_ni_limits_t *to, const ptl_ni_limits_t *desired)
 {
