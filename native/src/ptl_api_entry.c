@@ -42,6 +42,7 @@ int PtlPTEnable (ptl_handle_ni_t handle, ptl_pt_index_t index)
     if (!(pt = ptl_ni_pt (ni, index)))
         return ptl_leave (NULL, PTL_ARG_INVALID);
     pt->is_enabled = true;
+    ni->end->changes++; /* who disables it need not wait any longer */
     return ptl_leave (ni->end, PTL_OK);
 }
 

@@ -157,7 +157,8 @@ static uint8_t events_of (const struct ptl_me *me, const struct ptl_rx *rx)
 
     if (me->owner)
         return 0;
-    if (!(me->me.options & PTL_ME_EVENT_COMM_DISABLE))
+    if (!(me->me.options
+          & (PTL_ME_EVENT_COMM_DISABLE | PTL_ME_EVENT_SUCCESS_DISABLE)))
         n++;
     if (!(me->me.options & PTL_ME_EVENT_UNLINK_DISABLE)
         && ptl_me_is_last (me, rx->mlength))
@@ -342,6 +343,8 @@ void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail)
         me->owner->landed (me, rx, fail);
     if (rx->header)
         ptl_unexpected_landed (rx->header, fail);
+    if (pt->busy == 0 && !pt->is_enabled)
+        me->ni->end->changes++; /* who disables it waits for that */
     ptl_me_end (me);
     rx->me = NULL;
 }
