@@ -72,7 +72,8 @@ def fuzz_for(seconds: int) -> int:
                 "-timeout=20",
                 f"-artifact_prefix={found}/{target}-",
             ]
-            directories = [new, HERE / "corpus" / target, place / target]
+            kept = HERE / "corpus" / target  # none for what is pure
+            directories = [new, *([kept] if kept.exists() else []), place / target]
             run = subprocess.run([binary, *options, *directories], env=ENVIRONMENT, check=False)
             worst = max(worst, abs(run.returncode))
     return worst
