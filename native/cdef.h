@@ -12,6 +12,27 @@ typedef union {
 } ptl_process_t;
 
 typedef struct {
+    int max_entries;
+    int max_unexpected_headers;
+    int max_mds;
+    int max_cts;
+    int max_eqs;
+    int max_pt_index;
+    int max_iovecs;
+    int max_list_size;
+    int max_triggered_ops;
+    uint64_t max_msg_size;
+    uint64_t max_atomic_size;
+    uint64_t max_fetch_atomic_size;
+    uint64_t max_waw_ordered_size;
+    uint64_t max_war_ordered_size;
+    uint64_t max_volatile_size;
+    unsigned int features;
+} ptl_ni_limits_t;
+
+typedef struct { void *iov_base; uint64_t iov_len; } ptl_iovec_t;
+
+typedef struct {
     void *start;
     uint64_t length;
     unsigned int options;
@@ -30,6 +51,19 @@ typedef enum { PTL_NI_OK, PTL_NI_UNDELIVERABLE, PTL_NI_DROPPED,
     PTL_NI_PT_DISABLED, PTL_NI_PERM_VIOLATION, PTL_NI_OP_VIOLATION,
     PTL_NI_NO_MATCH, PTL_NI_SEGV, ... } ptl_ni_fail_t;
 
+typedef enum { PTL_SEARCH_ONLY, PTL_SEARCH_DELETE, ... } ptl_search_op_t;
+typedef enum { PTL_SR_DROP_COUNT, ... } ptl_sr_index_t;
+typedef enum { PTL_MIN, ... } ptl_op_t;
+typedef enum { PTL_INT8_T, ... } ptl_datatype_t;
+
+typedef struct {
+    void *start;
+    uint64_t length;
+    uint32_t ct_handle;
+    uint32_t uid;
+    unsigned int options;
+} ptl_le_t;
+
 typedef struct {
     void *start;
     uint64_t length;
@@ -43,6 +77,24 @@ typedef struct {
 } ptl_me_t;
 
 typedef struct { uint64_t success; uint64_t failure; } ptl_ct_event_t;
+
+typedef struct {
+    void *start;
+    void *user_ptr;
+    uint64_t hdr_data;
+    uint64_t match_bits;
+    uint64_t rlength;
+    uint64_t mlength;
+    uint64_t remote_offset;
+    uint32_t uid;
+    ptl_process_t initiator;
+    ptl_event_kind_t type;
+    ptl_list_t ptl_list;
+    uint32_t pt_index;
+    ptl_ni_fail_t ni_fail_type;
+    ptl_op_t atomic_operation;
+    ptl_datatype_t atomic_type;
+} ptl_event_t;
 
 #define PTL_NID_ANY ...
 #define PTL_PID_ANY ...
@@ -146,7 +198,20 @@ struct ptlx_counters {
 
 int PtlInit (void);
 void PtlFini (void);
+void PtlAbort (void);
+int PtlNIInit (uint32_t iface, unsigned int options, uint32_t pid,
+               const ptl_ni_limits_t *desired, ptl_ni_limits_t *actual,
+               uint32_t *ni);
+int PtlNIFini (uint32_t ni);
+int PtlNIStatus (uint32_t ni, ptl_sr_index_t index, int *value);
+int PtlNIHandle (uint32_t handle, uint32_t *ni);
+int PtlSetMap (uint32_t ni, uint64_t map_size, const ptl_process_t *mapping);
+int PtlGetMap (uint32_t ni, uint64_t map_size, ptl_process_t *mapping,
+               uint64_t *actual_map_size);
+int PtlGetUid (uint32_t ni, uint32_t *uid);
+int PtlGetId (uint32_t ni, ptl_process_t *id);
 int PtlGetPhysId (uint32_t ni, ptl_process_t *id);
+int PtlHandleIsEqual (uint32_t a, uint32_t b);
 int PtlPTAlloc (uint32_t ni, unsigned int options, uint32_t eq,
                 uint32_t wanted, uint32_t *index);
 int PtlPTFree (uint32_t ni, uint32_t index);
@@ -154,14 +219,28 @@ int PtlPTDisable (uint32_t ni, uint32_t index);
 int PtlPTEnable (uint32_t ni, uint32_t index);
 int PtlMDBind (uint32_t ni, const ptl_md_t *md, uint32_t *handle);
 int PtlMDRelease (uint32_t md);
+int PtlLEAppend (uint32_t ni, uint32_t index, const ptl_le_t *le,
+                 ptl_list_t list, void *user_ptr, uint32_t *handle);
+int PtlLEUnlink (uint32_t le);
+int PtlLESearch (uint32_t ni, uint32_t index, const ptl_le_t *le,
+                 ptl_search_op_t operation, void *user_ptr);
 int PtlMEAppend (uint32_t ni, uint32_t index, const ptl_me_t *me,
                  ptl_list_t list, void *user_ptr, uint32_t *handle);
 int PtlMEUnlink (uint32_t me);
+int PtlMESearch (uint32_t ni, uint32_t index, const ptl_me_t *me,
+                 ptl_search_op_t operation, void *user_ptr);
 int PtlEQAlloc (uint32_t ni, uint64_t count, uint32_t *eq);
 int PtlEQFree (uint32_t eq);
+int PtlEQGet (uint32_t eq, ptl_event_t *event);
+int PtlEQWait (uint32_t eq, ptl_event_t *event);
+int PtlEQPoll (const uint32_t *eqs, unsigned int size, uint32_t timeout,
+               ptl_event_t *event, unsigned int *which);
 int PtlCTAlloc (uint32_t ni, uint32_t *ct);
 int PtlCTFree (uint32_t ct);
 int PtlCTGet (uint32_t ct, ptl_ct_event_t *event);
+int PtlCTWait (uint32_t ct, uint64_t test, ptl_ct_event_t *event);
+int PtlCTPoll (const uint32_t *cts, const uint64_t *tests, unsigned int size,
+               uint32_t timeout, ptl_ct_event_t *event, unsigned int *which);
 int PtlCTSet (uint32_t ct, ptl_ct_event_t value);
 int PtlCTInc (uint32_t ct, ptl_ct_event_t increment);
 int PtlCTCancelTriggered (uint32_t ct);
@@ -169,22 +248,82 @@ int PtlPut (uint32_t md, uint64_t local_offset, uint64_t length,
             ptl_ack_req_t ack, ptl_process_t target, uint32_t index,
             uint64_t match_bits, uint64_t remote_offset, void *user_ptr,
             uint64_t hdr_data);
+int PtlGet (uint32_t md, uint64_t local_offset, uint64_t length,
+            ptl_process_t target, uint32_t index, uint64_t match_bits,
+            uint64_t remote_offset, void *user_ptr);
+int PtlAtomic (uint32_t md, uint64_t local_offset, uint64_t length,
+               ptl_ack_req_t ack, ptl_process_t target, uint32_t index,
+               uint64_t match_bits, uint64_t remote_offset, void *user_ptr,
+               uint64_t hdr_data, ptl_op_t operation, ptl_datatype_t datatype);
+int PtlFetchAtomic (uint32_t get_md, uint64_t local_get_offset,
+                    uint32_t put_md, uint64_t local_put_offset,
+                    uint64_t length, ptl_process_t target, uint32_t index,
+                    uint64_t match_bits, uint64_t remote_offset,
+                    void *user_ptr, uint64_t hdr_data, ptl_op_t operation,
+                    ptl_datatype_t datatype);
+int PtlSwap (uint32_t get_md, uint64_t local_get_offset, uint32_t put_md,
+             uint64_t local_put_offset, uint64_t length, ptl_process_t target,
+             uint32_t index, uint64_t match_bits, uint64_t remote_offset,
+             void *user_ptr, uint64_t hdr_data, const void *operand,
+             ptl_op_t operation, ptl_datatype_t datatype);
+int PtlAtomicSync (void);
 int PtlTriggeredPut (uint32_t md, uint64_t local_offset, uint64_t length,
-                     ptl_ack_req_t ack, ptl_process_t target,
-                     uint32_t index, uint64_t match_bits,
-                     uint64_t remote_offset, void *user_ptr,
-                     uint64_t hdr_data, uint32_t trigger,
+                     ptl_ack_req_t ack, ptl_process_t target, uint32_t index,
+                     uint64_t match_bits, uint64_t remote_offset,
+                     void *user_ptr, uint64_t hdr_data, uint32_t trigger,
                      uint64_t threshold);
+int PtlTriggeredGet (uint32_t md, uint64_t local_offset, uint64_t length,
+                     ptl_process_t target, uint32_t index, uint64_t match_bits,
+                     uint64_t remote_offset, void *user_ptr, uint32_t trigger,
+                     uint64_t threshold);
+int PtlTriggeredAtomic (uint32_t md, uint64_t local_offset, uint64_t length,
+                        ptl_ack_req_t ack, ptl_process_t target,
+                        uint32_t index, uint64_t match_bits,
+                        uint64_t remote_offset, void *user_ptr,
+                        uint64_t hdr_data, ptl_op_t operation,
+                        ptl_datatype_t datatype, uint32_t trigger,
+                        uint64_t threshold);
+int PtlTriggeredFetchAtomic (uint32_t get_md, uint64_t local_get_offset,
+                             uint32_t put_md, uint64_t local_put_offset,
+                             uint64_t length, ptl_process_t target,
+                             uint32_t index, uint64_t match_bits,
+                             uint64_t remote_offset, void *user_ptr,
+                             uint64_t hdr_data, ptl_op_t operation,
+                             ptl_datatype_t datatype, uint32_t trigger,
+                             uint64_t threshold);
+int PtlTriggeredSwap (uint32_t get_md, uint64_t local_get_offset,
+                      uint32_t put_md, uint64_t local_put_offset,
+                      uint64_t length, ptl_process_t target, uint32_t index,
+                      uint64_t match_bits, uint64_t remote_offset,
+                      void *user_ptr, uint64_t hdr_data, const void *operand,
+                      ptl_op_t operation, ptl_datatype_t datatype,
+                      uint32_t trigger, uint64_t threshold);
+int PtlTriggeredCTSet (uint32_t ct, ptl_ct_event_t value, uint32_t trigger,
+                       uint64_t threshold);
+int PtlTriggeredCTInc (uint32_t ct, ptl_ct_event_t increment, uint32_t trigger,
+                       uint64_t threshold);
+int PtlTriggeredLEAppend (uint32_t ni, uint32_t index, const ptl_le_t *le,
+                          ptl_list_t list, void *user_ptr, uint32_t *handle,
+                          uint32_t trigger, uint64_t threshold);
+int PtlTriggeredLEUnlink (uint32_t le, uint32_t trigger, uint64_t threshold);
+int PtlTriggeredMEAppend (uint32_t ni, uint32_t index, const ptl_me_t *me,
+                          ptl_list_t list, void *user_ptr, uint32_t *handle,
+                          uint32_t trigger, uint64_t threshold);
+int PtlTriggeredMEUnlink (uint32_t me, uint32_t trigger, uint64_t threshold);
+int PtlStartBundle (uint32_t ni);
+int PtlEndBundle (uint32_t ni);
 
 int PtlxNIInit (const struct ptlx_config *config, uint32_t *ni);
+int PtlxNIInitKind (const struct ptlx_config *config, unsigned int options,
+                    const ptl_ni_limits_t *desired, ptl_ni_limits_t *actual,
+                    uint32_t *ni);
 int PtlxNIFini (uint32_t ni, uint32_t flush_ms);
 int PtlxFd (uint32_t ni, int *fd);
 int PtlxNotify (uint32_t ni, uint32_t eq);
-int PtlxUseKey (uint32_t ni, ptl_process_t target,
-                const struct ptlx_key *key);
+int PtlxUseKey (uint32_t ni, ptl_process_t target, const struct ptlx_key *key);
 int PtlxSetAddress (uint32_t ni, uint32_t nid, const char *address);
-int PtlxEvents (uint32_t ni, uint32_t eq, struct ptlx_event *events,
-                int room, int *count);
+int PtlxEvents (uint32_t ni, uint32_t eq, struct ptlx_event *events, int room,
+                int *count);
 int PtlxSend (uint32_t ni, uint32_t nid, uint32_t pid, const void *data,
               size_t length);
 int PtlxDisconnect (uint32_t ni, uint32_t nid, uint32_t pid);

@@ -1,0 +1,389 @@
+"""Memory descriptors, and data movement from and into them; see :mod:`native.portals`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from native._native import ffi, lib
+from native.endpoint import _in_range, check
+from native.portals_events import CountingEvent, EventQueue
+from native.portals_interface import Interface, state_of
+from native.portals_memory import HeldMemory, Memory, operand_of
+from native.portals_state import SWEEP_FIRST, UNKNOWN, Operation, Part, Target, handle_of, plain
+from native.portals_values import AckReq, AtomicOp, Datatype, EventKind, MdOption
+
+
+class MemoryDescriptor(Part):
+    """The initiator's memory (PtlMDBind, PtlMDRelease).
+
+    Args:
+        memory: where bytes are taken from, and replies land; a list is an I/O vector.
+            Read-only memory serves for puts only.
+        queue: of SEND, ACK and REPLY events.
+        counter: counts what the CT options say.
+        options: :class:`MdOption`.
+
+    Raises:
+        TypeError, ValueError: memory that cannot be used; see :mod:`native.portals`.
+        NoSpaceError: too many descriptors.
+    """
+
+    _what = "memory descriptor"
+    _free_name = "PtlMDRelease"
+
+    @_in_range
+    def __init__(
+        self,
+        interface: Interface,
+        memory: Memory,
+        queue: EventQueue | None = None,
+        counter: CountingEvent | None = None,
+        *,
+        options: int = 0,
+    ) -> None:
+        super().__init__(state_of(interface))
+        options = plain(options)
+        self._queue = queue
+        self._options = options
+        self._numbers: set[int] = set()  # of records whose events may be to come
+        self._memory = HeldMemory(memory, is_written=False)
+        try:
+            md = ffi.new("ptl_md_t *")
+            md.start, md.length = self._memory.start, self._memory.length
+            md.options = options | self._memory.options
+            md.eq_handle = handle_of(queue, EventQueue)
+            md.ct_handle = handle_of(counter, CountingEvent)
+            handle = ffi.new("uint32_t *")
+            self._made(lib.PtlMDBind(interface.handle, md, handle), "PtlMDBind", handle)
+        except BaseException:
+            self._memory.release()
+            raise
+
+    @staticmethod
+    def _free(handle: int) -> int:
+        return int(lib.PtlMDRelease(handle))
+
+    def _give_back(self) -> None:
+        self._memory.release()
+        for number in self._numbers & self._state.records.keys():
+            if self._queue is None or self._queue.is_closed:
+                self._state.records.pop(number, None)
+            else:
+                self._queue._retire(number)
+        self._numbers.clear()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all its memory."""
+        return self._memory.size_bytes
+
+    @_in_range
+    def put(
+        self,
+        target: Target,
+        index: int,
+        match_bits: int = 0,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        remote_offset: int = 0,
+        ack: AckReq = AckReq.NO_ACK_REQ,
+        user_ptr: Any = None,
+        hdr_data: int = 0,
+        trigger: CountingEvent | None = None,
+        threshold: int = 0,
+    ) -> None:
+        """Put bytes to a target (PtlPut), or when ``trigger`` gets there (PtlTriggeredPut).
+
+        A SEND event says that the memory may be used again, an ACK event that the bytes
+        are at the target.
+
+        Args:
+            target: a :class:`Process`, or a rank on a logical interface.
+            index: of the target's portal table entry.
+            match_bits: for match entries.
+            offset, length: of the bytes here; None: all behind the offset.
+            remote_offset: in the target's memory.
+            ack: which acknowledgement is wanted.
+            user_ptr: comes back in the events; any object.
+            hdr_data: goes to the target's event; 64 bits.
+            trigger, threshold: begin when that counter has had so many.
+
+        Raises:
+            ValueError: bytes outside the memory, a target that cannot be, a number that
+                does not fit, an acknowledgement whose queue or counter is missing.
+            NoSpaceError: no memory, or too many triggered operations wait.
+        """
+        size = self._length(offset, length)
+        with self._record(user_ptr, ack) as number:
+            args = (
+                self.handle,
+                offset,
+                size,
+                AckReq(ack),
+                self._state.process(target),
+                index,
+                match_bits,
+                remote_offset,
+                number,
+                hdr_data,
+            )
+            _run("Put", args, trigger, threshold)
+
+    @_in_range
+    def get(
+        self,
+        target: Target,
+        index: int,
+        match_bits: int = 0,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        remote_offset: int = 0,
+        user_ptr: Any = None,
+        trigger: CountingEvent | None = None,
+        threshold: int = 0,
+    ) -> None:
+        """Get bytes from a target (PtlGet, PtlTriggeredGet); a REPLY event says they are here.
+
+        Arguments and errors are those of :meth:`put`; read-only memory is a ValueError.
+        """
+        self._must_be_writable()
+        size = self._length(offset, length)
+        with self._record(user_ptr) as number:
+            args = (
+                self.handle,
+                offset,
+                size,
+                self._state.process(target),
+                index,
+                match_bits,
+                remote_offset,
+                number,
+            )
+            _run("Get", args, trigger, threshold)
+
+    @_in_range
+    def atomic(
+        self,
+        target: Target,
+        index: int,
+        operation: AtomicOp,
+        datatype: Any = None,
+        match_bits: int = 0,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        remote_offset: int = 0,
+        ack: AckReq = AckReq.NO_ACK_REQ,
+        user_ptr: Any = None,
+        hdr_data: int = 0,
+        trigger: CountingEvent | None = None,
+        threshold: int = 0,
+    ) -> None:
+        """Combine these elements with the target's (PtlAtomic, PtlTriggeredAtomic).
+
+        Args:
+            operation: MIN to BXOR.
+            datatype: a :class:`Datatype` or numpy dtype; None: that of this memory.
+
+        The others, the events and the errors are those of :meth:`put`.
+
+        Raises:
+            TypeError: the memory has no such type.
+            ValueError: also an operation that does not go with the type, or a length
+                that is no number of elements or above the limit.
+        """
+        size = self._length(offset, length)
+        with self._record(user_ptr, ack) as number:
+            args = (
+                self.handle,
+                offset,
+                size,
+                AckReq(ack),
+                self._state.process(target),
+                index,
+                match_bits,
+                remote_offset,
+                number,
+                hdr_data,
+                AtomicOp(operation),
+                self._datatype(datatype),
+            )
+            _run("Atomic", args, trigger, threshold)
+
+    @_in_range
+    def fetch_atomic(
+        self,
+        data: MemoryDescriptor,
+        target: Target,
+        index: int,
+        operation: AtomicOp,
+        datatype: Any = None,
+        match_bits: int = 0,
+        *,
+        offset: int = 0,
+        data_offset: int = 0,
+        length: int | None = None,
+        remote_offset: int = 0,
+        user_ptr: Any = None,
+        hdr_data: int = 0,
+        trigger: CountingEvent | None = None,
+        threshold: int = 0,
+    ) -> None:
+        """Combine the elements of ``data`` with the target's, and get what was there before
+        into this memory (PtlFetchAtomic, PtlTriggeredFetchAtomic).
+
+        ``data`` gets a SEND event, this descriptor REPLY.
+
+        Args:
+            data: a descriptor of the same interface.
+            data_offset: of the bytes there.
+            length: None: all of ``data`` behind ``data_offset``.
+
+        The others and the errors are those of :meth:`atomic`.
+        """
+        self._must_be_writable()
+        data_handle = handle_of(data, MemoryDescriptor)
+        size = data._length(data_offset, length)
+        with self._record(user_ptr, data=data) as number:
+            args = (
+                self.handle,
+                offset,
+                data_handle,
+                data_offset,
+                size,
+                self._state.process(target),
+                index,
+                match_bits,
+                remote_offset,
+                number,
+                hdr_data,
+                AtomicOp(operation),
+                data._datatype(datatype),
+            )
+            _run("FetchAtomic", args, trigger, threshold)
+
+    @_in_range
+    def swap(
+        self,
+        data: MemoryDescriptor,
+        target: Target,
+        index: int,
+        operation: AtomicOp = AtomicOp.SWAP,
+        operand: Any = None,
+        datatype: Any = None,
+        match_bits: int = 0,
+        *,
+        offset: int = 0,
+        data_offset: int = 0,
+        length: int | None = None,
+        remote_offset: int = 0,
+        user_ptr: Any = None,
+        hdr_data: int = 0,
+        trigger: CountingEvent | None = None,
+        threshold: int = 0,
+    ) -> None:
+        """Replace the target's elements by those of ``data``, and get what was there before
+        into this memory (PtlSwap, PtlTriggeredSwap).
+
+        Args:
+            operation: SWAP, or CSWAP... and MSWAP, which take an operand.
+            operand: a number, or a buffer of one element; copied.
+
+        The others, the events and the errors are those of :meth:`fetch_atomic`.
+        """
+        self._must_be_writable()
+        data_handle = handle_of(data, MemoryDescriptor)
+        size = data._length(data_offset, length)
+        elements = data._datatype(datatype)
+        operation = AtomicOp(operation)
+        operand = operand_of(operand, operation, elements)
+        with self._record(user_ptr, data=data) as number:
+            args = (
+                self.handle,
+                offset,
+                data_handle,
+                data_offset,
+                size,
+                self._state.process(target),
+                index,
+                match_bits,
+                remote_offset,
+                number,
+                hdr_data,
+                operand,
+                operation,
+                elements,
+            )
+            _run("Swap", args, trigger, threshold)
+
+    def _length(self, offset: int, length: int | None) -> int:
+        return self._memory.size_bytes - offset if length is None else length
+
+    def _must_be_writable(self) -> None:
+        if not self._memory.is_writable:
+            raise ValueError("bytes would land in read-only memory")
+
+    def _datatype(self, datatype: Any) -> Datatype:
+        if datatype is not None:
+            return Datatype.of(datatype)
+        types = {Datatype.of(piece) for piece in self._memory.objects}
+        if len(types) != 1:
+            raise TypeError("pieces of several types, or of none: say which")
+        return types.pop()
+
+    def _events_of(self, kind: EventKind) -> int:
+        """How many events of a kind one operation gives here."""
+        if self._queue is None:
+            return 0
+        if self._options & MdOption.EVENT_SUCCESS_DISABLE:
+            return UNKNOWN
+        if kind is EventKind.SEND:
+            return int(not self._options & MdOption.EVENT_SEND_DISABLE)
+        return 1
+
+    @contextmanager
+    def _record(
+        self, user_ptr: Any, ack: AckReq | None = None, data: MemoryDescriptor | None = None
+    ) -> Iterator[Any]:
+        """The user_ptr for C: of an operation with an ack, or with a reply here."""
+        if user_ptr is None:
+            yield ffi.NULL
+            return
+        if ack is None:
+            left = self._events_of(EventKind.REPLY)
+        else:
+            left = self._events_of(EventKind.SEND)
+            left += self._events_of(EventKind.ACK) if ack == AckReq.ACK_REQ else 0
+        if data is not None:
+            left += data._events_of(EventKind.SEND)
+        if left == 0:
+            yield ffi.NULL
+            return
+        number = next(self._state.numbers)
+        self._state.records[number] = Operation(user_ptr, left)
+        self._note(number)
+        try:
+            yield ffi.cast("void *", number)
+        except BaseException:
+            self._state.records.pop(number, None)
+            raise
+
+    def _note(self, number: int) -> None:
+        """Remember a number, and forget those whose events have all been taken."""
+        self._numbers.add(number)
+        if len(self._numbers) > 2 * SWEEP_FIRST + 2 * len(self._state.records):
+            self._numbers &= self._state.records.keys()
+
+
+def _run(name: str, args: tuple[Any, ...], trigger: CountingEvent | None, threshold: int) -> None:
+    """Call PtlPut and the like, or PtlTriggeredPut."""
+    if trigger is None:
+        check(getattr(lib, f"Ptl{name}")(*args), f"Ptl{name}")
+        return
+    counter = handle_of(trigger, CountingEvent)
+    call = f"PtlTriggered{name}"
+    check(getattr(lib, call)(*args, counter, threshold), call)
