@@ -3,7 +3,8 @@
  * threshold, successes and failures together; it takes headers then. Operations
  * with the same threshold come in the order of their calls. Cancelling, or
  * unlinking before, ends an entry that waits. An unlink of what is gone by then
- * has no effect. All count against max_triggered_ops (PTL_NO_SPACE).
+ * has no effect. All count against max_triggered_ops (PTL_NO_SPACE); a list that is
+ * full at the call is PTL_LIST_TOO_LONG.
  * kinds: all */
 #include "kinds.h"
 
@@ -113,6 +114,21 @@ static void unlink_in_use (void)
     CHECK (entry_unlink (over) == PTL_ARG_INVALID && is_empty (eq));
 }
 
+/* What is judged at the call is the list as it is then. */
+static void full_list (void)
+{
+    entry_t entry = entry_of (NULL, 0, PTL_LE_EVENT_LINK_DISABLE);
+    ptl_handle_me_t handles[4], none;
+
+    reach (0, 0);
+    for (int i = 0; i < 4; i++)
+        handles[i] = put_entry (b, table, &entry, PTL_PRIORITY_LIST, NULL);
+    CHECK (append (PTL_PRIORITY_LIST, 0, 1, NULL, &none)
+           == PTL_LIST_TOO_LONG);
+    for (int i = 0; i < 4; i++)
+        CHECK (entry_unlink (handles[i]) == PTL_OK);
+}
+
 static void cancelled (void)
 {
     ptl_handle_me_t handles[MOST], none;
@@ -152,6 +168,7 @@ int main (void)
     linked_when_reached ();
     takes_headers ();
     unlink_in_use ();
+    full_list ();
     cancelled (); /* leaves one that waits: the interface ends with it */
     kinds_close (ends, 2);
     return 0;
