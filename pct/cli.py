@@ -65,7 +65,7 @@ def command(
         raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")
     if slots is not None and not 1 <= slots <= SLOTS_MAX:
         raise UsageError(f"--slots {slots}: must be from 1 to {SLOTS_MAX}")
-    from native.portals import PtlError
+    from native.endpoint import PtlError
     from native.portals_port import PortalsPort
 
     limits = limits_module.load(os.environ)
