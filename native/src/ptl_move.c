@@ -167,7 +167,7 @@ static bool is_operation (const struct ptl_move *m)
 static bool is_valid (const struct ptl_move *m, const struct ptl_ni *ni)
 {
     if ((m->get_md && m->get_md->ni != ni)
-        || m->pt_index > (uint32_t)ni->limits.max_pt_index
+        || m->pt_index >= PTL_PT_MOST
         || !is_within (m->md, m->at, m->length)
         || !is_within (m->get_md, m->get_at, m->length) || !has_ack (m)
         || (m->trigger && m->trigger->ni != ni))

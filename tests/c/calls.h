@@ -170,7 +170,7 @@ CALL (PtlEndBundle, PtlEndBundle (h[NI]))
          BIT (TRIGGER))
 
 /* All that are valid on this kind of interface, and name a handle or none. */
-static const struct call calls[] = {
+__attribute__ ((unused)) static const struct call calls[] = {
     ROW (PtlNIInit, 0, 0, 0),
     ROW (PtlNIStatus, BIT (NI), 0, 0),
     ROW (PtlNIHandle, BIT (NI), 0, 0),
@@ -229,7 +229,7 @@ static const struct call calls[] = {
 #define CALLS ((int)(sizeof (calls) / sizeof (*calls)))
 
 /* An interface of PtlNIInit; a logical one has a map of this process alone. */
-static ptl_handle_ni_t call_interface (unsigned options)
+static inline ptl_handle_ni_t call_interface (unsigned options)
 {
     ptl_handle_ni_t ni;
     ptl_process_t id;
@@ -244,7 +244,7 @@ static ptl_handle_ni_t call_interface (unsigned options)
 }
 
 /* A fresh object for each argument. The queue has the event of an entry. */
-static void call_make (ptl_handle_ni_t ni, struct given *g)
+static inline void call_make (ptl_handle_ni_t ni, struct given *g)
 {
     ptl_handle_any_t *h = g->handles;
     ptl_handle_ct_t none = PTL_CT_NONE;
