@@ -256,7 +256,7 @@ static struct ptlx_event event_of (const struct ptl_who *who,
         .kind = who->kind,
         .uid = who->uid,
         .pt_index = rx->pt_index,
-        .list = rx->me->list,
+        .list = rx->list,
         .operation = rx->operation,
         .datatype = rx->datatype,
     };
@@ -269,6 +269,7 @@ static void accept_it (struct ptl_ni *ni, const struct ptl_who *who,
     struct ptl_me *me = rx->me;
     struct ptlx_event event;
 
+    rx->list = (uint8_t)me->list;
     rx->mem = &me->mem;
     rx->start = ptl_mem_at (rx->mem, rx->offset);
     rx->is_ack_disabled

@@ -56,6 +56,7 @@ struct ptl_rx {
     uint8_t type; /* PTL_FRAME_PUT, GET, ATOMIC or FETCH */
     uint8_t operation, datatype; /* of ATOMIC and FETCH */
     uint8_t pt_index, ack, lane;
+    uint8_t list;     /* ptl_list_t that the entry is in */
     uint8_t promised; /* slots of the table entry's queue */
     bool is_open;     /* more fragments are to come */
     bool is_ack_disabled; /* by the entry */
