@@ -8,7 +8,7 @@
 #include "kinds.h"
 #include "pair.h"
 
-#define LARGE (8u << 20)
+#define LARGE (2u << 20)
 #define N 4
 #define OTHER (NI_OPTIONS ^ PTL_NI_LOGICAL ^ PTL_NI_PHYSICAL)
 
