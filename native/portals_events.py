@@ -47,7 +47,10 @@ def _slices(timeout_s: float | None) -> Iterator[int]:
     """Times for C to wait, in milliseconds; short ones where signals come in."""
     left_ms = _milliseconds(timeout_s)
     is_main = threading.current_thread() is threading.main_thread()
-    longest_ms = _SLICE_MS if is_main else _FOREVER_MS
+    return _cut(left_ms, _SLICE_MS if is_main else _FOREVER_MS)
+
+
+def _cut(left_ms: float, longest_ms: int) -> Iterator[int]:
     until = time.monotonic() + left_ms / 1000
     while True:
         yield math.ceil(min(left_ms, longest_ms))

@@ -79,7 +79,8 @@ class Pair:
             if is_done():
                 return
             left = until - time.monotonic()
-            assert left > 0, f"{what} did not come, but {self.a.seen} and {self.b.seen}"
+            seen = [kinds_of(end.seen) for end in (self.a, self.b)]
+            assert left > 0, f"{what} did not come, but {seen}"
             select.select(fds, [], [], left)
 
     def events(self, end: End, *kinds: EventKind) -> list[Event]:
@@ -95,7 +96,7 @@ class Pair:
                 found.append(event)
             return True
 
-        self.drive(has_all, str(kinds))
+        self.drive(has_all, f"{kinds[0].name} and the like")
         return found
 
     def event(self, end: End, kind: EventKind) -> Event:
