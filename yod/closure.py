@@ -48,7 +48,7 @@ class Speech(Struct, frozen=True):
         library: the MPI library, by the path that its loader uses; empty: not known.
         libpmix: beside that library, the nearest first.
         is_certain: the program is linked to the library.
-        uses_portals: the program is linked to libportals.
+        uses_portals: the program is linked to libportals, or a Python script imports it.
         reason: why, for people.
     """
 
@@ -122,7 +122,7 @@ def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
         path, *options = _interpreter(first_line, environment)
         if not path:
             return Speech((), f"not known: {program.path} runs under {first_line}")
-        arguments = tuple(options)
+        arguments = (*options, program.path, *program.arguments)
     file = linked.read(path)
     if file is None:
         return Speech((), f"not known: {path} is no program that can be read")
@@ -140,7 +140,8 @@ def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
 
     if pythons.is_python(path):
         prediction = pythons.predict(path, file, arguments, environment)
-        return _foretold(prediction, path, environment)
+        speech = _foretold(prediction, path, environment)
+        return replace(speech, uses_portals=uses_portals or pythons.imports_portals(arguments))
     reason = f"not known: {path} is linked to no MPI library"
     return Speech((), reason, uses_portals=uses_portals)
 

@@ -1,4 +1,5 @@
-"""Which MPI library an interpreter's mpi4py will load, told without running either.
+"""What a Python program will load, told without running it: which MPI library its mpi4py
+takes, and whether it imports :mod:`native.portals`.
 
 The order is that of mpi4py 4.1 (``mpi4py/_mpiabi.py``) and of Python's own start
 (``getpath``, ``site``); what only running code could tell is not known here.
@@ -7,6 +8,7 @@ The order is that of mpi4py 4.1 (``mpi4py/_mpiabi.py``) and of Python's own star
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -16,6 +18,12 @@ from yod.elf import Elf
 
 LIBRARY_NAMES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")  # in mpi4py's order
 _PACKAGE_DIRECTORIES = ("site-packages", "dist-packages")
+_SCRIPT_BYTES = 256 * 1024  # of a script, to look for imports in
+_IMPORTS_PORTALS = re.compile(
+    rb"^[ \t]*(?:(?:from|import)[ \t][^#\n]*\bnative\.portals\b"
+    rb"|from[ \t]+native[ \t]+import[ \t(][^#\n]*\bportals\b)",
+    re.MULTILINE,
+)
 
 
 class Interpreter(Struct, frozen=True):
@@ -96,6 +104,46 @@ def predict(
             if present and found:
                 return Prediction(package, found[present[0]], found)
     return Prediction(package, "", {})
+
+
+def imports_portals(words: Sequence[str]) -> bool:
+    """Whether a script, or the text of ``-c``, has a line that imports native.portals.
+
+    What a module imports for it is not looked at, nor what runs under ``-m``.
+
+    Args:
+        words: the interpreter's arguments.
+    """
+    text = _text_of(words)
+    return b"native" in text and _IMPORTS_PORTALS.search(text) is not None
+
+
+def _text_of(words: Sequence[str]) -> bytes:
+    """The Python text that an interpreter with these arguments will run; empty: not known."""
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] != "-":
+        word, place = words[place], place + 1
+        if word[1:2] == "-":
+            continue
+        for at, letter in enumerate(word[1:], 2):
+            if letter in "cmWX":  # takes what is behind it, or the next word
+                value = word[at:] or (words[place] if place < len(words) else "")
+                if letter == "c":
+                    return os.fsencode(value)
+                if letter == "m":
+                    return b""
+                place += not word[at:]
+                break
+    try:
+        fd = os.open(words[place], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError, IndexError):
+        return b""
+    try:
+        return os.read(fd, _SCRIPT_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def _of_extension(package: str, found: dict[str, str]) -> Prediction:

@@ -363,6 +363,36 @@ def test_an_mpi4py_on_PYTHONPATH_counts_unless_the_options_say_no(files):
         assert files.told(Program(str(python), (option, "x.py")))[0].offered == NOT_KNOWN
 
 
+@pytest.mark.parametrize(
+    ("words", "text", "has_portals"),
+    [
+        (("SCRIPT",), "from native.portals import Interface\n", True),
+        (("SCRIPT", "-sz"), "def f():\n    import os, native.portals as p\n", True),
+        (("-u", "-X", "dev", "-Wd", "SCRIPT"), "from native import endpoint, portals\n", True),
+        (("-c", "import native.portals"), "", True),
+        (("-Bcimport native.portals",), "", True),
+        (("SCRIPT",), "# import native.portals\nimport os  # native.portals\n", False),
+        (("SCRIPT",), "from native.portals_port import PortalsPort\n", False),
+        (("-m", "SCRIPT"), "import native.portals\n", False),
+        (("-c", "import os", "SCRIPT"), "import native.portals\n", False),
+        (("nowhere.py",), "", False),
+        ((), "", False),
+        (("-X",), "", False),
+    ],
+)
+def test_a_python_script_that_imports_portals_gets_what_it_needs(files, words, text, has_portals):
+    script = str(files.write("script.py", text))
+    words = tuple(script if word == "SCRIPT" else word for word in words)
+    mpi, _ = mpi_of([Program(str(files.venv()), words)], files.environment)
+    assert mpi.has_portals == has_portals
+
+
+def test_a_python_script_that_is_started_by_its_name_is_looked_at_too(files):
+    script = files.write("script", f"#!{files.venv()} -u\nimport native.portals\n")
+    mpi, _ = mpi_of([Program(str(script), ("word",))], files.environment)
+    assert mpi.has_portals
+
+
 def test_what_lies_outside_a_venv_counts_where_the_venv_says_so(files):
     """In the order venv, user base, base prefix."""
     wheel(files, f"base/lib/{RELEASE}/site-packages")
