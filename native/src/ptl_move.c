@@ -78,6 +78,18 @@ static bool is_unsent (const struct ptl_op *op, int fail)
     return op->state != PTL_OP_SENT && fail == PTL_NI_UNDELIVERABLE;
 }
 
+/* PTL_OC_ACK_REQ counts operations that have come to the target, whatever it
+ * did with them. */
+static void count_ack (const struct ptl_op *op, int fail, uint64_t mlength)
+{
+    const struct ptl_md *md = op->md;
+
+    if (op->ack != PTL_OC_ACK_REQ || fail == PTL_NI_UNDELIVERABLE)
+        count (md, PTL_MD_EVENT_CT_ACK, fail, mlength);
+    else if (md->ct && (md->md.options & PTL_MD_EVENT_CT_ACK))
+        ptl_ct_add (md->ct, 1, 0);
+}
+
 static void put_ended (struct ptl_op *op, int fail, uint64_t mlength,
                        uint64_t offset)
 {
@@ -86,7 +98,7 @@ static void put_ended (struct ptl_op *op, int fail, uint64_t mlength,
     if (op->ack == PTL_ACK_REQ)
         post (op, op->md, PTL_EVENT_ACK, fail, mlength, offset);
     if (op->ack != PTL_NO_ACK_REQ)
-        count (op->md, PTL_MD_EVENT_CT_ACK, fail, mlength);
+        count_ack (op, fail, mlength);
 }
 
 /* ---- gets, and atomic operations that fetch ---- */

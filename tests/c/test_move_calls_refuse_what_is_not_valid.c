@@ -58,13 +58,13 @@ static void puts_and_gets (void)
     BAD (put (bare, 0, 1, PTL_CT_ACK_REQ, to, 0));
     BAD (put (bare, 0, 1, PTL_OC_ACK_REQ, to, 0));
     BAD (put (md, 0, 1, PTL_OC_ACK_REQ + 1, to, 0));
-    BAD (put (md, 0, 1, 0, to, 64));
+    BAD (put (md, 0, 1, 0, to, 256));
     BAD (put (md, 0, 1, 0, to, PTL_PT_ANY));
     BAD (put (PTL_INVALID_HANDLE, 0, 1, 0, to, 0));
     BAD (put (ct, 0, 1, 0, to, 0));
     BAD (get (md, 101, 0, to, 0));
     BAD (get (md, 0, 65, to, 0));
-    BAD (get (md, 0, 1, to, 64));
+    BAD (get (md, 0, 1, to, 256));
     BAD (get (ct, 0, 1, to, 0));
     if (IS_LOGICAL) {
         nobody.rank = 2;
