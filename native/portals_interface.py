@@ -248,6 +248,7 @@ class PrivateInterface(Interface):
         listen: "HOST:PORT" with an IPv4 address, port 0: any; None: do not listen.
         unix_path: path of a Unix socket to listen at as well.
         partition_key: 32 bytes that both ends hold; None: none.
+        is_local: share memory with processes of this user and host, which need no key.
         uid: told to peers that hold the key.
         limits: what is wished for; None: the defaults.
         flush_ms: how long closing may take to deliver what has been sent.
@@ -265,6 +266,7 @@ class PrivateInterface(Interface):
         listen: str | None = "127.0.0.1:0",
         unix_path: bytes | None = None,
         partition_key: bytes | None = None,
+        is_local: bool = False,
         uid: int = 0,
         limits: Limits | None = None,
         flush_ms: int = 2000,
@@ -280,6 +282,7 @@ class PrivateInterface(Interface):
         path = ffi.new("char[]", unix_path) if unix_path is not None else ffi.NULL
         key = ffi.new("uint8_t[]", partition_key) if partition_key is not None else ffi.NULL
         config.unix_path, config.partition_key, config.uid = path, key, uid
+        config.is_local = is_local
         self._open(
             options,
             limits,

@@ -566,6 +566,20 @@ def test_a_process_puts_to_itself() -> None:
         assert list(there) == [1, 1, 1]
 
 
+def test_ends_of_a_user_on_a_host_need_no_key() -> None:
+    with PrivateInterface(is_local=True) as a, PrivateInterface(is_local=True) as b:
+        there = bytearray(3)
+        MatchEntry(PortalTableEntry(b), there, options=MeOption.OP_PUT)
+        sent = CountingEvent(a)
+        options = MdOption.EVENT_CT_ACK
+        md = MemoryDescriptor(a, b"abc", None, sent, options=options)
+        md.put(b.phys_id(), 0, ack=AckReq.CT_ACK_REQ)
+        came = CountingEvent(b)  # a look at it lets its end go on
+        while sent.get() == Count(0):
+            came.get()
+        assert (there, sent.get()) == (b"abc", Count(1))
+
+
 def test_a_count_of_users_is_kept() -> None:
     init()
     fini()
