@@ -64,6 +64,12 @@ static int is_idle (void *context)
     return pt && !pt->is_enabled && pt->busy > 0 ? PTL_WAIT_MORE : PTL_OK;
 }
 
+/* A peer that begins a put and then says nothing must not stop us for good. */
+static int64_t patience (const struct ptl_end *end)
+{
+    return ptl_clock_ns () + (int64_t)end->config.liveness_ms * 1000000;
+}
+
 int PtlPTDisable (ptl_handle_ni_t handle, ptl_pt_index_t index)
 {
     struct wanted wanted = { handle, index };
@@ -78,8 +84,9 @@ int PtlPTDisable (ptl_handle_ni_t handle, ptl_pt_index_t index)
         return ptl_leave (NULL, PTL_ARG_INVALID);
     end = ni->end;
     pt->is_enabled = false;
-    if (pt->busy > 0)
-        ptl_wait (end, is_idle, &wanted, PTL_NEVER);
+    if (pt->busy > 0
+        && ptl_wait (end, is_idle, &wanted, patience (end)) == PTL_WAIT_MORE)
+        ptl_end_cut (end, ni, index);
     return ptl_leave (end, PTL_OK);
 }
 

@@ -218,6 +218,22 @@ static void end_arrivals (struct ptl_conn *conn)
     conn->reply = NULL;
 }
 
+static bool lands_at (const struct ptl_rx *rx, const struct ptl_ni *ni,
+                      unsigned index)
+{
+    return rx->me && rx->me->ni == ni && rx->pt_index == index;
+}
+
+bool ptl_conn_lands_at (const struct ptl_conn *conn, const struct ptl_ni *ni,
+                        unsigned index)
+{
+    bool found = lands_at (&conn->single, ni, index);
+
+    for (int i = 0; conn->open && i < PTL_OPEN_MAX; i++)
+        found = found || lands_at (&conn->open[i], ni, index);
+    return found;
+}
+
 static void forget_ni (struct ptl_rx *rx, const struct ptl_ni *ni)
 {
     if (rx->me && rx->me->ni == ni)

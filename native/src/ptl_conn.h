@@ -123,6 +123,10 @@ void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail);
 /* Close it; operations that were arriving end UNDELIVERABLE. */
 void ptl_conn_close (struct ptl_conn *conn);
 
+/* Does something arrive for this table entry? */
+bool ptl_conn_lands_at (const struct ptl_conn *conn, const struct ptl_ni *ni,
+                        unsigned index);
+
 /* What arrives for entries of this interface goes nowhere from now on. */
 void ptl_conn_forget_ni (struct ptl_conn *conn, const struct ptl_ni *ni);
 

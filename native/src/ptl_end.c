@@ -296,6 +296,35 @@ void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni)
         ptl_conn_forget_ni (ptl_entry (n, struct ptl_conn, all), ni);
 }
 
+/* One of them; NULL: there is none. */
+static struct ptl_peer *busy_peer (const struct ptl_end *end,
+                                   const struct ptl_ni *ni, unsigned index)
+{
+    const struct ptl_conn *conn;
+    const struct ptl_op *op;
+
+    for (struct ptl_node *n = end->conns.next; n != &end->conns; n = n->next) {
+        conn = ptl_entry (n, struct ptl_conn, all);
+        if (conn->peer && ptl_conn_lands_at (conn, ni, index))
+            return conn->peer;
+    }
+    for (uint32_t i = 0; i < end->ops.size; i++) {
+        op = end->ops.slots[i];
+        if (op && op->type == PTL_FRAME_REPLY && op->ni == ni
+            && op->pt_index == index)
+            return op->peer;
+    }
+    return NULL;
+}
+
+void ptl_end_cut (struct ptl_end *end, const struct ptl_ni *ni, unsigned index)
+{
+    struct ptl_peer *peer;
+
+    while ((peer = busy_peer (end, ni, index)))
+        ptl_peer_lost (peer, PTLX_LOSS_DIED, ETIMEDOUT);
+}
+
 static void close_if_open (int fd)
 {
     if (fd >= 0)

@@ -134,6 +134,11 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms);
  * and nothing uses its memory afterwards. */
 void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni);
 
+/* Lose the peers whose operations on this table entry are under way: they have
+ * had time enough. */
+void ptl_end_cut (struct ptl_end *end, const struct ptl_ni *ni,
+                  unsigned index);
+
 /* Add a descriptor to the epoll set. PTL_OK, PTL_FAIL. */
 int ptl_end_watch (struct ptl_end *end, struct ptl_source *source,
                   enum ptl_source_kind kind);
