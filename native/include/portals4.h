@@ -7,7 +7,8 @@
  * Every call returns PTL_NO_INIT before PtlInit and in a forked child (an
  * object belongs to the process that made it; there, PtlInit fails), and PTL_ARG_INVALID for a handle
  * that is freed, foreign or of another kind, for an unknown option and for a
- * null pointer where a result goes. What a call returns besides is said at it.
+ * null pointer where a result goes. What a call returns besides is said at it;
+ * docs/PORTALS.md has the program that shows it.
  */
 #ifndef PORTALS4_H
 #define PORTALS4_H
@@ -296,6 +297,7 @@ typedef struct {
  *
  * PtlInit is counted; the last PtlFini ends every interface. PtlAbort makes all
  * present and later waits and polls return PTL_ABORTED, until that PtlFini.
+ *   PtlInit: PTL_FAIL (in a forked child).
  */
 PTL_API int PtlInit (void);
 PTL_API void PtlFini (void);
@@ -308,7 +310,8 @@ PTL_API void PtlAbort (void);
  * 0 means the default.
  *   PtlNIInit: PTL_PID_IN_USE (the port is taken, or the process has another
  *   pid already), PTL_NO_SPACE, PTL_FAIL (the system refused; errno says why).
- *   PtlSetMap: PTL_IGNORED never; PtlGetMap: PTL_NO_SPACE while there is none.
+ *   PtlSetMap: PTL_NO_SPACE; PTL_IGNORED never.
+ *   PtlGetMap: PTL_NO_SPACE (there is none).
  */
 PTL_API int PtlNIInit (ptl_interface_t iface, unsigned int options,
                        ptl_pid_t pid, const ptl_ni_limits_t *desired,
@@ -329,8 +332,8 @@ PTL_API int PtlGetPhysId (ptl_handle_ni_t ni, ptl_process_t *id);
 PTL_API int PtlHandleIsEqual (ptl_handle_any_t a, ptl_handle_any_t b);
 
 /* ---- portal table (spec 3.7) ----
- *   PtlPTAlloc: PTL_PT_FULL, PTL_PT_IN_USE, PTL_PT_EQ_NEEDED.
- *   PtlPTFree: PTL_PT_IN_USE (entries are linked).
+ *   PtlPTAlloc: PTL_PT_FULL, PTL_PT_IN_USE, PTL_PT_EQ_NEEDED, PTL_NO_SPACE.
+ *   PtlPTFree: PTL_PT_IN_USE (there are entries, or headers).
  */
 PTL_API int PtlPTAlloc (ptl_handle_ni_t ni, unsigned int options,
                         ptl_handle_eq_t eq, ptl_pt_index_t wanted,
@@ -347,9 +350,10 @@ PTL_API int PtlMDBind (ptl_handle_ni_t ni, const ptl_md_t *md,
 PTL_API int PtlMDRelease (ptl_handle_md_t md);
 
 /* ---- list entries (spec 3.11): interfaces without matching ----
- *   Append: PTL_NO_SPACE, PTL_LIST_TOO_LONG.
- *   Unlink: PTL_IN_USE while bytes land in it, or a header that it holds has
- *   not been taken.
+ *   PtlLEAppend: PTL_NO_SPACE, PTL_LIST_TOO_LONG.
+ *   PtlLEUnlink: PTL_IN_USE while bytes land in it, or a header that it holds
+ *   has not been taken.
+ *   PtlLESearch: PTL_NO_SPACE.
  */
 PTL_API int PtlLEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
                          const ptl_le_t *le, ptl_list_t list, void *user_ptr,
@@ -359,7 +363,11 @@ PTL_API int PtlLESearch (ptl_handle_ni_t ni, ptl_pt_index_t index,
                          const ptl_le_t *le, ptl_search_op_t operation,
                          void *user_ptr);
 
-/* ---- match entries (spec 3.12): interfaces with matching; likewise ---- */
+/* ---- match entries (spec 3.12): interfaces with matching; likewise ----
+ *   PtlMEAppend: PTL_NO_SPACE, PTL_LIST_TOO_LONG.
+ *   PtlMEUnlink: PTL_IN_USE.
+ *   PtlMESearch: PTL_NO_SPACE.
+ */
 PTL_API int PtlMEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
                          const ptl_me_t *me, ptl_list_t list, void *user_ptr,
                          ptl_handle_me_t *handle);
@@ -369,10 +377,13 @@ PTL_API int PtlMESearch (ptl_handle_ni_t ni, ptl_pt_index_t index,
                          void *user_ptr);
 
 /* ---- event queues (spec 3.13) ----
+ *   PtlEQAlloc: PTL_NO_SPACE; PTL_ARG_INVALID for no event, or more than 2^20.
  *   PtlEQFree: PTL_IN_USE while a descriptor or table entry posts to it.
- *   Get, Wait, Poll: PTL_EQ_DROPPED (an event was lost before the one given);
- *   Get, Poll: PTL_EQ_EMPTY; Wait, Poll: PTL_ABORTED, PTL_INTERRUPTED (the
- *   queue was freed meanwhile).
+ *   PtlEQGet, PtlEQWait, PtlEQPoll: PTL_EQ_DROPPED (an event was lost before the
+ *   one given).
+ *   PtlEQGet, PtlEQPoll: PTL_EQ_EMPTY.
+ *   PtlEQWait, PtlEQPoll: PTL_ABORTED, PTL_INTERRUPTED (the queue was freed
+ *   meanwhile).
  */
 PTL_API int PtlEQAlloc (ptl_handle_ni_t ni, ptl_size_t count,
                         ptl_handle_eq_t *eq);
@@ -384,7 +395,10 @@ PTL_API int PtlEQPoll (const ptl_handle_eq_t *eqs, unsigned int size,
                        unsigned int *which);
 
 /* ---- counting events (spec 3.14) ----
- *   Wait, Poll: PTL_ABORTED, PTL_INTERRUPTED; Poll: PTL_CT_NONE_REACHED.
+ *   PtlCTAlloc: PTL_NO_SPACE.
+ *   PtlCTFree: PTL_IN_USE while a descriptor or an entry counts there.
+ *   PtlCTWait, PtlCTPoll: PTL_ABORTED, PTL_INTERRUPTED.
+ *   PtlCTPoll: PTL_CT_NONE_REACHED.
  */
 PTL_API int PtlCTAlloc (ptl_handle_ni_t ni, ptl_handle_ct_t *ct);
 PTL_API int PtlCTFree (ptl_handle_ct_t ct);
@@ -400,8 +414,8 @@ PTL_API int PtlCTCancelTriggered (ptl_handle_ct_t ct);
 
 /* ---- data movement (spec 3.15) ----
  *   PTL_ARG_INVALID also for bytes outside the descriptor, for a length above
- *   the limits, and for an ack whose queue or counter the descriptor lacks;
- *   PTL_NO_SPACE.
+ *   the limits, and for an ack whose queue or counter the descriptor lacks.
+ *   PtlPut, PtlGet, PtlAtomic, PtlFetchAtomic, PtlSwap: PTL_NO_SPACE.
  */
 PTL_API int PtlPut (ptl_handle_md_t md, ptl_size_t local_offset,
                     ptl_size_t length, ptl_ack_req_t ack,
@@ -436,7 +450,9 @@ PTL_API int PtlSwap (ptl_handle_md_t get_md, ptl_size_t local_get_offset,
                      ptl_op_t operation, ptl_datatype_t datatype);
 PTL_API int PtlAtomicSync (void);
 
-/* ---- triggered operations (spec 3.16); PTL_NO_SPACE above the limit ---- */
+/* ---- triggered operations (spec 3.16) ----
+ *   All: PTL_NO_SPACE (as many wait as the limit lets).
+ */
 PTL_API int PtlTriggeredPut (ptl_handle_md_t md, ptl_size_t local_offset,
                              ptl_size_t length, ptl_ack_req_t ack,
                              ptl_process_t target, ptl_pt_index_t index,
@@ -482,8 +498,10 @@ PTL_API int PtlTriggeredCTInc (ptl_handle_ct_t ct, ptl_ct_event_t increment,
                                ptl_handle_ct_t trigger, ptl_size_t threshold);
 
 /* Beyond the specification: the entry is validated now and linked when the
- * counter gets there; its handle is valid at once. A null *me or entry that
- * is gone by then has no effect. */
+ * counter gets there; its handle is valid at once. An entry that is gone by
+ * then has no effect.
+ *   PtlTriggeredLEAppend, PtlTriggeredMEAppend: PTL_LIST_TOO_LONG.
+ */
 PTL_API int PtlTriggeredLEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
                                   const ptl_le_t *le, ptl_list_t list,
                                   void *user_ptr, ptl_handle_le_t *handle,
@@ -499,7 +517,9 @@ PTL_API int PtlTriggeredMEAppend (ptl_handle_ni_t ni, ptl_pt_index_t index,
 PTL_API int PtlTriggeredMEUnlink (ptl_handle_me_t me, ptl_handle_ct_t trigger,
                                   ptl_size_t threshold);
 
-/* ---- bundles (spec 3.17): operations in between may be sent together ---- */
+/* ---- bundles (spec 3.17): operations in between may be sent together ----
+ *   PtlEndBundle: PTL_ARG_INVALID (none is open).
+ */
 PTL_API int PtlStartBundle (ptl_handle_ni_t ni);
 PTL_API int PtlEndBundle (ptl_handle_ni_t ni);
 

@@ -94,10 +94,33 @@ static void check_interface (void)
     PtlFini ();
 }
 
+/* With flow control a queue has room for the event that turns it off. */
+static void check_flow_control (void)
+{
+    struct given given;
+    ptl_pt_index_t index;
+    ptl_handle_ni_t ni;
+
+    CHECK (PtlInit () == PTL_OK);
+    ni = call_interface (NI_OPTIONS);
+    call_make (ni, &given);
+    is_out = true;
+    CHECK (PtlPTAlloc (ni, PTL_PT_FLOWCTRL, given.handles[EQ], PTL_PT_ANY,
+                       &index)
+           == PTL_NO_SPACE);
+    is_out = false;
+    CHECK (PtlPTAlloc (ni, PTL_PT_FLOWCTRL, given.handles[EQ], PTL_PT_ANY,
+                       &index)
+           == PTL_OK);
+    CHECK (index == given.index + 1); /* nothing was taken */
+    PtlFini ();
+}
+
 int main (void)
 {
     setenv ("PTL_PROGRESS", "none", 1); /* nobody else allocates */
     check_interface ();
+    check_flow_control ();
     for (int i = 0; i < CALLS; i++)
         check (&calls[i]);
     return 0;

@@ -1,7 +1,8 @@
 /* ptl_ni_limits_t (spec 3.6.1): as many objects as a limit says are there at
  * one time, one more is PTL_NO_SPACE (I/O vectors: PTL_ARG_INVALID, portal table:
  * PTL_PT_FULL, list: PTL_LIST_TOO_LONG, headers: the message is dropped), and
- * one that is freed makes room again. For the defaults, for small wishes,
+ * one that is freed makes room again. An operation is as long as the limit of
+ * its sort, one byte more is PTL_ARG_INVALID. For the defaults, for small wishes,
  * and for every sort of triggered operation.
  * kinds: all */
 #include "calls.h"
@@ -67,6 +68,32 @@ static void fill (int limit, int (*make) (ptl_handle_any_t *),
         CHECK (let_go (handles[i]) == PTL_OK);
 }
 
+/* An entry that waits is in no list, but one of as many entries. */
+static int make_later (ptl_handle_any_t *handle)
+{
+    entry_t entry = entry_of (NULL, 0, PTL_LE_OP_PUT);
+
+    return entry_append_triggered (ni, given.index, &entry, PTL_PRIORITY_LIST,
+                                   NULL, handle, given.handles[TRIGGER], 1);
+}
+
+/* A list that is full now is told of at the call. */
+static void check_later (bool is_list, int most)
+{
+    ptl_handle_any_t none;
+
+    CHECK (make_ct (&given.handles[TRIGGER]) == PTL_OK);
+    for (int i = 0; i < most; i++)
+        CHECK (make_entry (&handles[i]) == PTL_OK);
+    CHECK (make_later (&none)
+           == (is_list ? PTL_LIST_TOO_LONG : PTL_NO_SPACE));
+    CHECK (entry_unlink (handles[0]) == PTL_OK);
+    CHECK (make_later (&handles[0]) == PTL_OK);
+    for (int i = 0; i < most; i++)
+        CHECK (entry_unlink (handles[i]) == PTL_OK);
+    CHECK (PtlCTFree (given.handles[TRIGGER]) == PTL_OK);
+}
+
 static void fill_objects (void)
 {
     int most = limits.max_entries, list = limits.max_list_size;
@@ -80,6 +107,7 @@ static void fill_objects (void)
            == PTL_OK);
     fill (list < most ? list : most, make_entry, entry_unlink,
           list < most ? PTL_LIST_TOO_LONG : PTL_NO_SPACE);
+    check_later (list < most, list < most ? list : most);
     CHECK (PtlPTFree (ni, given.index) == PTL_OK);
     free (handles);
 }
@@ -214,6 +242,63 @@ static void fill_triggers (void)
     CHECK (PtlCTFree (ct) == PTL_OK);
 }
 
+/* ---- lengths ---- */
+
+/* The longest operations that there are, to an entry of all bytes; of a get, so
+ * much only as the entry has. */
+static void check_lengths (void)
+{
+    uint64_t atomic = limits.max_atomic_size;
+    uint64_t fetch = limits.max_fetch_atomic_size;
+    uint64_t most = atomic > fetch ? atomic : fetch;
+    char *data = calloc (3, most);
+    entry_t entry = entry_of (data, most, PTL_LE_OP_PUT | PTL_LE_OP_GET
+                                              | PTL_LE_EVENT_LINK_DISABLE);
+    ptl_md_t md = { .start = data + most, .length = UINT64_MAX };
+    ptl_event_t event;
+    ptl_handle_any_t handle, eq;
+
+    CHECK (data && PtlEQAlloc (ni, 8, &eq) == PTL_OK);
+    md.eq_handle = eq;
+    CHECK (PtlMDBind (ni, &md, &handle) == PTL_OK);
+    CHECK (PtlPTAlloc (ni, 0, PTL_EQ_NONE, PTL_PT_ANY, &given.index)
+           == PTL_OK);
+    CHECK (entry_append (ni, given.index, &entry, PTL_PRIORITY_LIST, NULL,
+                         &given.handles[ENTRY])
+           == PTL_OK);
+    memset (data + most, 1, most);
+#define WHERE given.self, given.index, 0, 0, NULL
+    CHECK (PtlAtomic (handle, 0, atomic, PTL_NO_ACK_REQ, WHERE, 0, PTL_SUM,
+                      PTL_UINT8_T)
+           == PTL_OK);
+    CHECK (data[0] == 1 && data[atomic - 1] == 1);
+    CHECK (PtlAtomic (handle, 0, atomic + 1, PTL_NO_ACK_REQ, WHERE, 0,
+                      PTL_SUM, PTL_UINT8_T)
+           == PTL_ARG_INVALID);
+    CHECK (PtlFetchAtomic (handle, most, handle, 0, fetch, WHERE, 0, PTL_SUM,
+                           PTL_UINT8_T)
+           == PTL_OK);
+    CHECK (data[fetch - 1] == 2 && data[2 * most + fetch - 1] == 1);
+    CHECK (PtlFetchAtomic (handle, most, handle, 0, fetch + 1, WHERE, 0,
+                           PTL_SUM, PTL_UINT8_T)
+           == PTL_ARG_INVALID);
+    CHECK (PtlGet (handle, 0, limits.max_msg_size, WHERE) == PTL_OK);
+    CHECK (PtlGet (handle, 0, limits.max_msg_size + 1, WHERE)
+           == PTL_ARG_INVALID);
+    CHECK (PtlPut (handle, 0, limits.max_msg_size + 1, PTL_NO_ACK_REQ, WHERE,
+                   0)
+           == PTL_ARG_INVALID);
+    do
+        CHECK (PtlEQWait (eq, &event) == PTL_OK);
+    while (event.type != PTL_EVENT_REPLY || event.rlength == fetch);
+    CHECK (event.rlength == limits.max_msg_size && event.mlength == most);
+    CHECK (data[2 * most - 1] == 2);
+    CHECK (entry_unlink (given.handles[ENTRY]) == PTL_OK);
+    CHECK (PtlPTFree (ni, given.index) == PTL_OK);
+    CHECK (PtlMDRelease (handle) == PTL_OK && PtlEQFree (eq) == PTL_OK);
+    free (data);
+}
+
 /* Each sort counts, and is refused when there are as many as may be. */
 static void check_sorts (void)
 {
@@ -245,6 +330,7 @@ static void check_all (const ptl_ni_limits_t *desired)
     fill_vector ();
     fill_headers ();
     fill_triggers ();
+    check_lengths ();
     CHECK (PtlNIFini (ni) == PTL_OK);
 }
 

@@ -175,6 +175,10 @@ static void check_queues (void)
 
     CHECK (PtlEQAlloc (ni, 4, NULL) == PTL_ARG_INVALID);
     CHECK (PtlEQAlloc (ni, 0, &eq) == PTL_ARG_INVALID);
+    CHECK (PtlEQAlloc (ni, (1u << 20) + 1, &eq) == PTL_ARG_INVALID);
+    CHECK (PtlEQAlloc (ni, PTL_SIZE_MAX, &eq) == PTL_ARG_INVALID);
+    CHECK (PtlEQAlloc (ni, 1u << 20, &eq) == PTL_OK);
+    CHECK (PtlEQFree (eq) == PTL_OK);
     CHECK (PtlEQGet (h[EQ], NULL) == PTL_ARG_INVALID);
     CHECK (PtlEQWait (h[EQ], NULL) == PTL_ARG_INVALID);
     CHECK (PtlEQPoll (NULL, 1, 0, &event, &which) == PTL_ARG_INVALID);
