@@ -198,7 +198,7 @@ def _event(state: State, raw: Any, rc: int) -> Event:
     if kind in _OF_INITIATOR:
         if record is not None:
             record.left -= 1
-            if record.left <= 0:
+            if record.left <= 0 or kind is EventKind.ACK:
                 state.records.pop(number, None)
     else:
         if not isinstance(record, Operation | None):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from native._native import ffi, lib
@@ -12,7 +10,7 @@ from native.portals_events import CountingEvent, EventQueue
 from native.portals_interface import Interface, state_of
 from native.portals_memory import HeldMemory, Memory, operand_of
 from native.portals_state import SWEEP_FIRST, UNKNOWN, Operation, Part, Target, handle_of, plain
-from native.portals_values import AckReq, AtomicOp, Datatype, EventKind, MdOption
+from native.portals_values import AckReq, AtomicOp, Datatype, MdOption
 
 
 class MemoryDescriptor(Part):
@@ -46,7 +44,10 @@ class MemoryDescriptor(Part):
         super().__init__(state_of(interface))
         options = plain(options)
         self._queue = queue
-        self._options = options
+        # Events that one operation gives, when it goes well: 0 or 1, or not known.
+        each = UNKNOWN if options & MdOption.EVENT_SUCCESS_DISABLE else 1
+        self._replies = each if queue is not None else 0
+        self._sends = 0 if options & MdOption.EVENT_SEND_DISABLE else self._replies
         self._numbers: set[int] = set()  # of records whose events may be to come
         self._memory = HeldMemory(memory, is_written=False)
         try:
@@ -117,20 +118,11 @@ class MemoryDescriptor(Part):
             NoSpaceError: no memory, or too many triggered operations wait.
         """
         size = self._length(offset, length)
-        with self._record(user_ptr, ack) as number:
-            args = (
-                self.handle,
-                offset,
-                size,
-                AckReq(ack),
-                self._state.process(target),
-                index,
-                match_bits,
-                remote_offset,
-                number,
-                hdr_data,
-            )
-            _run("Put", args, trigger, threshold)
+        local = (self.handle, offset, size, AckReq(ack))
+        remote = (self._state.process(target), index, match_bits, remote_offset)
+        left = self._sends + (self._replies if ack == AckReq.ACK_REQ else 0)
+        when = (trigger, threshold)
+        self._run("Put", local + remote, user_ptr, left, (hdr_data,), when)
 
     @_in_range
     def get(
@@ -152,18 +144,10 @@ class MemoryDescriptor(Part):
         """
         self._must_be_writable()
         size = self._length(offset, length)
-        with self._record(user_ptr) as number:
-            args = (
-                self.handle,
-                offset,
-                size,
-                self._state.process(target),
-                index,
-                match_bits,
-                remote_offset,
-                number,
-            )
-            _run("Get", args, trigger, threshold)
+        local = (self.handle, offset, size)
+        remote = (self._state.process(target), index, match_bits, remote_offset)
+        when = (trigger, threshold)
+        self._run("Get", local + remote, user_ptr, self._replies, (), when)
 
     @_in_range
     def atomic(
@@ -197,22 +181,11 @@ class MemoryDescriptor(Part):
                 that is no number of elements or above the limit.
         """
         size = self._length(offset, length)
-        with self._record(user_ptr, ack) as number:
-            args = (
-                self.handle,
-                offset,
-                size,
-                AckReq(ack),
-                self._state.process(target),
-                index,
-                match_bits,
-                remote_offset,
-                number,
-                hdr_data,
-                AtomicOp(operation),
-                self._datatype(datatype),
-            )
-            _run("Atomic", args, trigger, threshold)
+        local = (self.handle, offset, size, AckReq(ack))
+        remote = (self._state.process(target), index, match_bits, remote_offset)
+        rest = (hdr_data, AtomicOp(operation), self._datatype(datatype))
+        left = self._sends + (self._replies if ack == AckReq.ACK_REQ else 0)
+        self._run("Atomic", local + remote, user_ptr, left, rest, (trigger, threshold))
 
     @_in_range
     def fetch_atomic(
@@ -248,23 +221,11 @@ class MemoryDescriptor(Part):
         self._must_be_writable()
         data_handle = handle_of(data, MemoryDescriptor)
         size = data._length(data_offset, length)
-        with self._record(user_ptr, data=data) as number:
-            args = (
-                self.handle,
-                offset,
-                data_handle,
-                data_offset,
-                size,
-                self._state.process(target),
-                index,
-                match_bits,
-                remote_offset,
-                number,
-                hdr_data,
-                AtomicOp(operation),
-                data._datatype(datatype),
-            )
-            _run("FetchAtomic", args, trigger, threshold)
+        local = (self.handle, offset, data_handle, data_offset, size)
+        remote = (self._state.process(target), index, match_bits, remote_offset)
+        rest = (hdr_data, AtomicOp(operation), data._datatype(datatype))
+        left = self._replies + data._sends
+        self._run("FetchAtomic", local + remote, user_ptr, left, rest, (trigger, threshold))
 
     @_in_range
     def swap(
@@ -300,25 +261,11 @@ class MemoryDescriptor(Part):
         size = data._length(data_offset, length)
         elements = data._datatype(datatype)
         operation = AtomicOp(operation)
-        operand = operand_of(operand, operation, elements)
-        with self._record(user_ptr, data=data) as number:
-            args = (
-                self.handle,
-                offset,
-                data_handle,
-                data_offset,
-                size,
-                self._state.process(target),
-                index,
-                match_bits,
-                remote_offset,
-                number,
-                hdr_data,
-                operand,
-                operation,
-                elements,
-            )
-            _run("Swap", args, trigger, threshold)
+        local = (self.handle, offset, data_handle, data_offset, size)
+        remote = (self._state.process(target), index, match_bits, remote_offset)
+        rest = (hdr_data, operand_of(operand, operation, elements), operation, elements)
+        left = self._replies + data._sends
+        self._run("Swap", local + remote, user_ptr, left, rest, (trigger, threshold))
 
     def _length(self, offset: int, length: int | None) -> int:
         return self._memory.size_bytes - offset if length is None else length
@@ -335,55 +282,36 @@ class MemoryDescriptor(Part):
             raise TypeError("pieces of several types, or of none: say which")
         return types.pop()
 
-    def _events_of(self, kind: EventKind) -> int:
-        """How many events of a kind one operation gives here."""
-        if self._queue is None:
-            return 0
-        if self._options & MdOption.EVENT_SUCCESS_DISABLE:
-            return UNKNOWN
-        if kind is EventKind.SEND:
-            return int(not self._options & MdOption.EVENT_SEND_DISABLE)
-        return 1
+    def _run(
+        self,
+        name: str,
+        head: tuple[Any, ...],
+        user_ptr: Any,
+        left: int,
+        rest: tuple[Any, ...],
+        when: tuple[CountingEvent | None, int],
+    ) -> None:
+        """Call PtlPut and the like, or PtlTriggeredPut.
 
-    @contextmanager
-    def _record(
-        self, user_ptr: Any, ack: AckReq | None = None, data: MemoryDescriptor | None = None
-    ) -> Iterator[Any]:
-        """The user_ptr for C: of an operation with an ack, or with a reply here."""
-        if user_ptr is None:
-            yield ffi.NULL
-            return
-        if ack is None:
-            left = self._events_of(EventKind.REPLY)
-        else:
-            left = self._events_of(EventKind.SEND)
-            left += self._events_of(EventKind.ACK) if ack == AckReq.ACK_REQ else 0
-        if data is not None:
-            left += data._events_of(EventKind.SEND)
-        if left == 0:
-            yield ffi.NULL
+        Args:
+            head, rest: the arguments before and behind the user_ptr.
+            left: how many events will name it.
+        """
+        call = f"Ptl{name}"
+        trigger: tuple[Any, ...] = ()
+        if when[0] is not None:
+            call, trigger = f"PtlTriggered{name}", (handle_of(when[0], CountingEvent), when[1])
+        if user_ptr is None or left == 0:
+            check(getattr(lib, call)(*head, ffi.NULL, *rest, *trigger), call)
             return
         number = next(self._state.numbers)
         self._state.records[number] = Operation(user_ptr, left)
-        self._note(number)
         try:
-            yield ffi.cast("void *", number)
+            pointer = ffi.cast("void *", number)
+            check(getattr(lib, call)(*head, pointer, *rest, *trigger), call)
         except BaseException:
-            self._state.records.pop(number, None)
+            self._state.forget(number)
             raise
-
-    def _note(self, number: int) -> None:
-        """Remember a number, and forget those whose events have all been taken."""
         self._numbers.add(number)
         if len(self._numbers) > 2 * SWEEP_FIRST + 2 * len(self._state.records):
-            self._numbers &= self._state.records.keys()
-
-
-def _run(name: str, args: tuple[Any, ...], trigger: CountingEvent | None, threshold: int) -> None:
-    """Call PtlPut and the like, or PtlTriggeredPut."""
-    if trigger is None:
-        check(getattr(lib, f"Ptl{name}")(*args), f"Ptl{name}")
-        return
-    counter = handle_of(trigger, CountingEvent)
-    call = f"PtlTriggered{name}"
-    check(getattr(lib, call)(*args, counter, threshold), call)
+            self._numbers &= self._state.records.keys()  # the others have had their events
