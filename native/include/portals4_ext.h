@@ -34,6 +34,13 @@ struct ptlx_key {
     uint8_t secret[PTLX_KEY_BYTES];
 };
 
+/* MACs of all that is sent: no secrecy. Both ends have to do it. */
+enum ptlx_integrity {
+    PTLX_INTEGRITY_OFF = 0,
+    PTLX_INTEGRITY_WANTED = 1,  /* with those that want it, too */
+    PTLX_INTEGRITY_REQUIRED = 2 /* nobody else is spoken to */
+};
+
 /* All that is fixed before an interface exists. Zero means the default. */
 struct ptlx_config {
     uint32_t listen_nid;    /* IPv4 address; 0: all, then advertise_nid too */
@@ -51,6 +58,7 @@ struct ptlx_config {
     uint8_t version_min, version_max; /* of the protocol; for tests */
     uint8_t is_local; /* share memory with processes of this user and host */
     uint8_t no_memory; /* but speak over a Unix socket only */
+    uint8_t integrity; /* enum ptlx_integrity */
 };
 
 /* Kinds of event beyond those of the specification. */

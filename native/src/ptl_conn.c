@@ -14,6 +14,7 @@
 #include "ptl_me.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
+#include "ptl_seal.h"
 #include "ptl_shake.h"
 
 #define DRAIN_MS 2000           /* for the other's end of stream */
@@ -282,6 +283,7 @@ void ptl_conn_free (struct ptl_conn *conn)
     ptl_list_remove (&conn->all);
     ptl_near_free (conn);
     free (conn->open);
+    ptl_seal_free (conn->seal);
     free (conn->gather);
     free (conn->small);
     free (conn->pending);

@@ -19,6 +19,7 @@
 struct ptl_near;
 struct ptl_op;
 struct ptl_pending;
+struct ptl_seal;
 struct ptl_shake;
 
 enum ptl_conn_state {
@@ -51,7 +52,8 @@ struct ptl_conn {
     struct ptl_shake *shake; /* until READY */
     struct ptl_near *near;   /* NULL: no memory is shared */
 
-    uint8_t header[PTL_HEADER_BYTES]; /* half read */
+    struct ptl_seal *seal; /* of integrity, or NULL */
+    uint8_t header[PTL_HEADER_BYTES + 16]; /* half read, with its seal */
     unsigned header_have;
     struct ptl_frame frame; /* the last header, taken apart */
     uint32_t payload_left;

@@ -17,6 +17,7 @@
 #include "ptl_mem.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
+#include "ptl_seal.h"
 #include "ptl_serve.h"
 
 static void misbehaved (struct ptl_conn *conn, int detail)
@@ -210,6 +211,8 @@ static void end_gather (struct ptl_conn *conn, const uint8_t *payload)
     ptl_serve_atomic (conn, &frame, payload);
 }
 
+static void advance (struct ptl_conn *conn, const uint8_t *data, size_t n);
+
 /* Bytes of an atomic operation's payload; how many were taken. */
 static size_t take_gathered (struct ptl_conn *conn, const uint8_t *data,
                              size_t length)
@@ -217,7 +220,7 @@ static size_t take_gathered (struct ptl_conn *conn, const uint8_t *data,
     uint32_t whole = conn->frame.length, have = whole - conn->payload_left;
     size_t n = conn->payload_left < length ? conn->payload_left : length;
 
-    if (n == whole) {
+    if (n == whole && !conn->seal) {
         conn->payload_left = 0;
         end_gather (conn, data);
         return n;
@@ -227,7 +230,7 @@ static size_t take_gathered (struct ptl_conn *conn, const uint8_t *data,
         return length;
     }
     memcpy (conn->gather + have, data, n);
-    conn->payload_left -= (uint32_t)n;
+    advance (conn, data, n);
     return n;
 }
 
@@ -235,7 +238,7 @@ static void end_if_gathered (struct ptl_conn *conn)
 {
     uint8_t *payload = conn->gather;
 
-    if (conn->payload_left > 0 || !payload)
+    if (!payload)
         return;
     conn->gather = NULL;
     end_gather (conn, payload);
@@ -253,6 +256,23 @@ static void take_pong (struct ptl_conn *conn)
     conn->is_pinged = false;
 }
 
+/* What a header says counts only with its MAC, where MACs are sent. */
+static bool is_proven (struct ptl_conn *conn)
+{
+    struct ptl_seal *seal = conn->seal;
+
+    if (conn->frame.is_sealed != (seal != NULL))
+        return false;
+    if (!seal)
+        return true;
+    if (!ptl_seal_check (seal, conn->header, PTL_HEADER_BYTES,
+                         conn->header + PTL_HEADER_BYTES))
+        return false;
+    if (conn->frame.length > 0)
+        ptl_seal_expect (seal);
+    return true;
+}
+
 static void take_frame (struct ptl_conn *conn)
 {
     struct ptl_frame pong = { .type = PTL_FRAME_PONG };
@@ -261,7 +281,8 @@ static void take_frame (struct ptl_conn *conn)
     conn->end->counters.frames_in++;
     conn->end->budget_frames--;
     if (ptl_wire_decode (conn->header, f) != PTL_OK
-        || f->incarnation != (uint32_t)conn->incarnation) {
+        || f->incarnation != (uint32_t)conn->incarnation
+        || !is_proven (conn)) {
         misbehaved (conn, EBADMSG);
         return;
     }
@@ -341,23 +362,51 @@ static uint8_t *place (const struct ptl_conn *conn, size_t *room)
     return to;
 }
 
-/* `n` payload bytes are where they belong. */
-static void advance (struct ptl_conn *conn, size_t n)
+static void end_payload (struct ptl_conn *conn)
 {
-    conn->payload_left -= (uint32_t)n;
-    if (conn->rx) {
-        conn->rx->received += n;
-        if (conn->payload_left == 0)
-            end_put (conn);
-    }
-    else if (conn->reply) {
-        conn->reply->position += n;
-        if (conn->payload_left == 0)
-            end_reply (conn);
-    }
-    else {
+    if (conn->rx)
+        end_put (conn);
+    else if (conn->reply)
+        end_reply (conn);
+    else
         end_if_gathered (conn);
-    }
+}
+
+/* `n` payload bytes are where they belong, and still at `data`. */
+static void advance (struct ptl_conn *conn, const uint8_t *data, size_t n)
+{
+    if (conn->seal)
+        ptl_blake2b_update (&conn->seal->arriving, data, n);
+    if (conn->rx)
+        conn->rx->received += n;
+    else if (conn->reply)
+        conn->reply->position += n;
+    conn->payload_left -= (uint32_t)n;
+    if (conn->payload_left > 0)
+        return;
+    if (conn->seal)
+        conn->seal->is_due = true;
+    else
+        end_payload (conn);
+}
+
+/* The MAC of a payload. */
+static size_t take_seal (struct ptl_conn *conn, const uint8_t *data,
+                         size_t length)
+{
+    struct ptl_seal *seal = conn->seal;
+    size_t part = PTL_SEAL_BYTES - seal->have;
+
+    part = part < length ? part : length;
+    memcpy (seal->tag + seal->have, data, part);
+    seal->have += (unsigned)part;
+    if (seal->have < PTL_SEAL_BYTES)
+        return part;
+    if (ptl_seal_prove (seal))
+        end_payload (conn);
+    else
+        misbehaved (conn, EBADMSG);
+    return part;
 }
 
 static size_t take_payload (struct ptl_conn *conn, const uint8_t *data,
@@ -372,19 +421,20 @@ static size_t take_payload (struct ptl_conn *conn, const uint8_t *data,
     room = room < length ? room : length;
     if (to)
         memcpy (to, data, room);
-    advance (conn, room);
+    advance (conn, data, room);
     return room;
 }
 
 static size_t take_header (struct ptl_conn *conn, const uint8_t *data,
                            size_t length)
 {
-    size_t part = PTL_HEADER_BYTES - conn->header_have;
+    unsigned whole = PTL_HEADER_BYTES + (conn->seal ? PTL_SEAL_BYTES : 0);
+    size_t part = whole - conn->header_have;
 
     part = part < length ? part : length;
     memcpy (conn->header + conn->header_have, data, part);
     conn->header_have += (unsigned)part;
-    if (conn->header_have == PTL_HEADER_BYTES) {
+    if (conn->header_have == whole) {
         conn->header_have = 0;
         take_frame (conn);
     }
@@ -397,8 +447,12 @@ static void take_staged (struct ptl_conn *conn, size_t length)
     size_t n;
 
     while (length > 0 && conn->state == PTL_CONN_READY) {
-        n = conn->payload_left > 0 ? take_payload (conn, data, length)
-                                   : take_header (conn, data, length);
+        if (conn->payload_left > 0)
+            n = take_payload (conn, data, length);
+        else if (conn->seal && conn->seal->is_due)
+            n = take_seal (conn, data, length);
+        else
+            n = take_header (conn, data, length);
         data += n;
         length -= n;
     }
@@ -437,7 +491,7 @@ static bool read_once (struct ptl_conn *conn)
     end->counters.bytes_in += (uint64_t)n;
     end->budget_bytes -= n;
     if (to)
-        advance (conn, (size_t)n < room ? (size_t)n : room);
+        advance (conn, to, (size_t)n < room ? (size_t)n : room);
     if ((size_t)n > room)
         take_staged (conn, (size_t)n - room);
     return (size_t)n == wanted && conn->state != PTL_CONN_DEAD;

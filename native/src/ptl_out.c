@@ -15,6 +15,7 @@
 #include "ptl_near.h"
 #include "ptl_op.h"
 #include "ptl_peer.h"
+#include "ptl_seal.h"
 
 #define ACKS_WAITING 16 /* acks of one connection */
 #define SMALL_FIRST 512
@@ -169,18 +170,62 @@ static void add_flat (struct batch *batch, size_t length, struct ptl_op *op)
     batch->bytes += length;
 }
 
-static void add_frame (struct batch *batch, struct ptl_peer *peer,
+/* MACs of a header that was just written; how many bytes that makes. */
+static size_t seal_header (struct ptl_seal *seal, uint8_t *header)
+{
+    if (!seal)
+        return PTL_HEADER_BYTES;
+    ptl_seal_bytes (seal, header, PTL_HEADER_BYTES,
+                    header + PTL_HEADER_BYTES);
+    return PTL_HEADER_BYTES + PTL_SEAL_BYTES;
+}
+
+/* Of a payload that is in one piece: the bytes of its MAC, which follow it. */
+static size_t seal_payload (struct ptl_seal *seal, uint8_t *payload,
+                            size_t length)
+{
+    if (!seal || length == 0)
+        return 0;
+    ptl_seal_bytes (seal, payload, length, payload + length);
+    return PTL_SEAL_BYTES;
+}
+
+/* Of one that stays where it is, behind its operand. */
+static void seal_data (struct batch *batch, struct ptl_seal *seal,
+                       const struct ptl_op *op, uint64_t position,
+                       size_t length)
+{
+    struct ptl_blake2b state;
+    uint64_t room;
+
+    ptl_seal_begin (seal, &state);
+    ptl_blake2b_update (&state, op->copy, op->operand_bytes);
+    for (size_t done = 0; done < length; done += room) {
+        const uint8_t *from = ptl_op_span (op, position + done, &room);
+
+        room = room < length - done ? room : length - done;
+        ptl_blake2b_update (&state, from, room);
+    }
+    ptl_seal_end (&state, batch->flat + batch->used);
+    add_flat (batch, PTL_SEAL_BYTES, NULL);
+}
+
+static void add_frame (struct batch *batch, struct ptl_conn *conn,
                        struct ptl_op *op)
 {
+    struct ptl_peer *peer = conn->peer;
+    struct ptl_seal *seal = conn->seal;
     uint8_t *to = batch->flat + batch->used;
-    size_t length = PTL_HEADER_BYTES, data;
+    size_t length, payload, data;
     struct ptl_frame frame;
     uint64_t position;
     bool is_last;
 
     ptl_lane_take (peer, op, &frame, &position);
     is_last = frame.flags & PTL_FLAG_LAST;
+    frame.is_sealed = seal != NULL;
     ptl_wire_encode (&frame, to);
+    payload = length = seal_header (seal, to);
     if (op->operand_bytes > 0) {
         memcpy (to + length, op->copy, op->operand_bytes);
         length += op->operand_bytes;
@@ -188,16 +233,65 @@ static void add_frame (struct batch *batch, struct ptl_peer *peer,
     data = frame.length - op->operand_bytes;
     if (data <= INLINE_BYTES) {
         ptl_op_read (op, position, to + length, data);
-        add_flat (batch, length + data, is_last ? op : NULL);
+        length += data;
+        length += seal_payload (seal, to + payload, length - payload);
+        add_flat (batch, length, is_last ? op : NULL);
     }
     else {
         add_flat (batch, length, NULL);
         add (batch, op, position, data, is_last);
+        if (seal)
+            seal_data (batch, seal, op, position, data);
     }
     peer->end->counters.frames_out++;
 }
 
-#define FRAME_MOST (PTL_HEADER_BYTES + PTL_OPERAND_MOST + INLINE_BYTES)
+#define FRAME_MOST                                                      \
+    (PTL_HEADER_BYTES + PTL_OPERAND_MOST + INLINE_BYTES                 \
+     + 2 * PTL_SEAL_BYTES)
+#define PARTS_OF_FRAME 3
+
+/* Answers with their MACs, as many as there is room for. False: not all. */
+static bool add_sealed (struct batch *batch, struct ptl_conn *conn)
+{
+    uint32_t from = 0, length;
+    uint8_t *to, *small = conn->small;
+    size_t begin = batch->used, used = begin;
+
+    while (from < conn->small_length && used + FRAME_MOST <= PTL_FLAT_BYTES) {
+        to = batch->flat + used;
+        length = ptl_get32 (small + from + 8);
+        memcpy (to, small + from, PTL_HEADER_BYTES);
+        to[2] |= PTL_FLAG_INTEGRITY;
+        from += PTL_HEADER_BYTES;
+        used += seal_header (conn->seal, to);
+        to = batch->flat + used;
+        memcpy (to, small + from, length);
+        from += length;
+        used += length + seal_payload (conn->seal, to, length);
+    }
+    add_flat (batch, used - begin, NULL);
+    if (from == conn->small_length) {
+        drop_small (conn);
+        return true;
+    }
+    memmove (small, small + from, conn->small_length - from);
+    conn->small_length -= from;
+    return false;
+}
+
+/* False: there was not room for all. */
+static bool add_small (struct batch *batch, struct ptl_conn *conn)
+{
+    if (conn->small_length == 0)
+        return true;
+    if (conn->seal)
+        return add_sealed (batch, conn);
+    memcpy (batch->flat, conn->small, conn->small_length);
+    add_flat (batch, conn->small_length, NULL);
+    drop_small (conn);
+    return true;
+}
 
 static void fill (struct ptl_conn *conn, struct batch *batch)
 {
@@ -206,19 +300,14 @@ static void fill (struct ptl_conn *conn, struct batch *batch)
     batch->flat = conn->end->flat;
     batch->used = batch->bytes = 0;
     batch->n = 0;
-    if (conn->small_length > 0) {
-        memcpy (batch->flat, conn->small, conn->small_length);
-        add_flat (batch, conn->small_length, NULL);
-        drop_small (conn);
-    }
-    batch->is_all = true;
-    while (conn->peer && (op = ptl_lane_pick (conn->peer))) {
-        if (batch->n + 2 > PARTS || batch->bytes >= BATCH_BYTES
+    batch->is_all = add_small (batch, conn);
+    while (batch->is_all && conn->peer && (op = ptl_lane_pick (conn->peer))) {
+        if (batch->n + PARTS_OF_FRAME > PARTS || batch->bytes >= BATCH_BYTES
             || batch->used + FRAME_MOST > PTL_FLAT_BYTES) {
             batch->is_all = false;
             return;
         }
-        add_frame (batch, conn->peer, op);
+        add_frame (batch, conn, op);
     }
 }
 
@@ -427,7 +516,7 @@ static enum step step (struct ptl_conn *conn, size_t *budget)
 {
     if (!conn->pending && ptl_near_owes (conn))
         return write_memory (conn);
-    if (!conn->pending
+    if (!conn->pending && !conn->seal
         && conn->small_length > PTL_FLAT_BYTES - FRAME_MOST
         && !keep_small (conn))
         return STEP_DEAD;

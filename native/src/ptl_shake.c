@@ -14,6 +14,7 @@
 #include "ptl_conn.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
+#include "ptl_seal.h"
 
 static bool begin (struct ptl_conn *conn, enum ptl_shake_step step)
 {
@@ -67,12 +68,26 @@ static uint32_t offers (const struct ptl_conn *conn)
 {
     uint32_t bits = (uint32_t)LDBL_MANT_DIG << 16;
 
+    if (conn->end->config.integrity != PTLX_INTEGRITY_OFF)
+        bits |= PTL_OFFER_INTEGRITY;
     if (ptl_near_offers (conn))
         bits |= PTL_OFFER_MEMORY;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     bits |= PTL_OFFER_LITTLE_ENDIAN;
 #endif
     return bits;
+}
+
+static bool is_sealed (const struct ptl_conn *conn)
+{
+    return (conn->shake->theirs.offers & offers (conn)) & PTL_OFFER_INTEGRITY;
+}
+
+/* May we speak to an end that makes these offers? */
+static bool is_safe (const struct ptl_conn *conn)
+{
+    return conn->end->config.integrity != PTLX_INTEGRITY_REQUIRED
+        || is_sealed (conn);
 }
 
 /* Our half of the exchange. False: the system gave no random bytes. */
@@ -239,6 +254,8 @@ static enum ptl_code judge_m1 (struct ptl_conn *conn)
                                  s->theirs.intended_pid))
         || s->theirs.incarnation == conn->end->incarnation)
         return PTL_CODE_WRONG_PEER;
+    if (!is_safe (conn))
+        return PTL_CODE_INTEGRITY;
     return find_key (conn);
 }
 
@@ -292,7 +309,7 @@ static uint32_t judge_m2 (struct ptl_conn *conn)
                       s->theirs.pid)
         || s->theirs.incarnation == end->incarnation)
         return PTLX_LOSS_WRONG_PEER;
-    return 0;
+    return is_safe (conn) ? 0 : PTLX_LOSS_REFUSED;
 }
 
 static void take_m2 (struct ptl_conn *conn)
@@ -311,18 +328,40 @@ static void take_m2 (struct ptl_conn *conn)
         ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
 }
 
-/* Proven: from here on frames follow. */
-static void become_ready (struct ptl_conn *conn)
+/* Keys from the whole exchange: it contains both ends' offers. */
+static bool make_seal (struct ptl_conn *conn)
 {
+    const struct ptl_shake *s = conn->shake;
+    uint8_t to_listener[PTLX_KEY_BYTES], to_dialler[PTLX_KEY_BYTES];
+
+    ptl_auth_session (s->key.secret, "yod.c2s", s->m1, s->m2, s->m3,
+                      to_listener);
+    ptl_auth_session (s->key.secret, "yod.s2c", s->m1, s->m2, s->m3,
+                      to_dialler);
+    conn->seal = conn->is_dialled ? ptl_seal_alloc (to_dialler, to_listener)
+                                  : ptl_seal_alloc (to_listener, to_dialler);
+    explicit_bzero (to_listener, sizeof (to_listener));
+    explicit_bzero (to_dialler, sizeof (to_dialler));
+    return conn->seal != NULL;
+}
+
+/* Proven: from here on frames follow. False: no memory, it has ended. */
+static bool become_ready (struct ptl_conn *conn)
+{
+    if (is_sealed (conn) && !make_seal (conn)) {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, ENOMEM);
+        return false;
+    }
     conn->incarnation = conn->shake->theirs.incarnation;
     conn->shares = (conn->shake->theirs.offers & offers (conn))
-        & PTL_OFFER_MEMORY;
+        & (is_sealed (conn) ? 0 : PTL_OFFER_MEMORY);
     conn->state = PTL_CONN_READY;
     conn->deadline_ms = 0;
     conn->heard_ms = conn->end->now_ms;
     ptl_shake_free (conn);
     ptl_end_wake_at (conn->end,
                     conn->end->now_ms + conn->end->config.liveness_ms / 4);
+    return true;
 }
 
 static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)
@@ -335,8 +374,8 @@ static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)
                      conn->end->config.version_max, m4);
     explicit_bzero (session, sizeof (session));
     if (put (conn, m4, sizeof (m4)) && code == PTL_CODE_READY) {
-        become_ready (conn);
-        ptl_peer_connected (conn->peer);
+        if (become_ready (conn))
+            ptl_peer_connected (conn->peer);
     }
     else {
         ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
@@ -405,8 +444,8 @@ static void take_m4 (struct ptl_conn *conn)
         ptl_conn_fail (conn, PTLX_LOSS_WRONG_KEY, errno);
         return;
     }
-    become_ready (conn);
-    ptl_peer_connected (conn->peer);
+    if (become_ready (conn))
+        ptl_peer_connected (conn->peer);
 }
 
 static void take (struct ptl_conn *conn, uint8_t message)

@@ -102,6 +102,8 @@ int ptl_wire_decode (const uint8_t in[PTL_HEADER_BYTES],
 {
     frame->type = in[0];
     frame->flags = ptl_get16 (in + 2);
+    frame->is_sealed = frame->flags & PTL_FLAG_INTEGRITY;
+    frame->flags &= (uint16_t)~PTL_FLAG_INTEGRITY;
     frame->kind = in[4];
     frame->lane = in[5];
     frame->pt_index = in[6];

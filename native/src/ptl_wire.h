@@ -6,6 +6,7 @@
 #ifndef PTL_WIRE_H
 #define PTL_WIRE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ptl_bytes.h"
@@ -50,7 +51,7 @@ enum ptl_frame_flag {
     PTL_FLAG_LAST = 1 << 1,      /* last fragment */
     PTL_FLAG_RETRY = 1 << 2,     /* refused again until a RESEND comes */
     PTL_FLAG_RESEND = 1 << 3,    /* first of those that are sent again */
-    PTL_FLAG_INTEGRITY = 1 << 4, /* a MAC follows; not offered yet */
+    PTL_FLAG_INTEGRITY = 1 << 4, /* MACs follow; in struct ptl_frame apart */
 };
 #define PTL_FLAGS_KNOWN                                                 \
     (PTL_FLAG_FIRST | PTL_FLAG_LAST | PTL_FLAG_RETRY | PTL_FLAG_RESEND)
@@ -75,6 +76,7 @@ enum ptl_ni_kind {
 
 struct ptl_frame {
     uint8_t type, kind, lane, pt_index, detail;
+    bool is_sealed; /* PTL_FLAG_INTEGRITY */
     uint16_t flags, operation, datatype;
     uint32_t length; /* of the payload */
     uint32_t incarnation; /* low half of the sender's */
@@ -89,7 +91,9 @@ static inline void ptl_wire_encode (const struct ptl_frame *frame,
 {
     out[0] = frame->type;
     out[1] = PTL_VERSION_MAX;
-    ptl_put16 (out + 2, frame->flags);
+    ptl_put16 (out + 2,
+               (uint16_t)(frame->flags
+                          | (frame->is_sealed ? PTL_FLAG_INTEGRITY : 0)));
     out[4] = frame->kind;
     out[5] = frame->lane;
     out[6] = frame->pt_index;

@@ -45,6 +45,15 @@ def frame(type_: int, *, payload: bytes = b"", **fields: int) -> bytes:
     return FRAME.pack(type_, 1, *(values.get(name, 0) for name in names)) + payload
 
 
+def sealed(exchange: bytes, header: bytes, payload: bytes) -> bytes:
+    """The dialler's first frame, with integrity."""
+    session = mac(TEST_KEY, "yod.c2s", blake2b(exchange, digest_size=32).digest())
+    tags = [
+        mac(session, "yod.frame", pack("<Q", n) + part) for n, part in ((0, header), (1, payload))
+    ]
+    return header + tags[0][:16] + payload + tags[1][:16]
+
+
 def expected() -> list[bytes]:
     dialler, listener = PortalId(LOOPBACK, 74565), PortalId(LOOPBACK, 7000)
     m1 = hello(1, 0, dialler, INCARNATION, listener)
@@ -57,6 +66,7 @@ def expected() -> list[bytes]:
     bulk |= {"total": 1_000_000, "match_bits": 5 << 16 | 1}
     small = {"op_index": 3, "op_generation": 1}
     data = {"lane": 1, "pt_index": 2, "op_index": 6, "op_generation": 1}
+    near = data | {"offset": 40, "match_bits": 7}
     add = {"kind": 2, "operation": 2, "datatype": 4, "flags": 3, "match_bits": 7}
     swap = {"operation": 11, "datatype": 9, "flags": 3, "match_bits": 7}
     return [
@@ -80,6 +90,9 @@ def expected() -> list[bytes]:
         frame(8),
         frame(9),
         frame(10, detail=1, total=262144),
+        sealed(
+            m1 + m2 + m3, frame(1, flags=19, detail=1, length=3, total=3, **near), b"\x92\xc0\x01"
+        ),
     ]
 
 
