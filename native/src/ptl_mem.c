@@ -29,7 +29,8 @@ int ptl_mem_init (struct ptl_mem *mem, void *start, uint64_t length,
                   unsigned options, int max_iovecs)
 {
     memset (mem, 0, sizeof (*mem));
-    if (!start && length > 0)
+    if (!start && length > 0
+        && (length < PTL_MEM_WHOLE || (options & PTL_IOVEC)))
         return PTL_ARG_INVALID;
     if (!(options & PTL_IOVEC)) {
         mem->start = start;
@@ -63,6 +64,12 @@ static size_t piece_of (const struct ptl_mem *mem, uint64_t offset)
     return low;
 }
 
+/* Memory in one piece may begin at NULL, where C adds nothing to a pointer. */
+static uint8_t *at (const struct ptl_mem *mem, uint64_t offset)
+{
+    return (uint8_t *)((uintptr_t)mem->start + (uintptr_t)offset);
+}
+
 uint8_t *ptl_mem_span (const struct ptl_mem *mem, uint64_t offset,
                        uint64_t *room)
 {
@@ -73,7 +80,7 @@ uint8_t *ptl_mem_span (const struct ptl_mem *mem, uint64_t offset,
         return NULL;
     if (!mem->iov) {
         *room = mem->length - offset;
-        return mem->start + offset;
+        return at (mem, offset);
     }
     i = piece_of (mem, offset);
     *room = mem->iov[i].iov_len - (offset - mem->from[i]);
@@ -86,7 +93,7 @@ void *ptl_mem_at (const struct ptl_mem *mem, uint64_t offset)
 
     if (mem->iov)
         return ptl_mem_span (mem, offset, &room);
-    return mem->start ? mem->start + offset : NULL;
+    return mem->start || mem->length ? at (mem, offset) : NULL;
 }
 
 void ptl_mem_read (const struct ptl_mem *mem, uint64_t offset, void *to,

@@ -16,6 +16,10 @@ struct ptl_mem {
     size_t n;         /* pieces */
 };
 
+/* From this length on memory may begin at NULL: a program that describes all of
+ * its address space once, and uses addresses as offsets. */
+#define PTL_MEM_WHOLE (UINT64_C (1) << 32)
+
 /* Describe `start` and `length` as a descriptor or an entry has them;
  * PTL_IOVEC in `options` makes them a vector of at most max_iovecs pieces.
  *   PTL_OK, PTL_ARG_INVALID (null memory, too many pieces), PTL_NO_SPACE

@@ -125,7 +125,7 @@ void ptl_op_set_data (struct ptl_op *op, const struct ptl_mem *mem,
     if (length == 0)
         return;
     if (!mem->iov) {
-        op->data = mem->start + at;
+        op->data = ptl_mem_at (mem, at);
         return;
     }
     op->mem = mem;

@@ -218,7 +218,8 @@ void ptl_end_progress (struct ptl_end *end, int timeout_ms)
         dispatch (end, events[i].data.ptr, events[i].events);
     ptl_near_glance (end);
     settle (end, true);
-    if (end->is_watched)
+    /* What woke others may have been taken back here before they were up. */
+    if (end->is_watched || end->n_asleep > 0)
         ptl_near_arm (end);
 }
 

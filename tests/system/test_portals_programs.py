@@ -1,0 +1,161 @@
+"""Programs of Portals users, run by yod: written to the specification, not to us.
+
+They are in ``tests/c/programs``; each checks what it does and exits with 0 when all
+was right. ``kinds:`` in one's first comment says with which interfaces it is built.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.c_programs import FLAGS, Staged
+from tests.support.partitions import Partition, finish
+from tests.support.wait import read_until
+
+HERE = Path(__file__).parents[1] / "c/programs"
+KINDS = {"matching": (0, 1), "no matching": (2, 3), "all": (0, 1, 2, 3), "": (1,)}
+NAMES = ("physical ME", "logical ME", "physical LE", "logical LE")
+APART = {"dies", "apart", "shells"}  # tests of their own
+
+
+def kinds_of(source: Path) -> tuple[int, ...]:
+    found = re.search(r"kinds: (.+)", source.read_text())
+    return KINDS[found[1] if found else ""]
+
+
+ALL = [
+    pytest.param(source.stem, kind, id=f"{source.stem}, {NAMES[kind]}")
+    for source in sorted(HERE.glob("*.c"))
+    if source.stem not in APART
+    for kind in kinds_of(source)
+]
+
+
+class Portals:
+    """The programs, each compiled once a session."""
+
+    def __init__(self, staged: Staged, directory: Path) -> None:
+        self._staged = staged
+        self._directory = directory
+
+    def program(self, name: str, kind: int = 1) -> Path:
+        path = self._directory / f"{name}-{kind}"
+        if not path.exists():
+            words = ["cc", *FLAGS, "-D_GNU_SOURCE", "-pthread", f"-DKIND={kind}"]
+            words += [HERE / f"{name}.c", "-o", path, *self._staged.flags("portals4", "pmi")]
+            words += [f"-Wl,-rpath,{self._staged.prefix / 'lib'}"]
+            subprocess.run(words, check=True)
+        return path
+
+
+@pytest.fixture(scope="session")
+def portals(staged: Staged, tmp_path_factory: pytest.TempPathFactory) -> Portals:
+    return Portals(staged, tmp_path_factory.mktemp("portals"))
+
+
+def check(partition: Partition, size: int, *words: str | Path, **env: str) -> None:
+    done = partition.yod("-sz", str(size), *words, env=env, timeout=55)
+    assert (done.err, done.status) == ("", 0)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize(("name", "kind"), ALL)
+def test_a_program_of_the_specification_runs(embedded, portals, name, kind, size):
+    check(embedded, size, portals.program(name, kind))
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_a_message_has_64_megabytes(embedded, portals, kind):
+    check(embedded, 2, portals.program("vectors", kind), "large")
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
+@pytest.mark.parametrize(("name", "kind"), [("soak", 1), ("messages", 0), ("overrun", 2)])
+def test_a_program_runs_over_each_transport(embedded, portals, name, kind, transport):
+    check(embedded, 3, portals.program(name, kind), PTL_TRANSPORT=transport)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("alltoall", 3), ("collectives", 1)])
+def test_a_program_has_64_ranks(embedded, portals, name, kind):
+    check(embedded, 64, portals.program(name, kind))
+
+
+@pytest.mark.hosts
+def test_a_program_runs_across_hosts(start_hosts, portals):
+    hosts = start_hosts(3)
+    for name, kind in [("alltoall", 1), ("messages", 0), ("collectives", 2), ("soak", 3)]:
+        check(hosts, 6, portals.program(name, kind))
+
+
+def test_a_program_runs_on_the_daemons_of_a_host(local, portals):
+    for name in ("window", "served"):
+        check(local, 6, portals.program(name))
+
+
+def test_a_program_is_its_own_world_without_yod(place, portals):
+    for name in ("alltoall", "messages", "collectives", "soak"):
+        run = subprocess.run([portals.program(name)], capture_output=True, text=True, timeout=55)
+        assert (run.stderr, run.returncode) == ("", 0)
+
+
+def test_a_script_starts_the_ranks(embedded, portals):
+    program = portals.program("alltoall")
+    check(embedded, 2, "--with-portals", "sh", "-c", f"{program}")
+
+
+def test_the_exit_code_of_all_ranks_is_yods(embedded, portals):
+    assert embedded.yod("-sz", "2", portals.program("alltoall"), "7").status == 7
+
+
+@pytest.mark.parametrize("transport", ["tcp", "shm"])
+@pytest.mark.parametrize("kind", range(4), ids=NAMES)
+def test_a_rank_that_dies_is_seen_by_the_others(embedded, portals, kind, transport):
+    program = portals.program("dies", kind)
+    done = embedded.yod("-sz", "4", program, env={"PTL_TRANSPORT": transport}, timeout=55)
+    assert sorted(done.out.splitlines()) == ["rank 0 is fine", "rank 1 is fine"]
+    assert done.status == 137
+    assert "rank 3" in done.err and "SIGKILL" in done.err
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
+def test_two_jobs_cannot_reach_one_another(embedded, portals, transport):
+    program, env = portals.program("apart", 0), {"PTL_TRANSPORT": transport}
+    with embedded.start_yod("-sz", "2", program, env=env) as first:
+        assert first.stdout is not None
+        places = read_until(first.stdout.fileno(), b"\n").decode().split()
+        assert len(places) == 4
+        check(embedded, 2, program, *places, **env)
+        done = finish(first)
+    assert (done.err, done.status) == ("", 0)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
+def test_two_shells_meet_by_a_key_file(place, portals, tmp_path, transport):
+    key = tmp_path / "key"
+    key.write_bytes(os.urandom(32))
+    ids = tmp_path / "ids"
+    ids.mkdir()
+    env = {**os.environ, "PTL_KEY_FILE": str(key), "PTL_TRANSPORT": transport}
+    words = [[portals.program("shells"), ids, str(rank)] for rank in range(2)]
+    with subprocess.Popen(words[0], env=env, stderr=subprocess.PIPE, text=True) as first:
+        second = subprocess.run(words[1], env=env, capture_output=True, text=True, timeout=55)
+        _, errors = first.communicate(timeout=55)
+    assert (second.stderr, second.returncode) == ("", 0)
+    assert (errors, first.returncode) == ("", 0)
+
+
+def test_the_example_of_the_readme(embedded, staged: Staged, tmp_path):
+    source = Path(__file__).parents[2] / "examples/portals_ring.c"
+    program = tmp_path / "portals_ring"
+    words = ["cc", *FLAGS, source, "-o", program, *staged.flags("portals4", "pmi")]
+    subprocess.run([*words, f"-Wl,-rpath,{staged.prefix / 'lib'}"], check=True)
+    for size in (1, 4):
+        done = embedded.yod("-sz", str(size), program)
+        token = size * (size - 1) // 2
+        expected = f"ring of {size}: the token came back as {token}, expected {token}\n"
+        assert done == (0, expected, "")
