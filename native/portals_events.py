@@ -11,7 +11,7 @@ from typing import Any
 from native._native import ffi, lib
 from native.endpoint import Rc, _in_range, check
 from native.portals_interface import Interface, state_of
-from native.portals_state import Operation, Part, State, handle_of
+from native.portals_state import Operation, Part, handle_of
 from native.portals_values import AtomicOp, Count, Datatype, Event, EventKind, ListKind, NiFail
 
 _SLICE_MS = 200  # the main thread looks for signals so often while it waits
@@ -114,7 +114,7 @@ class EventQueue(Part):
                     break
                 if rc not in (Rc.PTL_OK, Rc.PTL_EQ_DROPPED):
                     check(rc, "PtlEQGet")
-                events.append(_event(self._state, raw, rc))
+                events.append(_event(self, raw, rc))
         return events
 
     def wait(self, timeout_s: float | None = None) -> Event | None:
@@ -179,7 +179,7 @@ def poll_queues(
                 rc = lib.PtlEQPoll(handles, len(queues), slice_ms, raw, which)
                 call = "PtlEQPoll"
             if rc in (Rc.PTL_OK, Rc.PTL_EQ_DROPPED):
-                return which[0], _event(queues[which[0]]._state, raw, rc)
+                return which[0], _event(queues[which[0]], raw, rc)
             if rc != Rc.PTL_EQ_EMPTY:
                 check(rc, call)
     finally:
@@ -189,7 +189,8 @@ def poll_queues(
     return None
 
 
-def _event(state: State, raw: Any, rc: int) -> Event:
+def _event(queue: EventQueue, raw: Any, rc: int) -> Event:
+    state = queue._state
     kind = _KINDS[raw.type]
     number = int(ffi.cast("uintptr_t", raw.user_ptr))
     start = int(ffi.cast("uintptr_t", raw.start))
@@ -198,8 +199,10 @@ def _event(state: State, raw: Any, rc: int) -> Event:
     if kind in _OF_INITIATOR:
         if record is not None:
             record.left -= 1
-            if record.left <= 0 or kind is EventKind.ACK:
+            if record.left <= 0:
                 state.records.pop(number, None)
+            elif raw.ni_fail_type and kind is not EventKind.SEND:  # it may have no SEND
+                queue._retire(number)
     else:
         if not isinstance(record, Operation | None):
             entry = record

@@ -225,7 +225,7 @@ class Interface(_Object):
             state.users -= 1
             if state.users == 0:
                 STATES.pop(handle, None)
-                for part in state.parts:
+                for part in list(state.parts):
                     part._handle = 0
             if not state.is_foreign():
                 self._fini(handle)

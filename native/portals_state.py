@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -45,7 +46,7 @@ class State:
         self.is_matching = bool(options & NiOption.MATCHING)
         self.users = 0
         self.parts: dict[Part, None] = {}
-        self.leaving: list[Part] = []  # left by ``with``, still in use by an operation
+        self.leaving: deque[Part] = deque()  # left by ``with``, still in use by an operation
         self.numbers = itertools.count(1)
         self.records: dict[int, Any] = {}  # by user_ptr of C: an Operation or an entry
         self.overflow: dict[Any, None] = {}  # entries whose bytes an event may name
@@ -70,8 +71,12 @@ class State:
         self.sweep_at = max(SWEEP_FIRST, 2 * len(self.parts))
 
     def release_leavers(self) -> None:
-        leaving, self.leaving = self.leaving, []
-        for part in leaving:
+        """Free what ``with`` has left and nothing uses any more; the others stay."""
+        for _ in range(len(self.leaving)):
+            try:
+                part = self.leaving.popleft()
+            except IndexError:  # another thread is at it
+                return
             part._leave()
 
     def forget(self, number: int) -> None:
