@@ -79,7 +79,10 @@ int ptl_enter (void)
         || atomic_load_explicit (&process.users, memory_order_acquire) == 0)
         return PTL_NO_INIT;
     ptl_lock ();
-    return PTL_OK;
+    if (atomic_load_explicit (&process.users, memory_order_relaxed) > 0)
+        return PTL_OK;
+    ptl_unlock (); /* it ended while we waited */
+    return PTL_NO_INIT;
 }
 
 int ptl_leave (struct ptl_end *end, int rc)

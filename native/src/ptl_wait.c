@@ -243,6 +243,7 @@ void ptl_progress_stop (void)
     if (!thread.end)
         return;
     thread.is_stopping = true;
+    thread.end->is_ending = true; /* so nobody else takes the wake-up back */
     ptl_wait_wake (thread.end);
     pthread_cond_signal (&thread.wake);
     ptl_unlock ();

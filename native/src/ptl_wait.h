@@ -37,7 +37,8 @@ void ptl_wait_wake (struct ptl_end *end);
 void ptl_wait_end (struct ptl_end *end);
 
 /* Start and stop the thread of the shared endpoint. Without one (PTL_PROGRESS,
- * or the system refuses) calls make progress. Stopping gives the lock up. */
+ * or the system refuses) calls make progress. Stopping gives the lock up, and
+ * ends the waits: the endpoint is about to end. */
 void ptl_progress_start (struct ptl_end *end);
 void ptl_progress_stop (void);
 
