@@ -91,6 +91,11 @@ bool ptl_eq_reserve (struct ptl_eq *eq)
     return true;
 }
 
+void ptl_eq_unreserve (struct ptl_eq *eq)
+{
+    eq->reserved--;
+}
+
 void ptl_eq_post_surely (struct ptl_eq *eq, const struct ptlx_event *event)
 {
     if (eq->used == eq->size && !grow (eq, eq->size * 2))

@@ -37,6 +37,7 @@ void ptl_eq_free (struct ptl_eq *eq);
 
 /* Room for one event more, whatever the memory is later. False: no memory. */
 bool ptl_eq_reserve (struct ptl_eq *eq);
+void ptl_eq_unreserve (struct ptl_eq *eq);
 
 /* Is there room for one more event, with all that is promised? */
 bool ptl_eq_room (const struct ptl_eq *eq);

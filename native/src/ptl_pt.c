@@ -65,6 +65,8 @@ int ptl_pt_free (struct ptl_ni *ni, uint32_t index)
         return PTL_PT_IN_USE;
     if (pt->eq)
         pt->eq->users--;
+    if (pt->options & PTL_PT_FLOWCTRL)
+        ptl_eq_unreserve (pt->eq);
     memset (pt, 0, sizeof (*pt));
     return PTL_OK;
 }
