@@ -113,6 +113,12 @@ static void check_flow_control (void)
                        &index)
            == PTL_OK);
     CHECK (index == given.index + 1); /* nothing was taken */
+    CHECK (PtlPTFree (ni, index) == PTL_OK);
+    is_out = true; /* the room is still there, and free */
+    CHECK (PtlPTAlloc (ni, PTL_PT_FLOWCTRL, given.handles[EQ], PTL_PT_ANY,
+                       &index)
+           == PTL_OK);
+    is_out = false;
     PtlFini ();
 }
 
