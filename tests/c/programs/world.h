@@ -46,11 +46,14 @@ typedef ptl_me_t entry_t;
 #endif
 
 static int rank, size;
-static volatile int last_line;
+static _Atomic int last_line; /* for the case that nothing more happens */
 
 #define CHECK(condition)                                                \
-    ((void)(last_line = __LINE__,                                       \
-            (condition) ? 0 : fail (__LINE__, #condition, 0)))
+    do {                                                                \
+        last_line = __LINE__;                                           \
+        if (!(condition))                                               \
+            fail (__LINE__, #condition, 0);                             \
+    } while (0)
 #define OK(call)                                                        \
     do {                                                                \
         last_line = __LINE__;                                           \
