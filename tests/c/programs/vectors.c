@@ -123,6 +123,7 @@ static void use_large (int to, int from)
     barrier ();
     OK (PtlGet (md, 0, LARGE - 1, ids[from], pt, 0, 1, NULL));
     wait_count (done, ++n_done);
+    barrier (); /* all have what was there */
     fill (in, LARGE, (uint64_t)(from + size - 1) % (uint64_t)size + 100);
     CHECK (memcmp (in + 1, out, LARGE - 1) == 0);
     barrier ();
