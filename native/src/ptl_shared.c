@@ -13,6 +13,7 @@
 #include "ptl_wait.h"
 
 #define LOOPBACK 0x7f000001u
+#define RANK_CONNECT_MS 60000 /* it may begin late; a dead one refuses at once */
 
 static struct ptl_end *shared;
 static struct ptl_job job;
@@ -53,6 +54,7 @@ static int make_rank (ptl_pid_t pid)
         .listen_nid = job.self.phys.nid,
         .advertise_nid = job.self.phys.nid,
         .uid = job.key.uid,
+        .connect_timeout_ms = RANK_CONNECT_MS,
     };
     int rc;
 

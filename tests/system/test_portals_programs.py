@@ -20,7 +20,7 @@ from tests.support.wait import read_until
 HERE = Path(__file__).parents[1] / "c/programs"
 KINDS = {"matching": (0, 1), "no matching": (2, 3), "all": (0, 1, 2, 3), "": (1,)}
 NAMES = ("physical ME", "logical ME", "physical LE", "logical LE")
-APART = {"dies", "apart", "shells"}  # tests of their own
+APART = {"dies", "apart", "shells", "late"}  # tests of their own
 
 
 def kinds_of(source: Path) -> tuple[int, ...]:
@@ -110,6 +110,10 @@ def test_a_script_starts_the_ranks(embedded, portals):
 
 def test_the_exit_code_of_all_ranks_is_yods(embedded, portals):
     assert embedded.yod("-sz", "2", portals.program("alltoall"), "7").status == 7
+
+
+def test_a_rank_may_begin_late(embedded, portals):
+    check(embedded, 2, portals.program("late"))
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
