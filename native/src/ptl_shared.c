@@ -187,6 +187,7 @@ struct ptl_end *ptl_shared_close (struct ptl_ni *ni)
     }
     ptl_end_detach (its, ni);
     ptl_ni_free (ni);
+    ptl_wait_wake (its); /* who waits for what it had */
     return its;
 }
 

@@ -208,6 +208,30 @@ static void end_interface (void)
     CHECK (PtlNIFini (ni) == PTL_OK);
 }
 
+/* Another interface of the process lives on, and so does a wait on it. */
+static void check_other (void)
+{
+    ptl_handle_ni_t other;
+    ptl_handle_ct_t mine, its;
+    pthread_t thread;
+
+    CHECK (PtlNIInit (PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL,
+                      PTL_PID_ANY, NULL, NULL, &other)
+           == PTL_OK);
+    CHECK (PtlCTAlloc (other, &its) == PTL_OK);
+    check_end (end_interface, PTL_INTERRUPTED);
+    mine = cts[0];
+    cts[0] = its;
+    CHECK (pthread_create (&thread, NULL, wait_there, (void *)CT_WAIT) == 0);
+    CHECK (PtlNIInit (PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_LOGICAL,
+                      PTL_PID_ANY, NULL, NULL, &ni)
+           == PTL_OK);
+    CHECK (PtlNIFini (ni) == PTL_OK);
+    CHECK (PtlCTInc (its, (ptl_ct_event_t){ 5, 0 }) == PTL_OK);
+    CHECK (pthread_join (thread, NULL) == 0 && results[CT_WAIT] == PTL_OK);
+    CHECK (PtlCTFree (mine) == PTL_ARG_INVALID);
+}
+
 static void check_aborted (void)
 {
     ptl_event_t event;
@@ -245,6 +269,10 @@ int main (void)
 
     open_interface ();
     check_end (end_interface, PTL_INTERRUPTED);
+    PtlFini ();
+
+    open_interface ();
+    check_other ();
     PtlFini ();
 
     open_interface (); /* all of it ends */
