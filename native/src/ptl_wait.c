@@ -92,6 +92,15 @@ static int look_again (struct ptl_end *end, ptl_look *look, void *context)
     return look (context);
 }
 
+/* Look for arrivals. What came for one who sleeps in the epoll set is no longer
+ * there when that one is up: it has to be told. */
+static void look_around (struct ptl_end *end)
+{
+    ptl_end_poll (end);
+    if (end->is_driven)
+        ptl_end_signal (end);
+}
+
 static int wait_until (struct ptl_end *end, ptl_look *look, void *context,
                        int64_t until_ns)
 {
@@ -102,7 +111,7 @@ static int wait_until (struct ptl_end *end, ptl_look *look, void *context,
         if (now >= until_ns)
             break;
         if (now < spin_until) {
-            ptl_end_poll (end);
+            look_around (end);
             ptl_let_others ();
         }
         else if (end->is_driven)
@@ -119,7 +128,7 @@ int ptl_wait (struct ptl_end *end, ptl_look *look, void *context,
 {
     int rc;
 
-    ptl_end_poll (end);
+    look_around (end);
     end->n_waiting++;
     rc = wait_until (end, look, context, until_ns);
     end->n_waiting--;
