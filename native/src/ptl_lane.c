@@ -45,12 +45,21 @@ static struct ptl_op *beginner (const struct ptl_peer *peer, int lane)
     return op;
 }
 
+/* Payload of one frame. A reply reads memory that may change between its MAC
+ * and its way out: where there are MACs, no more than is copied. */
+static uint32_t most_of (const struct ptl_peer *peer, const struct ptl_op *op)
+{
+    bool is_copied = op->type == PTL_FRAME_REPLY && peer->conn->seal;
+
+    return is_copied ? PTL_SEALED_REPLY_MOST : PTL_PAYLOAD_MAX;
+}
+
 /* The window is that of whom we answer: ours does not hold replies. */
 static struct ptl_op *reply (const struct ptl_peer *peer)
 {
     struct ptl_op *op = first (&peer->replies);
 
-    if (op && op->length > PTL_PAYLOAD_MAX && peer->n_open >= PTL_OPEN_MAX)
+    if (op && op->length > most_of (peer, op) && peer->n_open >= PTL_OPEN_MAX)
         return NULL;
     return op;
 }
@@ -127,11 +136,11 @@ void ptl_lane_take (struct ptl_peer *peer, struct ptl_op *op,
 {
     uint64_t left = op->length - op->position;
     bool was_open = op->position > 0, is_last = true;
-    uint32_t length = 0;
+    uint32_t length = 0, most = most_of (peer, op);
 
     if (op->type != PTL_FRAME_GET) {
-        is_last = left <= PTL_PAYLOAD_MAX;
-        length = is_last ? (uint32_t)left : PTL_PAYLOAD_MAX;
+        is_last = left <= most;
+        length = is_last ? (uint32_t)left : most;
     }
     frame_of (op, length, is_last, frame);
     if (!was_open)

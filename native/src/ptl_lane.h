@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define PTL_HOLD_FIRST_MS 1
+#define PTL_SEALED_REPLY_MOST (16u * 1024) /* of a frame: it is copied */
 
 struct ptl_frame;
 struct ptl_op;

@@ -231,7 +231,7 @@ static void add_frame (struct batch *batch, struct ptl_conn *conn,
         length += op->operand_bytes;
     }
     data = frame.length - op->operand_bytes;
-    if (data <= INLINE_BYTES) {
+    if (data <= INLINE_BYTES || (seal && op->type == PTL_FRAME_REPLY)) {
         ptl_op_read (op, position, to + length, data);
         length += data;
         length += seal_payload (seal, to + payload, length - payload);
@@ -249,6 +249,8 @@ static void add_frame (struct batch *batch, struct ptl_conn *conn,
 #define FRAME_MOST                                                      \
     (PTL_HEADER_BYTES + PTL_OPERAND_MOST + INLINE_BYTES                 \
      + 2 * PTL_SEAL_BYTES)
+#define SEALED_FRAME_MOST                                               \
+    (PTL_HEADER_BYTES + PTL_SEALED_REPLY_MOST + 2 * PTL_SEAL_BYTES)
 #define PARTS_OF_FRAME 3
 
 /* Answers with their MACs, as many as there is room for. False: not all. */
@@ -269,6 +271,7 @@ static bool add_sealed (struct batch *batch, struct ptl_conn *conn)
         memcpy (to, small + from, length);
         from += length;
         used += length + seal_payload (conn->seal, to, length);
+        conn->n_small--;
     }
     add_flat (batch, used - begin, NULL);
     if (from == conn->small_length) {
@@ -295,6 +298,7 @@ static bool add_small (struct batch *batch, struct ptl_conn *conn)
 
 static void fill (struct ptl_conn *conn, struct batch *batch)
 {
+    size_t most = conn->seal ? SEALED_FRAME_MOST : FRAME_MOST;
     struct ptl_op *op;
 
     batch->flat = conn->end->flat;
@@ -303,7 +307,7 @@ static void fill (struct ptl_conn *conn, struct batch *batch)
     batch->is_all = add_small (batch, conn);
     while (batch->is_all && conn->peer && (op = ptl_lane_pick (conn->peer))) {
         if (batch->n + PARTS_OF_FRAME > PARTS || batch->bytes >= BATCH_BYTES
-            || batch->used + FRAME_MOST > PTL_FLAT_BYTES) {
+            || batch->used + most > PTL_FLAT_BYTES) {
             batch->is_all = false;
             return;
         }
