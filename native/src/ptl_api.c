@@ -1,6 +1,7 @@
 /* ptl_api.c - public calls: library, interfaces, identity. */
 #include "ptl_api.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "ptl_ct.h"
@@ -127,13 +128,27 @@ void PtlAbort (void)
 
 /* ---- interfaces ---- */
 
+/* Begin a call that may make the shared endpoint: not while another thread
+ * ends the one before. */
+static int enter_when_ended (void)
+{
+    int rc = ptl_enter ();
+
+    while (rc == PTL_OK && ptl_shared_is_ending ()) {
+        ptl_leave (NULL, PTL_OK);
+        sched_yield ();
+        rc = ptl_enter ();
+    }
+    return rc;
+}
+
 int PtlNIInit (ptl_interface_t iface, unsigned int options, ptl_pid_t pid,
                const ptl_ni_limits_t *desired, ptl_ni_limits_t *actual,
                ptl_handle_ni_t *handle)
 {
     int kind = ptl_ni_kind_of (options);
     struct ptl_ni *ni;
-    int rc = ptl_enter ();
+    int rc = enter_when_ended ();
 
     if (rc != PTL_OK)
         return rc;

@@ -196,8 +196,15 @@ bool ptl_shared_is (const struct ptl_end *end)
     return end == shared;
 }
 
+bool ptl_shared_is_ending (void)
+{
+    return shared && shared->is_ending;
+}
+
 void ptl_shared_stop (void)
 {
     ptl_progress_stop ();
+    if (shared)
+        ptl_wait_end (shared);
     shared = NULL;
 }

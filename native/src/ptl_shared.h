@@ -34,7 +34,12 @@ struct ptl_end *ptl_shared_close (struct ptl_ni *ni);
 /* Is it the shared one? */
 bool ptl_shared_is (const struct ptl_end *end);
 
-/* Stop its thread and forget it; the caller ends it with the others. */
+/* Is the shared one on its way out, in another thread that gave the lock up? A
+ * new one can be made when it has gone. */
+bool ptl_shared_is_ending (void);
+
+/* Stop its thread, have all leave who wait, and forget it; the caller ends it
+ * with the others. */
 void ptl_shared_stop (void);
 
 #endif
