@@ -237,8 +237,11 @@ bool ptl_conn_lands_at (const struct ptl_conn *conn, const struct ptl_ni *ni,
 
 static void forget_ni (struct ptl_rx *rx, const struct ptl_ni *ni)
 {
-    if (rx->me && rx->me->ni == ni)
-        rx->me = NULL; /* the rest is thrown away */
+    if (!rx->me || rx->me->ni != ni)
+        return;
+    rx->me = NULL; /* the rest is thrown away */
+    rx->mlength = 0;
+    rx->fail = PTL_NI_DROPPED;
 }
 
 void ptl_conn_forget_ni (struct ptl_conn *conn, const struct ptl_ni *ni)

@@ -61,6 +61,7 @@ int main (void)
     ptl_handle_me_t handle;
     ptl_handle_md_t md;
     ptl_pt_index_t index;
+    const struct ptlx_event *event;
     ptl_process_t id;
 
     CHECK (source && target && setenv ("PTL_PROGRESS", "none", 1) == 0);
@@ -107,6 +108,8 @@ int main (void)
         CHECK (now_ms () < until);
         serve ();
     }
+    event = event_of (&a, PTL_EVENT_ACK, 2); /* not all of it had landed */
+    CHECK (event->ni_fail == PTL_NI_DROPPED && event->mlength == 0);
     end_close (&a);
     CHECK (PtlMDBind (other, &none, &md) == PTL_OK);
     CHECK (PtlPut (md, 0, 0, PTL_NO_ACK_REQ, id, 0, 0, 0, NULL, 0) == PTL_OK);
