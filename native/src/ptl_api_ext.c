@@ -260,7 +260,7 @@ int PtlxForward (ptl_handle_ni_t handle, const struct ptlx_object *object)
 
     if (rc != PTL_OK)
         return rc;
-    if (!object)
+    if (!object || ni->kind != 0) /* it is on the matching physical one */
         return ptl_leave (NULL, PTL_ARG_INVALID);
     return ptl_leave (ni->end, ptl_fwd_arm (ni->end, object));
 }
