@@ -95,7 +95,6 @@ struct ptl_end {
     struct ptl_conn *hot;  /* the last to bring something, or NULL */
     unsigned n_hot;        /* looks at it alone, in a row */
 
-    bool is_settling;
     uint64_t unread; /* events in all queues */
     uint64_t serial;
     int64_t budget_frames, budget_bytes;

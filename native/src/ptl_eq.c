@@ -47,11 +47,6 @@ void ptl_eq_free (struct ptl_eq *eq)
     free (eq);
 }
 
-bool ptl_eq_room (const struct ptl_eq *eq)
-{
-    return eq->used + eq->promised < eq->count;
-}
-
 static void put (struct ptl_eq *eq, const struct ptlx_event *event)
 {
     eq->slots[(eq->head + eq->used) % eq->size] = *event;

@@ -39,9 +39,6 @@ void ptl_eq_free (struct ptl_eq *eq);
 bool ptl_eq_reserve (struct ptl_eq *eq);
 void ptl_eq_unreserve (struct ptl_eq *eq);
 
-/* Is there room for one more event, with all that is promised? */
-bool ptl_eq_room (const struct ptl_eq *eq);
-
 void ptl_eq_post (struct ptl_eq *eq, const struct ptlx_event *event);
 void ptl_eq_post_surely (struct ptl_eq *eq, const struct ptlx_event *event);
 
