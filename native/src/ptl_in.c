@@ -20,6 +20,8 @@
 #include "ptl_seal.h"
 #include "ptl_serve.h"
 
+#define LARGE_BYTES (16 * 1024) /* of a payload: not worth a copy */
+
 static void misbehaved (struct ptl_conn *conn, int detail)
 {
     ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, detail);
@@ -458,6 +460,21 @@ static void take_staged (struct ptl_conn *conn, size_t length)
     }
 }
 
+/* How much to read behind what is posted. Of a stream of large payloads only
+ * the header, so that the next one lands where it belongs: a system call costs
+ * less than to copy so much once more. */
+static size_t staging_for (const struct ptl_conn *conn, size_t room)
+{
+    if (room >= LARGE_BYTES)
+        return 0;
+    if (ptl_near_is_in (conn))
+        return PTL_NEAR_STAGING_BYTES;
+    if (room == 0 && conn->payload_left == 0 && !conn->seal
+        && conn->frame.length >= LARGE_BYTES)
+        return PTL_HEADER_BYTES - conn->header_have;
+    return PTL_STAGING_BYTES;
+}
+
 /* One read. False: no more now. */
 static bool read_once (struct ptl_conn *conn)
 {
@@ -472,9 +489,9 @@ static bool read_once (struct ptl_conn *conn)
         iov[count++] = (struct iovec){ to, room };
     else
         room = 0;
-    staging = ptl_near_is_in (conn) ? PTL_NEAR_STAGING_BYTES
-                                    : PTL_STAGING_BYTES;
-    iov[count++] = (struct iovec){ end->staging, staging };
+    staging = staging_for (conn, room);
+    if (staging > 0)
+        iov[count++] = (struct iovec){ end->staging, staging };
     wanted = room + staging;
     n = ptl_conn_receive (conn, iov, count);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
