@@ -4,7 +4,7 @@
  * peer; a DRAINING one has said goodbye and waits for the other's end; a DEAD
  * one waits in the grave until no caller can hold a pointer to it.
  *
- * An idle connection keeps no buffer: staging belongs to the interface, send
+ * An idle connection keeps no buffer: staging belongs to the endpoint, send
  * buffers exist while something is in them.
  */
 #ifndef PTL_CONN_H
@@ -104,7 +104,7 @@ void ptl_conn_kick (struct ptl_conn *conn);
 /* Write as much as the socket takes (ptl_out.c). */
 void ptl_conn_flush (struct ptl_conn *conn);
 
-/* Read frames within the interface's budget (ptl_in.c). */
+/* Read frames within the endpoint's budget (ptl_in.c). */
 void ptl_conn_read (struct ptl_conn *conn);
 
 /* Read all that has arrived on a connection that is about to end: what was

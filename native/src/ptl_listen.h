@@ -1,4 +1,5 @@
-/* ptl_listen.h - the listeners of an interface: one TCP port, one Unix path.
+/* ptl_listen.h - the listeners of an endpoint: a TCP port, a Unix path, and the
+ * name at which processes of this host meet (ptl_near.h).
  *
  * At most config.max_unproven connections are in a handshake; the next is told
  * so and closed. Out of descriptors the listeners rest for a while: a level

@@ -1,4 +1,4 @@
-/* ptl_progress.c - what an interface does when it is due. */
+/* ptl_progress.c - what an endpoint does when it is due. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
