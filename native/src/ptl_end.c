@@ -331,9 +331,19 @@ static void close_if_open (int fd)
         close (fd);
 }
 
+/* What is owed is written, whether a bundle is open or not. */
+static void end_bundles (struct ptl_end *end)
+{
+    for (int kind = 0; kind < PTL_KINDS; kind++)
+        if (end->nis[kind])
+            end->nis[kind]->n_bundles = 0;
+    end->n_bundles = 0;
+}
+
 void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
 {
     ptl_wait_end (end);
+    end_bundles (end);
     ptl_listen_stop (end);
     ptl_end_look_at_clock (end);
     if (flush_ms > 0)
