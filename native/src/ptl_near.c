@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "ptl_address.h"
@@ -39,9 +40,20 @@ bool ptl_near_is_own_user (const struct ptl_conn *conn)
     return conn->is_near && ptl_shm_is_same_user (conn->source.fd, geteuid ());
 }
 
+/* Sharing takes three descriptors a peer for one. With a quarter of them in
+ * use (the system gives the lowest that is free) the rest is for sockets. */
+static bool has_descriptors (const struct ptl_conn *conn)
+{
+    struct rlimit limit;
+
+    return getrlimit (RLIMIT_NOFILE, &limit) == 0
+        && (rlim_t)conn->source.fd < limit.rlim_cur / 4;
+}
+
 bool ptl_near_offers (const struct ptl_conn *conn)
 {
-    return !conn->end->config.no_memory && ptl_near_is_own_user (conn);
+    return !conn->end->config.no_memory && has_descriptors (conn)
+        && ptl_near_is_own_user (conn);
 }
 
 bool ptl_near_is_in (const struct ptl_conn *conn)
