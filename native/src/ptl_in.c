@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "ptl_conn.h"
 #include "ptl_lane.h"
@@ -518,9 +519,12 @@ void ptl_conn_read_all (struct ptl_conn *conn)
 {
     struct ptl_end *end = conn->end;
     uint64_t most = UINT64_MAX; /* what comes later than this call is not due */
+    int waiting;
 
     if (ptl_near_is_in (conn))
         most = end->counters.bytes_in + conn->near->shm.in.size;
+    else if (ioctl (conn->source.fd, FIONREAD, &waiting) == 0)
+        most = end->counters.bytes_in + (uint64_t)waiting + 1; /* the end */
     while (conn->state == PTL_CONN_READY && end->counters.bytes_in < most
            && read_once (conn))
         ;
