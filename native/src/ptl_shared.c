@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,6 +72,22 @@ static int make_rank (ptl_pid_t pid)
     return PTL_OK;
 }
 
+/* A rank of several nodes that yod did not see to need Portals, and that has
+ * no key otherwise, would wait for ever for what nobody can send to it. */
+static bool is_cut_off (void)
+{
+    const char *size = getenv ("YOD_SIZE");
+    const char *here = getenv ("YOD_LOCAL_SIZE");
+
+    if (!size || !here || strcmp (size, here) == 0 || getenv ("PTL_KEY_FILE"))
+        return false;
+    fputs ("libportals: yod did not see that this program needs Portals (a "
+           "script starts it?): say yod --with-portals\n",
+           stderr);
+    errno = ENOKEY;
+    return true;
+}
+
 static int make_alone (ptl_pid_t pid)
 {
     struct ptlx_config config = { .listen_nid = LOOPBACK, .uid = getuid () };
@@ -80,7 +97,7 @@ static int make_alone (ptl_pid_t pid)
     struct in_addr address;
     int rc;
 
-    if (!choose_transport (&config))
+    if (!choose_transport (&config) || is_cut_off ())
         return PTL_FAIL;
     if (listen) {
         errno = EINVAL;
