@@ -47,6 +47,19 @@ static bool choose_transport (struct ptlx_config *config)
         || strcmp (wanted, "shm") == 0;
 }
 
+/* False: PTL_INTEGRITY is neither on nor off. */
+static bool choose_integrity (struct ptlx_config *config)
+{
+    const char *wanted = getenv ("PTL_INTEGRITY");
+
+    errno = EINVAL;
+    config->integrity = wanted && strcmp (wanted, "on") == 0
+        ? PTLX_INTEGRITY_REQUIRED
+        : PTLX_INTEGRITY_OFF;
+    return !wanted || config->integrity == PTLX_INTEGRITY_REQUIRED
+        || strcmp (wanted, "off") == 0;
+}
+
 /* A rank: its id is known to the others since before it was started. */
 static int make_rank (ptl_pid_t pid)
 {
@@ -61,7 +74,7 @@ static int make_rank (ptl_pid_t pid)
 
     if (pid != PTL_PID_ANY && pid != job.self.phys.pid)
         return PTL_PID_IN_USE;
-    if (!choose_transport (&config))
+    if (!choose_transport (&config) || !choose_integrity (&config))
         return PTL_FAIL;
     if ((rc = ptl_end_alloc (&config, &shared)) != PTL_OK)
         return rc;
@@ -97,7 +110,8 @@ static int make_alone (ptl_pid_t pid)
     struct in_addr address;
     int rc;
 
-    if (!choose_transport (&config) || is_cut_off ())
+    if (!choose_transport (&config) || !choose_integrity (&config)
+        || is_cut_off ())
         return PTL_FAIL;
     if (listen) {
         errno = EINVAL;

@@ -10,7 +10,8 @@
  *                  processes of this user on this host are reached
  *
  * In both cases PTL_TRANSPORT=tcp or =unix keeps processes of one host to that
- * kind of socket; they share memory otherwise.
+ * kind of socket; they share memory otherwise. PTL_INTEGRITY=on speaks only to
+ * those that have it on as well.
  */
 #ifndef PTL_SHARED_H
 #define PTL_SHARED_H
