@@ -89,6 +89,8 @@ struct ptl_end {
     bool is_driven;        /* a waiter sleeps in the epoll set */
     bool is_ending;        /* waiters have to leave */
     unsigned n_waiting;    /* threads in ptl_wait */
+    unsigned n_unspun;     /* waits that did not look before they slept */
+    int64_t spin_ns;       /* how long the next one looks */
     unsigned n_asleep;     /* threads in the epoll set */
     uint64_t changes, changes_seen; /* events and counts; by who sleeps */
     int64_t called_ms;     /* of the last public call */

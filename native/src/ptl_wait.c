@@ -1,34 +1,43 @@
 #include "ptl_wait.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "ptl_end.h"
 #include "ptl_process.h"
 
-#define SPIN_US 30 /* a blocking wake-up costs as much */
+#define SPIN_US 50          /* a blocking wake-up costs half of it */
+#define SPIN_LEAST_NS 1000  /* less is not tried */
+#define SPIN_AGAIN_WAITS 32 /* then it may pay again */
 
 /* ---- one round ---- */
 
-/* Microseconds to look before sleeping: none where others want the processor. */
-static int64_t spin_ns (void)
+static int64_t most_spin_ns (void)
 {
     static int64_t chosen = -1;
     const char *text;
-    cpu_set_t set;
 
-    if (chosen >= 0)
-        return chosen;
-    text = getenv ("PTL_SPIN_US");
-    if (text)
-        chosen = strtoll (text, NULL, 10) * 1000;
-    else if (sched_getaffinity (0, sizeof (set), &set) == 0
-             && CPU_COUNT (&set) > 1)
-        chosen = SPIN_US * 1000;
-    if (chosen < 0)
-        chosen = 0;
+    if (chosen < 0) {
+        text = getenv ("PTL_SPIN_US");
+        chosen = (text ? strtoll (text, NULL, 10) : SPIN_US) * 1000;
+        chosen = chosen < 0 ? 0 : chosen;
+    }
     return chosen;
+}
+
+/* How long to look before sleeping. Where the other end wants our processor, or
+ * takes its time, looking is for nothing; that shows. */
+static int64_t spin_ns (struct ptl_end *end)
+{
+    if (end->spin_ns < SPIN_LEAST_NS
+        && end->n_unspun++ % SPIN_AGAIN_WAITS == 0)
+        end->spin_ns = most_spin_ns ();
+    return end->spin_ns < SPIN_LEAST_NS ? 0 : end->spin_ns;
+}
+
+static void learn (struct ptl_end *end, bool has_slept)
+{
+    end->spin_ns = has_slept ? end->spin_ns / 2 : most_spin_ns ();
 }
 
 static int milliseconds (int64_t now_ns, int64_t until_ns)
@@ -81,6 +90,14 @@ static void sleep_meanwhile (struct ptl_end *end, int64_t until_ns)
                                 CLOCK_MONOTONIC, &at);
 }
 
+static void sleep_once (struct ptl_end *end, int64_t now_ns, int64_t until_ns)
+{
+    if (end->is_driven)
+        sleep_meanwhile (end, until_ns);
+    else
+        drive (end, now_ns, until_ns);
+}
+
 /* ---- waiting ---- */
 
 static int look_again (struct ptl_end *end, ptl_look *look, void *context)
@@ -104,22 +121,26 @@ static void look_around (struct ptl_end *end)
 static int wait_until (struct ptl_end *end, ptl_look *look, void *context,
                        int64_t until_ns)
 {
-    int64_t now = ptl_clock_ns (), spin_until = now + spin_ns ();
-    int rc;
+    int64_t now = ptl_clock_ns (), spin_until;
+    bool has_slept = false;
+    int rc = look_again (end, look, context);
 
-    while ((rc = look_again (end, look, context)) == PTL_WAIT_MORE) {
-        if (now >= until_ns)
-            break;
+    if (rc != PTL_WAIT_MORE || now >= until_ns)
+        return rc;
+    spin_until = now + spin_ns (end);
+    while (rc == PTL_WAIT_MORE && now < until_ns) {
         if (now < spin_until) {
             look_around (end);
             ptl_let_others ();
         }
-        else if (end->is_driven)
-            sleep_meanwhile (end, until_ns);
-        else
-            drive (end, now, until_ns);
+        else {
+            has_slept = true;
+            sleep_once (end, now, until_ns);
+        }
         now = ptl_clock_ns ();
+        rc = look_again (end, look, context);
     }
+    learn (end, has_slept);
     return rc;
 }
 
