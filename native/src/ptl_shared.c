@@ -60,6 +60,12 @@ static bool choose_integrity (struct ptlx_config *config)
         || strcmp (wanted, "off") == 0;
 }
 
+/* What holds for ranks and for others. False: it makes no sense. */
+static bool choose (struct ptlx_config *config)
+{
+    return choose_transport (config) && choose_integrity (config);
+}
+
 /* A rank: its id is known to the others since before it was started. */
 static int make_rank (ptl_pid_t pid)
 {
@@ -74,7 +80,7 @@ static int make_rank (ptl_pid_t pid)
 
     if (pid != PTL_PID_ANY && pid != job.self.phys.pid)
         return PTL_PID_IN_USE;
-    if (!choose_transport (&config) || !choose_integrity (&config))
+    if (!choose (&config))
         return PTL_FAIL;
     if ((rc = ptl_end_alloc (&config, &shared)) != PTL_OK)
         return rc;
@@ -110,8 +116,7 @@ static int make_alone (ptl_pid_t pid)
     struct in_addr address;
     int rc;
 
-    if (!choose_transport (&config) || !choose_integrity (&config)
-        || is_cut_off ())
+    if (!choose (&config) || is_cut_off ())
         return PTL_FAIL;
     if (listen) {
         errno = EINVAL;

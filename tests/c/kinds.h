@@ -16,27 +16,7 @@
 #ifndef KIND
 #define KIND 0
 #endif
-#define IS_LOGICAL ((KIND & 1) != 0)
-#define IS_MATCHING ((KIND & 2) == 0)
-#define NI_OPTIONS                                                      \
-    ((IS_LOGICAL ? PTL_NI_LOGICAL : PTL_NI_PHYSICAL)                    \
-     | (IS_MATCHING ? PTL_NI_MATCHING : PTL_NI_NO_MATCHING))
-
-#if KIND & 2
-typedef ptl_le_t entry_t;
-#define entry_append PtlLEAppend
-#define entry_unlink PtlLEUnlink
-#define entry_search PtlLESearch
-#define entry_append_triggered PtlTriggeredLEAppend
-#define entry_unlink_triggered PtlTriggeredLEUnlink
-#else
-typedef ptl_me_t entry_t;
-#define entry_append PtlMEAppend
-#define entry_unlink PtlMEUnlink
-#define entry_search PtlMESearch
-#define entry_append_triggered PtlTriggeredMEAppend
-#define entry_unlink_triggered PtlTriggeredMEUnlink
-#endif
+#include "kind.h"
 
 #define ANY_BITS UINT64_C (0x5eed)
 #define UID_OF_FIRST 1000u /* and so on */

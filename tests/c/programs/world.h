@@ -27,23 +27,7 @@
 #ifndef KIND
 #define KIND 1
 #endif
-#define IS_LOGICAL ((KIND & 1) != 0)
-#define IS_MATCHING ((KIND & 2) == 0)
-#define NI_OPTIONS                                                      \
-    ((IS_LOGICAL ? PTL_NI_LOGICAL : PTL_NI_PHYSICAL)                    \
-     | (IS_MATCHING ? PTL_NI_MATCHING : PTL_NI_NO_MATCHING))
-
-#if KIND & 2
-typedef ptl_le_t entry_t;
-#define entry_append PtlLEAppend
-#define entry_unlink PtlLEUnlink
-#define entry_search PtlLESearch
-#else
-typedef ptl_me_t entry_t;
-#define entry_append PtlMEAppend
-#define entry_unlink PtlMEUnlink
-#define entry_search PtlMESearch
-#endif
+#include "../kind.h"
 
 static int rank, size;
 static _Atomic int last_line; /* for the case that nothing more happens */
