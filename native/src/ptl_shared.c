@@ -1,14 +1,13 @@
 #include "ptl_shared.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ptl_api.h"
+#include "ptl_env.h"
 #include "ptl_job.h"
 #include "ptl_map.h"
 #include "ptl_wait.h"
@@ -20,50 +19,17 @@ static struct ptl_end *shared;
 static struct ptl_job job;
 static int job_is = PTL_NO_INIT; /* what ptl_job_read said */
 
-/* ---- what the environment says ---- */
-
-static bool read_key (const char *path, uint8_t key[PTLX_KEY_BYTES])
-{
-    int fd = open (path, O_RDONLY | O_CLOEXEC);
-    ssize_t n;
-
-    if (fd < 0)
-        return false;
-    n = read (fd, key, PTLX_KEY_BYTES);
-    close (fd);
-    errno = EINVAL; /* unless it is whole */
-    return n == PTLX_KEY_BYTES;
-}
-
-/* False: PTL_TRANSPORT names none. */
-static bool choose_transport (struct ptlx_config *config)
-{
-    const char *wanted = getenv ("PTL_TRANSPORT");
-
-    errno = EINVAL;
-    config->is_local = !wanted || strcmp (wanted, "tcp") != 0;
-    config->no_memory = wanted && strcmp (wanted, "unix") == 0;
-    return !config->is_local || config->no_memory || !wanted
-        || strcmp (wanted, "shm") == 0;
-}
-
-/* False: PTL_INTEGRITY is neither on nor off. */
-static bool choose_integrity (struct ptlx_config *config)
-{
-    const char *wanted = getenv ("PTL_INTEGRITY");
-
-    errno = EINVAL;
-    config->integrity = wanted && strcmp (wanted, "on") == 0
-        ? PTLX_INTEGRITY_REQUIRED
-        : PTLX_INTEGRITY_OFF;
-    return !wanted || config->integrity == PTLX_INTEGRITY_REQUIRED
-        || strcmp (wanted, "off") == 0;
-}
-
-/* What holds for ranks and for others. False: it makes no sense. */
+/* What the environment says for ranks and for others. False: it makes no
+ * sense. */
 static bool choose (struct ptlx_config *config)
 {
-    return choose_transport (config) && choose_integrity (config);
+    if (!ptl_env_read ())
+        return false;
+    config->is_local = ptl_env ()->is_local;
+    config->no_memory = ptl_env ()->no_memory;
+    config->integrity = ptl_env ()->is_sealed ? PTLX_INTEGRITY_REQUIRED
+                                              : PTLX_INTEGRITY_OFF;
+    return true;
 }
 
 /* A rank: its id is known to the others since before it was started. */
@@ -110,28 +76,22 @@ static bool is_cut_off (void)
 static int make_alone (ptl_pid_t pid)
 {
     struct ptlx_config config = { .listen_nid = LOOPBACK, .uid = getuid () };
-    const char *listen = getenv ("PTL_LISTEN");
-    const char *path = getenv ("PTL_KEY_FILE");
     uint8_t key[PTLX_KEY_BYTES];
-    struct in_addr address;
+    bool has_key;
     int rc;
 
-    if (!choose (&config) || is_cut_off ())
+    if (!choose (&config) || is_cut_off ()
+        || !ptl_env_listen (&config.listen_nid)
+        || !ptl_env_key (key, &has_key))
         return PTL_FAIL;
-    if (listen) {
-        errno = EINVAL;
-        if (inet_pton (AF_INET, listen, &address) != 1)
-            return PTL_FAIL;
-        config.listen_nid = ntohl (address.s_addr);
-    }
-    if (path) {
-        if (!read_key (path, key))
-            return PTL_FAIL;
-        config.partition_key = key;
-    }
+    config.partition_key = has_key ? key : NULL;
     config.listen_pid = pid == PTL_PID_ANY ? 0 : pid;
     rc = ptl_end_alloc (&config, &shared);
     explicit_bzero (key, sizeof (key));
+    if (rc == PTL_FAIL && errno == EADDRNOTAVAIL) {
+        ptl_env_refuse ("PTL_LISTEN", "this host does not have that address");
+        errno = EADDRNOTAVAIL;
+    }
     return rc;
 }
 

@@ -9,9 +9,7 @@
  *   PTL_KEY_FILE   32 bytes that all who may talk share; without it, only
  *                  processes of this user on this host are reached
  *
- * In both cases PTL_TRANSPORT=tcp or =unix keeps processes of one host to that
- * kind of socket; they share memory otherwise. PTL_INTEGRITY=on speaks only to
- * those that have it on as well.
+ * In both cases ptl_env.h has the other variables.
  */
 #ifndef PTL_SHARED_H
 #define PTL_SHARED_H
@@ -25,7 +23,7 @@ struct ptl_ni;
 
 /* One more user of an interface; makes what is not there.
  *   PTL_OK, PTL_PID_IN_USE (the process has another pid), PTL_NO_SPACE,
- *   PTL_FAIL (errno says why) */
+ *   PTL_FAIL (errno says why, and standard error if it is the environment) */
 int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
                      struct ptl_ni **nip);
 
