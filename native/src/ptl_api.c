@@ -100,9 +100,12 @@ int PtlInit (void)
     return ptl_process_init ();
 }
 
-void ptl_api_keep (struct ptl_end *end)
+int ptl_api_keep (struct ptl_end *end)
 {
+    if (ptl_abort_watch (end) != PTL_OK)
+        return PTL_FAIL;
     ptl_list_append (&ends, &end->node);
+    return PTL_OK;
 }
 
 void PtlFini (void)
@@ -118,12 +121,7 @@ void PtlFini (void)
 
 void PtlAbort (void)
 {
-    if (ptl_enter () != PTL_OK)
-        return;
-    ptl_set_aborted ();
-    for (struct ptl_node *n = ends.next; n != &ends; n = n->next)
-        ptl_wait_wake (ptl_entry (n, struct ptl_end, node));
-    ptl_leave (NULL, PTL_OK);
+    ptl_abort ();
 }
 
 /* ---- interfaces ---- */

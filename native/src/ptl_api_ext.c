@@ -34,12 +34,12 @@ int PtlxNIInitKind (const struct ptlx_config *config, unsigned int options,
         return ptl_leave (NULL, PTL_ARG_INVALID);
     if ((rc = ptl_end_alloc (config, &end)) != PTL_OK)
         return ptl_leave (NULL, rc);
-    if ((rc = ptl_ni_alloc (end, kind, desired, &ni)) != PTL_OK
+    if ((rc = ptl_api_keep (end)) != PTL_OK
+        || (rc = ptl_ni_alloc (end, kind, desired, &ni)) != PTL_OK
         || (rc = ptl_handle_add (PTL_HANDLE_NI, ni, &ni->handle)) != PTL_OK) {
         ptl_end_free (end, 0);
         return ptl_leave (NULL, rc);
     }
-    ptl_api_keep (end);
     if (actual)
         *actual = ni->limits;
     *handle = ni->handle;

@@ -1,8 +1,11 @@
 #include "ptl_process.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "portals4.h"
 #include "ptl_end.h"
@@ -23,13 +26,17 @@ struct process {
     atomic_bool is_forked; /* a child of the process that made the objects */
     atomic_uint n_wanting; /* threads that wait for the lock */
     bool is_watched;       /* the fork handler is installed */
-    bool is_aborted;
+    atomic_bool is_aborted;
+    atomic_uint n_aborting; /* threads in ptl_abort */
+    atomic_int abort_fd;    /* readable once aborted; -1: there is none */
+    struct ptl_source abort; /* the same in the epoll sets */
     uint32_t numbers[PTL_HANDLE_KINDS]; /* objects of a kind ever made */
     struct entry **buckets, *unused;
     uint32_t n_buckets, n_entries;
 };
 
-static struct process process = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct process process
+    = { .lock = PTHREAD_MUTEX_INITIALIZER, .abort_fd = -1 };
 
 /* ---- the lock ---- */
 
@@ -61,22 +68,17 @@ void ptl_let_others (void)
     ptl_lock ();
 }
 
-void ptl_set_aborted (void)
-{
-    process.is_aborted = true;
-}
-
-bool ptl_is_aborted (void)
-{
-    return process.is_aborted;
-}
-
 /* ---- calls ---- */
+
+static bool is_begun (void)
+{
+    return !atomic_load_explicit (&process.is_forked, memory_order_relaxed)
+        && atomic_load_explicit (&process.users, memory_order_acquire) > 0;
+}
 
 int ptl_enter (void)
 {
-    if (atomic_load_explicit (&process.is_forked, memory_order_relaxed)
-        || atomic_load_explicit (&process.users, memory_order_acquire) == 0)
+    if (!is_begun ())
         return PTL_NO_INIT;
     ptl_lock ();
     if (atomic_load_explicit (&process.users, memory_order_relaxed) > 0)
@@ -93,6 +95,53 @@ int ptl_leave (struct ptl_end *end, int rc)
     }
     ptl_unlock ();
     return rc;
+}
+
+/* ---- abort ---- */
+
+bool ptl_is_aborted (void)
+{
+    return atomic_load_explicit (&process.is_aborted, memory_order_relaxed);
+}
+
+void ptl_abort (void)
+{
+    uint64_t one = 1;
+    int error = errno, fd;
+
+    atomic_fetch_add (&process.n_aborting, 1);
+    if (is_begun ()) {
+        atomic_store (&process.is_aborted, true);
+        if ((fd = atomic_load (&process.abort_fd)) >= 0)
+            (void)!write (fd, &one, sizeof (one));
+    }
+    atomic_fetch_sub (&process.n_aborting, 1);
+    errno = error;
+}
+
+int ptl_abort_watch (struct ptl_end *end)
+{
+    int fd = atomic_load (&process.abort_fd);
+
+    if (fd < 0) {
+        if ((fd = eventfd (0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0)
+            return PTL_FAIL;
+        process.abort.fd = fd;
+        atomic_store (&process.abort_fd, fd);
+    }
+    return ptl_end_watch (end, &process.abort, PTL_SOURCE_EVENT);
+}
+
+/* Nobody is in ptl_abort any more, nor will be: the library has ended. */
+static void forget_abort (void)
+{
+    int fd = atomic_exchange (&process.abort_fd, -1);
+
+    while (atomic_load (&process.n_aborting) > 0)
+        sched_yield ();
+    atomic_store (&process.is_aborted, false);
+    if (fd >= 0)
+        close (fd);
 }
 
 /* ---- begin and end ---- */
@@ -141,8 +190,8 @@ void ptl_process_ended (void)
     free (process.buckets);
     process.buckets = NULL;
     process.n_buckets = process.n_entries = 0;
-    process.is_aborted = false;
     atomic_store (&process.users, 0);
+    forget_abort ();
     ptl_unlock ();
 }
 

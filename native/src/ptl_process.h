@@ -55,9 +55,14 @@ void ptl_unlock (void);
 /* Give the lock to those who want it; cheap when nobody does. */
 void ptl_let_others (void);
 
-/* PtlAbort: every wait is over, until the last PtlFini. */
-void ptl_set_aborted (void);
+/* Every wait is over, until the last PtlFini. A signal handler may say so
+ * whatever it has interrupted: no lock is taken, and errno stays as it is. */
+void ptl_abort (void);
 bool ptl_is_aborted (void);
+
+/* Have an abort wake those who sleep in an endpoint's epoll set. PTL_OK,
+ * PTL_FAIL. */
+int ptl_abort_watch (struct ptl_end *end);
 
 /* ---- handles; the lock is held ---- */
 

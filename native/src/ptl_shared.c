@@ -107,11 +107,13 @@ static int make (ptl_pid_t pid)
         rc = make_alone (pid);
     else
         rc = job_is;
-    if (rc != PTL_OK)
-        return rc;
-    ptl_api_keep (shared);
-    ptl_progress_start (shared);
-    return PTL_OK;
+    if (rc == PTL_OK && (rc = ptl_api_keep (shared)) != PTL_OK) {
+        ptl_end_free (shared, 0);
+        shared = NULL;
+    }
+    if (rc == PTL_OK)
+        ptl_progress_start (shared);
+    return rc;
 }
 
 /* ---- users ---- */
