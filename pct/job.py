@@ -761,6 +761,8 @@ class Job:
             return []
         self.state = JobState.RELEASED
         self._group.end()
+        if self._wireup is not None:
+            self._wireup.end()
         nodes = tuple(node for given in self._released.given.values() for node in given)
         actions: list[Action] = []
         for message in self._outcomes.take_all():

@@ -324,6 +324,10 @@ class Wireup:
             step.up.append(message)
         return step
 
+    def end(self) -> None:
+        """The job is over: let go of what was put, before the collector comes round."""
+        self._worlds.clear()
+
     def ended_below(self, child: int, job_ranks: tuple[int, ...]) -> Step:
         """Ranks of a child's subtree have ended; with the last it is waited for no longer."""
         step = Step()

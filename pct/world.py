@@ -90,6 +90,11 @@ class Worlds:
         self._by_number[world.number] = world
         self._by_name[world.name] = world
 
+    def clear(self) -> None:
+        """Know of none any more."""
+        self._by_number.clear()
+        self._by_name.clear()
+
     def get(self, number: int) -> World | None:
         """The world of a number, or None."""
         return self._by_number.get(number)

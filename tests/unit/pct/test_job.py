@@ -1,5 +1,8 @@
 """One job on one node, and on a small tree: launch, failures, losses, end."""
 
+import gc
+import weakref
+
 import pytest
 
 from native.errors import PeerProtocolError
@@ -465,6 +468,19 @@ def test_a_job_that_is_over_takes_no_object_that_arrives_late():
     assert job.handle(PRESENT, NOW) == []
     assert job.handle(ObjectStored(JOB_ID, 0, b"/x"), NOW) == []
     assert job.handle(PeerGone(YOD, "gone"), NOW) == []
+
+
+def test_a_job_that_is_over_has_let_go_of_what_its_ranks_put():
+    job = a_job(*RUNNING)
+    space = weakref.ref(job._wireup._worlds[0].space)
+    gc.disable()
+    try:
+        for event in (ALL_DONE, EMPTY, *(OutputRead(JOB_ID, 0, each, b"") for each in (1, 2))):
+            job.handle(event, NOW)
+        assert job.state is JobState.RELEASED
+        assert space() is None
+    finally:
+        gc.enable()
 
 
 def test_nothing_is_released_before_the_last_byte_of_output_has_gone_up():

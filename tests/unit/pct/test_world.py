@@ -54,3 +54,5 @@ def test_worlds_are_found_by_number_name_and_rank():
     assert worlds.get(2) is None and worlds.named("other") is None
     with pytest.raises(PeerProtocolError, match="there is no world 2"):
         worlds[2]
+    worlds.clear()
+    assert list(worlds) == [] and worlds.named("space0") is None
