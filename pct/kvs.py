@@ -16,7 +16,7 @@ from collections.abc import Callable
 from native.wire.base import MESSAGE_MAX_BYTES
 from native.wire.pmi import Fence, FenceKind, KeyValue, Participants
 
-PIECE_BYTES = MESSAGE_MAX_BYTES // 2  # of pairs in one fence message
+PIECE_BYTES = MESSAGE_MAX_BYTES * 5 // 8  # of pairs in a fence message; the rest for its ranks
 SHARE_BYTES = 64 * 1024  # of a node's data in one pair
 PAIR_BYTES = 16  # what a pair has beside its key and value, at most
 NAMES_MAX = 65536  # published at once in one job
