@@ -33,7 +33,7 @@ from native.port import (
 from native.wire import codec
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 
-SLAB_BYTES = 1 << 20
+SLAB_BYTES = 1 << 19  # two messages: small ones come round soon, and their pages are not new
 SLABS = 3
 ACK_DELAY_MS = 250  # an answer mostly goes back sooner, and takes the ack along
 QUEUE_EVENTS = 1024  # messages that wait to be decoded
@@ -154,6 +154,8 @@ class PortalsPort:
         self._peers: dict[int, tuple[PortalId, Principal]] = {}  # by connection
         self._table: dict[str, PortalId] = {}  # by path, from resolve()
         self._next_nid = TABLE_NIDS - 1  # own entries grow down, granted ones are low
+        self._last: Message | None = None  # sent: the next is often the same, to another child
+        self._last_data = b""
         self._is_off = False  # the entry has turned itself off
         self._queue = endpoint.EventQueue(self._interface, QUEUE_EVENTS)
         self._interface.notify(self._queue)
@@ -232,7 +234,9 @@ class PortalsPort:
 
     def send(self, target: PortalId, message: Message) -> None:
         """Send one message. Raises ValueError when it exceeds MESSAGE_MAX_BYTES."""
-        self._interface.send(target[0], target[1], codec.encode(message))
+        if message is not self._last:
+            self._last, self._last_data = message, codec.encode(message)
+        self._interface.send(target[0], target[1], self._last_data)
 
     def events(self) -> list[PortEvent]:
         """Drive the transport and take what has happened, a bounded batch."""
