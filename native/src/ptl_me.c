@@ -215,6 +215,7 @@ static void is_waiting_no_more (struct ptl_me *me)
     if (!me->is_waiting)
         return;
     me->is_waiting = false;
+    table_of (me)->n_linked[me->list]--;
     ptl_ct_withdraw (&me->work);
 }
 
@@ -283,12 +284,13 @@ int ptl_me_link_later (struct ptl_me *me, struct ptl_ct *trigger,
 
     if (is_list_full (me))
         return PTL_LIST_TOO_LONG;
-    me->is_waiting = true;
     me->work.run = run_link;
     me->work.discard = discard_link;
     me->work.threshold = threshold;
-    if ((rc = ptl_ct_trigger (trigger, &me->work)) != PTL_OK)
-        me->is_waiting = false;
+    if ((rc = ptl_ct_trigger (trigger, &me->work)) == PTL_OK) {
+        me->is_waiting = true;
+        table_of (me)->n_linked[me->list]++; /* its place is kept */
+    }
     return rc;
 }
 

@@ -89,8 +89,8 @@ int ptl_me_append (struct ptl_ni *ni, unsigned index, const ptl_me_t *me,
  * still linked). */
 int ptl_me_unlink (struct ptl_me *me);
 
-/* Link it when `trigger` reaches the threshold. PTL_OK, PTL_NO_SPACE,
- * PTL_LIST_TOO_LONG. */
+/* Link it when `trigger` reaches the threshold; its place in the list is kept
+ * until then. PTL_OK, PTL_NO_SPACE, PTL_LIST_TOO_LONG. */
 int ptl_me_link_later (struct ptl_me *me, struct ptl_ct *trigger,
                        uint64_t threshold);
 
