@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ptl_conn.h"
+#include "ptl_debug.h"
 #include "ptl_fwd.h"
 #include "ptl_lane.h"
 #include "ptl_op.h"
@@ -138,6 +139,7 @@ static void lose_unknown (struct ptl_end *end, struct ptl_op *op)
         .detail = ENOMEM,
     };
 
+    ptl_debug_lost (end, op->nid, op->pid, event.reason, event.detail, true);
     ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
     ptl_end_notify (end, &event);
 }
@@ -215,6 +217,18 @@ static void end_all (struct ptl_node *list)
                     PTL_NI_UNDELIVERABLE, 0, 0);
 }
 
+static bool is_busy (const struct ptl_peer *peer)
+{
+    bool is_empty = ptl_list_empty (&peer->open)
+        && ptl_list_empty (&peer->sending) && ptl_list_empty (&peer->sent)
+        && ptl_list_empty (&peer->retry) && ptl_list_empty (&peer->replies)
+        && (!peer->conn || !peer->conn->pending);
+
+    for (int i = 0; i < PTL_LANES; i++)
+        is_empty = is_empty && ptl_list_empty (&peer->lanes[i]);
+    return !is_empty;
+}
+
 void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
 {
     struct ptl_end *end = peer->end;
@@ -226,6 +240,7 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
         .detail = detail,
     };
 
+    ptl_debug_lost (end, peer->nid, peer->pid, loss, detail, is_busy (peer));
     unlink_record (peer);
     if (peer->conn) {
         event.serial = peer->conn->who.serial;
@@ -244,18 +259,6 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
         end_all (&peer->lanes[i]);
     ptl_end_notify (end, &event);
     free (peer);
-}
-
-static bool is_busy (const struct ptl_peer *peer)
-{
-    bool is_empty = ptl_list_empty (&peer->open)
-        && ptl_list_empty (&peer->sending) && ptl_list_empty (&peer->sent)
-        && ptl_list_empty (&peer->retry) && ptl_list_empty (&peer->replies)
-        && (!peer->conn || !peer->conn->pending);
-
-    for (int i = 0; i < PTL_LANES; i++)
-        is_empty = is_empty && ptl_list_empty (&peer->lanes[i]);
-    return !is_empty;
 }
 
 static void tell_left (const struct ptl_peer *peer)
