@@ -224,6 +224,10 @@ class Driver:
         match action:
             case Send(target, message):
                 self._port.send(target, message)
+            case events.PmiReply(job_id, connection, data):
+                parts = self._jobs.get(job_id)
+                if parts and parts.clients:
+                    parts.clients.reply(connection, data)
             case events.CheckObjects(job_id, objects, arguments_first, uid, gid, unused):
                 self._jobs.setdefault(job_id, JobParts(uid, gid))
                 self._check_objects(job_id, objects, arguments_first, unused)
@@ -255,10 +259,6 @@ class Driver:
                 self._write_input(job_id, data)
             case events.OpenPmi():
                 self._open_pmi(action)
-            case events.PmiReply(job_id, connection, data):
-                parts = self._jobs.get(job_id)
-                if parts and parts.clients:
-                    parts.clients.reply(connection, data)
             case events.PmiHangUp(job_id, connection):
                 parts = self._jobs.get(job_id)
                 if parts and parts.clients:

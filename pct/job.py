@@ -180,7 +180,7 @@ class Job:
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
         times = (self._phase_until, self._group.deadline(), self._outcomes.due)
-        return min((due for due in times if due is not None), default=None)
+        return min([due for due in times if due is not None], default=None)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -195,6 +195,8 @@ class Job:
         match event:
             case MessageReceived():
                 return self._message(event, now)
+            case PmiReceived(_, connection, data) if self._wireup is not None:
+                return self._wire(self._wireup.received(connection, data))
             case PeerGone(peer, text):
                 return self._peer_gone(peer, text, now)
             case DeadlineReached():
@@ -649,8 +651,6 @@ class Job:
             case PmiConnected(_, connection, rank):
                 wireup.connected(connection, rank)
                 return []
-            case PmiReceived(_, connection, data):
-                return self._wire(wireup.received(connection, data))
             case PmiClosed(_, connection):
                 return self._wire(wireup.closed(connection))
             case PmixReceived(_, message):
@@ -676,7 +676,7 @@ class Job:
             actions += self._up(message)
         actions += [PmiReply(self.job_id, number, data) for number, data in step.replies]
         actions += [PmiHangUp(self.job_id, number) for number in step.hang_ups]
-        if self._keepers.get(PMIX_SERVER) is _Keeper.STARTED:
+        if step.server and self._keepers.get(PMIX_SERVER) is _Keeper.STARTED:
             actions += [PmixSend(self.job_id, message) for message in step.server]
         for world in step.ended_tools:
             if self._spawned.is_tool(world):

@@ -118,7 +118,7 @@ class Conversation:
             return requests
         self._buffer += data
         try:
-            while not self._is_over and (heard := self._hear()) is not None:
+            while self._buffer and not self._is_over and (heard := self._hear()) is not None:
                 self._note(heard)
                 if heard.request is not None:
                     requests.append(heard.request)
@@ -212,8 +212,7 @@ class Conversation:
         """The next line or frame, where it is complete."""
         # A client of PMI-2 may have ended early; a line is from the rank's next program.
         speaker = self._speaker
-        is_line = self._buffer[:4] == b"cmd="
-        if is_line or speaker is None or isinstance(speaker, pmi1.Speaker):
+        if speaker is None or isinstance(speaker, pmi1.Speaker) or self._buffer.startswith(b"cmd="):
             line = self._next_line()
             return None if line is None else self._hear_line(line)
         frame = self._next_frame()

@@ -112,8 +112,11 @@ class ClientSocket:
 
     def send(self, data: bytes) -> None:
         """Write, now or when it is taken."""
-        if self._fd >= 0:
-            self._unsent += data
+        if self._fd < 0:
+            return
+        is_waiting = bool(self._unsent)
+        self._unsent += data
+        if not is_waiting:
             self._writable()
 
     def hang_up(self) -> None:
@@ -153,9 +156,9 @@ class ClientSocket:
             if not self._is_closing:
                 self._on_data(b"")
             return
-        if not self._unsent:
-            self._watch.set(self._readable, None)
-            if self._is_closing:
-                self.close()
-        else:
+        if self._unsent:
             self._watch.set(None if self._is_patient else self._readable, self._writable)
+        elif self._is_closing:
+            self.close()
+        elif self._watch.on_writable is not None:
+            self._watch.set(self._readable, None)

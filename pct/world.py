@@ -105,7 +105,7 @@ class Worlds:
 
     def of(self, job_rank: int) -> tuple[World, int] | None:
         """World and rank in it of a rank of the job; None: a tool's, or nobody's."""
-        for world in self:
+        for world in self._by_number.values():
             if (rank := world.rank_of(job_rank)) is not None:
                 return world, rank
         return None
