@@ -388,7 +388,9 @@ class Driver:
         parts.clients = Clients(job_id, self._reactor, self.handle, self._tracer(job_id))
         address = parts.clients.listen(action.uid, action.ranks)
         variables = self._launcher_variables(parts, action) if address else ()
-        lacks_fabric = not (fabrics.may_be_here() or fabrics.may_be_chosen(action.home))
+        lacks_fabric = action.home is not None and not (
+            fabrics.may_be_here() or fabrics.may_be_chosen(action.home)
+        )
         self.handle(events.PmiOpened(job_id, address, variables, lacks_fabric))
 
     def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:

@@ -260,7 +260,8 @@ class OpenPmi(Action, frozen=True):
         uid, gid: the job's owner; nobody else's process is listened to.
         ranks: of the job on this node.
         nodes: names of the job's nodes and the ranks on each, for a launcher inside.
-        home: the owner's home directory, as their environment has it.
+        home: the owner's home directory, as their environment has it; None: nobody asks
+            whether the node has a fabric.
     """
 
     job_id: int
@@ -268,7 +269,7 @@ class OpenPmi(Action, frozen=True):
     gid: int
     ranks: int
     nodes: tuple[tuple[str, int], ...]
-    home: bytes = b""
+    home: bytes | None = None
 
 
 class PmiReply(Action, frozen=True):

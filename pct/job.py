@@ -423,7 +423,8 @@ class Job:
         self._wireup = Wireup(self._load, spec.members_of(self._arguments.members), names)
         uid, gid, groups = self._credential.uid, self._credential.gid, self._credential.groups
         nodes = foreign.nodes_of(self._load)
-        home = environment.home_of(users)
+        has_pmix = load.Protocol.PMIX in self._load.mpi.offered
+        home = environment.home_of(users) if has_pmix else None
         actions: list[Action] = [OpenPmi(self.job_id, uid, gid, len(self.ranks), nodes, home)]
         if (begin := self._wireup.server_begin(uid, gid)) is not None:
             self._keepers[PMIX_SERVER] = _Keeper.STARTED

@@ -273,6 +273,14 @@ def test_a_shared_path_of_nothing_or_of_the_arguments_changes_nothing(number):
     assert job.state is JobState.LOADING
 
 
+@pytest.mark.parametrize("protocol, home", [(Protocol.PMIX, b"/home/jd"), (Protocol.PMI1, None)])
+def test_a_fabric_is_looked_for_only_where_pmix_is_offered(protocol, home):
+    given = load.Arguments(arguments(1).members, (b"HOME=/home/jd",))
+    job = Job(load_message(1, mpi=Mpi((protocol,)), arguments=given), credential(1), YOD, BEGIN)
+    (opened,) = (action for action in job.begin(BEGIN) if isinstance(action, OpenPmi))
+    assert opened.home == home
+
+
 def test_arguments_that_came_as_an_object_are_used():
     job = a_job(objects=(CARRIER, PROGRAM), arguments=None)
     job.handle(ObjectsChecked(JOB_ID, ((1, b"/bin/a.out"),), (0,), ()), NOW)
