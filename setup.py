@@ -25,7 +25,7 @@ from distutils.command.build_scripts import build_scripts  # setuptools' copy
 HERE = Path(__file__).resolve().parent
 
 COMMANDS = {
-    "yod": "yod.cli",
+    "yod": "yod.command",
     "bebopd": "allocator.cli",
     "pct": "pct.cli",
     "pingd": "allocator.pingd",
@@ -46,10 +46,10 @@ PRODUCTS = [
 # directory, as a place for modules). A first line of `#!python -EP` would be simpler
 # and half a millisecond faster, but installers drop the options.
 #
-# Of a short launch, the rest saves a fifth: nothing that imports make is garbage;
-# msgspec asks for typing_extensions first, slow to import where it is installed,
-# and does as well with typing; and taking an interpreter down in order serves
-# nobody after main() has returned. An interrupt before main() is no traceback.
+# Of a short launch, the rest saves a fifth: nothing that imports make is garbage, and
+# little of what follows; msgspec asks for typing_extensions first, slow to import where
+# it is installed, and does as well with typing; and taking an interpreter down in order
+# serves nobody after main() has returned. An interrupt before main() is no traceback.
 SCRIPT = """\
 #!/bin/sh
 ''':'
@@ -73,6 +73,7 @@ from MODULE import main
 
 del sys.modules["typing_extensions"]
 gc.freeze()
+gc.set_threshold(10_000)
 gc.enable()
 
 try:

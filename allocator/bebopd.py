@@ -10,7 +10,6 @@ Pure: no clock, no transport, no key.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 from allocator import jobids
@@ -87,7 +86,7 @@ class Bebopd:
         fixed_names: Mapping[str, int] | None = None,
         remembered_names: Mapping[str, int] | None = None,
         batch: BatchLimits | None = None,
-        began: float = -math.inf,
+        began: float = float("-inf"),
     ) -> None:
         """Begin with no nodes.
 

@@ -5,7 +5,6 @@ Pure: the partition's key stays with the caller; what it signs is passed in.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
@@ -81,7 +80,7 @@ def make_grant(
         ranks: by node, in the order of their lowest rank.
         wall_s: unix time now; the grant expires ``pending_s`` later.
     """
-    expires = math.ceil(wall_s + pending_s)
+    expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     granted = tuple(_granted(number, nodes) for number in ranks)
     credential = codec.encode_part(
         Credential(

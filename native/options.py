@@ -9,12 +9,14 @@ everything after a program's name is the program's. Names are case sensitive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from native.errors import UsageError
 
 
-class Option(NamedTuple):
+class Option(Struct, frozen=True):
     """One option.
 
     Attributes:

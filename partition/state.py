@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import MsgspecError, Struct
 
 from native.errors import PartitionError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # takes 3 ms to import, and every launch looks for this file
 FILE_NAME = "partition.json"
 
 
-class Daemon(msgspec.Struct, frozen=True):
+class Daemon(Struct, frozen=True):
     """One process of the partition.
 
     Attributes:
@@ -42,7 +42,7 @@ class Daemon(msgspec.Struct, frozen=True):
         return f"{what} (process {self.unix_pid})"
 
 
-class State(msgspec.Struct, frozen=True):
+class State(Struct, frozen=True):
     """What ``yodctl up`` has started.
 
     Attributes:
@@ -93,22 +93,28 @@ def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
     path = os.path.join(_directory(environment), FILE_NAME)
     try:
         with open(path, "rb") as file:
-            state = msgspec.json.decode(file.read(), type=State)
+            data = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise PartitionError(f"{path}: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+    from msgspec import json  # most launches have no partition of their own
+
+    try:
+        state = json.decode(data, type=State)
+    except MsgspecError as error:
         raise PartitionError(f"{path}: damaged ({error}); remove it") from None
     return state if state.boot_id == boot_id() else None
 
 
 def save(state: State, where: Path) -> None:
     """Write the file, whole or not at all."""
+    from msgspec import json
+
     temporary = where / f".{FILE_NAME}.{os.getpid()}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(fd, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
+        file.write(json.format(json.encode(state), indent=1))
     temporary.rename(where / FILE_NAME)
 
 

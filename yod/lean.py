@@ -1,12 +1,18 @@
 """Imports msgspec without what it imports for values and formats that no message has.
 
-That is a third of the time that msgspec takes: ``uuid`` alone asks which platform this
-is. For the command only: a user's program that imports :mod:`yod.api` may want them.
+That is half of the time that msgspec takes: ``uuid`` alone asks which platform this is.
+For the command only: a user's program that imports :mod:`yod.api` may want them.
 """
 
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
+
+ABSENT = (
+    *("uuid", "decimal", "textwrap"),
+    *("msgspec.inspect", "msgspec.json", "msgspec.toml", "msgspec.yaml"),
+)
 
 
 class _Absent:
@@ -22,25 +28,57 @@ class _Absent:
         pass
 
 
+def _core_of_re() -> SimpleNamespace:
+    """The types of :mod:`re`, which typing names, and what msgspec keeps for patterns."""
+    import _sre  # type: ignore[import-not-found]
+
+    def compile_pattern(pattern: str, flags: int = 0) -> object:
+        import re
+
+        return re.compile(pattern, flags)
+
+    empty = _sre.compile("", 0, [1], 0, {}, ())  # 1: it matches
+    return SimpleNamespace(
+        Pattern=type(empty), Match=type(empty.match("")), compile=compile_pattern
+    )
+
+
+def _any_reference(*arguments: object, **options: object) -> None:
+    """In place of typing.ForwardRef, which would set up the compiler.
+
+    msgspec makes one while it is imported, to see which arguments it takes.
+    """
+
+
 def import_msgspec() -> None:
     """Import it, unless that has been done.
 
-    A release of msgspec that needs more than is here is left to be imported as usual.
-    Of ``datetime`` it takes the types that are written in C, and the module in Python is
-    only the same in Python.
+    A release of msgspec or Python that needs more than is here imports it as usual.
     """
     if "msgspec" in sys.modules:
         return
-    names = {"uuid", "decimal", "textwrap", "datetime", "msgspec.inspect"} - sys.modules.keys()
+    names = {"re", "datetime", *ABSENT} - sys.modules.keys()
+    reference = None
     try:
         import _datetime  # type: ignore[import-not-found]
 
+        stand_ins = {"re": _core_of_re(), "datetime": _datetime}
         for name in names:
-            sys.modules[name] = _datetime if name == "datetime" else _Absent  # type: ignore[assignment]
-        import msgspec  # noqa: F401
-    except (ImportError, AttributeError):
+            sys.modules[name] = stand_ins.get(name, _Absent)
+        import typing
+
+        reference = typing.ForwardRef
+        typing.ForwardRef = _any_reference  # type: ignore[assignment, misc]
+        import msgspec
+
+        for name in ("inspect", "json", "toml", "yaml"):
+            if getattr(msgspec, name, None) is _Absent:
+                delattr(msgspec, name)  # so that it can be imported
+    except (ImportError, AttributeError, TypeError, RuntimeError):
         pass
     finally:
+        if reference is not None:
+            typing.ForwardRef = reference  # type: ignore[misc]
         for name in names:
             sys.modules.pop(name, None)
 

@@ -20,6 +20,7 @@ DOES_IO = {
     "native.__main__",
     "native.address",
     "native.build_native",
+    "native.codecache",
     "native.keyfile",
     "native.port",
     "native.endpoint",
@@ -65,9 +66,11 @@ DOES_IO = {
     "yod.terminal",
     "yod.driver",
     "yod.cli",
+    "yod.command",
     "yod.api",
 }
-COMMANDS = {"yod.cli", "allocator.cli", "allocator.pingd", "pct.cli", "partition.yodctl"}
+COMMANDS = {"yod.cli", "yod.command", "allocator.cli", "allocator.pingd", "pct.cli"}
+COMMANDS |= {"partition.yodctl"}
 
 # The standard library's pure parts: values, types and functions of their
 # arguments. `signal` and `errno` are for their numbers.

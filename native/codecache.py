@@ -1,0 +1,156 @@
+"""Serves the code of our modules from one file, to a command that is started often.
+
+A launch imports ninety modules of ours. To look for each, and to open, read and check its
+``.pyc``, takes an eighth of a short launch. So a command keeps the code of what it has
+imported in one file beside the ``.pyc`` files, and finds it there when it is started again.
+
+The rules are those of ``.pyc`` files. Code is used only while its source has the time of
+change and the size that it had. The file is written where and when Python would write a
+``.pyc``, as a whole or not at all. A module that is not in it, or cannot be used, is
+imported as usual, and kept when the command ends.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+# importlib.machinery and importlib.util have these too, but are slow to import.
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
+
+TYPE_CHECKING = False  # typing is slow to import, too
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, ModuleType
+
+PACKAGES = ("native", "allocator", "pct", "yod", "partition")
+
+# What cannot be read raises, be it short or wrong.
+NONSENSE = (OSError, EOFError, ValueError, TypeError, AttributeError)
+
+# The file: Python's magic number, the size of the index, the index, the modules' code.
+# In the index by a module's name: of its source when it was compiled, the time of change
+# in ns and the size in bytes; whether it is a package's; where in the file its code begins,
+# counted from the end of the index, and ends.
+HEAD_BYTES = 8
+Entry = tuple[int, int, bool, int, int]
+
+
+class CodeCache:
+    """What one command has imported. Belongs at the beginning of ``sys.meta_path``.
+
+    Args:
+        command: its name; each has a file of its own.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._root = os.path.dirname(os.path.dirname(__file__))
+        cached = __spec__.cached if __spec__ else None  # where our own .pyc is, or would be
+        self._path = f"{os.path.splitext(cached)[0]}.{command}" if cached else None
+        self._imported_before = set(sys.modules)
+        self._index, self._code = self._read()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """How to import a module of ours; None: as usual."""
+        if name not in self._index:
+            return None
+        try:
+            mtime_ns, size_bytes, is_package, begin, end = self._index[name]
+            source = self._source(name, is_package)
+            if _state(source) != (mtime_ns, size_bytes):
+                return None
+            code = marshal.loads(self._code[begin:end])
+            if code.co_filename != source:  # all has been moved
+                return None
+        except NONSENSE:
+            return None
+        spec = ModuleSpec(name, _Loader(name, source, code), origin=source, is_package=is_package)
+        spec.has_location = True
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(os.path.dirname(source))
+        return spec
+
+    def save(self) -> None:
+        """Keep the code of what has been imported as usual. That it cannot be is no error."""
+        if self._path is None or sys.dont_write_bytecode:
+            return
+        fresh = [
+            (name, spec.loader)
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in PACKAGES
+            and name not in self._imported_before
+            and (spec := getattr(module, "__spec__", None))
+            and type(spec.loader) is SourceFileLoader
+        ]
+        if not fresh or not os.access(os.path.dirname(self._path), os.W_OK):
+            return
+        index, code = self._read()
+        try:
+            kept = {
+                name: ((mtime_ns, size_bytes, is_package), bytes(code[begin:end]))
+                for name, (mtime_ns, size_bytes, is_package, begin, end) in index.items()
+            }
+        except NONSENSE:
+            kept = {}
+        for name, loader in fresh:
+            is_package = loader.is_package(name)
+            source = self._source(name, is_package)
+            try:
+                state = _state(source)
+                data = marshal.dumps(loader.get_code(name))
+                if _state(source) == state:
+                    kept[name] = ((*state, is_package), data)
+            except (OSError, ImportError, SyntaxError):
+                pass  # changed or removed meanwhile
+        mode = os.stat(__file__).st_mode & 0o666 | 0o200  # as Python does
+        SourceFileLoader(__name__, __file__).set_data(self._path, _file(kept), _mode=mode)
+
+    def _read(self) -> tuple[dict[str, Entry], memoryview]:
+        """The index and the code. Of another Python, broken, or not there: nothing."""
+        if self._path is None:
+            return {}, memoryview(b"")
+        try:
+            data = memoryview(SourceFileLoader(__name__, __file__).get_data(self._path))
+            end = HEAD_BYTES + int.from_bytes(data[4:HEAD_BYTES], "little")
+            index = marshal.loads(data[HEAD_BYTES:end])
+            if data[:4] == MAGIC_NUMBER and isinstance(index, dict):
+                return index, data[end:]
+        except NONSENSE:
+            pass
+        return {}, memoryview(b"")
+
+    def _source(self, name: str, is_package: bool) -> str:
+        end = "/__init__.py" if is_package else ".py"
+        return f"{self._root}/{name.replace('.', '/')}{end}"
+
+
+def _file(kept: dict[str, tuple[tuple[int, int, bool], bytes]]) -> bytes:
+    index: dict[str, Entry] = {}
+    end = 0
+    for name, (state, code) in kept.items():
+        begin, end = end, end + len(code)
+        index[name] = (*state, begin, end)
+    head = marshal.dumps(index)
+    size = len(head).to_bytes(HEAD_BYTES - len(MAGIC_NUMBER), "little")
+    return b"".join((MAGIC_NUMBER, size, head, *(code for _, code in kept.values())))
+
+
+class _Loader(SourceFileLoader):
+    """Python's loader of a source, with the code at hand."""
+
+    def __init__(self, name: str, path: str, code: CodeType) -> None:
+        super().__init__(name, path)
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self._code
+
+
+def _state(path: str) -> tuple[int, int]:
+    """A file's time of change in ns, and its size in bytes."""
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,234 @@
+"""Code that commands keep in one file: never another's, never an old one, never in the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[3] / "native" / "codecache.py"
+
+# What a command does, in small. Says of each module what it is, and who has loaded it.
+COMMAND = """
+import sys
+sys.path.insert(0, {root!r})
+sys.dont_write_bytecode = {dry}
+from native.codecache import CodeCache
+cache = CodeCache("test")
+sys.meta_path.insert(0, cache)
+import yod.deep, yod.flat
+for module in (yod, yod.deep, yod.flat):
+    print(module.WHAT, type(module.__spec__.loader).__name__)
+{more}
+cache.save()
+"""
+
+
+class House:
+    """A small copy of ours, with a package, a module and a cache."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._clock = 1_000_000_000
+        for package in ("native", "yod", "yod/deep"):
+            (root / package).mkdir(parents=True)
+        (root / "native/__init__.py").write_text("")
+        (root / "native/codecache.py").write_bytes(SOURCE.read_bytes())
+        for path in ("yod/__init__.py", "yod/deep/__init__.py", "yod/flat.py"):
+            self.write(path, "first")
+
+    @property
+    def cache(self) -> Path:
+        tag = sys.implementation.cache_tag
+        return self.root / f"native/__pycache__/codecache.{tag}.test"
+
+    def write(self, path: str, what: str) -> None:
+        source = self.root / path
+        source.write_text(f"'''A module.'''\nWHAT = {what!r}\n")
+        self._clock += 1  # in seconds, which is what Python's own .pyc files know
+        os.utime(source, (self._clock, self._clock))
+
+    def command(self, more: str = "", dry: bool = False) -> list[str]:
+        text = COMMAND.format(root=str(self.root), more=more, dry=dry)
+        return [sys.executable, "-EP", "-c", text]
+
+    def run(self, more: str = "", dry: bool = False) -> list[str]:
+        """What the command said, a module a line."""
+        done = subprocess.run(
+            self.command(more, dry), capture_output=True, text=True, timeout=30, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path / "house")
+
+
+USUAL = ["first SourceFileLoader"] * 3
+SERVED = ["first _Loader"] * 3
+
+
+def test_the_second_command_is_served_what_the_first_has_imported(house):
+    assert house.run() == USUAL
+    assert house.run() == SERVED
+    for cached in house.root.rglob("*.pyc"):
+        if "codecache" not in cached.name:
+            cached.unlink()
+    assert house.run() == SERVED
+    assert not list((house.root / "yod").rglob("*.pyc"))
+
+
+def test_a_command_that_was_served_all_writes_nothing(house):
+    house.run()
+    before = house.cache.stat()
+    house.run()
+    assert house.cache.stat().st_ino == before.st_ino
+
+
+def test_a_changed_module_is_imported_as_usual_and_kept_again(house):
+    house.run()
+    house.write("yod/flat.py", "other")  # as long
+    assert house.run() == [*SERVED[:2], "other SourceFileLoader"]
+    assert house.run() == [*SERVED[:2], "other _Loader"]
+
+
+def test_a_change_of_the_time_alone_is_a_change(house):
+    house.run()
+    os.utime(house.root / "yod/flat.py", (1, 1))
+    assert house.run() == [*SERVED[:2], USUAL[2]]
+
+
+def test_a_module_that_is_gone_is_gone(house):
+    house.run()
+    (house.root / "yod/flat.py").unlink()
+    done = subprocess.run(house.command(), capture_output=True, text=True, timeout=30)
+    assert "No module named 'yod.flat'" in done.stderr
+
+
+def test_a_moved_package_is_imported_from_where_it_is(house):
+    house.run()
+    house.root.rename(house.root.with_name("moved"))
+    house.root = house.root.with_name("moved")
+    assert house.run() == USUAL
+    assert house.run("print(yod.flat.__file__, yod.deep.__path__)") == [
+        *SERVED,
+        f"{house.root}/yod/flat.py ['{house.root}/yod/deep']",
+    ]
+
+
+def test_a_file_of_another_python_is_not_used(house):
+    house.run()
+    data = house.cache.read_bytes()
+    house.cache.write_bytes(b"\xff\x0d\r\n" + data[4:])
+    assert house.run() == USUAL
+    assert house.cache.read_bytes()[:4] == data[:4]
+    assert house.run() == SERVED
+
+
+def test_a_file_that_is_cut_off_anywhere_is_not_used(house):
+    house.run()
+    data = house.cache.read_bytes()
+    for size in (0, 3, 4, 5, 20, len(data) // 2, len(data) - 1):
+        house.cache.write_bytes(data[:size])
+        assert {line.split()[0] for line in house.run(dry=True)} == {"first"}
+        assert house.run(dry=True)[-1] == USUAL[-1]
+    house.run()
+    assert house.run() == SERVED
+
+
+@pytest.mark.parametrize(
+    ("index", "code"),
+    [
+        ("[]", "b''"),
+        ("{'yod': None}", "b''"),
+        ("{'yod': (1, 2)}", "b''"),
+        ("{'yod': (*state, True, 0, 10)}", "b''"),
+        ("{'yod': (*state, True, 0, 'x')}", "b''"),
+        ("{'yod': (*state, True, 5, 0)}", "b'123456'"),
+        ("{'yod': (*state, True, 0, 99)}", "marshal.dumps('WHAT = 1')"),
+        ("{'yod': (*state, True, 0, 99)}", "marshal.dumps(compile('WHAT = 1', 'other', 'exec'))"),
+    ],
+)
+def test_nonsense_in_the_file_is_not_used(house, index, code):
+    more = f"""
+import marshal
+from native import codecache
+state = codecache._state(yod.__file__)
+index = marshal.dumps({index})
+head = codecache.MAGIC_NUMBER + len(index).to_bytes(4, "little")
+open(cache._path, "wb").write(head + index + {code})
+sys.dont_write_bytecode = True
+"""
+    house.run(more)
+    assert house.run() == USUAL
+    assert house.run() == SERVED
+
+
+def test_nothing_is_written_where_python_writes_nothing(house):
+    assert house.run(dry=True) == USUAL
+    assert not house.cache.exists()
+    more = "import os; os.access = lambda path, mode: False"  # root may write anywhere
+    assert house.run(more) == USUAL
+    assert not house.cache.exists()
+    more = "import posix\ndef no(*a): raise OSError\nposix.open = no"  # as on a full disk
+    assert house.run(more) == USUAL
+    assert not house.cache.exists()
+
+
+def test_the_file_is_as_private_as_the_sources(house):
+    (house.root / "native/codecache.py").chmod(0o600)
+    house.run()
+    assert house.cache.stat().st_mode & 0o777 == 0o600
+
+
+def test_commands_that_first_run_at_once_leave_one_whole_file(house):
+    running = [
+        subprocess.Popen(house.command(), stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    ended = [(process.communicate(timeout=30)[0], process.returncode) for process in running]
+    for out, status in ended:
+        assert status == 0
+        assert out.splitlines() in (USUAL, SERVED)
+    assert house.run() == SERVED
+    names = [path.name for path in house.cache.parent.iterdir()]
+    assert [name for name in names if ".test" in name] == [house.cache.name]
+
+
+def test_what_a_command_has_not_imported_this_time_is_kept(house):
+    house.run()
+    house.write("yod/more.py", "first")
+    house.run("import yod.more")
+    house.run()
+    assert house.run("import yod.more\nprint(yod.more.__loader__.__class__.__name__)") == [
+        *SERVED,
+        "_Loader",
+    ]
+
+
+def test_a_served_module_has_its_source_and_its_names(house):
+    house.run()
+    more = """
+import inspect, traceback
+print(inspect.getsource(yod.flat).splitlines()[1], yod.flat.__doc__)
+print(yod.flat.__cached__ == yod.flat.__spec__.cached, yod.flat.__package__, yod.deep.__package__)
+"""
+    assert house.run(more)[3:] == ["WHAT = 'first' A module.", "True yod yod.deep"]
+
+
+def test_a_traceback_through_a_served_module_shows_its_lines(house):
+    (house.root / "yod/flat.py").write_text("WHAT = 'first'\ndef fail():\n    raise KeyError\n")
+    house.run()
+    more = """
+import traceback
+try:
+    yod.flat.fail()
+except KeyError:
+    print(traceback.format_exc().splitlines()[-3:])
+"""
+    where = f'  File "{house.root}/yod/flat.py", line 3, in fail'
+    assert house.run(more)[3:] == [str([where, "    raise KeyError", "KeyError"])]
