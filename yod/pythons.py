@@ -8,7 +8,6 @@ The order is that of mpi4py 4.1 (``mpi4py/_mpiabi.py``) and of Python's own star
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -19,10 +18,9 @@ from yod.elf import Elf
 LIBRARY_NAMES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")  # in mpi4py's order
 _PACKAGE_DIRECTORIES = ("site-packages", "dist-packages")
 _SCRIPT_BYTES = 256 * 1024  # of a script, to look for imports in
-_IMPORTS_PORTALS = re.compile(
+_IMPORTS_PORTALS = (
     rb"^[ \t]*(?:(?:from|import)[ \t][^#\n]*\bnative\.portals\b"
-    rb"|from[ \t]+native[ \t]+import[ \t(][^#\n]*\bportals\b)",
-    re.MULTILINE,
+    rb"|from[ \t]+native[ \t]+import[ \t(][^#\n]*\bportals\b)"
 )
 
 
@@ -115,7 +113,11 @@ def imports_portals(words: Sequence[str]) -> bool:
         words: the interpreter's arguments.
     """
     text = _text_of(words)
-    return b"native" in text and _IMPORTS_PORTALS.search(text) is not None
+    if b"native" not in text or b"portals" not in text:
+        return False
+    import re  # takes 2 ms
+
+    return re.search(_IMPORTS_PORTALS, text, re.MULTILINE) is not None
 
 
 def _text_of(words: Sequence[str]) -> bytes:
