@@ -138,10 +138,10 @@ class Fences:
         return here.come_down
 
     def _fence(self, meeting: Meeting) -> _Open:
-        if meeting not in self._open:
+        if (found := self._open.get(meeting)) is None:
             number = self._numbers.get(meeting, 0)
-            self._open[meeting] = _Open(Fence(*meeting, number))
-        return self._open[meeting]
+            found = self._open[meeting] = _Open(Fence(*meeting, number))
+        return found
 
 
 class Names:
