@@ -26,19 +26,22 @@ static int find (uint32_t handle, enum ptl_kind kind, void *objectp)
     return rc;
 }
 
-/* Calls may set deadlines, and the thread keeps away from who calls. */
+/* The thread keeps away from who calls. */
 static int begun (const struct ptl_ni *ni)
 {
-    ptl_end_look_at_clock (ni->end);
-    ni->end->called_ms = ni->end->now_ms;
+    ni->end->n_calls++;
     return PTL_OK;
 }
 
+/* What is done to an interface may set deadlines. */
 int ptl_api_ni (uint32_t handle, struct ptl_ni **nip)
 {
     int rc = find (handle, PTL_HANDLE_NI, nip);
 
-    return rc == PTL_OK ? begun (*nip) : rc;
+    if (rc != PTL_OK)
+        return rc;
+    ptl_end_look_at_clock ((*nip)->end);
+    return begun (*nip);
 }
 
 int ptl_api_eq (uint32_t handle, struct ptl_eq **eqp)

@@ -1,7 +1,7 @@
 /* ptl_api.h - what the public calls share.
  *
- * ptl_api_ni and its like begin a call: the lock is held and the clock looked
- * at when they return PTL_OK; else the call is over. ptl_leave ends it.
+ * ptl_api_ni and its like begin a call: the lock is held when they return
+ * PTL_OK; else the call is over. ptl_leave ends it.
  */
 #ifndef PTL_API_H
 #define PTL_API_H

@@ -19,7 +19,7 @@
 
 #define DRAIN_MS 2000           /* for the other's end of stream */
 #define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
-#define NOT_SENT_BYTES 262144   /* what the kernel may queue before control */
+#define NOT_SENT_BYTES 1048576  /* what the kernel may queue before control */
 
 static void set_option (int fd, int level, int name, int value)
 {

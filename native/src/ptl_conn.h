@@ -104,6 +104,11 @@ void ptl_conn_kick (struct ptl_conn *conn);
 /* Write as much as the socket takes (ptl_out.c). */
 void ptl_conn_flush (struct ptl_conn *conn);
 
+/* Write this operation now, past the lanes: where nothing waits that should go
+ * before it or with it, and it is small (ptl_out.c). False: it has to wait for
+ * its turn. The operation and the connection may have ended afterwards. */
+bool ptl_conn_write_alone (struct ptl_conn *conn, struct ptl_op *op);
+
 /* Read frames within the endpoint's budget (ptl_in.c). */
 void ptl_conn_read (struct ptl_conn *conn);
 

@@ -274,9 +274,11 @@ static struct ptl_op *unsent (const struct ptl_end *end,
 
 void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni)
 {
-    int64_t until = end->now_ms + PTL_FLUSH_MS;
     struct ptl_op *op;
+    int64_t until;
 
+    ptl_end_look_at_clock (end);
+    until = end->now_ms + PTL_FLUSH_MS;
     for (struct ptl_node *n = ni->cts.next; n != &ni->cts; n = n->next)
         ptl_ct_cancel (ptl_entry (n, struct ptl_ct, node));
     ptl_end_settle (end);

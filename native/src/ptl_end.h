@@ -14,6 +14,7 @@
 #define PTL_END_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "portals4_ext.h"
 #include "ptl_list.h"
@@ -93,9 +94,11 @@ struct ptl_end {
     int64_t spin_ns;       /* how long the next one looks */
     unsigned n_asleep;     /* threads in the epoll set */
     uint64_t changes, changes_seen; /* events and counts; by who sleeps */
-    int64_t called_ms;     /* of the last public call */
+    unsigned n_calls;      /* public calls */
+    _Atomic int64_t looked_ns; /* at every socket; read without the lock */
     struct ptl_conn *hot;  /* the last to bring something, or NULL */
     unsigned n_hot;        /* looks at it alone, in a row */
+    unsigned hot_looks;    /* how many of them there may be */
 
     uint64_t unread; /* events in all queues */
     uint64_t serial;

@@ -505,6 +505,7 @@ static bool read_once (struct ptl_conn *conn)
         ptl_conn_fail (conn, PTLX_LOSS_DIED, n < 0 ? errno : 0);
         return false;
     }
+    ptl_end_look_at_clock (end);
     conn->heard_ms = end->now_ms;
     end->counters.bytes_in += (uint64_t)n;
     end->budget_bytes -= n;

@@ -95,6 +95,15 @@ struct ptl_op *ptl_lane_pick (struct ptl_peer *peer)
     return op ? op : open;
 }
 
+bool ptl_lane_is_free (const struct ptl_peer *peer, const struct ptl_op *op)
+{
+    return op->lane == PTL_LANE_DATA && op->type != PTL_FRAME_FETCH
+        && peer->unacked < PTL_UNACKED_MAX && ptl_list_empty (&peer->open)
+        && ptl_list_empty (&peer->replies)
+        && ptl_list_empty (&peer->lanes[PTL_LANE_CONTROL])
+        && ptl_list_empty (&peer->lanes[PTL_LANE_DATA]);
+}
+
 static void begin (struct ptl_peer *peer, const struct ptl_op *op)
 {
     if (op->type == PTL_FRAME_REPLY || !ptl_op_is_answered (op))

@@ -26,6 +26,9 @@ struct ptl_peer;
 /* The operation of which a frame is to be sent next, or NULL. */
 struct ptl_op *ptl_lane_pick (struct ptl_peer *peer);
 
+/* Does nothing wait that should go before this operation? */
+bool ptl_lane_is_free (const struct ptl_peer *peer, const struct ptl_op *op);
+
 /* Its next frame is taken: header fields, and where its data begins. The
  * operation is in a list of the peer's until ptl_op_sent is told. */
 void ptl_lane_take (struct ptl_peer *peer, struct ptl_op *op,

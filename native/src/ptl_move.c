@@ -275,7 +275,7 @@ int ptl_move (const struct ptl_move *m)
     op->user_ptr = m->user_ptr;
     op->work.threshold = m->threshold;
     if (!m->trigger) {
-        ptl_op_start (op);
+        ptl_op_start (op, false);
         return PTL_OK;
     }
     if ((rc = ptl_ct_trigger (m->trigger, &op->work)) != PTL_OK)
@@ -325,6 +325,6 @@ int ptl_move_message (struct ptl_end *end, uint32_t nid, uint32_t pid,
     op->ack = PTL_ACK_REQ;
     op->data = op->copy;
     op->length = length;
-    ptl_op_start (op);
+    ptl_op_start (op, true);
     return PTL_OK;
 }

@@ -42,7 +42,7 @@ static bool grow (struct ptl_op_table *table)
 
 static void run (struct ptl_work *work)
 {
-    ptl_op_start ((struct ptl_op *)work);
+    ptl_op_start ((struct ptl_op *)work, true);
 }
 
 static void discard (struct ptl_work *work)
@@ -236,7 +236,7 @@ static void copy_volatile (struct ptl_op *op)
     op->is_volatile = false;
 }
 
-void ptl_op_start (struct ptl_op *op)
+void ptl_op_start (struct ptl_op *op, bool may_follow)
 {
     struct ptl_end *end = op->end;
 
@@ -247,7 +247,7 @@ void ptl_op_start (struct ptl_op *op)
         ptl_end_work (end, &op->work);
         return;
     }
-    ptl_peer_queue (end, op);
+    ptl_peer_queue (end, op, may_follow);
 }
 
 void ptl_op_table_free (struct ptl_op_table *table)

@@ -126,8 +126,9 @@ const uint8_t *ptl_op_span (const struct ptl_op *op, uint64_t position,
 void ptl_op_read (const struct ptl_op *op, uint64_t position, void *to,
                   uint64_t length);
 
-/* Send it: to a lane of its target, or to ourselves by the work queue. */
-void ptl_op_start (struct ptl_op *op);
+/* Send it: to its target, or to ourselves by the work queue. Of those that come
+ * one after the other more may follow: they are written together. */
+void ptl_op_start (struct ptl_op *op, bool may_follow);
 
 /* Its last byte is in the socket. May free it (no answer comes). */
 void ptl_op_sent (struct ptl_op *op);

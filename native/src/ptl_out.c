@@ -210,10 +210,26 @@ static void seal_data (struct batch *batch, struct ptl_seal *seal,
     add_flat (batch, PTL_SEAL_BYTES, NULL);
 }
 
+/* The header and the operand of the next frame: how many bytes that makes. */
+static size_t add_head (struct ptl_conn *conn, struct ptl_op *op,
+                        struct ptl_frame *frame, uint64_t *position,
+                        uint8_t *to)
+{
+    size_t length;
+
+    ptl_lane_take (conn->peer, op, frame, position);
+    frame->is_sealed = conn->seal != NULL;
+    ptl_wire_encode (frame, to);
+    length = seal_header (conn->seal, to);
+    if (op->operand_bytes > 0)
+        memcpy (to + length, op->copy, op->operand_bytes);
+    conn->end->counters.frames_out++;
+    return length + op->operand_bytes;
+}
+
 static void add_frame (struct batch *batch, struct ptl_conn *conn,
                        struct ptl_op *op)
 {
-    struct ptl_peer *peer = conn->peer;
     struct ptl_seal *seal = conn->seal;
     uint8_t *to = batch->flat + batch->used;
     size_t length, payload, data;
@@ -221,15 +237,9 @@ static void add_frame (struct batch *batch, struct ptl_conn *conn,
     uint64_t position;
     bool is_last;
 
-    ptl_lane_take (peer, op, &frame, &position);
+    length = add_head (conn, op, &frame, &position, to);
+    payload = length - op->operand_bytes;
     is_last = frame.flags & PTL_FLAG_LAST;
-    frame.is_sealed = seal != NULL;
-    ptl_wire_encode (&frame, to);
-    payload = length = seal_header (seal, to);
-    if (op->operand_bytes > 0) {
-        memcpy (to + length, op->copy, op->operand_bytes);
-        length += op->operand_bytes;
-    }
     data = frame.length - op->operand_bytes;
     if (data <= INLINE_BYTES || (seal && op->type == PTL_FRAME_REPLY)) {
         ptl_op_read (op, position, to + length, data);
@@ -243,7 +253,6 @@ static void add_frame (struct batch *batch, struct ptl_conn *conn,
         if (seal)
             seal_data (batch, seal, op, position, data);
     }
-    peer->end->counters.frames_out++;
 }
 
 #define FRAME_MOST                                                      \
@@ -296,14 +305,21 @@ static bool add_small (struct batch *batch, struct ptl_conn *conn)
     return true;
 }
 
+/* Not by an initialiser: it would clear all parts. */
+static void clear (struct ptl_conn *conn, struct batch *batch)
+{
+    batch->flat = conn->end->flat;
+    batch->used = batch->bytes = 0;
+    batch->n = 0;
+    batch->is_all = true;
+}
+
 static void fill (struct ptl_conn *conn, struct batch *batch)
 {
     size_t most = conn->seal ? SEALED_FRAME_MOST : FRAME_MOST;
     struct ptl_op *op;
 
-    batch->flat = conn->end->flat;
-    batch->used = batch->bytes = 0;
-    batch->n = 0;
+    clear (conn, batch);
     batch->is_all = add_small (batch, conn);
     while (batch->is_all && conn->peer && (op = ptl_lane_pick (conn->peer))) {
         if (batch->n + PARTS_OF_FRAME > PARTS || batch->bytes >= BATCH_BYTES
@@ -477,32 +493,37 @@ static bool keep_small (struct ptl_conn *conn)
     return true;
 }
 
-static enum step write_batch (struct ptl_conn *conn, size_t *budget)
+static enum step write_out (struct ptl_conn *conn, struct batch *batch,
+                            size_t *budget)
 {
-    struct batch batch;
     struct iovec iov[PIECES];
     size_t wanted, n;
     unsigned done;
     ssize_t sent;
     int k;
 
-    fill (conn, &batch);
-    if (batch.n == 0)
-        return STEP_IDLE;
-    k = gather (iov, batch.flat, batch.parts, batch.n, &wanted);
+    k = gather (iov, batch->flat, batch->parts, batch->n, &wanted);
     sent = write_iov (conn, iov, k);
     if (sent < 0 && !is_full (errno))
         return broken (conn, errno);
     n = sent > 0 ? (size_t)sent : 0;
     *budget -= n < *budget ? n : *budget;
-    done = account (batch.parts, batch.n, n);
-    if (done == batch.n)
-        return batch.is_all ? STEP_IDLE : STEP_MORE;
-    if (!keep (conn, &batch, done)) {
+    done = account (batch->parts, batch->n, n);
+    if (done == batch->n)
+        return batch->is_all ? STEP_IDLE : STEP_MORE;
+    if (!keep (conn, batch, done)) {
         ptl_conn_fail (conn, PTLX_LOSS_DIED, ENOMEM);
         return STEP_DEAD;
     }
     return n < wanted ? STEP_FULL : STEP_MORE;
+}
+
+static enum step write_batch (struct ptl_conn *conn, size_t *budget)
+{
+    struct batch batch;
+
+    fill (conn, &batch);
+    return batch.n == 0 ? STEP_IDLE : write_out (conn, &batch, budget);
 }
 
 /* Memory is shared from here on, or not: a frame of its own. */
@@ -571,4 +592,30 @@ void ptl_conn_flush (struct ptl_conn *conn)
         if (conn->peer)
             ptl_peer_drop_idle (conn->peer);
     }
+}
+
+/* ---- one by itself ---- */
+
+/* Can it go now, with nothing before it and nothing beside it? */
+static bool is_alone (const struct ptl_conn *conn, const struct ptl_op *op)
+{
+    return conn->state == PTL_CONN_READY && !conn->wants_out && !conn->pending
+        && conn->small_length == 0 && !conn->seal && !ptl_near_owes (conn)
+        && conn->end->n_bundles == 0
+        && (op->length <= INLINE_BYTES || op->type == PTL_FRAME_GET)
+        && ptl_lane_is_free (conn->peer, op);
+}
+
+bool ptl_conn_write_alone (struct ptl_conn *conn, struct ptl_op *op)
+{
+    size_t budget = FLUSH_BYTES;
+    struct batch batch;
+
+    if (!is_alone (conn, op))
+        return false;
+    clear (conn, &batch);
+    add_frame (&batch, conn, op);
+    if (write_out (conn, &batch, &budget) == STEP_FULL)
+        want_out (conn, true);
+    return true;
 }

@@ -123,6 +123,7 @@ static void need_connection (struct ptl_peer *peer)
 {
     if (peer->conn || peer->dial_until_ms)
         return;
+    ptl_end_look_at_clock (peer->end);
     peer->dial_until_ms
         = peer->end->now_ms + peer->end->config.connect_timeout_ms;
     dial (peer);
@@ -144,7 +145,7 @@ static void lose_unknown (struct ptl_end *end, struct ptl_op *op)
     ptl_end_notify (end, &event);
 }
 
-void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op)
+void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op, bool may_follow)
 {
     struct ptl_peer *peer = ptl_peer_find (end, op->nid, op->pid);
 
@@ -163,6 +164,8 @@ void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op)
         ptl_list_append (&peer->after, &op->work.node);
         return;
     }
+    if (!may_follow && peer->conn && ptl_conn_write_alone (peer->conn, op))
+        return;
     ptl_list_append (&peer->lanes[op->lane], &op->work.node);
     if (peer->conn)
         ptl_conn_kick (peer->conn);

@@ -43,8 +43,9 @@ struct ptl_peer {
     bool fragments_turn, replies_turn;
 };
 
-/* Give an operation to its peer, and dial when there is no connection. */
-void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op);
+/* Give an operation to its peer, and dial when there is no connection. Where
+ * more may follow it waits for them in its lane, to be written together. */
+void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op, bool may_follow);
 
 /* The record for an id, or NULL. */
 struct ptl_peer *ptl_peer_find (struct ptl_end *end, uint32_t nid,

@@ -155,7 +155,8 @@ bool ptl_end_may_sleep (struct ptl_end *end)
     return ptl_near_may_sleep (end);
 }
 
-#define HOT_LOOKS 16   /* then every socket has its turn */
+#define HOT_LOOKS_LEAST 4 /* then every socket has its turn: more looks, */
+#define HOT_LOOKS_MOST 64 /* while no other one brings anything */
 #define NEAR_LOOKS 256 /* where each look costs no system call */
 
 static void give_budget (struct ptl_end *end)
@@ -164,19 +165,55 @@ static void give_budget (struct ptl_end *end)
     end->budget_bytes = PTL_BUDGET_BYTES;
 }
 
+/* Where the last message came from the next one is looked for. */
+static void is_hot (struct ptl_end *end, struct ptl_conn *conn)
+{
+    if (end->hot == conn)
+        return;
+    end->hot = conn;
+    end->hot_looks = HOT_LOOKS_LEAST;
+}
+
+static void look_longer (struct ptl_end *end)
+{
+    end->n_hot = 0;
+    if (end->hot_looks < HOT_LOOKS_MOST)
+        end->hot_looks *= 2;
+}
+
+/* What moves much takes long: the others wait by time, too. */
+static bool is_overdue (const struct ptl_end *end)
+{
+    return end->now_ms * 1000000
+        > atomic_load_explicit (&end->looked_ns, memory_order_relaxed);
+}
+
+/* Read, and write what did not fit: a spinning socket does both as soon as it
+ * can, which for writing is long before epoll says so. */
+static void look_at_hot (struct ptl_end *end)
+{
+    uint32_t events = EPOLLIN;
+
+    if (end->hot->wants_out) {
+        events |= EPOLLOUT;
+        ptl_end_look_at_clock (end);
+    }
+    ptl_conn_ready (end->hot, events);
+}
+
 void ptl_end_poll (struct ptl_end *end)
 {
     bool is_near = !ptl_list_empty (&end->nears);
-    unsigned most = is_near && !end->hot ? NEAR_LOOKS : HOT_LOOKS;
+    unsigned most = is_near && !end->hot ? NEAR_LOOKS : end->hot_looks;
 
-    if ((!end->hot && !is_near) || end->n_hot++ >= most) {
-        end->n_hot = 0;
+    if ((!end->hot && !is_near) || end->n_hot++ >= most || is_overdue (end)) {
+        look_longer (end);
         ptl_end_progress (end, 0);
         return;
     }
     give_budget (end);
     if (!ptl_near_glance (end) && end->hot)
-        ptl_conn_ready (end->hot, EPOLLIN);
+        look_at_hot (end);
     settle (end, true);
 }
 
@@ -196,7 +233,7 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
     case PTL_SOURCE_CONN:
         if (((struct ptl_conn *)source)->state == PTL_CONN_READY
             && !ptl_near_is_in ((struct ptl_conn *)source))
-            end->hot = (struct ptl_conn *)source;
+            is_hot (end, (struct ptl_conn *)source);
         ptl_conn_ready ((struct ptl_conn *)source, events);
         break;
     case PTL_SOURCE_NEAR:
@@ -211,8 +248,11 @@ void ptl_end_progress (struct ptl_end *end, int timeout_ms)
     bool sleeps = timeout_ms != 0 && ptl_near_may_sleep (end);
     int n = epoll_wait (end->epoll_fd, events, EPOLL_BATCH,
                         sleeps ? timeout_ms : 0);
+    int64_t now;
 
-    ptl_end_look_at_clock (end);
+    now = ptl_clock_ns ();
+    end->now_ms = now / 1000000;
+    atomic_store_explicit (&end->looked_ns, now, memory_order_relaxed);
     give_budget (end);
     for (int i = 0; i < n; i++)
         dispatch (end, events[i].data.ptr, events[i].events);

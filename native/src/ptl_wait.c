@@ -153,7 +153,7 @@ int ptl_wait (struct ptl_end *end, ptl_look *look, void *context,
     end->n_waiting++;
     rc = wait_until (end, look, context, until_ns);
     end->n_waiting--;
-    end->called_ms = end->now_ms;
+    end->n_calls++;
     if (end->n_waiting > 0 || end->is_ending) /* another one has to drive */
         pthread_cond_broadcast (&end->woken);
     ptl_progress_wake (end);
@@ -199,46 +199,89 @@ void ptl_progress_wake (const struct ptl_end *end)
 #include <signal.h>
 #include <string.h>
 
-#define NAP_NS 500000
-#define RECENT_MS 1
+#define AWAY_NS 1000000
 
 static struct {
     pthread_t id;
-    pthread_cond_t wake;
     struct ptl_end *end; /* NULL: there is no thread */
     bool is_parked;      /* sleeps until somebody says so */
     bool is_stopping;
-} thread = { .wake = PTHREAD_COND_INITIALIZER };
+    pthread_mutex_t mutex; /* of what follows: it naps without the lock */
+    pthread_cond_t wake;
+    bool is_called;
+} thread
+    = { .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
 
-static void nap (void)
+/* Sleep without the lock. True: somebody called. */
+static bool rest (int64_t until_ns)
 {
-    int64_t until = ptl_clock_ns () + NAP_NS;
-    struct timespec at = { until / 1000000000, until % 1000000000 };
+    struct timespec at = { until_ns / 1000000000, until_ns % 1000000000 };
+    bool was_called;
+    int rc = 0;
 
-    pthread_cond_clockwait (&thread.wake, ptl_the_lock (), CLOCK_MONOTONIC,
-                            &at);
+    pthread_mutex_lock (&thread.mutex);
+    while (!thread.is_called && rc == 0)
+        rc = pthread_cond_clockwait (&thread.wake, &thread.mutex,
+                                     CLOCK_MONOTONIC, &at);
+    was_called = thread.is_called;
+    thread.is_called = false;
+    pthread_mutex_unlock (&thread.mutex);
+    return was_called;
+}
+
+static void call (void)
+{
+    pthread_mutex_lock (&thread.mutex);
+    thread.is_called = true;
+    pthread_cond_signal (&thread.wake);
+    pthread_mutex_unlock (&thread.mutex);
+}
+
+/* Until when somebody else has seen to every socket; 0: it is past. */
+static int64_t seen_to (struct ptl_end *end)
+{
+    int64_t until
+        = atomic_load_explicit (&end->looked_ns, memory_order_relaxed)
+        + AWAY_NS;
+
+    return until > ptl_clock_ns () ? until : 0;
+}
+
+/* Stay away, even from the lock, from who polls. */
+static void keep_away (struct ptl_end *end)
+{
+    int64_t until;
+
+    do {
+        ptl_unlock ();
+        while ((until = seen_to (end)) && !rest (until))
+            ;
+        ptl_lock ();
+    } while (!thread.is_stopping && seen_to (end));
 }
 
 static void park (void)
 {
     thread.is_parked = true;
-    pthread_cond_wait (&thread.wake, ptl_the_lock ());
+    ptl_unlock ();
+    rest (PTL_NEVER);
+    ptl_lock ();
     thread.is_parked = false;
 }
 
 static void *run (void *unused)
 {
     struct ptl_end *end;
-    bool is_recent;
+    unsigned calls = 0;
 
     (void)unused;
     ptl_lock ();
     end = thread.end;
     while (!thread.is_stopping) {
-        is_recent
-            = ptl_clock_ns () / 1000000 <= end->called_ms + RECENT_MS;
-        if (is_recent)
-            nap ();
+        if (end->n_calls != calls) {
+            calls = end->n_calls;
+            keep_away (end);
+        }
         else if (end->is_driven)
             park ();
         else
@@ -275,7 +318,7 @@ void ptl_progress_stop (void)
     thread.is_stopping = true;
     thread.end->is_ending = true; /* so nobody else takes the wake-up back */
     ptl_wait_wake (thread.end);
-    pthread_cond_signal (&thread.wake);
+    call ();
     ptl_unlock ();
     pthread_join (thread.id, NULL);
     ptl_lock ();
@@ -285,7 +328,7 @@ void ptl_progress_stop (void)
 void ptl_progress_wake (const struct ptl_end *end)
 {
     if (thread.end == end && thread.is_parked)
-        pthread_cond_signal (&thread.wake);
+        call ();
 }
 
 #endif
