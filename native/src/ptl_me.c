@@ -58,6 +58,8 @@ static int fill (struct ptl_me *new, struct ptl_ni *ni, unsigned index,
     }
     new->ni = ni;
     new->me = *me;
+    new->is_probed = (ni->limits.features & PTL_TARGET_BIND_INACCESSIBLE)
+        && !(me->options & PTL_ME_IS_ACCESSIBLE);
     new->pt_index = index;
     new->user_ptr = user_ptr;
     ptl_list_init (&new->work.node);
@@ -409,6 +411,13 @@ int ptl_me_permits (const struct ptl_me *me,
     if (request->needs & ~me->me.options)
         return PTL_NI_OP_VIOLATION;
     return PTL_NI_OK;
+}
+
+bool ptl_me_reaches (const struct ptl_me *me, unsigned needs, uint64_t offset,
+                     uint64_t mlength)
+{
+    return ptl_mem_is_accessible (&me->mem, offset, mlength,
+                                  needs & PTL_ME_OP_PUT);
 }
 
 /* ---- use ---- */

@@ -48,6 +48,7 @@ struct ptl_me {
     unsigned busy;     /* operations under way, headers being taken */
     unsigned n_headers; /* that it has left and nobody has finished with */
     unsigned found;     /* headers that it has taken or seen */
+    bool is_probed; /* some of its memory may be inaccessible */
     bool is_linked;
     bool is_waiting; /* for its trigger, to be linked */
     bool is_silent;  /* unlinked by its user: no event says that it is free */
@@ -118,6 +119,11 @@ bool ptl_me_matches (const struct ptl_me *me, struct ptl_request *request,
 /* May who asks do what is asked? Returns ptl_ni_fail_t. */
 int ptl_me_permits (const struct ptl_me *me,
                     const struct ptl_request *request);
+
+/* Of a probed entry: can an operation that needs `needs` use so much of its
+ * memory? */
+bool ptl_me_reaches (const struct ptl_me *me, unsigned needs, uint64_t offset,
+                     uint64_t mlength);
 
 /* An operation begins, and takes `taken` of a locally managed entry. */
 void ptl_me_begin (struct ptl_me *me, uint64_t taken);

@@ -1,7 +1,15 @@
 #include "ptl_mem.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
 
 static int copy_vector (struct ptl_mem *mem, const ptl_iovec_t *iov, size_t n)
 {
@@ -94,6 +102,47 @@ void *ptl_mem_at (const struct ptl_mem *mem, uint64_t offset)
     if (mem->iov)
         return ptl_mem_span (mem, offset, &room);
     return mem->start || mem->length ? at (mem, offset) : NULL;
+}
+
+/* Make the pages present; what is in them stays. */
+static bool populate (const void *start, uint64_t length, bool writes)
+{
+    uintptr_t page = (uintptr_t)sysconf (_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)start & ~(page - 1), last;
+    int rc;
+
+    if (__builtin_add_overflow ((uintptr_t)start, length - 1, &last))
+        return false;
+    last |= page - 1; /* madvise rounds up, and says no to what wraps around */
+    do
+        rc = madvise ((void *)first, last - first + 1,
+                      writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    while (rc < 0 && (errno == EINTR || errno == EAGAIN));
+    return rc == 0;
+}
+
+bool ptl_mem_can_tell (void)
+{
+    char here = 0;
+
+    return populate (&here, 1, true);
+}
+
+bool ptl_mem_is_accessible (const struct ptl_mem *mem, uint64_t offset,
+                            uint64_t length, bool writes)
+{
+    uint64_t room;
+
+    while (length > 0) {
+        const uint8_t *at = ptl_mem_span (mem, offset, &room);
+
+        room = room < length ? room : length;
+        if (!populate (at, room, writes))
+            return false;
+        offset += room;
+        length -= room;
+    }
+    return true;
 }
 
 void ptl_mem_read (const struct ptl_mem *mem, uint64_t offset, void *to,

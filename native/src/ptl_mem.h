@@ -6,6 +6,8 @@
 #ifndef PTL_MEM_H
 #define PTL_MEM_H
 
+#include <stdbool.h>
+
 #include "portals4.h"
 
 struct ptl_mem {
@@ -35,6 +37,14 @@ uint8_t *ptl_mem_span (const struct ptl_mem *mem, uint64_t offset,
 
 /* Where the event of an operation at `offset` says that its bytes begin. */
 void *ptl_mem_at (const struct ptl_mem *mem, uint64_t offset);
+
+/* Can this system tell whether memory is accessible? */
+bool ptl_mem_can_tell (void);
+
+/* Is it, for reading or for writing, too? Costs a system call, and the pages
+ * are there afterwards. */
+bool ptl_mem_is_accessible (const struct ptl_mem *mem, uint64_t offset,
+                            uint64_t length, bool writes);
 
 /* Copy out of, or into, the memory; the bytes must be within it. */
 void ptl_mem_read (const struct ptl_mem *mem, uint64_t offset, void *to,

@@ -8,6 +8,7 @@
 #include "ptl_map.h"
 #include "ptl_md.h"
 #include "ptl_me.h"
+#include "ptl_mem.h"
 #include "ptl_process.h"
 #include "ptl_unexpected.h"
 
@@ -42,6 +43,17 @@ static uint64_t granted_bytes (uint64_t wish, uint64_t standard,
 }
 
 #define ALL_FEATURES PTL_TOTAL_DATA_ORDERING
+
+/* To bind what is not accessible costs each message a system call: only who
+ * asks for it has it. */
+static unsigned supported (unsigned wish)
+{
+    unsigned inaccessible = wish & PTL_TARGET_BIND_INACCESSIBLE;
+
+    if (inaccessible && !ptl_mem_can_tell ())
+        inaccessible = 0;
+    return (wish & ALL_FEATURES) | inaccessible;
+}
 
 static void grant (ptl_ni_limits_t *to, const ptl_ni_limits_t *desired)
 {
@@ -78,7 +90,7 @@ static void grant (ptl_ni_limits_t *to, const ptl_ni_limits_t *desired)
         .max_volatile_size
         = granted_bytes (d->max_volatile_size, PTL_VOLATILE_USUAL,
                          PTL_PAYLOAD_MAX),
-        .features = d->features & ALL_FEATURES,
+        .features = supported (d->features),
     };
 }
 

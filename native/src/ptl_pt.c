@@ -271,6 +271,11 @@ static void accept_it (struct ptl_ni *ni, const struct ptl_who *who,
     struct ptl_me *me = rx->me;
     struct ptlx_event event;
 
+    if (me->is_probed
+        && !ptl_me_reaches (me, needed (rx->type), rx->offset, rx->mlength)) {
+        rx->fail = PTL_NI_SEGV; /* matched, and nothing lands */
+        rx->mlength = 0;
+    }
     rx->list = (uint8_t)me->list;
     rx->mem = &me->mem;
     rx->start = ptl_mem_at (rx->mem, rx->offset);
