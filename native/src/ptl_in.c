@@ -160,6 +160,7 @@ static void take_ack (struct ptl_conn *conn)
         misbehaved (conn, EPROTO);
         return;
     }
+    op->list = f->hdr_data & 1;
     if (fail == PTL_ACK_SILENT) {
         op->ack = PTL_NO_ACK_REQ;
         fail = PTL_NI_OK;
@@ -191,6 +192,7 @@ static void take_reply (struct ptl_conn *conn)
     if (is_first) {
         op->total = f->total;
         op->offset = f->offset;
+        op->list = f->hdr_data & 1;
     }
     op->fragment++;
     conn->reply = op;

@@ -38,6 +38,7 @@ static void post (const struct ptl_op *op, const struct ptl_md *md,
         .match_bits = op->match_bits,
         .hdr_data = op->hdr_data,
         .pt_index = op->pt_index,
+        .list = op->list,
         .operation = op->operation,
         .datatype = op->datatype,
     };

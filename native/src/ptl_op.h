@@ -65,6 +65,7 @@ struct ptl_op {
     uint8_t kind, lane, pt_index;
     uint8_t ack;       /* ptl_ack_req_t */
     uint8_t flags, operation, datatype;
+    uint8_t list;      /* ptl_list_t at the target, once answered */
     uint8_t operand_bytes; /* before the data, at the end of `copy` */
     bool is_volatile; /* copied when it starts */
     bool is_pooled;

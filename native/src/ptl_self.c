@@ -112,6 +112,7 @@ void ptl_self_deliver (struct ptl_op *op)
     if (op->class->sent && op->type != PTL_FRAME_GET)
         op->class->sent (op);
     op->state = PTL_OP_SENT;
+    op->list = rx.list;
     if (fail == PTL_NI_OK && rx.is_ack_disabled)
         op->ack = PTL_NO_ACK_REQ;
     mlength = rx.mlength;

@@ -25,6 +25,7 @@ void ptl_serve_ack (struct ptl_conn *conn, const struct ptl_rx *rx, int fail)
         .op_generation = rx->op_generation,
         .total = rx->mlength,
         .offset = rx->offset,
+        .hdr_data = rx->list,
     };
 
     if (rx->ack == PTL_NO_ACK_REQ)
@@ -53,6 +54,7 @@ static uint8_t *reply_small (struct ptl_conn *conn, const struct ptl_rx *rx)
         .op_generation = rx->op_generation,
         .total = rx->mlength,
         .offset = rx->offset,
+        .hdr_data = rx->list,
     };
 
     return ptl_conn_reserve (conn, &reply);
@@ -114,6 +116,7 @@ static struct ptl_op *reply_large (struct ptl_conn *conn,
     op->wire_generation = rx->op_generation;
     op->length = rx->mlength;
     op->offset = rx->offset;
+    op->hdr_data = rx->list;
     op->state = PTL_OP_QUEUED;
     ptl_list_append (&peer->replies, &op->work.node);
     peer->n_owed++;
