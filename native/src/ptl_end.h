@@ -39,6 +39,7 @@ enum ptl_source_kind {
     PTL_SOURCE_UNIX,
     PTL_SOURCE_EVENT,
     PTL_SOURCE_TIMER,
+    PTL_SOURCE_ABORT,
     PTL_SOURCE_CONN,
     PTL_SOURCE_NEAR
 };

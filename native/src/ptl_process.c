@@ -4,11 +4,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "portals4.h"
 #include "ptl_end.h"
+#include "ptl_wait.h"
 
 #define NUMBER_BITS 28
 #define NUMBER_COUNT (1u << NUMBER_BITS)
@@ -129,7 +131,13 @@ int ptl_abort_watch (struct ptl_end *end)
         process.abort.fd = fd;
         atomic_store (&process.abort_fd, fd);
     }
-    return ptl_end_watch (end, &process.abort, PTL_SOURCE_EVENT);
+    return ptl_end_watch (end, &process.abort, PTL_SOURCE_ABORT);
+}
+
+void ptl_abort_seen (struct ptl_end *end)
+{
+    epoll_ctl (end->epoll_fd, EPOLL_CTL_DEL, process.abort.fd, NULL);
+    ptl_wait_wake (end);
 }
 
 /* Nobody is in ptl_abort any more, nor will be: the library has ended. */

@@ -64,6 +64,9 @@ bool ptl_is_aborted (void);
  * PTL_FAIL. */
 int ptl_abort_watch (struct ptl_end *end);
 
+/* It did: wake the others, and let the set be waited for again. */
+void ptl_abort_seen (struct ptl_end *end);
+
 /* ---- handles; the lock is held ---- */
 
 /* Give an object a handle. PTL_OK, PTL_NO_SPACE. */

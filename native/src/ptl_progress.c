@@ -11,6 +11,7 @@
 #include "ptl_end.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
+#include "ptl_process.h"
 
 #define EPOLL_BATCH 64
 #define HOLD_SELF_MS 1
@@ -229,6 +230,9 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
         break; /* ptl_end_signal takes it back */
     case PTL_SOURCE_TIMER:
         tick (end);
+        break;
+    case PTL_SOURCE_ABORT:
+        ptl_abort_seen (end);
         break;
     case PTL_SOURCE_CONN:
         if (((struct ptl_conn *)source)->state == PTL_CONN_READY
