@@ -1,29 +1,15 @@
 #include "ptl_wait.h"
 
-#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "ptl_end.h"
+#include "ptl_env.h"
 #include "ptl_process.h"
 
-#define SPIN_US 50          /* a blocking wake-up costs half of it */
 #define SPIN_LEAST_NS 1000  /* less is not tried */
 #define SPIN_AGAIN_WAITS 32 /* then it may pay again */
 
 /* ---- one round ---- */
-
-static int64_t most_spin_ns (void)
-{
-    static int64_t chosen = -1;
-    const char *text;
-
-    if (chosen < 0) {
-        text = getenv ("PTL_SPIN_US");
-        chosen = (text ? strtoll (text, NULL, 10) : SPIN_US) * 1000;
-        chosen = chosen < 0 ? 0 : chosen;
-    }
-    return chosen;
-}
 
 /* How long to look before sleeping. Where the other end wants our processor, or
  * takes its time, looking is for nothing; that shows. */
@@ -31,13 +17,13 @@ static int64_t spin_ns (struct ptl_end *end)
 {
     if (end->spin_ns < SPIN_LEAST_NS
         && end->n_unspun++ % SPIN_AGAIN_WAITS == 0)
-        end->spin_ns = most_spin_ns ();
+        end->spin_ns = ptl_env ()->spin_ns;
     return end->spin_ns < SPIN_LEAST_NS ? 0 : end->spin_ns;
 }
 
 static void learn (struct ptl_end *end, bool has_slept)
 {
-    end->spin_ns = has_slept ? end->spin_ns / 2 : most_spin_ns ();
+    end->spin_ns = has_slept ? end->spin_ns / 2 : ptl_env ()->spin_ns;
 }
 
 static int milliseconds (int64_t now_ns, int64_t until_ns)
@@ -197,7 +183,6 @@ void ptl_progress_wake (const struct ptl_end *end)
 #else
 
 #include <signal.h>
-#include <string.h>
 
 #define AWAY_NS 1000000
 
@@ -297,10 +282,9 @@ static void *run (void *unused)
 
 void ptl_progress_start (struct ptl_end *end)
 {
-    const char *wanted = getenv ("PTL_PROGRESS");
     sigset_t all, before;
 
-    if (wanted && strcmp (wanted, "none") == 0)
+    if (!ptl_env ()->has_thread)
         return;
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);
