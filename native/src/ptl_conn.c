@@ -18,6 +18,7 @@
 #include "ptl_shake.h"
 
 #define DRAIN_MS 2000           /* for the other's end of stream */
+#define STALLED_BYTES_S 1024    /* of an operation; slower is at a standstill */
 #define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
 #define NOT_SENT_BYTES 1048576  /* what the kernel may queue before control */
 
@@ -382,10 +383,35 @@ static void look_alive (struct ptl_conn *conn)
     ptl_conn_small (conn, &ping);
 }
 
+/* It keeps a place in a queue, has had time, and hardly sends. */
+static bool is_stalled (const struct ptl_conn *conn, const struct ptl_rx *rx)
+{
+    int64_t age = conn->end->now_ms - rx->begun_ms;
+
+    return rx->me && rx->promised > 0 && age > conn->end->config.liveness_ms
+        && rx->received < (uint64_t)age * STALLED_BYTES_S / 1000;
+}
+
+/* Silence is no death, but not at the cost of others: where a queue has no
+ * room, those go who keep places in it without end. */
+static bool starves_others (const struct ptl_conn *conn)
+{
+    bool found = is_stalled (conn, &conn->single);
+
+    for (int i = 0; conn->open && i < PTL_OPEN_MAX; i++)
+        found = found || is_stalled (conn, &conn->open[i]);
+    return found;
+}
+
 void ptl_conn_tick (struct ptl_conn *conn)
 {
     int64_t now = conn->end->now_ms;
 
+    if (conn->end->is_starved && conn->state == PTL_CONN_READY
+        && starves_others (conn)) {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, ETIMEDOUT);
+        return;
+    }
     if (conn->deadline_ms && now >= conn->deadline_ms) {
         ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, ETIMEDOUT);
         return;

@@ -85,6 +85,7 @@ struct ptl_end {
     int64_t wake_ms;  /* what the timer is set to */
     int64_t accept_ms; /* listeners rest until then; 0: they do not */
     bool is_signalled; /* the eventfd is readable */
+    bool is_starved;   /* a queue had no room for what arrived */
     bool is_watched;   /* a loop watches the epoll set: tell of unread events */
 
     pthread_cond_t woken;  /* for waiters of which another one drives */

@@ -78,6 +78,7 @@ static void tick (struct ptl_end *end)
         if (conn->state == PTL_CONN_DEAD)
             next = end->conns.next;
     }
+    end->is_starved = false;
     tick_peers (end);
     ptl_listen_again (end);
     ptl_list_splice (&end->work, &end->self_held);

@@ -118,6 +118,8 @@ static int give_up (struct ptl_ni *ni, uint8_t index, const struct ptl_me *me)
     if (!(pt->options & PTL_PT_FLOWCTRL))
         return PTL_NI_DROPPED;
     pt->is_enabled = false;
+    if (me)
+        ni->end->is_starved = true;
     if (!me || !(me->me.options & PTL_ME_EVENT_FLOWCTRL_DISABLE))
         ptl_pt_post (ni, index, &event);
     return PTL_NI_PT_DISABLED;
@@ -276,6 +278,7 @@ static void accept_it (struct ptl_ni *ni, const struct ptl_who *who,
         rx->fail = PTL_NI_SEGV; /* matched, and nothing lands */
         rx->mlength = 0;
     }
+    rx->begun_ms = ni->end->now_ms;
     rx->list = (uint8_t)me->list;
     rx->mem = &me->mem;
     rx->start = ptl_mem_at (rx->mem, rx->offset);

@@ -51,6 +51,7 @@ struct ptl_rx {
     uint64_t length, received;
     uint64_t remote_offset; /* as the initiator wished it */
     uint64_t match_bits, hdr_data;
+    int64_t begun_ms;
     uint32_t op_index, op_generation, next_fragment;
     uint8_t fail; /* ptl_ni_fail_t */
     uint8_t type; /* PTL_FRAME_PUT, GET, ATOMIC or FETCH */
