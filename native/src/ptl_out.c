@@ -3,7 +3,8 @@
  * A batch is encoded into the endpoint's flat buffer, small payloads with it,
  * and goes with one send; of large payloads the batch names the place. What the
  * socket does not take is kept, flat bytes as a copy, and goes before anything
- * else. An operation whose bytes have been copied counts as sent.
+ * else. An operation whose bytes have been copied counts as sent. One that
+ * comes when nothing waits is written past the lanes.
  */
 #include <errno.h>
 #include <stdlib.h>

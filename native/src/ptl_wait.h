@@ -6,9 +6,9 @@
  *
  * Portals promises progress without calls, so with its first interface a
  * program gets a thread (PTL_PROGRESS=none: it does not). It keeps out of the
- * way: while calls enter the library it looks every half millisecond, and
- * only after a millisecond without calls does it sleep in the epoll set, where
- * a message wakes it. Daemons have none: the extension is built without.
+ * way: it looks when nobody has looked at every socket for a millisecond, and
+ * only when there have been no calls either does it sleep in the epoll set,
+ * where a message wakes it. Daemons have none: the extension is built without.
  */
 #ifndef PTL_WAIT_H
 #define PTL_WAIT_H
