@@ -57,7 +57,6 @@ class EmbeddedPartition:
         self.port: Port = hub.port(Principal(PrincipalKind.PARTITION, uid))
         self.bebopd: PortalId = allocator_port.id
         self._allocator = _Allocator(allocator_port, reactor, limits, sign)
-        become_subreaper()
         node = Node(
             name=host_name(),
             slots=SLOTS_MAX,
@@ -71,7 +70,15 @@ class EmbeddedPartition:
         )
         store = Store(default_directories(), reactor)
         strangers = children_of(os.getpid())  # of a user's program that yod.api is embedded in
-        self._pct = PctDriver(node, node_port, reactor, store, strangers, early_server=pmix_server)
+        self._pct = PctDriver(
+            node,
+            node_port,
+            reactor,
+            store,
+            strangers,
+            early_server=pmix_server,
+            on_keeper=become_subreaper,  # nothing but a keeper leaves us processes
+        )
         self._pct.start()
 
     def use_grant(self, grant: Grant) -> None:

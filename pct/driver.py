@@ -86,6 +86,8 @@ class Driver:
         early_server: a PMIx server that has been started for a job to come.
         ranks_key: the key of a job's ranks, from its id and its owner's; None: one that
             no other node knows.
+        on_keeper: called when a keeper has been spawned, which takes a millisecond to
+            do anything.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Driver:
         on_rejected: Callable[[str], None] = lambda text: None,
         early_server: PmixServer | None = None,
         ranks_key: Callable[[int, int], bytes] | None = None,
+        on_keeper: Callable[[], None] = lambda: None,
     ) -> None:
         self._node = node
         self._port = port
@@ -111,6 +114,7 @@ class Driver:
         self._on_rejected = on_rejected
         self._early_server = early_server
         self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
+        self._on_keeper = on_keeper
         self._jobs: dict[int, JobParts] = {}
         self._watch = reactor.watch(port.fileno(), self._port_ready)
         self._stop_timer = reactor.add_timer(node.deadline, self._due)
@@ -331,6 +335,7 @@ class Driver:
             self.handle(events.KeeperReported(job_id, lost, world))
             return
         parts.keepers[world] = keeper
+        self._on_keeper()
 
     def _give_map(self, action: events.GiveMap) -> None:
         """Fill the ranks' file and let nobody change it."""
