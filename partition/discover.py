@@ -7,7 +7,7 @@ One that is configured and does not answer is an error, never a silent fall back
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -85,6 +85,23 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     if (site := _site_address(environment)) is not None:
         return _where(site, "cplant-host file", key_file)
     return Where(EMBEDDED)
+
+
+def preparation() -> Iterator[None]:
+    """The imports for an embedded partition, in pieces of about a millisecond."""
+    from allocator import bebopd  # noqa: F401
+
+    yield
+    from pct import wireup  # noqa: F401
+
+    yield
+    from pct import job  # noqa: F401
+
+    yield
+    from pct import driver  # noqa: F401
+
+    yield
+    from partition import embedded  # noqa: F401
 
 
 def open_partition(

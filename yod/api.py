@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from native.limits import Limits
 from native.reactor import Reactor
 from native.wire import codec
 from native.wire.load import Arguments, MemberLoad, Protocol, ShippedObject
-from yod import closure, image
+from yod import closure, image, linked
 from yod.driver import Driver
 from yod.launch import Launch, Phase
 from yod.report import Report
@@ -53,11 +53,13 @@ def make_plan(
     environment: Mapping[bytes, bytes],
     is_shipped: bool,
     batch_job: str = "",
+    meanwhile: Iterator[None] = linked.NO_WORK,
 ) -> tuple[Plan, bytes]:
     """Find and measure the programs.
 
     Args:
         is_shipped: nodes may lack the programs (not so in the embedded partition).
+        meanwhile: what can be done while a program's loader is asked; see :mod:`yod.linked`.
 
     Returns:
         The plan, and the encoded arguments where they travel as object 0 (else empty).
@@ -90,6 +92,7 @@ def make_plan(
         options.libpmix,
         universe_size=0 if is_shipped else max(size, len(os.sched_getaffinity(0))),
         has_portals=options.has_portals,
+        meanwhile=meanwhile,
     )
     if options.libpmix and not is_shipped and not os.path.isfile(options.libpmix):
         raise UsageError(f"--libpmix {options.libpmix}: no such file")
@@ -163,7 +166,12 @@ def launch(
     began = time.monotonic()
     where = discover.find(partition, os.environ)
     plan, arguments = make_plan(
-        members, options, limits, os.environb, is_shipped=not where.is_embedded
+        members,
+        options,
+        limits,
+        os.environb,
+        is_shipped=not where.is_embedded,
+        meanwhile=discover.preparation() if where.is_embedded else linked.NO_WORK,
     )
     if not before(plan, where.name):
         return None

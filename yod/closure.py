@@ -8,7 +8,7 @@ still load a library while it runs, or start another program: not known.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -67,6 +67,7 @@ def mpi_of(
     libpmix: str = "",
     universe_size: int = 0,
     has_portals: bool = False,
+    meanwhile: Iterator[None] = linked.NO_WORK,
 ) -> tuple[Mpi, str]:
     """What to offer to the ranks of a job, and why.
 
@@ -76,6 +77,7 @@ def mpi_of(
         choice: one of :data:`CHOICES`.
         libpmix: the user's choice of a library; empty: none.
         has_portals: the user says that the ranks use Portals; else their programs tell.
+        meanwhile: what can be done while a loader is asked; see :mod:`yod.linked`.
 
     Raises:
         UsageError: no such choice.
@@ -84,7 +86,7 @@ def mpi_of(
         raise UsageError(f"--mpi={choice}: must be {', '.join(CHOICES[:-1])} or {CHOICES[-1]}")
     if libpmix and choice not in ("auto", "pmix"):
         raise UsageError(f"--libpmix is for --mpi=pmix or auto, not {choice}")
-    speeches = [speech_of(program, environment) for program in dict.fromkeys(programs)]
+    speeches = [speech_of(each, environment, meanwhile) for each in dict.fromkeys(programs)]
     by_certainty = sorted(speeches, key=lambda speech: not speech.is_certain)
     library, speaks = next(
         ((speech.library, speech.protocols) for speech in by_certainty if speech.library), ("", ())
@@ -112,7 +114,9 @@ def mpi_of(
     return mpi, reason
 
 
-def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
+def speech_of(
+    program: Program, environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
+) -> Speech:
     """What one program speaks."""
     path, arguments = program.path, program.arguments
     for _ in range(SCRIPTS_MAX):
@@ -128,7 +132,7 @@ def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
         return Speech((), f"not known: {path} is no program that can be read")
     if not file.interpreter:
         return Speech((), f"not known: {path} is linked statically")
-    found = linked.libraries(path, file, environment)
+    found = linked.libraries(path, file, environment, meanwhile)
     uses_portals = _has(found, "libportals.so")
     speech = _linked(found, environment)
     if speech is not None:
@@ -139,7 +143,7 @@ def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
     from yod import pythons
 
     if pythons.is_python(path):
-        prediction = pythons.predict(path, file, arguments, environment)
+        prediction = pythons.predict(path, file, arguments, environment, meanwhile)
         speech = _foretold(prediction, path, environment)
         return replace(speech, uses_portals=uses_portals or pythons.imports_portals(arguments))
     reason = f"not known: {path} is linked to no MPI library"

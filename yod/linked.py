@@ -2,7 +2,8 @@
 
 Most programs need only libraries that lead to no MPI, and say so in their own
 headers: reading these takes a tenth of a millisecond. Any other is asked of the
-program's loader, which takes about one.
+program's loader, which takes two: somebody may have work to do meanwhile, in
+pieces of about one. The next piece is done while there is no answer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import select
 import signal
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from yod import elf
 from yod.elf import Elf
@@ -20,6 +21,9 @@ from yod.elf import Elf
 LOADER_S = 5.0  # libraries may lie on a slow file system
 LIST_MAX_BYTES = 256 * 1024
 _READ_BYTES = 64 * 1024
+
+NO_WORK: Iterator[None] = iter(())
+_DONE = object()
 
 # Libraries that need no library but one of these.
 _PLAIN_NAMES = """
@@ -55,13 +59,16 @@ def read(path: str) -> Elf | None:
         os.close(fd)
 
 
-def libraries(path: str, file: Elf, environment: Mapping[bytes, bytes]) -> dict[str, str]:
+def libraries(
+    path: str, file: Elf, environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
+) -> dict[str, str]:
     """What a program or library leads to, where that may be an MPI library.
 
     Args:
         path: of the file.
         file: what it says of itself.
         environment: that it will run with.
+        meanwhile: what can be done while its loader is asked, piece by piece.
 
     Returns:
         By name the path of each library, in the order of the search; the path is
@@ -73,7 +80,7 @@ def libraries(path: str, file: Elf, environment: Mapping[bytes, bytes]) -> dict[
         return {}
     if any("/" in name and not os.path.isfile(name) for name in names):
         return dict.fromkeys(file.needed, "")  # not there, or one to wait at
-    listed = ask(file.interpreter, path, environment)
+    listed = ask(file.interpreter, path, environment, meanwhile)
     return listed or dict.fromkeys(file.needed, "")
 
 
@@ -95,7 +102,11 @@ def is_inert(name: str) -> bool:
 
 
 def ask(
-    loader: str, path: str, environment: Mapping[bytes, bytes], extra: Sequence[str] = ()
+    loader: str,
+    path: str,
+    environment: Mapping[bytes, bytes],
+    meanwhile: Iterator[None],
+    extra: Sequence[str] = (),
 ) -> dict[str, str]:
     """Ask a loader for all that a program or library leads to.
 
@@ -104,6 +115,7 @@ def ask(
 
     Args:
         loader: that a program asks for.
+        meanwhile: as for :func:`libraries`.
         extra: names of libraries to look for as well, as dlopen does.
 
     Returns:
@@ -115,7 +127,7 @@ def ask(
     if extra:
         given = wanted.get(b"LD_PRELOAD", b"")
         wanted[b"LD_PRELOAD"] = b" ".join([given, *map(os.fsencode, extra)]).strip()
-    answer = _output_of([loader, "--list", os.path.realpath(path)], wanted)
+    answer = _output_of([loader, "--list", os.path.realpath(path)], wanted, meanwhile)
     return dict(_parse(answer.decode(errors="surrogateescape")))
 
 
@@ -131,7 +143,9 @@ def _parse(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _output_of(command: list[str], environment: Mapping[bytes, bytes]) -> bytes:
+def _output_of(
+    command: list[str], environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
+) -> bytes:
     """What a command writes; empty where it fails, takes too long or writes too much."""
     reader, writer = os.pipe()
     actions = [
@@ -145,7 +159,10 @@ def _output_of(command: list[str], environment: Mapping[bytes, bytes]) -> bytes:
         return b""
     finally:
         os.close(writer)
-    data, is_whole = _read_all(reader, time.monotonic() + LOADER_S)
+    until = time.monotonic() + LOADER_S
+    while not select.select([reader], [], [], 0.0)[0] and next(meanwhile, _DONE) is not _DONE:
+        pass
+    data, is_whole = _read_all(reader, until)
     os.close(reader)
     try:
         if not is_whole:

@@ -59,7 +59,11 @@ def is_python(path: str) -> bool:
 
 
 def predict(
-    path: str, file: Elf, words: Sequence[str], environment: Mapping[bytes, bytes]
+    path: str,
+    file: Elf,
+    words: Sequence[str],
+    environment: Mapping[bytes, bytes],
+    meanwhile: Iterator[None],
 ) -> Prediction | None:
     """Foretell what ``from mpi4py import MPI`` will load.
 
@@ -68,6 +72,7 @@ def predict(
         file: what it says of itself.
         words: its arguments.
         environment: that it will run with.
+        meanwhile: what can be done while a loader is asked; see :mod:`yod.linked`.
 
     Returns:
         None: it has no mpi4py.
@@ -86,7 +91,8 @@ def predict(
         kind = name.split(".")[1]
         is_only = kind.startswith(("cpython", "abi3", "pypy", "so"))
         if name.endswith(".so") and (is_only or kind == {"impi": "mpich"}.get(abi, abi)):
-            found = linked.ask(file.interpreter, os.path.join(package, name), environment)
+            extension = os.path.join(package, name)
+            found = linked.ask(file.interpreter, extension, environment, meanwhile)
             return _of_extension(package, found)
     for candidate in _candidates(python, values):
         if os.path.isabs(candidate):
@@ -95,10 +101,11 @@ def predict(
                 return Prediction(package, candidate, {})
         else:
             names = (candidate,) if candidate else LIBRARY_NAMES
-            found = linked.ask(file.interpreter, path, environment, names)
+            found = linked.ask(file.interpreter, path, environment, meanwhile, names)
             present = [name for name in names if found.get(name)]
             if len(present) > 1:  # what the others need is not to be mixed with the first's
-                found = linked.ask(file.interpreter, path, environment, present[:1])
+                first = present[:1]
+                found = linked.ask(file.interpreter, path, environment, meanwhile, first)
             if present and found:
                 return Prediction(package, found[present[0]], found)
     return Prediction(package, "", {})
