@@ -20,6 +20,7 @@
 #define DRAIN_MS 2000           /* for the other's end of stream */
 #define STALLED_BYTES_S 1024    /* of an operation; slower is at a standstill */
 #define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
+#define UNIX_SEND_BYTES 212992  /* of which the kernel makes twice as many */
 #define NOT_SENT_BYTES 1048576  /* what the kernel may queue before control */
 
 static void set_option (int fd, int level, int name, int value)
@@ -62,7 +63,9 @@ struct ptl_conn *ptl_conn_alloc (struct ptl_end *end, int fd, bool is_dialled,
         event.events |= EPOLLOUT;
         conn->wants_out = true;
     }
-    if (!is_unix)
+    if (is_unix)
+        set_option (fd, SOL_SOCKET, SO_SNDBUF, UNIX_SEND_BYTES);
+    else
         tune (end, fd);
     if (epoll_ctl (end->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
         close (fd);

@@ -275,6 +275,7 @@ static void *run (void *unused)
             ptl_end_progress (end, 0);
         if (end->n_waiting > 0)
             pthread_cond_broadcast (&end->woken);
+        ptl_let_others (); /* who wants the lock calls */
     }
     ptl_unlock ();
     return NULL;
