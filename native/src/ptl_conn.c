@@ -122,8 +122,9 @@ int ptl_conn_dial (struct ptl_peer *peer)
 
     if (length == 0)
         return EHOSTUNREACH;
-    if ((error = ptl_near_dial (end, peer->nid, peer->pid, &fd)) == EAGAIN)
-        return error;
+    error = ptl_near_dial (end, peer->nid, peer->pid, &fd);
+    if (error == EAGAIN || error == EMFILE || error == ENFILE)
+        return error; /* it may be there all the same */
     is_near = error == 0;
     is_unix = is_near || address.ss_family == AF_UNIX;
     if (key.kind == PTLX_KEY_NONE && is_unix)

@@ -44,6 +44,7 @@ struct ptl_conn {
     uint8_t n_moves; /* reads and writes until memory is shared */
     bool wants_out;  /* EPOLLOUT is set */
     bool is_pinged;  /* a pong is awaited */
+    bool is_parting; /* that ping asks to part: nothing new is sent */
     bool is_patient; /* TCP_USER_TIMEOUT is lifted */
     uint64_t incarnation; /* of the peer */
     struct ptl_who who;

@@ -84,6 +84,8 @@ struct ptl_end {
     int64_t now_ms;   /* monotonic, as of the last call */
     int64_t wake_ms;  /* what the timer is set to */
     int64_t accept_ms; /* listeners rest until then; 0: they do not */
+    unsigned n_short;  /* descriptors that were missing (ptl_room.h) */
+    size_t room;       /* connections there is room for; 0: enough so far */
     bool is_signalled; /* the eventfd is readable */
     bool is_starved;   /* a queue had no room for what arrived */
     bool is_watched;   /* a loop watches the epoll set: tell of unread events */

@@ -18,6 +18,7 @@
 #include "ptl_mem.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
+#include "ptl_room.h"
 #include "ptl_seal.h"
 #include "ptl_serve.h"
 
@@ -259,6 +260,7 @@ static void take_pong (struct ptl_conn *conn)
         return;
     }
     conn->is_pinged = false;
+    ptl_room_stay (conn);
 }
 
 /* What a header says counts only with its MAC, where MACs are sent. */
@@ -311,6 +313,8 @@ static void take_frame (struct ptl_conn *conn)
         take_reply (conn);
         break;
     case PTL_FRAME_PING:
+        if (f->detail == PTL_PING_PART && ptl_room_grant (conn))
+            break;
         ptl_conn_small (conn, &pong);
         break;
     case PTL_FRAME_PONG:
@@ -321,7 +325,10 @@ static void take_frame (struct ptl_conn *conn)
             misbehaved (conn, EPROTO);
         break;
     default: /* BYE */
-        ptl_conn_fail (conn, PTLX_LOSS_CLOSED, 0);
+        if (conn->is_parting)
+            ptl_room_parted (conn);
+        else
+            ptl_conn_fail (conn, PTLX_LOSS_CLOSED, 0);
     }
 }
 

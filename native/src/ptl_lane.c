@@ -85,6 +85,8 @@ struct ptl_op *ptl_lane_pick (struct ptl_peer *peer)
 {
     struct ptl_op *op = NULL, *open;
 
+    if (peer->conn->is_parting)
+        return NULL;
     if (!peer->hold_until_ms
         && (op = beginner (peer, PTL_LANE_CONTROL)) != NULL)
         return op;

@@ -13,6 +13,7 @@
 
 #include "ptl_address.h"
 #include "ptl_conn.h"
+#include "ptl_room.h"
 #include "ptl_shake.h"
 
 #define BACKLOG 4096
@@ -149,7 +150,8 @@ static void rest (struct ptl_end *end)
         if (sources[i]->fd >= 0)
             epoll_ctl (end->epoll_fd, EPOLL_CTL_MOD, sources[i]->fd, &none);
     }
-    end->accept_ms = end->now_ms + ACCEPT_REST_MS;
+    end->accept_ms = end->now_ms
+        + (ptl_room_make (end) ? PTL_ROOM_AGAIN_MS : ACCEPT_REST_MS);
     ptl_end_wake_at (end, end->accept_ms);
 }
 

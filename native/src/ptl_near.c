@@ -66,6 +66,24 @@ bool ptl_near_is_out (const struct ptl_conn *conn)
     return conn->near && conn->near->is_out;
 }
 
+unsigned ptl_near_descriptors (const struct ptl_conn *conn)
+{
+    unsigned n = 0;
+
+    for (int i = 0; conn->near && i < PTL_SHM_FDS; i++)
+        n += conn->near->shm.memory && conn->near->shm.fds[i] >= 0;
+    return n;
+}
+
+bool ptl_near_is_settled (const struct ptl_conn *conn)
+{
+    const struct ptl_near *near = conn->near;
+
+    return !near
+        || (!near->owed && near->is_in == near->is_out
+            && near->said != PTL_MEMORY_OFFER && near->fds.n == 0);
+}
+
 /* ---- making and ending ---- */
 
 static struct ptl_near *begin (struct ptl_conn *conn)

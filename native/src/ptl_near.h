@@ -66,6 +66,12 @@ ssize_t ptl_near_pay (struct ptl_conn *conn, size_t *wanted);
 /* Does what we send go through a ring? */
 bool ptl_near_is_out (const struct ptl_conn *conn);
 
+/* How many it has for shared memory. */
+unsigned ptl_near_descriptors (const struct ptl_conn *conn);
+
+/* Is no switch between socket and memory under way? */
+bool ptl_near_is_settled (const struct ptl_conn *conn);
+
 /* Does what we read come from a ring? */
 bool ptl_near_is_in (const struct ptl_conn *conn);
 

@@ -600,7 +600,8 @@ void ptl_conn_flush (struct ptl_conn *conn)
 /* Can it go now, with nothing before it and nothing beside it? */
 static bool is_alone (const struct ptl_conn *conn, const struct ptl_op *op)
 {
-    return conn->state == PTL_CONN_READY && !conn->wants_out && !conn->pending
+    return conn->state == PTL_CONN_READY && !conn->is_parting
+        && !conn->wants_out && !conn->pending
         && conn->small_length == 0 && !conn->seal && !ptl_near_owes (conn)
         && conn->end->n_bundles == 0
         && (op->length <= INLINE_BYTES || op->type == PTL_FRAME_GET)

@@ -9,6 +9,7 @@
 #include "ptl_fwd.h"
 #include "ptl_lane.h"
 #include "ptl_op.h"
+#include "ptl_room.h"
 
 #define DIAL_AGAIN_MS 20 /* after a collision, should the other end vanish */
 
@@ -104,17 +105,32 @@ static uint32_t loss_of (int error)
     return error == ENOKEY ? PTLX_LOSS_WRONG_KEY : PTLX_LOSS_UNREACHABLE;
 }
 
+static void dial_later (struct ptl_peer *peer)
+{
+    peer->dial_again_ms = peer->end->now_ms + DIAL_AGAIN_MS;
+    ptl_end_wake_at (peer->end, peer->dial_again_ms);
+}
+
+/* A full backlog of a Unix socket, or no descriptor until others give theirs
+ * back. */
+static bool is_passing (const struct ptl_peer *peer, int error)
+{
+    return error == EAGAIN
+        || ((error == EMFILE || error == ENFILE)
+            && ptl_room_make (peer->end));
+}
+
 static void dial (struct ptl_peer *peer)
 {
     int error;
 
     peer->dial_again_ms = 0;
-    if ((error = ptl_conn_dial (peer)) == 0)
+    error = ptl_room_is_crowded (peer->end) ? EAGAIN : ptl_conn_dial (peer);
+    peer->dial_error = error;
+    if (error == 0)
         ptl_end_wake_at (peer->end, peer->dial_until_ms);
-    else if (error == EAGAIN) { /* a full backlog of a Unix socket */
-        peer->dial_again_ms = peer->end->now_ms + DIAL_AGAIN_MS;
-        ptl_end_wake_at (peer->end, peer->dial_again_ms);
-    }
+    else if (is_passing (peer, error))
+        dial_later (peer);
     else
         ptl_peer_lost (peer, loss_of (error), error);
 }
@@ -203,10 +219,19 @@ void ptl_peer_collided (struct ptl_peer *peer)
 
     peer->dial = NULL;
     ptl_conn_close (conn);
-    if (peer->conn)
+    if (!peer->conn)
+        dial_later (peer);
+}
+
+void ptl_peer_parted (struct ptl_peer *peer)
+{
+    peer->conn = NULL;
+    if (ptl_peer_is_busy (peer)) {
+        need_connection (peer);
         return;
-    peer->dial_again_ms = peer->end->now_ms + DIAL_AGAIN_MS;
-    ptl_end_wake_at (peer->end, peer->dial_again_ms);
+    }
+    peer->is_leaving = true;
+    ptl_peer_drop_idle (peer);
 }
 
 /* ---- ends ---- */
@@ -220,7 +245,7 @@ static void end_all (struct ptl_node *list)
                     PTL_NI_UNDELIVERABLE, 0, 0);
 }
 
-static bool is_busy (const struct ptl_peer *peer)
+bool ptl_peer_is_busy (const struct ptl_peer *peer)
 {
     bool is_empty = ptl_list_empty (&peer->open)
         && ptl_list_empty (&peer->sending) && ptl_list_empty (&peer->sent)
@@ -243,7 +268,8 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
         .detail = detail,
     };
 
-    ptl_debug_lost (end, peer->nid, peer->pid, loss, detail, is_busy (peer));
+    ptl_debug_lost (end, peer->nid, peer->pid, loss, detail,
+                    ptl_peer_is_busy (peer));
     unlink_record (peer);
     if (peer->conn) {
         event.serial = peer->conn->who.serial;
@@ -281,7 +307,7 @@ void ptl_peer_drop_idle (struct ptl_peer *peer)
     struct ptl_conn *conn = peer->conn;
     struct ptl_node *node;
 
-    if (!peer->is_leaving || is_busy (peer))
+    if (!peer->is_leaving || ptl_peer_is_busy (peer))
         return;
     unlink_record (peer);
     if (peer->dial)
@@ -316,6 +342,16 @@ void ptl_peer_leave (struct ptl_peer *peer)
     ptl_peer_drop_idle (peer);
 }
 
+static void give_up (struct ptl_peer *peer)
+{
+    bool is_short = peer->dial_error == EMFILE || peer->dial_error == ENFILE;
+
+    if (is_short)
+        ptl_room_complain ();
+    ptl_peer_lost (peer, PTLX_LOSS_UNREACHABLE,
+                   is_short ? peer->dial_error : ETIMEDOUT);
+}
+
 void ptl_peer_tick (struct ptl_peer *peer)
 {
     int64_t now = peer->end->now_ms;
@@ -324,7 +360,7 @@ void ptl_peer_tick (struct ptl_peer *peer)
     if (peer->conn || !peer->dial_until_ms)
         return;
     if (now >= peer->dial_until_ms) {
-        ptl_peer_lost (peer, PTLX_LOSS_UNREACHABLE, ETIMEDOUT);
+        give_up (peer);
         return;
     }
     ptl_end_wake_at (peer->end, peer->dial_until_ms);

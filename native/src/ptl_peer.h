@@ -24,6 +24,7 @@ struct ptl_peer {
     struct ptl_conn *dial; /* being opened by us, or NULL */
     int64_t dial_until_ms; /* 0: no dial is wanted */
     int64_t dial_again_ms; /* 0: not waiting to dial again */
+    int dial_error;        /* an errno: why the last dial did not begin */
     struct ptl_node lanes[PTL_LANES]; /* QUEUED */
     struct ptl_node replies; /* QUEUED, of operations of the peer */
     struct ptl_node open;  /* SENDING in fragments, round robin */
@@ -63,6 +64,13 @@ void ptl_peer_connected (struct ptl_peer *peer);
 
 /* Our dial met a connection of the peer's that survives instead. */
 void ptl_peer_collided (struct ptl_peer *peer);
+
+/* Is anything on its way there, or to be sent? */
+bool ptl_peer_is_busy (const struct ptl_peer *peer);
+
+/* Its connection has been closed with nothing under way (ptl_room.h): dial when
+ * something is to be sent, else free the record. */
+void ptl_peer_parted (struct ptl_peer *peer);
 
 /* The peer is gone: every operation ends UNDELIVERABLE, one event says why,
  * the record is freed. */

@@ -12,6 +12,7 @@
 #include "ptl_near.h"
 #include "ptl_peer.h"
 #include "ptl_process.h"
+#include "ptl_room.h"
 
 #define EPOLL_BATCH 64
 #define HOLD_SELF_MS 1
@@ -80,6 +81,7 @@ static void tick (struct ptl_end *end)
     }
     end->is_starved = false;
     tick_peers (end);
+    ptl_room_tick (end);
     ptl_listen_again (end);
     ptl_list_splice (&end->work, &end->self_held);
 }

@@ -10,6 +10,7 @@
 #include "ptl_env.h"
 #include "ptl_job.h"
 #include "ptl_map.h"
+#include "ptl_room.h"
 #include "ptl_wait.h"
 
 #define LOOPBACK 0x7f000001u
@@ -146,6 +147,13 @@ static int give_map (struct ptl_ni *ni)
     return ni->map ? PTL_OK : PTL_NO_SPACE;
 }
 
+static int told (int rc)
+{
+    if (rc == PTL_FAIL && (errno == EMFILE || errno == ENFILE))
+        ptl_room_complain ();
+    return rc;
+}
+
 int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
                      struct ptl_ni **nip)
 {
@@ -155,7 +163,7 @@ int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
         rc = make (pid);
     else if (pid != PTL_PID_ANY && pid != shared->self.pid)
         rc = PTL_PID_IN_USE;
-    if (rc != PTL_OK)
+    if (told (rc) != PTL_OK)
         return rc;
     if ((*nip = shared->nis[kind])) {
         (*nip)->users++;
@@ -166,7 +174,7 @@ int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
             || (rc = ptl_handle_add (PTL_HANDLE_NI, *nip, &(*nip)->handle))
                    != PTL_OK))
         ptl_ni_free (*nip);
-    if (rc != PTL_OK)
+    if (told (rc) != PTL_OK)
         end_unused ();
     return rc;
 }

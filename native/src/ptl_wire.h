@@ -38,6 +38,8 @@ enum ptl_frame_type {
     PTL_FRAME_MEMORY = 10 /* ptl_near.h */
 };
 
+#define PTL_PING_PART 1 /* `detail` of a PING that asks to part (ptl_room.h) */
+
 /* What a MEMORY frame says, in `detail`. */
 enum ptl_memory_step {
     PTL_MEMORY_OFFER = 1, /* descriptors come with it; total: of one ring */

@@ -85,6 +85,26 @@ def test_a_program_has_64_ranks(embedded, portals, name, kind):
     check(embedded, 64, portals.program(name, kind))
 
 
+@pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
+@pytest.mark.parametrize("name", ["alltoall", "messages"])
+def test_ranks_with_few_descriptors_take_turns(embedded, portals, name, transport):
+    script = f"ulimit -n 20; exec {portals.program(name)}"
+    check(embedded, 12, "--with-portals", "sh", "-c", script, PTL_TRANSPORT=transport)
+
+
+def test_64_ranks_need_no_64_descriptors(embedded, portals):
+    script = f"ulimit -n 60; exec {portals.program('alltoall')}"
+    check(embedded, 64, "--with-portals", "sh", "-c", script)
+
+
+def test_a_limit_that_is_too_low_is_named(embedded, portals):
+    script = f"ulimit -n 9; exec {portals.program('alltoall')}"
+    done = embedded.yod("-sz", "2", "--with-portals", "sh", "-c", script, timeout=55)
+    assert done.status == 1
+    line = "libportals: too few descriptors: the limit of this process is 9 (ulimit -n)"
+    assert line in done.err
+
+
 @pytest.mark.hosts
 def test_a_program_runs_across_hosts(start_hosts, portals):
     hosts = start_hosts(3)

@@ -1,0 +1,180 @@
+#include "ptl_room.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "ptl_conn.h"
+#include "ptl_fwd.h"
+#include "ptl_near.h"
+#include "ptl_peer.h"
+#include "ptl_shake.h"
+
+#define LEAST 2      /* connections: one is dialled, one is answered */
+#define DIALS_PART 4 /* of all: more may not be dials */
+
+static rlim_t most (void)
+{
+    struct rlimit limit;
+
+    return getrlimit (RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur
+                                                  : RLIM_INFINITY;
+}
+
+static bool may_part (const struct ptl_end *end)
+{
+    return !end->notify && end->tcp.fd >= 0;
+}
+
+static bool lands_something (const struct ptl_conn *conn)
+{
+    for (int i = 0; conn->open && i < PTL_OPEN_MAX; i++)
+        if (conn->open[i].is_open)
+            return true;
+    return conn->payload_left > 0 || conn->header_have > 0;
+}
+
+/* Nothing is under way, and either end can open it again. */
+static bool is_idle (const struct ptl_conn *conn)
+{
+    const struct ptl_peer *peer = conn->peer;
+
+    return conn->state == PTL_CONN_READY && peer && peer->conn == conn
+        && peer->pid < 1u << 16 && !peer->is_leaving
+        && !ptl_peer_is_busy (peer) && !lands_something (conn)
+        && ptl_near_is_settled (conn);
+}
+
+static struct ptl_conn *longest_idle (const struct ptl_end *end)
+{
+    struct ptl_conn *conn, *found = NULL;
+
+    for (struct ptl_node *n = end->conns.next; n != &end->conns; n = n->next) {
+        conn = ptl_entry (n, struct ptl_conn, all);
+        if (is_idle (conn) && !conn->is_pinged
+            && (!found || conn->heard_ms < found->heard_ms))
+            found = conn;
+    }
+    return found;
+}
+
+/* With none left: how many connections there can be. */
+static size_t room_of (const struct ptl_end *end)
+{
+    const struct ptl_conn *conn;
+    size_t room = 0;
+
+    for (struct ptl_node *n = end->conns.next; n != &end->conns; n = n->next) {
+        conn = ptl_entry (n, struct ptl_conn, all);
+        room += 1 + ptl_near_descriptors (conn);
+    }
+    return room;
+}
+
+bool ptl_room_make (struct ptl_end *end)
+{
+    if (!may_part (end))
+        return false;
+    end->room = room_of (end);
+    if (end->room < LEAST) {
+        ptl_room_complain ();
+        return false;
+    }
+    end->n_short++;
+    ptl_end_wake_at (end, end->now_ms);
+    return true;
+}
+
+/* One that waits to be answered: the other end may need a descriptor for it,
+ * and does not count it as open yet. */
+static bool is_dial (const struct ptl_conn *conn)
+{
+    return conn->is_dialled
+        && (conn->state == PTL_CONN_CONNECTING
+            || (conn->state == PTL_CONN_SHAKING
+                && conn->shake->step == PTL_AWAIT_M2));
+}
+
+/* As many as would leave no descriptor to answer with. */
+static bool has_dials (const struct ptl_end *end, size_t more)
+{
+    size_t n = more;
+
+    for (struct ptl_node *at = end->conns.next; at != &end->conns;
+         at = at->next)
+        n += is_dial (ptl_entry (at, struct ptl_conn, all));
+    return n > 1 && n > end->room / DIALS_PART;
+}
+
+bool ptl_room_is_crowded (const struct ptl_end *end)
+{
+    return end->room > 0 && has_dials (end, 1);
+}
+
+/* The last that was begun. */
+static struct ptl_conn *last_dial (const struct ptl_end *end)
+{
+    struct ptl_conn *conn;
+
+    for (struct ptl_node *n = end->conns.prev; n != &end->conns; n = n->prev) {
+        conn = ptl_entry (n, struct ptl_conn, all);
+        if (is_dial (conn))
+            return conn;
+    }
+    return NULL;
+}
+
+void ptl_room_tick (struct ptl_end *end)
+{
+    struct ptl_frame ping
+        = { .type = PTL_FRAME_PING, .detail = PTL_PING_PART };
+    struct ptl_conn *conn;
+
+    if (end->n_short == 0)
+        return;
+    while (has_dials (end, 0))
+        ptl_peer_collided (last_dial (end)->peer);
+    while (end->n_short > 0 && (conn = longest_idle (end))) {
+        end->n_short--;
+        conn->is_pinged = conn->is_parting = true;
+        ptl_conn_small (conn, &ping);
+    }
+    end->n_short = 0;
+}
+
+bool ptl_room_grant (struct ptl_conn *conn)
+{
+    if (!may_part (conn->end) || !is_idle (conn))
+        return false;
+    ptl_peer_leave (conn->peer);
+    return true;
+}
+
+void ptl_room_parted (struct ptl_conn *conn)
+{
+    struct ptl_peer *peer = conn->peer;
+
+    ptl_fwd_peer_lost (conn->end, conn->who.serial);
+    ptl_conn_close (conn);
+    ptl_peer_parted (peer);
+}
+
+void ptl_room_stay (struct ptl_conn *conn)
+{
+    if (!conn->is_parting)
+        return;
+    conn->is_parting = false;
+    ptl_conn_kick (conn);
+}
+
+void ptl_room_complain (void)
+{
+    static bool has_said;
+
+    if (has_said)
+        return;
+    has_said = true;
+    fprintf (stderr,
+             "libportals: too few descriptors: the limit of this process is "
+             "%ju (ulimit -n)\n",
+             (uintmax_t)most ());
+}
