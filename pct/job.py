@@ -604,6 +604,7 @@ class Job:
                 user_ms=int(report.user_s * 1000),
                 system_ms=int(report.system_s * 1000),
                 max_rss_kb=report.max_rss_bytes // 1024,
+                was_signalled=report.was_signalled,
             ),
             now + self._completion_delay_s(),
         )

@@ -7,6 +7,8 @@ that end together are one message a hop.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from native.wire.load import Completions, Outcome
@@ -26,6 +28,7 @@ class Tally(Struct, frozen=True):
     user_ms: int
     system_ms: int
     max_rss_kb: int
+    was_signalled: bool = False
 
 
 class Outcomes:
@@ -59,7 +62,10 @@ class Outcomes:
             (tally.system_ms,),
             (tally.max_rss_kb,),
         )
-        self.merge((Outcome(tally.wait_status, tally.was_released, *columns),), due)
+        outcome = Outcome(
+            tally.wait_status, tally.was_released, *columns, was_signalled=tally.was_signalled
+        )
+        self.merge((outcome,), due)
 
     def merge(self, outcomes: tuple[Outcome, ...], due: float) -> None:
         """Ranks below have ended."""
@@ -97,17 +103,18 @@ class Outcomes:
 
 def fold(outcomes: list[Outcome]) -> list[Outcome]:
     """One outcome for each way of ending, in the order of first appearance."""
-    groups: dict[tuple[int, bool], list[Outcome]] = {}
+    groups: dict[tuple[int, bool, bool], list[Outcome]] = {}
     for outcome in outcomes:
-        groups.setdefault((outcome.wait_status, outcome.was_released), []).append(outcome)
+        way = (outcome.wait_status, outcome.was_released, outcome.was_signalled)
+        groups.setdefault(way, []).append(outcome)
     folded = []
-    for (wait_status, was_released), group in groups.items():
+    for group in groups.values():
         if len(group) == 1:
             folded.append(group[0])
             continue
         columns = zip(*(_columns(outcome) for outcome in group), strict=True)
         joined = (tuple(value for part in column for value in part) for column in columns)
-        folded.append(Outcome(wait_status, was_released, *joined))
+        folded.append(_like(group[0], joined))
     return folded
 
 
@@ -123,12 +130,28 @@ def _columns(outcome: Outcome) -> tuple[tuple[int, ...], ...]:
     )
 
 
+def _like(outcome: Outcome, columns: Iterable[tuple[int, ...]]) -> Outcome:
+    """The same end of other ranks."""
+    ranks, nodes, unix_pids, elapsed_ms, user_ms, system_ms, max_rss_kb = columns
+    return Outcome(
+        outcome.wait_status,
+        outcome.was_released,
+        ranks,
+        nodes,
+        unix_pids,
+        elapsed_ms,
+        user_ms,
+        system_ms,
+        max_rss_kb,
+        outcome.was_signalled,
+    )
+
+
 def _cut(outcome: Outcome) -> list[Outcome]:
     if len(outcome.ranks) <= RANKS_PER_MESSAGE:
         return [outcome]
     pieces = []
     for start in range(0, len(outcome.ranks), RANKS_PER_MESSAGE):
         part = slice(start, start + RANKS_PER_MESSAGE)
-        columns = (column[part] for column in _columns(outcome))
-        pieces.append(Outcome(outcome.wait_status, outcome.was_released, *columns))
+        pieces.append(_like(outcome, (column[part] for column in _columns(outcome))))
     return pieces

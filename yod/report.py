@@ -2,7 +2,8 @@
 
 The exit status is 0, or that of the earliest completion that failed as yod
 received it (ties to the lowest rank), not counting ranks ended by a signal that
-yod sent: its exit code, or 128 and its signal's number.
+yod sent: its exit code, or 128 and its signal's number. An abort gives its code, unless
+a rank has been killed by itself: the abort came of that, and the news of it first.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Completion(Struct):
     user_s: float
     system_s: float
     max_rss_bytes: int
-    is_ours: bool  # ended by a signal that yod had sent
+    is_ours: bool  # ended by a signal that yod had sent it
 
 
 class Report:
@@ -67,6 +68,7 @@ class Report:
         self._tools: set[int] = set()  # ranks that are daemons of a launcher inside
         self._failed_with: int | None = None  # of the launcher's own failures
         self._first_status: int | None = None  # of the ranks
+        self._aborted_by: int | None = None  # the rank, where that was the first failure
 
     @property
     def size(self) -> int:
@@ -115,7 +117,7 @@ class Report:
             Those that were not known to have ended.
         """
         number = outcome.wait_status & 0x7F
-        is_ours = number != 0 and number in sent_signals
+        is_ours = number != 0 and outcome.was_signalled and number in sent_signals
         columns = zip(
             outcome.ranks,
             outcome.nodes,
@@ -144,12 +146,27 @@ class Report:
                 is_ours,
             )
         counted = [rank for rank in fresh if self._counts(rank, outcome)]
-        if counted and outcome.wait_status and not is_ours and self._first_status is None:
+        if not counted or not outcome.wait_status or is_ours:
+            return fresh
+        is_cause = self._is_cause(counted, number)
+        if is_cause:
+            self._aborted_by = self._failed_with = None
+        if is_cause or self._first_status is None:
             self._first_status = status_of(outcome.wait_status)
             rank = min(counted)
             where = self.node_names.get(self.completions[rank].node, "?")
             self.first_failure = f"rank {rank} on {where}: {how(outcome.wait_status)}"
         return fresh
+
+    def _is_cause(self, ranks: list[int], number: int) -> bool:
+        """Whether a death by itself is what another rank has called abort for.
+
+        Libraries do when a peer breaks off, and are heard before its node is. A broken
+        pipe is rather what an abort leads to.
+        """
+        if self._aborted_by is None or number in (0, signal.SIGPIPE):
+            return False
+        return any(rank != self._aborted_by for rank in ranks)
 
     def _counts(self, rank: int, outcome: Outcome) -> bool:
         """Whether a rank's end says something of the job's.
@@ -177,6 +194,8 @@ class Report:
             case _:
                 text = f"{where}: {failure.text}" + ("" if has_gone else f" ({failure.phase})")
         if failure.kind is FailureKind.ABORTED:
+            if self._failed_with is None and self._first_status is None:
+                self._aborted_by = failure.rank
             self.fail(failure.exit_code & 0xFF or 1, text)  # an abort is no success
         else:
             self.fail(_STATUS.get(failure.kind, NEVER_STARTED), text)

@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A process that hands itself on faster than we walk would keep us here for
  * ever; killing what was found makes us faster. */
 #define MAX_WALKS 16
+#define PF_EXITING 4                    /* the kernel's, linux/sched.h */
 
 struct pids {
     pid_t *list;
@@ -108,6 +110,43 @@ static size_t stop_new (struct pids *known)
     qsort (known->list, known->count, sizeof (pid_t), compare);
     free (fresh.list);
     return n_new;
+}
+
+/* Field 9 of a stat file, found from the end of the name, which may hold
+ * anything. */
+static bool has_flag (int tasks, const char *task, unsigned flag)
+{
+    char path[64], text[512], *end;
+    unsigned flags = 0;
+    ssize_t n;
+    int fd;
+
+    snprintf (path, sizeof (path), "%.20s/stat", task);
+    if ((fd = openat (tasks, path, O_RDONLY | O_CLOEXEC)) < 0)
+        return true;                    /* it has gone just now */
+    n = read (fd, text, sizeof (text) - 1);
+    close (fd);
+    text[n > 0 ? n : 0] = 0;
+    if ((end = strrchr (text, ')')))
+        sscanf (end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags);
+    return flags & flag;
+}
+
+bool descend_is_exiting (pid_t unix_pid)
+{
+    bool is_exiting = true;
+    struct dirent *task;
+    char path[64];
+    DIR *tasks;
+
+    snprintf (path, sizeof (path), "/proc/%d/task", unix_pid);
+    if (!(tasks = opendir (path)))
+        return false;                   /* no /proc */
+    while (is_exiting && (task = readdir (tasks)))
+        if (task->d_name[0] != '.')
+            is_exiting = has_flag (dirfd (tasks), task->d_name, PF_EXITING);
+    closedir (tasks);
+    return is_exiting;
 }
 
 size_t descend_kill (void)

@@ -9,6 +9,7 @@
 #ifndef YOD_KEEPER_DESCEND_H
 #define YOD_KEEPER_DESCEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,5 +17,11 @@
  *   how many processes were sent SIGKILL; 0 also where /proc can not be read
  */
 size_t descend_kill (void);
+
+/* Whether every thread of a process is on its way out: nothing that it is sent
+ * now ends it. Before its sockets close this is so.
+ *   false where /proc can not be read
+ */
+bool descend_is_exiting (pid_t unix_pid);
 
 #endif

@@ -78,6 +78,7 @@ struct rank {
     pid_t unix_pid;
     enum rank_state state;
     enum held_how how;
+    uint64_t sent;                      /* bit signo - 1: we sent it that */
 };
 
 struct keeper {
@@ -358,6 +359,11 @@ static uint64_t microseconds (const struct timeval *t)
     return (uint64_t) t->tv_sec * 1000000u + (uint64_t) t->tv_usec;
 }
 
+static uint64_t signal_bit (int signo)
+{
+    return (uint64_t) 1 << (signo - 1);
+}
+
 static void report_claim (const struct keeper *k, size_t index,
                           int wait_status, struct report *report)
 {
@@ -384,6 +390,9 @@ static void report_ended (struct keeper *k, size_t index, int wait_status,
     report = report_add (&k->box, REPORT_ENDED, number (k, index));
     report->value = wait_status;
     report->flags = rank->state == RANK_RELEASED ? REPORT_WAS_RELEASED : 0;
+    if (WIFSIGNALED (wait_status)
+        && rank->sent & signal_bit (WTERMSIG (wait_status)))
+        report->flags |= REPORT_WAS_SIGNALLED;
     report->user_us = microseconds (&used->ru_utime);
     report->system_us = microseconds (&used->ru_stime);
     report->max_rss_kb = (uint64_t) used->ru_maxrss;
@@ -418,14 +427,26 @@ static void reap (struct keeper *k)
 
 /* --- commands ------------------------------------------------------------ */
 
+/* A rank is sent a signal. One that is dying by now, as its peers may have
+ * seen by their sockets before we can reap it, does not die of this one. */
+static void note_sent (struct rank *rank, int signo)
+{
+    if (signo != SIGSTOP && !descend_is_exiting (rank->unix_pid))
+        rank->sent |= signal_bit (signo);
+}
+
 /* To the group of a rank that has not ended: until we reap its leader no
- * other process can have got that number. */
+ * other process can have got that number. Who has died already is reaped
+ * first: this signal is not what ended it. */
 static void send_signal (struct keeper *k, uint32_t rank, int signo)
 {
+    reap (k);
     for (size_t i = 0; i < k->n_started; i++)
         if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED
-            && (rank == ALL_RANKS || rank == number (k, i)))
+            && (rank == ALL_RANKS || rank == number (k, i))) {
+            note_sent (&k->ranks[i], signo);
             kill (-k->ranks[i].unix_pid, signo);
+        }
 }
 
 static void obey (struct keeper *k, const struct command *command)
@@ -484,6 +505,9 @@ static void kill_more (struct keeper *k, bool has_waited)
     /* Whole groups first: one call for each, where a walk over hundreds of
      * busy processes would get little of the processor. */
     send_signal (k, ALL_RANKS, SIGSTOP);
+    for (size_t i = 0; i < k->n_started; i++)
+        if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED)
+            note_sent (&k->ranks[i], SIGKILL);
     if ((k->n_dying = descend_kill ()) == 0)
         send_signal (k, ALL_RANKS, SIGKILL);    /* no /proc */
 }
@@ -524,7 +548,7 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
     if (all_started (k) && !k->is_ending)
         fds[0].events |= POLLIN;
     if (k->is_ending) {
-        timeout_ms = k->kill_wait_ms;
+        timeout_ms = k->has_children ? k->kill_wait_ms : 0;
         if (k->box.is_broken)
             fds[0].fd = -1;             /* else it hangs up without a pause */
     } else if (!all_started (k) && is_flushed) {

@@ -49,7 +49,9 @@ enum report_fds {                       /* sent in this order */
     FD_PMI = 8,
 };
 
-#define REPORT_WAS_RELEASED 1           /* flag of REPORT_ENDED */
+/* flags of REPORT_ENDED */
+#define REPORT_WAS_RELEASED 1
+#define REPORT_WAS_SIGNALLED 2          /* by us, with what ended it */
 #define REPORT_TEXT_BYTES 200
 
 struct report {

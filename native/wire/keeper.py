@@ -47,7 +47,7 @@ REPORTS_PER_PACKET = 32
 FDS_PER_PACKET = 128
 
 _WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS = 1, 2, 4
-_WAS_RELEASED = 1
+_WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
 
 _U32 = Layout("<I")
@@ -201,6 +201,7 @@ class RankEnded(Struct, frozen=True):
         mpi_library: path of the MPI library that its program had mapped when it
             returned or called exit, as the rank claims, at most 199 bytes, of a longer one
             the end after "..."; empty: none, it ended otherwise, or was not preloaded.
+        was_signalled: a signal ended it that the keeper had sent it before.
     """
 
     rank: int
@@ -211,6 +212,7 @@ class RankEnded(Struct, frozen=True):
     max_rss_bytes: int
     ended_at: float
     mpi_library: str = ""
+    was_signalled: bool = False
 
 
 class KeeperEmpty(Struct, frozen=True):
@@ -400,7 +402,8 @@ def _decode(
             was_released = bool(flags & _WAS_RELEASED)
             used = (user_us / 1e6, system_us / 1e6, max_rss_kb * 1024, ended_at_ns / 1e9)
             library = _text(text, text_bytes)
-            return (RankEnded(rank, value & 0xFFFF, was_released, *used, library),)
+            was_signalled = bool(flags & _WAS_SIGNALLED)
+            return (RankEnded(rank, value & 0xFFFF, was_released, *used, library, was_signalled),)
         case 5:
             return (KeeperEmpty(),)
         case 6:

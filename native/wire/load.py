@@ -328,6 +328,8 @@ class Outcome(Part, frozen=True):
     Attributes:
         wait_status: as waitpid gives it.
         was_released: it had been let go from its entry.
+        was_signalled: the signal that ended it was sent by its keeper, at a word of yod
+            or for the job's end; else it died of itself, or by somebody else.
     """
 
     wait_status: U32
@@ -339,6 +341,7 @@ class Outcome(Part, frozen=True):
     user_ms: tuple[U63, ...]
     system_ms: tuple[U63, ...]
     max_rss_kb: tuple[U63, ...]
+    was_signalled: bool = False
 
 
 class Completions(Message, frozen=True, tag="load.completions"):

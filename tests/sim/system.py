@@ -395,6 +395,7 @@ class FakeKeeper:
         self._on_report: Callable[[wire.Report], None] | None = on_report
         self._on_streams = on_streams
         self._is_ending = False
+        self._sent: set[tuple[int, int]] = set()  # rank, signal
         self.has_gone = False
         self._commands: list[Callable[[], None]] = []
         self._has_started = False
@@ -459,6 +460,7 @@ class FakeKeeper:
         def call() -> None:
             for rank in list(self.ranks.values()):
                 if rank.state is not RankState.DEAD:
+                    self._sent.add((rank.rank, int(signo)))
                     rank.kill(signo)
 
         self.command(call)
@@ -480,6 +482,7 @@ class FakeKeeper:
         self._is_ending = True
         if not self.is_alive or not self._has_started:
             return
+        self._sent |= {(rank, int(signal.SIGKILL)) for rank in self.ranks}
         for process in (*self.ranks.values(), *self.children):
             if process.unix_pid in self.host.processes:
                 process.die(int(signal.SIGKILL))
@@ -528,7 +531,10 @@ class FakeKeeper:
         """A rank has ended."""
         if self.is_alive:
             now = self.host.clock.now
-            report = wire.RankEnded(rank.rank, wait_status, was_released, 0.0, 0.0, 4096, now)
+            was_signalled = (rank.rank, wait_status & 0x7F) in self._sent
+            report = wire.RankEnded(
+                rank.rank, wait_status, was_released, 0.0, 0.0, 4096, now, "", was_signalled
+            )
             self.report(report)
             self.truth.reported(rank.rank)
             self.look()

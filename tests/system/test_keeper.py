@@ -31,7 +31,7 @@ from native.wire.keeper import (
     RankHeld,
 )
 from tests.support.keeper_job import UNDER_TEST, Job, failure_of, make_spec
-from tests.support.wait import read_until, wait_for_exit
+from tests.support.wait import read_until, wait_for_exit, wait_until
 
 HERE = Path(__file__).parents[1]
 SOURCES = HERE / "c" / "keeper"
@@ -823,6 +823,42 @@ def test_end_kills_what_ignores_every_signal_and_has_left_its_session(build: Bui
         for unix_pid in unix_pids:
             wait_for_exit(unix_pid)
         assert [event.wait_status for event in job.wait_ended()] == [signal.SIGKILL] * 2
+
+
+def wait_for_state(unix_pid: int, state: str) -> None:
+    stat = Path(f"/proc/{unix_pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(") ")[2][0] == state, what=f"state {state}")
+
+
+@pytest.mark.parametrize("is_end", [False, True])
+def test_a_rank_that_died_before_it_could_be_killed_died_by_itself(is_end: bool) -> None:
+    """Though it is not reaped yet: the keeper learns of its end and the command together."""
+    with Job(make_spec(("/bin/sleep", "60"), ranks=3)) as job:
+        job.wait_held()
+        job.keeper.go()
+        os.kill(job.keeper.unix_pid, signal.SIGSTOP)
+        wait_for_state(job.keeper.unix_pid, "T")
+        os.kill(job.unix_pid(1), signal.SIGKILL)
+        wait_for_state(job.unix_pid(1), "Z")
+        if is_end:
+            job.keeper.end()
+        else:
+            job.keeper.signal(signal.SIGKILL)
+        os.kill(job.keeper.unix_pid, signal.SIGCONT)
+        ended = {event.rank: event for event in job.wait_ended()}
+        assert {event.wait_status for event in ended.values()} == {signal.SIGKILL}
+        assert [ended[rank].was_signalled for rank in range(3)] == [True, False, True]
+
+
+def test_a_rank_that_ends_by_another_signal_than_it_was_sent_died_by_itself() -> None:
+    trap = "trap 'kill -SEGV $$' TERM; echo up; while :; do sleep 0.01; done"
+    with Job(make_spec(("/bin/sh", "-c", trap))) as job:
+        job.wait_held()
+        job.keeper.go()
+        job.wait_output(b"up")
+        job.keeper.signal(signal.SIGTERM)
+        (ended,) = job.wait_ended()
+        assert (ended.wait_status & 0x7F, ended.was_signalled) == (signal.SIGSEGV, False)
 
 
 def test_end_finds_children_of_every_thread() -> None:

@@ -126,6 +126,7 @@ def test_every_report_is_decoded() -> None:
         + report(3, 9, errno.ENOENT, step=6, text=b"/no/\xffsh")
         + report(4, 8, 9 << 8, flags=1, used=(1_500_000, 250_000, 2048, 3_000_000_000))
         + report(4, 9, 0, flags=1, text=b"/mpi/libmpi.so.12")
+        + report(4, 8, 9, flags=3)
         + report(5)
         + report(6, text=b"why")
     )
@@ -136,6 +137,7 @@ def test_every_report_is_decoded() -> None:
         wire.ExecFailed(9, errno.ENOENT, wire.ExecStep.INTERPRETER, "/no/\\xffsh"),
         wire.RankEnded(8, 9 << 8, True, 1.5, 0.25, 2048 * 1024, 3.0),
         wire.RankEnded(9, 0, True, 0.0, 0.0, 0, 0.0, "/mpi/libmpi.so.12"),
+        wire.RankEnded(8, 9, True, 0.0, 0.0, 0, 0.0, was_signalled=True),
         wire.KeeperEmpty(),
         wire.KeeperFailed("why"),
     ]

@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from native.wire import codec
 from native.wire.load import Completions, Outcome
@@ -55,6 +56,17 @@ def test_an_abnormal_end_takes_all_that_is_known_along_at_once():
     ]
     outcomes.add(tally(3), DUE)
     assert outcomes.take(0.0) == []
+
+
+def test_a_rank_that_died_by_itself_is_not_folded_with_those_that_were_killed():
+    outcomes = Outcomes(JOB_ID, total=3)
+    for rank in range(3):
+        outcomes.add(replace(tally(rank, 9), was_signalled=rank != 1), DUE)
+    ours, own = outcome(0, 2, wait_status=9), outcome(1, wait_status=9)
+    assert outcomes.take(0.0) == [
+        Completions(JOB_ID, (replace(ours, was_signalled=True),)),
+        Completions(JOB_ID, (own,)),
+    ]
 
 
 def test_an_end_before_the_entry_is_not_folded_with_one_after_it():

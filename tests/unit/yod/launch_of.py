@@ -72,7 +72,9 @@ def held(*ranks: int, is_last: bool = True, before_exec=()) -> load.Held:
     return load.Held(JOB_ID, ranks, unix_pids, before_exec, slowest(), is_last)
 
 
-def outcome(*ranks: int, wait_status: int = 0, was_released: bool = True) -> load.Outcome:
+def outcome(
+    *ranks: int, wait_status: int = 0, was_released: bool = True, was_signalled: bool = False
+) -> load.Outcome:
     zeros = (0,) * len(ranks)
     return load.Outcome(
         wait_status,
@@ -84,6 +86,7 @@ def outcome(*ranks: int, wait_status: int = 0, was_released: bool = True) -> loa
         zeros,
         zeros,
         zeros,
+        was_signalled,
     )
 
 

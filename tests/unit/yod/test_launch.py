@@ -384,7 +384,7 @@ def test_the_others_have_the_kill_delay_then_sigterm_then_the_end():
         signal_all(TERM),
     ]
     assert yod.wait(2.0) == [Tell(f"{first}; the others are being killed"), ALL_DONE]
-    yod.receive(completions(0, wait_status=KILL))
+    yod.receive(completions(0, wait_status=KILL, was_signalled=True))
     assert leave(yod) == 3
 
 
@@ -403,7 +403,7 @@ def test_kill_means_no_delay_and_no_sigterm():
         Tell("rank 1 on n21: ended with exit code 3; the others are being killed"),
         ALL_DONE,
     ]
-    yod.receive(completions(0, wait_status=KILL))
+    yod.receive(completions(0, wait_status=KILL, was_signalled=True))
     assert leave(yod) == 3
 
 
@@ -438,7 +438,7 @@ def test_an_abort_ends_the_job_with_the_applications_code():
     text = "the application called abort with code 7"
     abort = failure(FailureKind.ABORTED, place=1, rank=1, text=text, exit_code=7)
     assert yod.receive(abort) == [Tell(f"node 21 (n21), rank 1: {text}"), ALL_DONE]
-    yod.receive(completions(0, 1, wait_status=KILL))
+    yod.receive(completions(0, 1, wait_status=KILL, was_signalled=True))
     assert leave(yod) == 7
 
 
@@ -529,7 +529,7 @@ def test_a_node_that_is_gone_need_not_be_reset():
 def test_completions_that_come_during_the_end_are_still_counted():
     yod = Yod(2).to(Phase.RUNNING)
     yod.receive(failure(FailureKind.KEEPER_LOST, phase="running"))
-    yod.receive(completions(0, wait_status=KILL))
+    yod.receive(completions(0, wait_status=KILL, was_signalled=True))
     assert sorted(yod.report.completions) == [0]
 
 
@@ -576,15 +576,15 @@ def test_after_go_the_presses_are_sigterm_sigkill_reset_and_leave():
 def test_ranks_that_end_by_our_signals_leave_the_status_of_the_interrupt():
     yod = Yod(2).to(Phase.RUNNING)
     press(yod, TERM)
-    yod.receive(completions(0, wait_status=TERM))
-    assert yod.receive(completions(1, wait_status=TERM)) == [ALL_DONE]
+    yod.receive(completions(0, wait_status=TERM, was_signalled=True))
+    assert yod.receive(completions(1, wait_status=TERM, was_signalled=True)) == [ALL_DONE]
     assert leave(yod) == 128 + TERM
 
 
 def test_a_rank_that_answers_sigterm_with_its_own_code_decides():
     yod = Yod(2).to(Phase.RUNNING)
     press(yod)
-    yod.receive(completions(0, wait_status=TERM))
+    yod.receive(completions(0, wait_status=TERM, was_signalled=True))
     yod.receive(completions(1, wait_status=5 << 8))
     assert leave(yod) == 5
 
@@ -652,7 +652,7 @@ def test_output_that_cannot_be_written_ends_the_job():
     yod = Yod(2).to(Phase.RUNNING)
     text = "the application's output cannot be written: No space left on device"
     assert yod.handle(OutputFailed(text)) == [Tell(text), ALL_DONE]
-    yod.receive(completions(0, 1, wait_status=KILL))
+    yod.receive(completions(0, 1, wait_status=KILL, was_signalled=True))
     assert leave(yod) == 125
 
 

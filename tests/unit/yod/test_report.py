@@ -44,10 +44,44 @@ def test_a_signal_is_128_and_its_number():
 
 
 def test_ranks_ended_by_a_signal_of_ours_do_not_count():
-    ours = outcome(0, 1, wait_status=15)
+    ours = outcome(0, 1, wait_status=15, was_signalled=True)
     assert status(ours, outcome(2, wait_status=3 << 8), sent={15}) == 3
     assert status(ours, outcome(2), sent={15}, interrupted_by=2) == 130
     assert status(ours, outcome(2), sent={9}) == 143
+
+
+def test_a_signal_that_yod_sends_too_is_a_ranks_own_where_it_had_come_before():
+    one = report()
+    one.complete(outcome(1, wait_status=9), {9})
+    one.complete(outcome(0, 2, wait_status=9, was_signalled=True), {9})
+    one.close()
+    assert (one.exit_status, one.first_failure) == (137, "rank 1 on n21: killed by SIGKILL")
+    assert one.summary() == [
+        "rank 1 on n21: killed by SIGKILL",
+        "ranks 0,2 on nodes 20,22: killed by SIGKILL at yod's request",
+    ]
+
+
+def aborted(*outcomes):
+    """The status after rank 0 has called abort with code 14, and what is heard then."""
+    one = report()
+    one.blame(failure(FailureKind.ABORTED, 0, 0, "called abort with code 14", exit_code=14), True)
+    for each in outcomes:
+        one.complete(each, {9})
+    one.close()
+    return one.exit_status
+
+
+def test_an_abort_gives_its_code_whatever_it_leads_to():
+    assert aborted(outcome(0, 1, 2, wait_status=9, was_signalled=True)) == 14
+    assert aborted(outcome(0, wait_status=6), outcome(1, wait_status=1 << 8)) == 14
+    assert aborted(outcome(1, wait_status=13)) == 14
+
+
+def test_a_rank_that_died_by_itself_decides_over_the_abort_that_came_of_it():
+    ours = outcome(2, wait_status=9, was_signalled=True)
+    assert aborted(ours, outcome(0, wait_status=14 << 8), outcome(1, wait_status=9)) == 137
+    assert aborted(outcome(1, wait_status=11), ours, outcome(0, wait_status=9)) == 139
 
 
 def test_an_interrupt_counts_where_no_rank_has_failed():
@@ -157,7 +191,7 @@ def test_the_table_has_a_line_for_every_rank():
     one.map(held(0, 1, 2))
     one.complete(outcome(0), ())
     one.complete(outcome(1, wait_status=3 << 8), ())
-    one.complete(outcome(2, wait_status=15), {15})
+    one.complete(outcome(2, wait_status=15, was_signalled=True), {15})
     one.note("7 bytes of output lost")
     assert one.table() == [
         HEAD,
@@ -211,7 +245,7 @@ def test_ranks_that_ended_alike_share_a_line_in_the_order_of_their_ends():
     one = report(6)
     one.map(held(*range(6)))
     one.complete(outcome(4, wait_status=11), ())
-    one.complete(outcome(1, 2, 3, wait_status=15), {15})
+    one.complete(outcome(1, 2, 3, wait_status=15, was_signalled=True), {15})
     one.complete(outcome(0), ())
     one.note("n25 is gone")
     assert one.summary() == [

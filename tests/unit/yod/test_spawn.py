@@ -245,7 +245,7 @@ def test_a_spawned_rank_that_fails_ends_the_job_as_any_other():
     yod.spawn(command(1))
     yod.receive(load.Completions(JOB_ID, (spawned(2, wait_status=7 << 8),)))
     assert load.Signal(JOB_ID, 15) in sent(yod.wait(LIMITS.kill_delay_s))
-    yod.receive(completions(0, 1, wait_status=15))
+    yod.receive(completions(0, 1, wait_status=15, was_signalled=True))
     assert finish(yod) == 7
 
 
