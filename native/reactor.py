@@ -84,6 +84,7 @@ class Reactor:
         self._watches: dict[int, Watch] = {}
         self._timers: list[tuple[Callable[[], float | None], Callable[[], None]]] = []
         self._soon: deque[Callable[[], None]] = deque()
+        self._idle: deque[Callable[[], object]] = deque()
         self._signal_handlers: dict[int, Callable[[], None]] = {}
         self._children: dict[int, Callable[[int], None]] = {}
         self._signal_fd = -1
@@ -122,6 +123,13 @@ class Reactor:
         """Call after the present callback, before the next wait. Slices long work."""
         self._soon.append(call)
 
+    def when_idle(self, call: Callable[[], object]) -> None:
+        """Call once instead of waiting: when nothing is ready, one call at a time.
+
+        For what can be done earlier than it is needed.
+        """
+        self._idle.append(call)
+
     def on_signal(self, number: int, call: Callable[[], None]) -> None:
         """Call in the loop when a signal has come."""
         if self._signal_fd < 0:
@@ -143,7 +151,7 @@ class Reactor:
 
     def deadline(self) -> float | None:
         """The earliest deadline of all timers, seconds on the monotonic clock."""
-        if self._soon:
+        if self._soon or self._idle:
             return self.monotonic()
         dues = [due for deadline, _ in self._timers if (due := deadline()) is not None]
         return min(dues) if dues else None
@@ -170,9 +178,12 @@ class Reactor:
     def _step(self, timeout_s: float) -> None:
         for _ in range(len(self._soon)):
             self._soon.popleft()()
-        if self._soon:
+        if self._soon or self._idle:
             timeout_s = 0.0
-        for fd, mask in self._epoll.poll(timeout_s):
+        ready = self._epoll.poll(timeout_s)
+        if not (ready or self._soon) and self._idle:
+            self._idle.popleft()()
+        for fd, mask in ready:
             watch = self._watches.get(fd)
             if watch is None:
                 continue

@@ -27,7 +27,7 @@ from native.port import (
 from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire.load import ShippedObject
-from pct import events, fabrics, foreign, hostfiles, leftovers
+from pct import events, fabrics, foreign, hostfiles
 from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
@@ -121,6 +121,7 @@ class Driver:
 
     def start(self) -> None:
         """Announce the node."""
+        self._reactor.when_idle(_import_what_ranks_need)
         self._perform(self._node.begin(self._reactor.monotonic()))
 
     def close(self) -> None:
@@ -383,6 +384,8 @@ class Driver:
 
     def _remove_leftovers(self, job_id: int) -> None:
         """Shared memory that its killed ranks could not remove."""
+        from pct import leftovers
+
         parts = self._jobs[job_id]
         for name in leftovers.remove(parts.uid, parts.began):
             self._trace(f"job {job_id}: removed {name}, which nobody has mapped")
@@ -515,3 +518,8 @@ class Driver:
         for number in parts.shipping:
             self._port.cancel_object(ObjectKey(job_id, number))
         self._store.drop_job(job_id)
+
+
+def _import_what_ranks_need() -> None:
+    """The first rank to speak, or to end, would wait for it else."""
+    from pct import leftovers, pmi_clients  # noqa: F401

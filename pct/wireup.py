@@ -19,12 +19,12 @@ from native.wire.pmi import FenceKind, KeyValue
 from pct import environment, tree
 from pct.fences import TreeFences
 from pct.no_pmix import NoPmix
-from pct.pmi_clients import PmiClients
 from pct.questions import Questions, Step
 from pct.world import World, Worlds
 
 if TYPE_CHECKING:
     from native.wire import pmix
+    from pct.pmi_clients import PmiClients
     from pct.pmix_link import PmixLink
     from pct.tools import Tools
 
@@ -61,7 +61,7 @@ class Wireup:
         self._worlds = worlds = Worlds()
         self._questions = Questions(self._job_id, place, self._child_of, self._answer)
         self._fences = TreeFences(self._job_id, place, self._child_of, worlds, self._fence_over)
-        self._clients = PmiClients(worlds, self._fences, self._questions, self._mpi.universe_size)
+        self._clients: PmiClients | None = None  # until one comes
         self._pmix = self._link(message)
         self._tools: Tools | None = None  # until an agent comes
         self._new_connections: set[int] = set()  # of which nothing has been heard
@@ -156,7 +156,7 @@ class Wireup:
         Args:
             rank: of the job, where the connection is known to be one's.
         """
-        self._clients.connected(connection, rank)
+        self._pmi_clients().connected(connection, rank)
         self._new_connections.add(connection)
 
     def received(self, connection: int, data: bytes) -> Step:
@@ -165,19 +165,19 @@ class Wireup:
         if connection in self._new_connections:
             self._new_connections.discard(connection)
             if data.startswith(FIRST_WORD):
-                self._clients.closed(connection)
+                self._pmi_clients().closed(connection)
                 self._agent_came(connection)
         if self._tools is not None and connection in self._tools:
             self._tools.received(connection, data, step)
         else:
-            self._clients.received(connection, data, step)
+            self._pmi_clients().received(connection, data, step)
         return step
 
     def closed(self, connection: int) -> Step:
         """Somebody has hung up."""
         step = Step()
         self._new_connections.discard(connection)
-        self._clients.closed(connection)
+        self._pmi_clients().closed(connection)
         if self._tools is not None and connection in self._tools:
             self._tools.closed(connection, step)
         return step
@@ -188,6 +188,14 @@ class Wireup:
         if self._tools is not None:
             self._tools.started(message, step)
         return step
+
+    def _pmi_clients(self) -> PmiClients:
+        if self._clients is None:
+            from pct.pmi_clients import PmiClients  # no rank needs it to be started
+
+            universe_size = self._mpi.universe_size
+            self._clients = PmiClients(self._worlds, self._fences, self._questions, universe_size)
+        return self._clients
 
     def _agent_came(self, connection: int) -> None:
         if self._tools is None:
@@ -241,7 +249,7 @@ class Wireup:
 
     def _fence_over(self, fence: pmi.Fence, pairs: list[KeyValue], step: Step) -> None:
         if fence.kind is FenceKind.PMI:
-            self._clients.leave_barrier(fence.participants[0].world, pairs, step)
+            self._pmi_clients().leave_barrier(fence.participants[0].world, pairs, step)
         else:
             self._pmix.fence_over(fence, pairs, step)
 
@@ -282,7 +290,8 @@ class Wireup:
         world, rank = found
         world.alive.discard(rank)
         world.inside.discard(rank)
-        self._clients.look_at_barrier(world, step)
+        if self._clients is not None:
+            self._clients.look_at_barrier(world, step)
         self._fences.look(step)
         self._pmix.rank_ended(world, rank, wait_status, step, is_local=True)
         has_exited = wait_status & 0x7F == 0

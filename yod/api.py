@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 
 from msgspec import Struct
@@ -183,6 +184,7 @@ def launch(
     driver = Driver(
         machine, plan, arguments, opened.port, reactor, opened.use_grant, limits.chunk_bytes
     )
+    reactor.when_idle(_user_name)  # for the log, which our caller waits for
     started = time.time()
     try:
         driver.run()
@@ -262,6 +264,7 @@ def _default_log() -> str:
     return os.path.join(state, "yod", "userlog")
 
 
+@cache
 def _user_name() -> str:
     import pwd
 

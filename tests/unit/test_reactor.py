@@ -398,3 +398,29 @@ def test_no_signal_finds_its_handler_gone_while_a_loop_closes(clock, monkeypatch
         signal.signal(number, handler)
     assert blocked == [True, True]
     assert mask.isdisjoint(before)
+
+
+def test_idle_calls_come_one_at_a_time_when_nothing_is_ready(reactor, pipes):
+    reader, writer = pipes()
+    order = []
+
+    def readable():
+        order.append("readable")
+        os.read(reader, 1)
+
+    reactor.watch(reader, readable)
+    for number in range(2):
+        reactor.when_idle(lambda number=number: order.append(number))
+    os.write(writer, b"x")
+    reactor.call_soon(lambda: order.append("soon"))
+    for _ in range(3):
+        reactor.run_once(-1.0)
+    assert order == ["soon", "readable", 0, 1]
+
+
+def test_a_loop_that_hosts_another_is_told_of_its_idle_calls(reactor, clock):
+    assert reactor.deadline() is None
+    reactor.when_idle(reactor.stop)
+    assert reactor.deadline() == clock()
+    reactor.run()
+    assert reactor.deadline() is None
