@@ -6,6 +6,7 @@ the ranks of its node; see tests/support/mpi_programs.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,21 @@ def test_one_world_whatever_the_order_of_its_nodes(start_hosts, mpi, tmp_path, n
     expected = {f"rank {rank} of 4, {count} on its node" for rank, count in enumerate(shared)}
     assert (done.status, set(done.out.splitlines())) == (0, expected), done
     assert without_noise(done.err) == ""
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_ranks_run_on_the_processors_of_yod_and_no_library_binds_them_anew(embedded, mpi, is_bound):
+    processors = os.sched_getaffinity(0)
+    bound = {max(processors)} if is_bound else processors
+    try:
+        os.sched_setaffinity(0, bound)
+        done = embedded.yod("-sz", "2", *mpi.program, "place", env=mpi.program_env)
+    finally:
+        os.sched_setaffinity(0, processors)
+    numbers = ",".join(map(str, sorted(bound)))
+    lines = [f"rank {rank}: {rank} of 2 here, processors {numbers}" for rank in range(2)]
+    assert (done.status, without_noise(done.err)) == (0, ""), done
+    assert sorted(done.out.splitlines()) == lines
 
 
 def test_one_world_of_programs_in_the_other_language(embedded, mpi):

@@ -4,6 +4,7 @@
    program abort CODE        the last rank calls MPI_Abort
    program die STAGE HOW     the last rank ends: before, after or between
                              HOW is an exit code, or a signal as -9
+   program place             tells its number on its node, and its processors
    program universe          tells MPI_UNIVERSE_SIZE; -1: not known
    program up                says "up", then waits to be ended
    program wait              says "up", then waits for a line, and tells all of it
@@ -18,6 +19,7 @@
    and makes the exit status 3. */
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
@@ -117,16 +119,45 @@ static int universe (void)
     return found ? *value : -1;
 }
 
+/* No thread is bound otherwise than the process was at its start. */
+static void check_processors (void)
+{
+    DIR *threads = opendir ("/proc/self/task");
+    struct dirent *thread;
+    cpu_set_t now;
+    while ((thread = readdir (threads)) != NULL) {
+        if (thread->d_name[0] == '.')
+            continue;
+        sched_getaffinity (atoi (thread->d_name), sizeof now, &now);
+        if (!CPU_EQUAL (&before, &now))
+            wrong ("processors after MPI_Init");
+    }
+    closedir (threads);
+}
+
+static void place (void)
+{
+    MPI_Comm node;
+    int mine, all;
+    char line[256];
+    check_processors ();
+    MPI_Comm_split_type (MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank (node, &mine);
+    MPI_Comm_size (node, &all);
+    int length = snprintf (line, sizeof line, "rank %d: %d of %d here, processors ", rank, mine, all);
+    for (int cpu = 0, n = 0; cpu < CPU_SETSIZE && length < 200; cpu++)
+        if (CPU_ISSET (cpu, &before))
+            length += snprintf (line + length, sizeof line - length, n++ ? ",%d" : "%d", cpu);
+    say (line);
+}
+
 static void life (void)
 {
     char line[128];
-    cpu_set_t after;
     check_sum (MPI_COMM_WORLD);
     check_ring ();
     int node = check_shared ();
-    sched_getaffinity (0, sizeof after, &after);
-    if (!CPU_EQUAL (&before, &after))
-        wrong ("processors after MPI_Init");
+    check_processors ();
     snprintf (line, sizeof line, "rank %d of %d, %d on its node", rank, size, node);
     say (line);
 }
@@ -313,6 +344,8 @@ int main (int argc, char **argv)
     start (&argc, &argv);
     if (strcmp (what, "life") == 0)
         life ();
+    else if (strcmp (what, "place") == 0)
+        place ();
     else if (strcmp (what, "abort") == 0) {
         MPI_Barrier (MPI_COMM_WORLD);
         if (is_last ())

@@ -95,9 +95,22 @@ def life() -> None:
     check_sum(world)
     check_ring()
     node = check_shared()
-    if os.sched_getaffinity(0) != before:
-        wrong("processors after MPI_Init")
+    check_processors()
     say(f"rank {rank} of {size}, {node} on its node")
+
+
+def check_processors() -> None:
+    """No thread is bound otherwise than the process was at its start."""
+    for thread in os.listdir("/proc/self/task"):
+        if os.sched_getaffinity(int(thread)) != before:
+            wrong("processors after MPI_Init")
+
+
+def place() -> None:
+    check_processors()
+    node = world.Split_type(MPI.COMM_TYPE_SHARED)
+    here = f"{node.Get_rank()} of {node.Get_size()} here"
+    say(f"rank {rank}: {here}, processors {','.join(map(str, sorted(before)))}")
 
 
 def universe() -> None:
