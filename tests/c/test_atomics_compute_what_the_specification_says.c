@@ -5,11 +5,13 @@
 #include "ptl_atomic.h"
 
 #include <complex.h>
+#include <float.h>
 #include <math.h>
 
 #define N_OPS 18
 #define N_TYPES 14
 #define ELEMENTS_MAX 99
+#define LONG_DOUBLE_BYTES (LDBL_MANT_DIG == 64 ? 10 : 16) /* without padding */
 
 typedef __int128 wide;
 
@@ -376,7 +378,7 @@ static void check_bits (void)
 {
     static const uint8_t quiet[4] = { 0x34, 0x12, 0xc0, 0x7f };
     static const uint8_t loud[4] = { 0x78, 0x56, 0xa0, 0xff };
-    uint8_t target[32], operand[32], data[32];
+    uint8_t target[32], before[32], operand[32], data[32];
     long double one = 1, two = 2;
 
     for (unsigned op = PTL_SWAP; op <= PTL_CSWAP_GT; op++) {
@@ -392,12 +394,13 @@ static void check_bits (void)
         memset (target, 0x11, sizeof (target));
         memset (operand, 0x22, sizeof (operand));
         memset (data, 0x33, sizeof (data));
-        memcpy (target, &one, 10);
-        memcpy (operand, &one, 10);
-        memcpy (data, &two, 10);
+        memcpy (target, &one, LONG_DOUBLE_BYTES);
+        memcpy (operand, &one, LONG_DOUBLE_BYTES);
+        memcpy (data, &two, LONG_DOUBLE_BYTES);
+        memcpy (before, target, sizeof (target));
         ptl_atomic_apply (op, PTL_LONG_DOUBLE, target, operand, data, 16);
         CHECK ((memcmp (target, data, 16) == 0) == equal);
-        CHECK (target[15] == (equal ? 0x33 : 0x11));
+        CHECK (target[15] == (equal ? data : before)[15]);
         CHECK (target[16] == 0x11);
     }
 }
