@@ -87,11 +87,12 @@ def test_a_shared_memory_file_is_found_once_nobody_has_it_open(watch):
 
 
 def test_a_daemons_new_descriptor_and_changed_nodes_are_found(place):
-    script = "input(); f = open('/dev/null'); print(flush=True); input()"
+    script = "print(flush=True); input(); f = open('/dev/null'); print(flush=True); input()"
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe) as daemon:
         assert daemon.stdin is not None and daemon.stdout is not None
         nodes = ["0 free\n"]
+        read_until(daemon.stdout.fileno(), b"\n")  # it has all that it starts with
         watch = Watch(place)
         watch.partition(place, [daemon.pid], lambda: nodes[0])
         watch.check()
