@@ -19,7 +19,7 @@ def family(library: str) -> str:
         return "Cray MPICH"
     if name.startswith("libmpi.so.40") or "openmpi" in directory:
         return "Open MPI"
-    if name.startswith("libmpi.so.12") and ("intel" in directory or "impi" in directory):
+    if name.startswith("libmpi.so") and ("intel" in directory or "impi" in directory):
         return "Intel MPI"
     if name.startswith(("libmpich", "libmpi.so.12")):
         return "MPICH"

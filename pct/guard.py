@@ -22,7 +22,7 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
     """
     family = mpi.family(library)
     expected = load.library.decode(errors="replace")
-    is_expected = _plain(library) == _plain(expected)
+    is_expected = _is_file_of(_plain(library), _plain(expected))
     speaks = load.speaks if is_expected and load.speaks else mpi.protocols_of(family)
     name = f"{library} ({family})" if family else library
     text = f"the program had {name} and joined no world: each rank was a world of one"
@@ -39,6 +39,21 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
         said = mpi.names(speaks)
         text += f", it speaks {said}: use --mpi={speaks[0].value}"
     return text[:TEXT_MAX]
+
+
+def _is_file_of(library: str, expected: str) -> bool:
+    """Whether a library is the expected one, or the file that a link of that name leads to.
+
+    Of a running program the file is known, as .../openmpi/lib/libmpi.so.40.30.4, or
+    Intel's libmpi.so for libmpi.so.12.
+    """
+    if library == expected:
+        return True
+    directory, _, name = expected.rpartition("/")
+    own_directory, _, own_name = library.rpartition("/")
+    is_below = f"{own_directory}/".startswith(f"{directory}/")
+    is_alike = own_name.startswith(f"{name}.") or name.startswith(f"{own_name}.")
+    return bool(expected) and is_below and is_alike
 
 
 def _plain(library: str) -> str:

@@ -15,7 +15,7 @@ int claim_make_file (size_t n_ranks)
     return fd;
 }
 
-static bool is_line (const char *text)
+bool claim_is_line (const char *text)
 {
     for (; *text; text++)
         if ((unsigned char) *text < ' ' || *text == 127)
@@ -30,5 +30,5 @@ bool claim_read (int fd, size_t index, char text[static CLAIM_BYTES])
                        (off_t) (index * CLAIM_STRIDE_BYTES));
 
     return n == CLAIM_BYTES && *text && memchr (text, 0, CLAIM_BYTES)
-           && is_line (text);
+           && claim_is_line (text);
 }

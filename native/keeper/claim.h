@@ -23,4 +23,7 @@ int claim_make_file (size_t n_ranks);
  */
 bool claim_read (int fd, size_t index, char text[static CLAIM_BYTES]);
 
+/* Whether a text can be shown: it has no control characters. */
+bool claim_is_line (const char *text);
+
 #endif

@@ -114,10 +114,10 @@ static size_t stop_new (struct pids *known)
 
 /* Field 9 of a stat file, found from the end of the name, which may hold
  * anything. */
-static bool has_flag (int tasks, const char *task, unsigned flag)
+static bool has_flag (int tasks, const char *task, unsigned long flag)
 {
     char path[64], text[512], *end;
-    unsigned flags = 0;
+    unsigned long flags = 0;
     ssize_t n;
     int fd;
 
@@ -127,8 +127,11 @@ static bool has_flag (int tasks, const char *task, unsigned flag)
     n = read (fd, text, sizeof (text) - 1);
     close (fd);
     text[n > 0 ? n : 0] = 0;
-    if ((end = strrchr (text, ')')))
-        sscanf (end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags);
+    end = strrchr (text, ')');
+    for (int i = 2; end && i < 9; i++)
+        end = strchr (end + 1, ' ');
+    if (end)
+        flags = strtoul (end, NULL, 10);
     return flags & flag;
 }
 

@@ -34,6 +34,7 @@
 
 #include "claim.h"
 #include "descend.h"
+#include "mapped.h"
 #include "message.h"
 #include "report.h"
 #include "spec.h"
@@ -51,6 +52,8 @@
 #define COMPANY_MS 2
 #define KILL_WAIT_MIN_MS 10             /* between passes over what is left */
 #define KILL_WAIT_MAX_MS 1000
+#define LOOK_FIRST_MS 50                /* after go; then twice as late each */
+#define LOOK_LAST_MS (1 << 24)          /* five hours */
 
 enum command_kind {
     COMMAND_GO = 1,
@@ -93,6 +96,10 @@ struct keeper {
     struct outbox box;
     size_t n_dying;                     /* were killed, not yet reaped */
     int kill_wait_ms;
+    uint64_t go_ms;                     /* monotonic */
+    int look_ms;                        /* after go; 0: look no more */
+    size_t seen_index;                  /* whose library this is: */
+    char seen[CLAIM_BYTES];
 };
 
 /* --- the start of the keeper itself ----------------------------------- */
@@ -268,6 +275,14 @@ static void write_go (struct keeper *k, size_t n_preloaded)
             ;
 }
 
+static uint64_t now_ms (void)
+{
+    struct timespec now;
+
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
 static void release_all (struct keeper *k)
 {
     size_t n_preloaded = 0;
@@ -276,6 +291,8 @@ static void release_all (struct keeper *k)
     for (size_t i = 0; i < k->spec->n_ranks; i++)
         release (k, i, &n_preloaded);
     write_go (k, n_preloaded);
+    k->go_ms = now_ms ();
+    k->look_ms = LOOK_FIRST_MS;
 }
 
 static void hold (struct keeper *k, size_t index, enum held_how how)
@@ -370,10 +387,13 @@ static void report_claim (const struct keeper *k, size_t index,
     const struct rank *rank = &k->ranks[index];
     char text[CLAIM_BYTES];
 
-    if (WIFEXITED (wait_status) && rank->state == RANK_RELEASED
-        && rank->how == HELD_PRELOAD
+    if (!WIFEXITED (wait_status) || rank->state != RANK_RELEASED)
+        return;
+    if (rank->how == HELD_PRELOAD
         && claim_read (k->starter.claims_fd, index, text))
         report_set_text (report, text);
+    else if (*k->seen && k->seen_index == index)
+        report_set_text (report, k->seen);
 }
 
 static void report_ended (struct keeper *k, size_t index, int wait_status,
@@ -423,6 +443,41 @@ static void reap (struct keeper *k)
     }
     if (child < 0 && errno == ECHILD)
         k->has_children = false;
+}
+
+/* Look at the first rank that lives, if it has become another program: of all
+ * that do alike, one says enough. */
+static void look_at_rank (struct keeper *k)
+{
+    for (size_t i = 0; i < k->n_started; i++) {
+        const struct rank *rank = &k->ranks[i];
+
+        if (rank->state != RANK_RELEASED || rank->how != HELD_PRELOAD)
+            continue;
+        if (!mapped_is_program (rank->unix_pid,
+                                k->spec->ranks[i].program->path)
+            && mapped_find (rank->unix_pid, k->seen)) {
+            k->seen_index = i;
+            k->look_ms = 0;
+        }
+        return;
+    }
+    k->look_ms = 0;                     /* nobody is left */
+}
+
+/* How long until the next look, which is made here when its time has come.
+ *   -1  never
+ */
+static int look_when_due (struct keeper *k)
+{
+    uint64_t passed_ms = now_ms () - k->go_ms;
+
+    if (k->look_ms > 0 && passed_ms >= (uint64_t) k->look_ms) {
+        look_at_rank (k);
+        while (k->look_ms > 0 && passed_ms >= (uint64_t) k->look_ms)
+            k->look_ms = k->look_ms < LOOK_LAST_MS ? 2 * k->look_ms : 0;
+    }
+    return k->look_ms > 0 ? (int) ((uint64_t) k->look_ms - passed_ms) : -1;
 }
 
 /* --- commands ------------------------------------------------------------ */
@@ -553,6 +608,8 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
             fds[0].fd = -1;             /* else it hangs up without a pause */
     } else if (!all_started (k) && is_flushed) {
         timeout_ms = 0;
+    } else if (k->look_ms > 0) {
+        timeout_ms = look_when_due (k);
     }
     n = poll (fds, 3, timeout_ms);
     if (n > 0 && fds[0].revents & (POLLHUP | POLLERR)) {

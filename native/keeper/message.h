@@ -37,4 +37,13 @@ struct message {
 #define CLAIM_STRIDE_BYTES 65536
 #define CLAIM_BYTES 200
 
+/* How the name of a library that has MPI_Init starts; see KEEPER.md. */
+#define MPI_NAME_BYTES 16
+#define MPI_NAMES {                                                     \
+        "libmpi.so", "libmpich.so", "libmpich_", "libmpi_abi.so",       \
+        "libmpi_mt.so", "libmpi_ibm.so", "libmpi_cray", "libmpi_gnu",   \
+        "libmpi_intel", "libmpi_amd", "libmpi_aocc", "libmpi_nvidia",   \
+        "libmpi_pgi",                                                   \
+    }
+
 #endif

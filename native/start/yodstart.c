@@ -255,12 +255,7 @@ extern int dl_iterate_phdr (int (*) (struct dl_phdr_info *, size_t, void *),
  * language, which never comes alone. The rule is in native/wire/KEEPER.md. */
 static int is_mpi_library (char *path)
 {
-    static const char starts[][16] = {
-        "libmpi.so", "libmpich.so", "libmpich_", "libmpi_abi.so",
-        "libmpi_mt.so", "libmpi_ibm.so", "libmpi_cray", "libmpi_gnu",
-        "libmpi_intel", "libmpi_amd", "libmpi_aocc", "libmpi_nvidia",
-        "libmpi_pgi",
-    };
+    static const char starts[][MPI_NAME_BYTES] = MPI_NAMES;
     char *name = path;
 
     for (char *c = path; *c; c++)

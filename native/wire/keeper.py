@@ -199,7 +199,8 @@ class RankEnded(Struct, frozen=True):
         user_s, system_s, max_rss_bytes: of the process and the children it waited for.
         ended_at: seconds on the node's monotonic clock.
         mpi_library: path of the MPI library that its program had mapped when it
-            returned or called exit, as the rank claims, at most 199 bytes, of a longer one
+            returned or called exit, as the rank claims, or was seen to have mapped when
+            another program had taken its place; at most 199 bytes, of a longer one
             the end after "..."; empty: none, it ended otherwise, or was not preloaded.
         was_signalled: a signal ended it that the keeper had sent it before.
     """

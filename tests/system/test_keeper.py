@@ -1065,6 +1065,19 @@ def test_a_rank_that_exits_names_its_mpi_library(
     assert claims(ending, how, library) == [(exit_code, library)]
 
 
+def test_a_rank_that_has_become_another_program_is_looked_at_while_it_runs(
+    named: Callable[[str], str],
+) -> None:
+    library = named("libmpi.so.12.3")
+    code = f"import ctypes, time; ctypes.CDLL({library!r}); time.sleep(2)"
+    assert claims("/usr/bin/env", sys.executable, "-S", "-c", code) == [(0, library)]
+    long = named("d" * 200 + "/libmpich.so")
+    code = f"import ctypes, os, time; ctypes.CDLL({long!r}); time.sleep(2); os._exit(1)"
+    assert claims("/bin/sh", "-c", 'exec "$@"', "sh", sys.executable, "-S", "-c", code) == [
+        (1, "..." + long[-196:])
+    ]
+
+
 @pytest.mark.parametrize(
     ("how", "exit_code"),
     [("_exit", 0), ("kill", -signal.SIGTERM), ("exec", 0), ("child exits", 0)],

@@ -53,6 +53,15 @@ def test_worlds_of_one_because_nothing_was_offered(embedded, mpi):
     assert (done.status, without_noise(done.out)) == (0, ALONE * 2)
 
 
+@pytest.mark.parametrize("wrapper", [["env", "A=1"], ["sh", "-c", 'exec "$@"', "sh"]])
+def test_a_program_that_a_wrapper_becomes_is_told_of_too(embedded, mpi, wrapper):
+    words = ["-sz", "2", *wrapper, *mpi.program, "linger"]
+    done = embedded.yod("--mpi=none", *words, env=mpi.program_env)
+    tidy()
+    warns(done, mpi, "nothing")
+    assert (done.status, without_noise(done.out)) == (0, "up\n" * 2)
+
+
 @pytest.mark.hosts
 def test_worlds_of_one_on_several_hosts_give_one_line(start_hosts, mpi):
     done = run(start_hosts(2, slots=1), mpi, "--mpi=none")

@@ -6,6 +6,7 @@
                              HOW is an exit code, or a signal as -9
    program place             tells its number on its node, and its processors
    program universe          tells MPI_UNIVERSE_SIZE; -1: not known
+   program linger            says "up", and ends a while later
    program up                says "up", then waits to be ended
    program wait              says "up", then waits for a line, and tells all of it
    program farm              rank 0 gives out work to the others
@@ -28,7 +29,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LARGE_BYTES = 1 << 20, TASKS = 20, ROUNDS = 100, DIES_AT = 10, WRONG = 3 };
+enum { LARGE_BYTES = 1 << 20, TASKS = 20, ROUNDS = 100, DIES_AT = 10, WRONG = 3,
+       LINGER_US = 2000000 };
 
 static int rank, size, status;
 static cpu_set_t before;
@@ -357,7 +359,10 @@ int main (int argc, char **argv)
         MPI_Barrier (MPI_COMM_WORLD);
     } else if (dies && strcmp (stage, "in-collective") == 0)
         die_in_a_collective (how);
-    else if (strcmp (what, "up") == 0) {
+    else if (strcmp (what, "linger") == 0) {
+        say ("up");
+        usleep (LINGER_US);
+    } else if (strcmp (what, "up") == 0) {
         check_sum (MPI_COMM_WORLD);
         say ("up");
         for (;;)

@@ -6,11 +6,13 @@ See there for the words. Nothing but mpi4py and the standard library.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from array import array
 
 LARGE_BYTES = 1 << 20
+LINGER_S = 2.0
 TASKS, ROUNDS, DIES_AT, WRONG = 20, 100, 10, 3
 
 status = 0
@@ -135,6 +137,11 @@ def die() -> None:
             if number == DIES_AT and is_last:
                 end_so(how)
             check_sum(world)
+
+
+def linger() -> None:
+    say("up")
+    select.select([], [], [], LINGER_S)
 
 
 def up() -> None:

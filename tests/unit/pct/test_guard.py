@@ -75,6 +75,15 @@ def test_one_path_with_and_without_usr_is_one_library():
     assert "expected" not in line("/lib/libmpi.so.40", expected="/usr/lib/libmpi.so.40")
 
 
+def test_the_file_behind_a_link_is_the_expected_library():
+    assert "expected" not in line("/opt/lib/libmpi.so.40.30.4", expected="/opt/lib/libmpi.so.40")
+    debian = "/usr/lib/x/openmpi/lib/libmpi.so.40.30.4"
+    assert "expected" not in line(debian, expected="/lib/x/libmpi.so.40")
+    assert "expected" not in line("/opt/impi/libmpi.so", expected="/opt/impi/libmpi.so.12")
+    assert "expected" in line("/opt/b/libmpi.so.40.30.4", expected="/opt/a/libmpi.so.40")
+    assert "expected" in line("/opt/a/libmpi.so.401", expected="/opt/a/libmpi.so.40")
+
+
 def test_a_library_that_nobody_knows_may_be_offered_anything():
     assert line(OWN) == "offered was PMI-1; --mpi=pmi1, pmi2 or pmix offers another"
 

@@ -1,0 +1,84 @@
+#include "mapped.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "claim.h"
+
+bool mapped_is_program (pid_t unix_pid, const char *path)
+{
+    struct stat runs, named;
+    char exe[32];
+
+    snprintf (exe, sizeof (exe), "/proc/%d/exe", unix_pid);
+    return stat (exe, &runs) == 0 && stat (path, &named) == 0
+           && runs.st_dev == named.st_dev && runs.st_ino == named.st_ino;
+}
+
+static bool is_mpi_library (const char *path)
+{
+    static const char starts[][MPI_NAME_BYTES] = MPI_NAMES;
+    const char *name = strrchr (path, '/') + 1;
+
+    for (size_t i = 0; i < sizeof (starts) / sizeof (starts[0]); i++)
+        if (strncmp (name, starts[i], strlen (starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Of a path that is too long its end, which tells more, after three dots. */
+static void copy (char text[static CLAIM_BYTES], const char *path)
+{
+    size_t length = strlen (path);
+
+    if (length < CLAIM_BYTES)
+        memcpy (text, path, length + 1);
+    else
+        snprintf (text, CLAIM_BYTES, "...%s",
+                  path + length - (CLAIM_BYTES - 4));
+}
+
+/* Take the lines off the front that are whole.
+ *   true   one of them names an MPI library: it is in `text`
+ */
+static bool take_lines (char *lines, size_t *bytes,
+                        char text[static CLAIM_BYTES])
+{
+    char *line = lines, *end, *path;
+
+    while ((end = memchr (line, '\n', *bytes - (size_t) (line - lines)))) {
+        *end = 0;
+        if ((path = strchr (line, '/')) && is_mpi_library (path)
+            && claim_is_line (path)) {
+            copy (text, path);
+            return true;
+        }
+        line = end + 1;
+    }
+    *bytes -= (size_t) (line - lines);
+    memmove (lines, line, *bytes);
+    return false;
+}
+
+bool mapped_find (pid_t unix_pid, char text[static CLAIM_BYTES])
+{
+    char name[32], lines[2 * 4096];     /* a path has 4095 bytes at most */
+    bool is_found = false;
+    size_t bytes = 0;
+    ssize_t n;
+    int fd;
+
+    snprintf (name, sizeof (name), "/proc/%d/maps", unix_pid);
+    if ((fd = open (name, O_RDONLY | O_CLOEXEC)) < 0)
+        return false;
+    while (!is_found && bytes < sizeof (lines)
+           && (n = read (fd, lines + bytes, sizeof (lines) - bytes)) > 0) {
+        bytes += (size_t) n;
+        is_found = take_lines (lines, &bytes, text);
+    }
+    close (fd);
+    return is_found;
+}
