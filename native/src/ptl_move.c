@@ -10,6 +10,7 @@
 #include "ptl_md.h"
 #include "ptl_ni.h"
 #include "ptl_op.h"
+#include "ptl_shared.h"
 
 #define LOCAL_NIDS (1u << 24) /* below: entries of the address table */
 
@@ -203,6 +204,8 @@ static bool resolve (const struct ptl_ni *ni, const ptl_process_t *target,
     const ptl_process_t *id = target;
 
     if (ptl_ni_is_logical (ni)) {
+        if (!ni->map)
+            ptl_shared_lacks_map ();
         if (!ni->map || target->rank >= ni->map->size)
             return false;
         id = &ni->map->processes[target->rank];

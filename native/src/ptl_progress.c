@@ -162,6 +162,7 @@ bool ptl_end_may_sleep (struct ptl_end *end)
 #define HOT_LOOKS_LEAST 4 /* then every socket has its turn: more looks, */
 #define HOT_LOOKS_MOST 64 /* while no other one brings anything */
 #define NEAR_LOOKS 256 /* where each look costs no system call */
+#define CLOCK_LOOKS 8  /* looks that the clock is not worth */
 
 static void give_budget (struct ptl_end *end)
 {
@@ -210,6 +211,9 @@ void ptl_end_poll (struct ptl_end *end)
     bool is_near = !ptl_list_empty (&end->nears);
     unsigned most = is_near && !end->hot ? NEAR_LOOKS : end->hot_looks;
 
+    /* Looks may be far apart, and there may be no thread. */
+    if (end->n_hot % CLOCK_LOOKS == CLOCK_LOOKS - 1)
+        ptl_end_look_at_clock (end);
     if ((!end->hot && !is_near) || end->n_hot++ >= most || is_overdue (end)) {
         look_longer (end);
         ptl_end_progress (end, 0);

@@ -74,6 +74,19 @@ static bool is_cut_off (void)
     return true;
 }
 
+void ptl_shared_lacks_map (void)
+{
+    static bool has_said;
+
+    if (has_said || job_is != PTL_IGNORED || !getenv ("YOD_SIZE"))
+        return;
+    has_said = true;
+    fputs ("libportals: there is no map of the ranks, as yod did not see that "
+           "this program needs Portals (a script starts it?): say yod "
+           "--with-portals, or PtlSetMap\n",
+           stderr);
+}
+
 static int make_alone (ptl_pid_t pid)
 {
     struct ptlx_config config = { .listen_nid = LOOPBACK, .uid = getuid () };
@@ -106,8 +119,11 @@ static int make (ptl_pid_t pid)
         rc = make_rank (pid);
     else if (job_is == PTL_IGNORED)
         rc = make_alone (pid);
-    else
-        rc = job_is;
+    else if ((rc = job_is) == PTL_FAIL)
+        ptl_env_refuse ("YOD_PORTALS",
+                        "its descriptors were closed on the way: who starts "
+                        "this program has to pass them on (Python: "
+                        "close_fds=False)");
     if (rc == PTL_OK && (rc = ptl_api_keep (shared)) != PTL_OK) {
         ptl_end_free (shared, 0);
         shared = NULL;

@@ -30,6 +30,10 @@ int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
 /* One user less. Gives the endpoint, NULL when it has ended. */
 struct ptl_end *ptl_shared_close (struct ptl_ni *ni);
 
+/* A rank has no map, nor has set one: tell its user once, when that is because
+ * yod did not see that it needs one. */
+void ptl_shared_lacks_map (void);
+
 /* Is it the shared one? */
 bool ptl_shared_is (const struct ptl_end *end);
 

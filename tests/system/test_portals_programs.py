@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,15 @@ def test_64_ranks_need_no_64_descriptors(embedded, portals):
     check(embedded, 64, "--with-portals", "sh", "-c", script)
 
 
+def test_a_rank_whose_descriptors_were_closed_on_the_way_is_told(embedded, portals):
+    start = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+    words = [sys.executable, "-c", start, str(portals.program("alltoall"))]
+    done = embedded.yod("-sz", "1", "--with-portals", *words, timeout=55)
+    assert done.status == 1
+    assert "libportals: YOD_PORTALS=" in done.err
+    assert "descriptors were closed on the way" in done.err
+
+
 def test_a_limit_that_is_too_low_is_named(embedded, portals):
     script = f"ulimit -n 9; exec {portals.program('alltoall')}"
     done = embedded.yod("-sz", "2", "--with-portals", "sh", "-c", script, timeout=55)
@@ -173,13 +183,25 @@ def test_two_shells_meet_by_a_key_file(place, portals, tmp_path, transport):
     assert (errors, first.returncode) == ("", 0)
 
 
-def test_the_example_of_the_readme(embedded, staged: Staged, tmp_path):
+@pytest.fixture
+def ring(staged: Staged, tmp_path: Path) -> Path:
     source = Path(__file__).parents[2] / "examples/portals_ring.c"
     program = tmp_path / "portals_ring"
     words = ["cc", *FLAGS, source, "-o", program, *staged.flags("portals4", "pmi")]
     subprocess.run([*words, f"-Wl,-rpath,{staged.prefix / 'lib'}"], check=True)
+    return program
+
+
+def test_the_example_of_the_readme(embedded, ring):
     for size in (1, 4):
-        done = embedded.yod("-sz", str(size), program)
+        done = embedded.yod("-sz", str(size), ring)
         token = size * (size - 1) // 2
         expected = f"ring of {size}: the token came back as {token}, expected {token}\n"
         assert done == (0, expected, "")
+
+
+def test_a_rank_without_the_map_is_told_what_to_say(embedded, ring):
+    done = embedded.yod("-sz", "2", "sh", "-c", str(ring), timeout=55)
+    assert done.status == 1
+    assert "libportals: there is no map of the ranks" in done.err
+    assert "say yod --with-portals" in done.err
