@@ -75,9 +75,18 @@ class CodeCache:
         return spec
 
     def save(self) -> None:
-        """Keep the code of what has been imported as usual. That it cannot be is no error."""
+        """Keep the code of what has been imported as usual. That it cannot be is no error.
+
+        Our files may have been replaced or removed while the command ran.
+        """
         if self._path is None or sys.dont_write_bytecode:
             return
+        try:
+            self._save(self._path)
+        except (ImportError, *NONSENSE):
+            pass
+
+    def _save(self, path: str) -> None:
         fresh = [
             (name, spec.loader)
             for name, module in sys.modules.items()
@@ -86,7 +95,7 @@ class CodeCache:
             and (spec := getattr(module, "__spec__", None))
             and type(spec.loader) is SourceFileLoader
         ]
-        if not fresh or not os.access(os.path.dirname(self._path), os.W_OK):
+        if not fresh or not os.access(os.path.dirname(path), os.W_OK):
             return
         index, code = self._read()
         try:
@@ -104,10 +113,10 @@ class CodeCache:
                 data = marshal.dumps(loader.get_code(name))
                 if _state(source) == state:
                     kept[name] = ((*state, is_package), data)
-            except (OSError, ImportError, SyntaxError):
+            except (ImportError, SyntaxError, *NONSENSE):
                 pass  # changed or removed meanwhile
         mode = os.stat(__file__).st_mode & 0o666 | 0o200  # as Python does
-        SourceFileLoader(__name__, __file__).set_data(self._path, _file(kept), _mode=mode)
+        SourceFileLoader(__name__, __file__).set_data(path, _file(kept), _mode=mode)
 
     def _read(self) -> tuple[dict[str, Entry], memoryview]:
         """The index and the code. Of another Python, broken, or not there: nothing."""

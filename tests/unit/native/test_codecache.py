@@ -180,6 +180,20 @@ def test_nothing_is_written_where_python_writes_nothing(house):
     assert not house.cache.exists()
 
 
+def test_what_is_replaced_while_a_command_runs_is_no_error(house):
+    more = "import os; os.unlink(yod.__file__); os.unlink(sys.modules['native.codecache'].__file__)"
+    assert house.run(more) == USUAL
+
+
+def test_a_half_written_pyc_is_no_error(house):
+    more = """
+for path in (cache._root + "/yod/__pycache__").split():
+    for name in os.listdir(path):
+        open(f"{path}/{name}", "r+b").truncate(20)
+"""
+    assert house.run("import os" + more) == USUAL
+
+
 def test_the_file_is_as_private_as_the_sources(house):
     (house.root / "native/codecache.py").chmod(0o600)
     house.run()
