@@ -193,13 +193,17 @@ class Reactor:
                 watch.on_writable()
 
     def close(self) -> None:
-        """Give back the descriptors and the signals' default actions."""
+        """Give back the descriptors and the signals' default actions.
+
+        A child's end may come at any time, to any thread, and Python complains of a signal
+        whose handler has just gone. To ignore it, as ours does, is its default action.
+        """
         if self._signal_fd >= 0:
             signal.set_wakeup_fd(-1)
             # A signal that came between the interpreter's look for pending ones and
             # the change would find no handler: "ignored due to race condition".
             before = signal.pthread_sigmask(signal.SIG_BLOCK, self._signal_handlers)
-            for number in self._signal_handlers:
+            for number in self._signal_handlers.keys() - {signal.SIGCHLD}:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(self._signal_fd)
