@@ -197,8 +197,22 @@ def main() -> None:
         status = error.exit_status
     except KeyboardInterrupt:  # before the loop takes signals
         status = 130
-    sys.stdout.flush()
-    sys.exit(status)
+    sys.exit(_flush_output() or status)
+
+
+def _flush_output() -> int:
+    """An exit status other than 0 when what yod itself wrote is lost."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # What is still buffered goes nowhere, without a word at the interpreter's end.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        if not isinstance(error, BrokenPipeError):  # that reader has seen enough
+            _say(f"standard output: {(error.strerror or '').lower()}")
+            return 125
+    return 0
 
 
 if __name__ == "__main__":

@@ -89,6 +89,10 @@ def is_load_file(path: str) -> bool:
         raise ProgramNotExecutableError(
             f"{path}: this {kind} has no execute permission; chmod +x {path}"
         )
+    if path.endswith(".py"):
+        raise ProgramNotExecutableError(
+            f"{path}: this script has no execute permission; say python {path}"
+        )
     return True
 
 

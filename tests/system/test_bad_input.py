@@ -47,6 +47,22 @@ def test_a_script_without_execute_permission(here, tmp_path):
     is_one_line(here.yod(path), 126, "no execute permission", f"chmod +x {path}")
 
 
+def test_a_python_file_without_execute_permission(here, tmp_path):
+    path = script(tmp_path / "job.py", '"""It\'s one."""\nprint("never")\n', 0o644)
+    is_one_line(here.yod(path), 126, "no execute permission", f"python {path}")
+
+
+def test_a_standard_output_that_takes_nothing(embedded):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [BIN / "yod", "-help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        125,
+        "yod: standard output: no space left on device\n",
+    )
+
+
 def test_a_binary_without_execute_permission(here, programs, tmp_path):
     path = tmp_path / "binary"
     path.write_bytes(programs.dynamic.read_bytes())
