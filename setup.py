@@ -67,8 +67,6 @@ import sys
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-if os.environ.get("PYTHONDONTWRITEBYTECODE"):
-    sys.dont_write_bytecode = True
 gc.disable()
 sys.modules["typing_extensions"] = None
 from MODULE import main
