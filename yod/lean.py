@@ -9,10 +9,15 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 
+TYPE_CHECKING = False  # typing is imported below, and without re
+if TYPE_CHECKING:
+    from typing import Any
+
 ABSENT = (
     *("uuid", "decimal", "textwrap"),
     *("msgspec.inspect", "msgspec.json", "msgspec.toml", "msgspec.yaml"),
 )
+SCHEMA = "msgspec._json_schema"
 
 
 class _Absent:
@@ -26,6 +31,28 @@ class _Absent:
 
     class Decimal:
         pass
+
+
+class _SchemaLater:
+    """What msgspec.json takes from msgspec._json_schema, which is imported for a schema only.
+
+    A launch in a partition reads a JSON file; the schemas would take most of that time.
+    """
+
+    @staticmethod
+    def schema(*arguments: Any, **options: Any) -> Any:
+        return _json_schema().schema(*arguments, **options)
+
+    @staticmethod
+    def schema_components(*arguments: Any, **options: Any) -> Any:
+        return _json_schema().schema_components(*arguments, **options)
+
+
+def _json_schema() -> Any:
+    if sys.modules[SCHEMA] is _SchemaLater:  # type: ignore[comparison-overlap]
+        del sys.modules[SCHEMA]
+        __import__(SCHEMA)
+    return sys.modules[SCHEMA]
 
 
 def _core_of_re() -> SimpleNamespace:
@@ -74,6 +101,7 @@ def import_msgspec() -> None:
         for name in ("inspect", "json", "toml", "yaml"):
             if getattr(msgspec, name, None) is _Absent:
                 delattr(msgspec, name)  # so that it can be imported
+        sys.modules.setdefault(SCHEMA, _SchemaLater)  # type: ignore[arg-type]
     except (ImportError, AttributeError, TypeError, RuntimeError):
         pass
     finally:

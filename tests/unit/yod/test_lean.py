@@ -33,6 +33,19 @@ print(json.decode(json.encode([1]), type=list[int]), inspect.type_info(int).gt, 
     assert after_lean(text) == "[1] None 1"
 
 
+def test_json_brings_its_schemas_when_one_is_made():
+    text = """
+from msgspec import json
+print("msgspec.inspect" in sys.modules, json.schema(int), json.schema_components([int]))
+from msgspec.json import schema
+print("msgspec.inspect" in sys.modules, schema(str))
+"""
+    assert after_lean(text).splitlines() == [
+        "False {'type': 'integer'} (({'type': 'integer'},), {})",
+        "True {'type': 'string'}",
+    ]
+
+
 def test_typing_names_the_types_of_re():
     text = "import re, typing; print(typing.Pattern.__origin__, typing.Match.__origin__)"
     assert after_lean(text) == "<class 're.Pattern'> <class 're.Match'>"
