@@ -211,23 +211,6 @@ static void seal_data (struct batch *batch, struct ptl_seal *seal,
     add_flat (batch, PTL_SEAL_BYTES, NULL);
 }
 
-/* The header and the operand of the next frame: how many bytes that makes. */
-static size_t add_head (struct ptl_conn *conn, struct ptl_op *op,
-                        struct ptl_frame *frame, uint64_t *position,
-                        uint8_t *to)
-{
-    size_t length;
-
-    ptl_lane_take (conn->peer, op, frame, position);
-    frame->is_sealed = conn->seal != NULL;
-    ptl_wire_encode (frame, to);
-    length = seal_header (conn->seal, to);
-    if (op->operand_bytes > 0)
-        memcpy (to + length, op->copy, op->operand_bytes);
-    conn->end->counters.frames_out++;
-    return length + op->operand_bytes;
-}
-
 static void add_frame (struct batch *batch, struct ptl_conn *conn,
                        struct ptl_op *op)
 {
@@ -238,9 +221,15 @@ static void add_frame (struct batch *batch, struct ptl_conn *conn,
     uint64_t position;
     bool is_last;
 
-    length = add_head (conn, op, &frame, &position, to);
-    payload = length - op->operand_bytes;
+    ptl_lane_take (conn->peer, op, &frame, &position);
     is_last = frame.flags & PTL_FLAG_LAST;
+    frame.is_sealed = seal != NULL;
+    ptl_wire_encode (&frame, to);
+    payload = length = seal_header (seal, to);
+    if (op->operand_bytes > 0) {
+        memcpy (to + length, op->copy, op->operand_bytes);
+        length += op->operand_bytes;
+    }
     data = frame.length - op->operand_bytes;
     if (data <= INLINE_BYTES || (seal && op->type == PTL_FRAME_REPLY)) {
         ptl_op_read (op, position, to + length, data);
@@ -254,6 +243,7 @@ static void add_frame (struct batch *batch, struct ptl_conn *conn,
         if (seal)
             seal_data (batch, seal, op, position, data);
     }
+    conn->end->counters.frames_out++;
 }
 
 #define FRAME_MOST                                                      \

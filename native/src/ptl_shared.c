@@ -14,6 +14,9 @@
 #include "ptl_wait.h"
 
 #define LOOPBACK 0x7f000001u
+#define UNSEEN                                                          \
+    "yod did not see that this program needs Portals (a script starts " \
+    "it?): say yod --with-portals"
 #define RANK_CONNECT_MS 60000 /* it may begin late; a dead one refuses at once */
 
 static struct ptl_end *shared;
@@ -67,9 +70,7 @@ static bool is_cut_off (void)
 
     if (!size || !here || strcmp (size, here) == 0 || getenv ("PTL_KEY_FILE"))
         return false;
-    fputs ("libportals: yod did not see that this program needs Portals (a "
-           "script starts it?): say yod --with-portals\n",
-           stderr);
+    fputs ("libportals: " UNSEEN "\n", stderr);
     errno = ENOKEY;
     return true;
 }
@@ -81,9 +82,8 @@ void ptl_shared_lacks_map (void)
     if (has_said || job_is != PTL_IGNORED || !getenv ("YOD_SIZE"))
         return;
     has_said = true;
-    fputs ("libportals: there is no map of the ranks, as yod did not see that "
-           "this program needs Portals (a script starts it?): say yod "
-           "--with-portals, or PtlSetMap\n",
+    fputs ("libportals: there is no map of the ranks, as " UNSEEN
+           ", or PtlSetMap\n",
            stderr);
 }
 
