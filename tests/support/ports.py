@@ -27,10 +27,21 @@ FRAME = struct.Struct("<BBHBBBBIIIIHHIQQQQ")
 MAGIC = b"YODT"
 VERSION = 1
 
-Seen = dict[Port, list[PortEvent]]
+
+class Driven(Protocol):
+    """What can be driven by hand: a port, or a part of one."""
+
+    def fileno(self) -> int: ...
+
+    def events(self) -> list[PortEvent]: ...
 
 
-def pump(ports: Iterable[Port], until: Callable[[Seen], object], limit_s: float = LIMIT_S) -> Seen:
+Seen = dict[Driven, list[PortEvent]]
+
+
+def pump(
+    ports: Iterable[Driven], until: Callable[[Seen], object], limit_s: float = LIMIT_S
+) -> Seen:
     """Drive ports until ``until`` says so of what they have seen; gives that."""
     seen: Seen = {port: [] for port in ports}
     deadline = time.monotonic() + limit_s
