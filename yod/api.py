@@ -83,7 +83,7 @@ def make_plan(
         paths.append(path)
     places = list(objects)
     size = sum(member.spec.size for member in members)
-    mpi, mpi_reason = closure.mpi_of(
+    mpi, mpi_reason, libraries = closure.mpi_of(
         [
             closure.Program(path, member.words[1:])
             for member, path in zip(members, paths, strict=True)
@@ -135,6 +135,7 @@ def make_plan(
         batch_job=batch_job,
         mpi=mpi,
         mpi_reason=mpi_reason,
+        warning="" if options.mpi == "none" else _mixture(members, libraries),
     )
     return plan, b"" if is_inline else encoded
 
@@ -208,6 +209,24 @@ def _timing(machine: Launch, began: float, resolved: float) -> tuple[tuple[str, 
         text = f"{slow.name} ({slow.seconds:.4f} s after its load message)" if slow else ""
         lines.append((phase.value, end - start, text))
     return tuple(lines)
+
+
+def _mixture(members: list[Member], libraries: tuple[str, ...]) -> str:
+    """A warning where members have libraries that do not go together; empty: none."""
+    if len(set(libraries) - {""}) < 2:
+        return ""
+    from yod import mixture
+
+    return mixture.warning(
+        [
+            mixture.Part(
+                _printable(member.words[0]) + (member.origin and f", {member.origin}"),
+                member.spec.size,
+                library,
+            )
+            for member, library in zip(members, libraries, strict=True)
+        ]
+    )
 
 
 def _arguments_object(encoded: bytes) -> ShippedObject:

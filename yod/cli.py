@@ -136,6 +136,8 @@ def _show_plan(members: list[request.Member], plan: request.Plan, where: str) ->
         first = last + 1
     offered = " and ".join(protocol.value for protocol in plan.mpi.offered) or "none"
     print(f"mpi: {offered} ({plan.mpi_reason})")
+    if plan.warning:
+        print(plan.warning)
     if plan.mpi.has_portals:
         print("portals: each rank has an address, the job's key and the map of all")
 

@@ -68,8 +68,8 @@ def mpi_of(
     universe_size: int = 0,
     has_portals: bool = False,
     meanwhile: Iterator[None] = linked.NO_WORK,
-) -> tuple[Mpi, str]:
-    """What to offer to the ranks of a job, and why.
+) -> tuple[Mpi, str, tuple[str, ...]]:
+    """What to offer to the ranks of a job, why, and each program's library; empty: not known.
 
     Args:
         programs: of all members, in rank order.
@@ -86,7 +86,10 @@ def mpi_of(
         raise UsageError(f"--mpi={choice}: must be {', '.join(CHOICES[:-1])} or {CHOICES[-1]}")
     if libpmix and choice not in ("auto", "pmix"):
         raise UsageError(f"--libpmix is for --mpi=pmix or auto, not {choice}")
-    speeches = [speech_of(each, environment, meanwhile) for each in dict.fromkeys(programs)]
+    speech_by_program = {
+        each: speech_of(each, environment, meanwhile) for each in dict.fromkeys(programs)
+    }
+    speeches = list(speech_by_program.values())
     by_certainty = sorted(speeches, key=lambda speech: not speech.is_certain)
     library, speaks = next(
         ((speech.library, speech.protocols) for speech in by_certainty if speech.library), ("", ())
@@ -111,7 +114,7 @@ def mpi_of(
         universe_size=universe_size,
         has_portals=has_portals or any(speech.uses_portals for speech in speeches),
     )
-    return mpi, reason
+    return mpi, reason, tuple(speech_by_program[each].library for each in programs)
 
 
 def speech_of(
@@ -163,7 +166,7 @@ def _foretold(
 
 def _linked(libraries: Mapping[str, str], environment: Mapping[bytes, bytes]) -> Speech | None:
     """What a program with these libraries speaks; None: none of them is of an MPI."""
-    for is_one in (_is_mpi, _is_pmi):
+    for is_one in (is_mpi, _is_pmi):
         for name, path in libraries.items():
             if not is_one(name) or (is_one is _is_pmi and _has(libraries, "libprrte")):
                 continue
@@ -180,7 +183,7 @@ def _speech(
     protocols = _protocols(library, libraries)
     libpmix = _libpmix_of(protocols, library, libraries)
     chosen = os.fsdecode(environment.get(b"I_MPI_PMI_LIBRARY", b""))
-    if chosen and protocols == (Protocol.PMI1,) and _is_intel(library):
+    if chosen and protocols == (Protocol.PMI1,) and is_intel(library):
         if _has([chosen], "libpmi2."):
             protocols, reason = (Protocol.PMI2,), f"{reason}, with {chosen}"
         elif _has([chosen], "libpmix."):
@@ -213,7 +216,7 @@ def _protocols(library: str, libraries: Mapping[str, str]) -> tuple[Protocol, ..
     return ()
 
 
-def _is_intel(library: str) -> bool:
+def is_intel(library: str) -> bool:
     """Whether a library of MPICH's interface is Intel's: only Intel has the other one beside it."""
     directory = os.path.dirname(library)
     beside = "libmpi_shm_heap_proxy.so"
@@ -250,7 +253,8 @@ def _libpmix_of(
     return tuple(dict.fromkeys(map(_without_links, found)))
 
 
-def _is_mpi(name: str) -> bool:
+def is_mpi(name: str) -> bool:
+    """Whether a library's name is one of an MPI."""
     base = linked.stem(name)
     vendors = ("libmpi_cray", "libmpi_gnu", "libmpi_intel", "libmpi_amd", "libmpi_nvidia")
     return base in ("libmpi", "libmpich", "libmpi_abi") or base.startswith(vendors)

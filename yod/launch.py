@@ -308,6 +308,8 @@ class Launch:
         if count := self._before_exec_count:
             text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
             actions.append(Tell(text, is_error=False))
+        if self._plan.warning:
+            actions.append(Tell(self._plan.warning))
         self._enter(Phase.RUNNING, now, None)
         return [*actions, *self._to_root(load.Go(self._job_id))]
 

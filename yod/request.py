@@ -54,6 +54,7 @@ class Plan(Struct, frozen=True):
     Attributes:
         names: the program of each member, for reports.
         mpi_reason: why ``mpi`` is what it is, for people.
+        warning: said before go, a line; empty: nothing.
     """
 
     specs: tuple[NodeSpec, ...]
@@ -68,6 +69,7 @@ class Plan(Struct, frozen=True):
     batch_job: str = ""
     mpi: Mpi = Mpi(offered=())
     mpi_reason: str = ""
+    warning: str = ""
 
     @property
     def size(self) -> int:

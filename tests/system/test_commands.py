@@ -29,7 +29,7 @@ HEAVY = {
     "unittest",
 }
 # What serves only some jobs: those that are offered PMIx, start more ranks or a launcher,
-# speak PMI-2, are shipped, joined no world, or come from a load file.
+# speak PMI-2, are shipped, joined no world, come from a load file, or mix libraries.
 RARE = {
     "native.wire.pmix",
     "pct.agent",
@@ -45,6 +45,7 @@ RARE = {
     "msgspec.inspect",
     "shlex",
     "uuid",
+    "yod.mixture",
 }
 
 

@@ -62,6 +62,7 @@ DOES_IO = {
     "yod.image",
     "yod.lean",
     "yod.linked",
+    "yod.mixture",
     "yod.pythons",
     "yod.terminal",
     "yod.driver",

@@ -64,7 +64,7 @@ class Files:
             [each if isinstance(each, Program) else Program(str(each)) for each in programs],
             self.environment,
             **options,
-        )
+        )[:2]
 
 
 @pytest.fixture
@@ -384,13 +384,13 @@ def test_an_mpi4py_on_PYTHONPATH_counts_unless_the_options_say_no(files):
 def test_a_python_script_that_imports_portals_gets_what_it_needs(files, words, text, has_portals):
     script = str(files.write("script.py", text))
     words = tuple(script if word == "SCRIPT" else word for word in words)
-    mpi, _ = mpi_of([Program(str(files.venv()), words)], files.environment)
+    mpi, _, _ = mpi_of([Program(str(files.venv()), words)], files.environment)
     assert mpi.has_portals == has_portals
 
 
 def test_a_python_script_that_is_started_by_its_name_is_looked_at_too(files):
     script = files.write("script", f"#!{files.venv()} -u\nimport native.portals\n")
-    mpi, _ = mpi_of([Program(str(script), ("word",))], files.environment)
+    mpi, _, _ = mpi_of([Program(str(script), ("word",))], files.environment)
     assert mpi.has_portals
 
 

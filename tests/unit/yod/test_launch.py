@@ -187,6 +187,11 @@ def test_ranks_held_before_exec_are_counted_over_all_pieces():
     assert yod.receive(held(1, before_exec=(1,))) == [Tell(text, is_error=False), GO]
 
 
+def test_a_warning_of_the_plan_is_said_before_go():
+    yod = Yod(1, warning="take care").to(Phase.STARTING)
+    assert yod.receive(held(0)) == [Tell("take care"), GO]
+
+
 def test_phases_and_who_was_slowest_are_kept_for_timing():
     yod = Yod(2)
     for phase in (Phase.FORMING, Phase.LOADING):
