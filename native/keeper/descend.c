@@ -12,12 +12,21 @@
 /* A process that hands itself on faster than we walk would keep us here for
  * ever; killing what was found makes us faster. */
 #define MAX_WALKS 16
+#define LIST_MAX_THREADS 1024           /* whose children a list asks for */
 #define PF_EXITING 4                    /* the kernel's, linux/sched.h */
 
 struct pids {
     pid_t *list;
     size_t count, room;
+    size_t most;                        /* that may be added; 0: any number */
+    size_t n_threads;                   /* that were asked for children */
 };
+
+static bool is_enough (const struct pids *pids)
+{
+    return pids->most > 0 && (pids->count >= pids->most
+                              || pids->n_threads >= LIST_MAX_THREADS);
+}
 
 static bool add (struct pids *pids, pid_t pid)
 {
@@ -40,8 +49,8 @@ static void add_numbers (struct pids *pids, int fd)
     pid_t number = 0;
     ssize_t n;
 
-    while ((n = read (fd, text, sizeof (text))) > 0)
-        for (ssize_t i = 0; i < n; i++) {
+    while (!is_enough (pids) && (n = read (fd, text, sizeof (text))) > 0)
+        for (ssize_t i = 0; i < n && !is_enough (pids); i++) {
             if (text[i] >= '0' && text[i] <= '9') {
                 number = number * 10 + (text[i] - '0');
             } else if (number > 0) {
@@ -62,9 +71,10 @@ static void add_children (struct pids *pids, pid_t parent)
     snprintf (path, sizeof (path), "/proc/%d/task", parent);
     if (!(tasks = opendir (path)))
         return;
-    while ((task = readdir (tasks))) {
+    while (!is_enough (pids) && (task = readdir (tasks))) {
         if (task->d_name[0] == '.')
             continue;
+        pids->n_threads++;
         snprintf (path, sizeof (path), "%.20s/children", task->d_name);
         fd = openat (dirfd (tasks), path, O_RDONLY | O_CLOEXEC);
         if (fd >= 0) {
@@ -166,4 +176,17 @@ size_t descend_kill (void)
             killed++;
     free (known.list);
     return killed;
+}
+
+size_t descend_list (pid_t unix_pid, pid_t list[], size_t most)
+{
+    struct pids found = { .most = most };
+
+    add_children (&found, unix_pid);
+    for (size_t i = 0; i < found.count && !is_enough (&found); i++)
+        add_children (&found, found.list[i]);
+    if (found.count > 0)
+        memcpy (list, found.list, found.count * sizeof (*list));
+    free (found.list);
+    return found.count;
 }

@@ -34,6 +34,7 @@
 
 #include "claim.h"
 #include "descend.h"
+#include "launched.h"
 #include "mapped.h"
 #include "message.h"
 #include "report.h"
@@ -52,8 +53,9 @@
 #define COMPANY_MS 2
 #define KILL_WAIT_MIN_MS 10             /* between passes over what is left */
 #define KILL_WAIT_MAX_MS 1000
-#define LOOK_FIRST_MS 50                /* after go; then twice as late each */
-#define LOOK_LAST_MS (1 << 24)          /* five hours */
+#define LOOK_FIRST_MS 5                 /* after go; then twice as late each */
+#define LOOK_LAST_MS (5 << 22)          /* six hours */
+#define LOOK_MAX_PROCESSES 64           /* below a rank, at one look */
 
 enum command_kind {
     COMMAND_GO = 1,
@@ -79,6 +81,7 @@ enum rank_state {
 
 struct rank {
     pid_t unix_pid;
+    int pmi_fd;                         /* its number there; -1: none */
     enum rank_state state;
     enum held_how how;
     uint64_t sent;                      /* bit signo - 1: we sent it that */
@@ -239,7 +242,8 @@ static void start_some (struct keeper *k)
         size_t index = k->n_started++;
         struct rank *rank = &k->ranks[index];
 
-        rank->unix_pid = start_rank (&k->starter, index, &k->box);
+        rank->unix_pid = start_rank (&k->starter, index, &k->box,
+                                     &rank->pmi_fd);
         if (rank->unix_pid == 0) {
             end_unstarted (k, index);
         } else {
@@ -445,23 +449,55 @@ static void reap (struct keeper *k)
         k->has_children = false;
 }
 
-/* Look at the first rank that lives, if it has become another program: of all
- * that do alike, one says enough. */
-static void look_at_rank (struct keeper *k)
+/* Look for the MPI library of a process that is a rank's, or was started by
+ * it. Its environment is read after its maps: what has a library has begun its
+ * program, so that both are of the same one. */
+static bool look_at (struct keeper *k, size_t index, pid_t unix_pid)
 {
-    for (size_t i = 0; i < k->n_started; i++) {
-        const struct rank *rank = &k->ranks[i];
+    const struct rank *rank = &k->ranks[index];
+    char text[CLAIM_BYTES];
 
-        if (rank->state != RANK_RELEASED || rank->how != HELD_PRELOAD)
-            continue;
-        if (!mapped_is_program (rank->unix_pid,
-                                k->spec->ranks[i].program->path)
-            && mapped_find (rank->unix_pid, k->seen)) {
-            k->seen_index = i;
-            k->look_ms = 0;
+    if (!mapped_find (unix_pid, text)
+        || !launched_by_us (unix_pid, k->spec, &k->spec->ranks[index],
+                            rank->pmi_fd))
+        return false;
+    memcpy (k->seen, text, sizeof (text));
+    k->seen_index = index;
+    k->look_ms = 0;
+    return true;
+}
+
+/* A preloaded rank speaks for its first program itself. */
+static bool look_at_rank (struct keeper *k, size_t index)
+{
+    const struct rank *rank = &k->ranks[index];
+
+    return (rank->how != HELD_PRELOAD
+            || !mapped_is_program (rank->unix_pid,
+                                   k->spec->ranks[index].program->path))
+           && look_at (k, index, rank->unix_pid);
+}
+
+static void look_below (struct keeper *k, size_t index)
+{
+    pid_t below[LOOK_MAX_PROCESSES];
+    size_t count = descend_list (k->ranks[index].unix_pid, below,
+                                 LOOK_MAX_PROCESSES);
+
+    for (size_t i = 0; i < count; i++)
+        if (look_at (k, index, below[i]))
+            return;
+}
+
+/* Look at the first rank that lives: of all that do alike, one says enough. */
+static void look (struct keeper *k)
+{
+    for (size_t i = 0; i < k->n_started; i++)
+        if (k->ranks[i].state == RANK_RELEASED) {
+            if (!look_at_rank (k, i))
+                look_below (k, i);
+            return;
         }
-        return;
-    }
     k->look_ms = 0;                     /* nobody is left */
 }
 
@@ -473,7 +509,7 @@ static int look_when_due (struct keeper *k)
     uint64_t passed_ms = now_ms () - k->go_ms;
 
     if (k->look_ms > 0 && passed_ms >= (uint64_t) k->look_ms) {
-        look_at_rank (k);
+        look (k);
         while (k->look_ms > 0 && passed_ms >= (uint64_t) k->look_ms)
             k->look_ms = k->look_ms < LOOK_LAST_MS ? 2 * k->look_ms : 0;
     }

@@ -41,6 +41,14 @@ static void copy (char text[static CLAIM_BYTES], const char *path)
                   path + length - (CLAIM_BYTES - 4));
 }
 
+/* Whether the line of a mapping is of code: a linker maps a library to read it. */
+static bool is_code (const char *line)
+{
+    const char *rights = strchr (line, ' ');
+
+    return rights && strlen (rights) > 4 && rights[3] == 'x';
+}
+
 /* Take the lines off the front that are whole.
  *   true   one of them names an MPI library: it is in `text`
  */
@@ -52,7 +60,7 @@ static bool take_lines (char *lines, size_t *bytes,
     while ((end = memchr (line, '\n', *bytes - (size_t) (line - lines)))) {
         *end = 0;
         if ((path = strchr (line, '/')) && is_mpi_library (path)
-            && claim_is_line (path)) {
+            && is_code (line) && claim_is_line (path)) {
             copy (text, path);
             return true;
         }

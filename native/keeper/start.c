@@ -168,7 +168,7 @@ static void report_start (struct outbox *box, uint32_t rank, pid_t unix_pid,
 }
 
 pid_t start_rank (const struct starter *starter, size_t index,
-                  struct outbox *box)
+                  struct outbox *box, int *pmi_fd)
 {
     const struct spec_rank *rank = &starter->spec->ranks[index];
     struct streams streams;
@@ -196,6 +196,7 @@ pid_t start_rank (const struct starter *starter, size_t index,
         close_ends (streams.ours);
     } else {
         setpgid (child, child);         /* the child does so too: no race */
+        *pmi_fd = streams.theirs[3];
         report_start (box, rank->rank, child, &streams);
     }
     close_theirs (&streams);

@@ -44,10 +44,11 @@ const char *start_prepare (struct starter *starter, const struct spec *spec);
 
 /* Create the streams and the process of rank number `index`. A record of the
  * start or of the failure is added to `box`.
- *   the child's process id, or 0 when there is none
+ *   the child's process id, and in *pmi_fd its descriptor of PMI, -1 for
+ *   none; or 0 when there is no child
  */
 pid_t start_rank (const struct starter *starter, size_t index,
-                  struct outbox *box);
+                  struct outbox *box, int *pmi_fd);
 
 /* Answer a child that waits at the gate. */
 void start_open_gate (const struct starter *starter, size_t index,
