@@ -91,11 +91,25 @@ static bool environment_number (const char *name, int *value)
     return text && pmi_number (text, strlen (text), 0, NUMBER_MAX, value);
 }
 
+/* Programs of the ranks that have other ways to each other wait for those
+ * that believe to be alone. The first of them says it for all. */
+static void warn_of_yod (void)
+{
+    int rank, size;
+
+    if (environment_number ("YOD_RANK", &rank) && rank == 0
+        && environment_number ("YOD_SIZE", &size) && size > 1)
+        fprintf (stderr, "PMI_Init: yod has started %d ranks, but neither"
+                 " PMI_FD nor PMI_PORT is set: each is rank 0 of 1; use"
+                 " --mpi=auto or --mpi=pmi1\n", size);
+}
+
 static int be_alone (void)
 {
     if (environment_number ("PMI_SIZE", &self.size) && self.size > 1)
         return refuse ("PMI_SIZE says that there are more ranks, but neither"
                        " PMI_FD nor PMI_PORT leads to their launcher");
+    warn_of_yod ();
     self.is_alone = true;
     self.rank = 0;
     self.size = 1;

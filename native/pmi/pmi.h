@@ -3,7 +3,8 @@
  * Names, types and codes are those of the field's pmi.h (MPICH, Slurm). The
  * launcher is met at PMI_FD, an inherited socket, or at PMI_PORT ("host:port",
  * with PMI_ID, the rank). Without either the process is alone: rank 0 of 1,
- * with key-value pairs of its own.
+ * with key-value pairs of its own. Of yod's ranks, where it has started
+ * several and offered them nothing, rank 0 says so on standard error.
  *
  * A call blocks until the launcher answers. The library has no thread and no
  * lock: one call at a time. A launcher that breaks the protocol gets no second
