@@ -17,7 +17,7 @@
 
 #include "portals4_ext.h"
 
-#define LIMIT_MS 20000
+#define LIMIT_MS 60000
 #define LOOPBACK 0x7f000001u
 #define MAX_LOG 8192
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.c.build import ADDRESS, ENVIRONMENT, FLAGS, HERE, NATIVE, THREAD, shared
+from tests.support.wait import LIMIT_S
 
 SANITIZERS = {"address": ADDRESS, "thread": THREAD}
 PROGRAMS = sorted(HERE.glob("test_*.c"))
@@ -32,7 +33,6 @@ def name_of(value: Path | str) -> str:
     return value if isinstance(value, str) else value.stem.removeprefix("test_")
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("program", "sanitizer", "kind"), CASES, ids=name_of)
 def test_promise(
     program: Path,
@@ -49,7 +49,7 @@ def test_promise(
     binary = tmp_path / program.stem
     subprocess.run(["gcc", *FLAGS, *flags, program, library, *extra, "-o", binary], check=True)
     run = subprocess.run(
-        [binary], env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
+        [binary], env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert run.returncode == 0, run.stderr[-4000:]
 
@@ -76,7 +76,7 @@ def test_a_program_links_against_the_library(tmp_path: Path) -> None:
     command = ["gcc", "-std=c99", "-pedantic-errors", "-Wall", "-Werror", "program.c"]
     command += [f"-I{NATIVE / 'include'}", "-o", "program", *library]
     subprocess.run(command, cwd=tmp_path, check=True)
-    subprocess.run([tmp_path / "program"], check=True, timeout=20)
+    subprocess.run([tmp_path / "program"], check=True, timeout=LIMIT_S)
 
 
 @pytest.mark.skipif(not LIBRARY.exists(), reason="make -C native has not been run")

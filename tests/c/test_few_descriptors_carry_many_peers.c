@@ -122,7 +122,7 @@ int main (void)
     CHECK (pthread_barrier_init (&place->barrier, &shared, PROCESSES) == 0);
     for (int i = 0; i < PROCESSES; i++)
         if (fork () == 0) {
-            alarm (50); /* nobody waits for ever for one that fails */
+            alarm (110); /* nobody waits for ever for one that fails */
             be (place, i);
             return 0;
         }

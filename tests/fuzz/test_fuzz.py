@@ -9,6 +9,7 @@ import pytest
 
 from tests.c.build import ADDRESS, ENVIRONMENT, shared
 from tests.fuzz import seeds, targets
+from tests.support.wait import LIMIT_S
 
 # Enough for a finding that is easy to make; `make fuzz` looks longer.
 RUNS = {"wire": 50_000, "frames": 2_000, "shake": 1_500, "near": 1_000}
@@ -16,7 +17,7 @@ RUNS = {"wire": 50_000, "frames": 2_000, "shake": 1_500, "near": 1_000}
 
 def run(command: list[str | Path]) -> None:
     done = subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=2 * LIMIT_S, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
 
@@ -26,7 +27,6 @@ def inputs(target: str, tmp_path: Path) -> Path:
     return tmp_path / "seeds"
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("target", targets.TARGETS)
 def test_what_was_found_once_stays_harmless(
     target: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
@@ -36,7 +36,6 @@ def test_what_was_found_once_stays_harmless(
     run([binary, *sorted(inputs(target, tmp_path).iterdir()), *targets.corpus(target)])
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.skipif(not targets.has_clang(), reason="clang with libFuzzer is not installed")
 @pytest.mark.parametrize("target", targets.TARGETS)
 def test_what_is_made_of_it_is_harmless(

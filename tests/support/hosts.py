@@ -29,6 +29,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.wait import LIMIT_S
+
 CLONE_NEWPID = 0x20000000
 RAM_BYTES = 64 << 20
 PREFIX = "10.77.0"  # the project's own test range
@@ -104,7 +106,7 @@ class Host:
         return process
 
     def run(
-        self, command: Sequence[str | os.PathLike[str]], *, timeout: float = 30.0, **options: Any
+        self, command: Sequence[str | os.PathLike[str]], *, timeout: float = LIMIT_S, **options: Any
     ) -> subprocess.CompletedProcess[str]:
         """Run a command here to its end; gives its output as text.
 
@@ -190,8 +192,8 @@ class Host:
         # Before the first process: its end waits until all others are reaped,
         # and these are our children.
         for command in self._commands:
-            command.wait(timeout=10)
-        self._holder.wait(timeout=10)
+            command.wait(timeout=LIMIT_S)
+        self._holder.wait(timeout=LIMIT_S)
 
 
 class Hosts:
@@ -249,7 +251,7 @@ class Hosts:
         assert self._switch.stdin is not None and self._switch.stdout is not None
         self._switch.stdin.close()
         self._switch.stdout.close()
-        self._switch.wait(timeout=10)
+        self._switch.wait(timeout=LIMIT_S)
 
     def __enter__(self) -> Hosts:
         return self

@@ -29,8 +29,8 @@ from native.wire.keeper import (
     Report,
 )
 from pct.keeper import KEEPER, START_LIBRARY, Keeper, become_subreaper, kill_descendants
+from tests.support.wait import LIMIT_S
 
-LIMIT_S = 20.0
 UNDER_TEST = os.environ.get("KEEPER_UNDER_TEST", KEEPER)  # another build of the keeper
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.support.place import MARK, Place
-from tests.support.wait import wait_until
+from tests.support.wait import LIMIT_S, wait_until
 
-SETTLE_S = 5.0  # a kill takes a moment to be done
+SETTLE_S = LIMIT_S  # a kill takes a moment to be done
 _STORE = re.compile(r"/yod-store-[^/]*$")
 _IN_STORE = re.compile(r"(.*/yod-store-[^/]*)(/.*)?$")
 

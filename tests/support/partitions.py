@@ -24,12 +24,11 @@ import pytest
 from tests.support.hosts import Host, Hosts
 from tests.support.leaks import Watch, descendants
 from tests.support.place import MARK, Place
-from tests.support.wait import read_until, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_until
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-END_S = 10.0
 
 Word = str | bytes | os.PathLike[str]
 
@@ -60,7 +59,7 @@ class Partition:
         *words: Word,
         env: Mapping[str, str | None] | None = None,
         input: bytes = b"",
-        timeout: float = 30.0,
+        timeout: float = LIMIT_S,
         **options: Any,
     ) -> Done:
         """Run yod to its end.
@@ -117,16 +116,16 @@ class Daemon:
     def kill(self) -> None:
         """SIGKILL it, and wait until it is gone."""
         self._process.kill()
-        self._process.wait(timeout=END_S)
+        self._process.wait(timeout=LIMIT_S)
 
     def stop(self) -> None:
         """SIGTERM; it must end by itself."""
         self._process.terminate()
         try:
-            self._process.wait(timeout=END_S)
+            self._process.wait(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(timeout=END_S)
+            self._process.wait(timeout=LIMIT_S)
             raise AssertionError(f"{self.log.name} had to be killed:\n{self.text()}") from None
 
     @property
@@ -422,7 +421,7 @@ class HostDaemons(Daemons):
         return [host.path(place) for host in hosts for place in places]
 
 
-def finish(process: subprocess.Popen[bytes], input: bytes = b"", timeout: float = 30.0) -> Done:
+def finish(process: subprocess.Popen[bytes], input: bytes = b"", timeout: float = LIMIT_S) -> Done:
     """Let a command run to its end; a late one is killed and an error."""
     with process:
         try:

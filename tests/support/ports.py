@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol
 from native.auth import mac
 from native.ids import NID_ANY, PID_ANY, PortalId
 from native.port import Port, PortEvent
+from tests.support.wait import LIMIT_S
 
-LIMIT_S = 20.0
 TEST_KEY = bytes(range(32))
 LOOPBACK = 0x7F000001
 

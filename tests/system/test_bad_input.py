@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.partitions import BIN, Done
 from tests.support.programs import script
-from tests.support.wait import read_until, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_until
 
 
 def is_one_line(done: Done, status: int, *texts: str) -> None:
@@ -35,6 +35,13 @@ def test_no_such_program(here, tmp_path):
     is_one_line(here.yod("-sz", "2", "no-such-program"), 127, "no-such-program", "PATH")
     path = tmp_path / "none"
     is_one_line(here.yod(path), 127, f"{path}: no such program")
+
+
+def test_a_program_without_a_name(here, tmp_path):
+    is_one_line(here.yod("-sz", "2", ""), 127, "the program's name is empty")
+    path = tmp_path / "job.load"
+    path.write_text("true\n'' word\n")
+    is_one_line(here.yod(path), 127, f"{path}:2: the program's name is empty")
 
 
 def test_no_program_at_all(embedded):
@@ -108,11 +115,15 @@ def test_a_program_that_lacks_a_library_ends_before_its_entry(here, programs, tm
         (("-sz", "-3", "true"), ("-sz -3", "at least 1")),
         (("-sz", "many", "true"), ("-sz many", "not a number")),
         (("-sz", "1.5", "true"), ("-sz 1.5", "not a number")),
-        (("-sz", "", "true"), ("-sz", "not a number")),
+        (("-sz", "", "true"), ("-sz needs a value",)),
         (("-sz", "٣", "true"), ("-sz", "not a number")),
         (("-sz", "99999999999999999999", "true"), ("-sz 9999999", "at most")),
         (("-sz",), ("-sz needs a value",)),
-        (("-list", "", "true"), ("list",)),
+        (("-list", "", "true"), ("-list needs a value",)),
+        (("--mpi=", "true"), ("--mpi needs a value",)),
+        (("--libpmix", "", "true"), ("--libpmix needs a value",)),
+        (("--partition=", "true"), ("--partition needs a value",)),
+        (("-file=", "true"), ("-file needs a value",)),
         (("-list", "1,,2", "true"), ("1,,2",)),
         (("-list", "a", "true"), ("`a`",)),
         (("-list", "1..", "true"), ("1..",)),
@@ -142,7 +153,8 @@ def test_an_unknown_node_in_a_list(start_local):
 
 
 def test_the_embedded_partition_has_one_node(embedded):
-    is_one_line(embedded.yod("-list", "0..3", "true"), 125, "1..3")
+    is_one_line(embedded.yod("-list", "0..3", "true"), 125, "1..3", "has node 0 only")
+    is_one_line(embedded.yod("-list", "1,1", "true"), 125, "no node 1 here", "has node 0 only")
 
 
 def test_a_node_listed_twice_counts_once(local):
@@ -169,6 +181,7 @@ def test_a_wrong_limit_names_its_variable(embedded):
         ("-sz x true\n", 1, "not a number"),
         ("true\n-sz\n", 2, "-sz needs a value"),
         ("-list 1,,2 true\n", 1, "1,,2"),
+        ("-list '' true\n", 1, "-list needs a value"),
         ("true 'unclosed\n", 1, "no closing quotation"),
     ],
 )
@@ -333,7 +346,7 @@ def test_a_version_that_the_partition_does_not_speak(local):
         env=local.environment(),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=LIMIT_S,
     )
     is_one_line(Done(done.returncode, done.stdout, done.stderr), 125, "version", "unix:")
 
@@ -355,7 +368,7 @@ def test_pingd_without_a_partition(embedded):
         env=embedded.environment({"YOD_PARTITION": "unix:/nonexistent/socket"}),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=LIMIT_S,
     )
     assert done.returncode != 0
     assert re.search(r"unix:/nonexistent/socket", done.stderr)

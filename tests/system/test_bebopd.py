@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.support.partitions import BIN, finish
-from tests.support.wait import read_until, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_until
 
 
 def run(*words, env=None):
@@ -83,7 +83,7 @@ def test_a_job_that_ends_without_a_bebopd_is_over(start_local, nothing_left_behi
     read_until(yod.stdout.fileno(), b"up\n")
     partition.bebopd.kill()
     yod.stdin.write(b"\n")
-    assert yod.wait(30) == 0
+    assert yod.wait(LIMIT_S) == 0
     finish(yod)
     start_again(partition, nothing_left_behind, place)
     assert partition.pingd().count(":free:") == 1
@@ -117,7 +117,7 @@ def test_a_busy_partition_says_so_with_numbers(start_local):
     done = partition.yod("-sz", "3", "true")
     assert "3 ranks requested, partition `local` has 2 slots on 2 nodes" in done.err
     done = partition.yod("-list", "7", "true")
-    assert "no node 7 here; there are 0..1" in done.err
+    assert "no node 7 here; this partition has nodes 0..1" in done.err
     yod.terminate()
     finish(yod)
 

@@ -16,7 +16,7 @@ import pytest
 from tests.support.hosts import Host
 from tests.support.partitions import HostDaemons
 from tests.support.programs import script
-from tests.support.wait import read_until, wait_for_exit, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 pytestmark = pytest.mark.hosts
 
@@ -29,7 +29,7 @@ def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
     """Return when so many ranks have said that they are up."""
     seen = b""
     while seen.count(b"up\n") < times:
-        seen += read_until(yod.stdout.fileno(), b"\n", 20)
+        seen += read_until(yod.stdout.fileno(), b"\n")
 
 
 def put_on(host: Host, program: Path, size: int, name: str = "image") -> str:
@@ -54,7 +54,7 @@ def test_every_byte_leaves_yods_host_once(start_hosts, programs):
     hosts = start_hosts(7, slots=1, ram_bytes=2 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic, IMAGE_BYTES)
     before = [host.tx_bytes() for host in hosts.hosts]
-    done = hosts.yod("-sz", "7", image, timeout=50)
+    done = hosts.yod("-sz", "7", image)
     sent = [host.tx_bytes() - old for host, old in zip(hosts.hosts, before, strict=True)]
     remove(hosts.front, image)
     assert (done.status, done.err) == (0, "")
@@ -204,7 +204,7 @@ def test_power_off_while_the_job_runs(start_hosts, node):
     with hosts.start_yod("-sz", "3", "sh", "-c", "echo up; sleep 1000", env=QUICK) as yod:
         count_up(yod, 3)
         hosts.power_off(node)
-        _, err = yod.communicate(timeout=50)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert f"node {node} (node{node})" in err.decode().splitlines()[0]
 
@@ -215,7 +215,7 @@ def test_power_off_while_an_image_is_on_its_way(start_hosts, programs):
     with hosts.start_yod("-sz", "7", "-D", image, env=QUICK) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
         hosts.power_off(1)
-        _, err = yod.communicate(timeout=50)
+        _, err = yod.communicate(timeout=LIMIT_S)
     remove(hosts.front, image)
     assert yod.returncode == 125
     words = [line for line in err.decode().splitlines() if " -> " not in line]
@@ -228,13 +228,13 @@ def test_a_cable_pulled_while_the_job_runs(start_hosts):
         count_up(yod, 3)
         ranks = [pid for pid, name in hosts.hosts[2].processes().items() if "sleep" in name]
         hosts.hosts[2].cut()
-        _, err = yod.communicate(timeout=40)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert "node 2 (node2) was lost" in err.decode().splitlines()[0]
     hosts.hosts[2].heal()
     for unix_pid in ranks:
-        wait_for_exit(unix_pid, 30)
-    wait_until(lambda: set(hosts.states()) == {"free"}, 30)
+        wait_for_exit(unix_pid)
+    wait_until(lambda: set(hosts.states()) == {"free"})
 
 
 def test_a_cable_pulled_while_an_image_is_on_its_way(start_hosts, programs):
@@ -243,10 +243,10 @@ def test_a_cable_pulled_while_an_image_is_on_its_way(start_hosts, programs):
     with hosts.start_yod("-sz", "3", "-D", image, env=QUICK) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
         hosts.hosts[1].cut()
-        _, err = yod.communicate(timeout=40)
+        _, err = yod.communicate(timeout=LIMIT_S)
     remove(hosts.front, image)
     assert yod.returncode == 125
     words = [line for line in err.decode().splitlines() if " -> " not in line]
     assert "node 1 (node1) was lost" in words[0]
     hosts.hosts[1].heal()
-    wait_until(lambda: set(hosts.states()) == {"free"}, 30)
+    wait_until(lambda: set(hosts.states()) == {"free"})

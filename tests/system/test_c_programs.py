@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.c_programs import HERE, Staged
+from tests.support.wait import LIMIT_S
 
 
 def line(rank: int, size: int, on_node: int) -> str:
@@ -22,7 +23,7 @@ def world(size: int, on_node: int) -> list[str]:
 
 def test_a_program_of_pkg_config_finds_an_interface(staged: Staged):
     program = staged.program("portals_id", "portals4")
-    run = subprocess.run([program], capture_output=True, text=True, timeout=20, check=True)
+    run = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert run.stdout == "an interface\n"
 
 
@@ -55,7 +56,7 @@ def test_a_program_is_compiled_against_the_python_package(tmp_path):
     flags = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
     program = tmp_path / "program"
     subprocess.run(["cc", HERE / "portals_id.c", "-o", program, *flags], check=True)
-    run = subprocess.run([program], capture_output=True, text=True, timeout=20, check=True)
+    run = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert run.stdout == "an interface\n"
 
 
@@ -136,7 +137,7 @@ def test_a_dry_run_says_that_the_ranks_use_portals(embedded, staged: Staged):
 
 def test_without_a_launcher_it_is_a_world_of_one(embedded, staged: Staged):
     program = staged.program("pmi_world", "pmi")
-    run = subprocess.run([program], capture_output=True, text=True, timeout=20, check=True)
+    run = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert run.stdout.splitlines() == world(1, 1)
 
 
@@ -145,6 +146,6 @@ def test_mpich_s_launcher_starts_the_program_too(staged: Staged):
     mpiexec = shutil.which("mpiexec.mpich")
     assert mpiexec, "Debian: apt install mpich"
     words = [mpiexec, "-n", "3", staged.program("pmi_world", "pmi")]
-    run = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert run.stderr == ""
     assert sorted(run.stdout.splitlines()) == world(3, 3)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wait import LIMIT_S
+
 BIN = Path(sys.executable).parent
 COMMANDS = ("yod", "bebopd", "pct", "pingd", "yodctl")
 # Ours, what we use, and what the standard library uses while it is imported.
@@ -60,7 +62,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, **options)
 
 
 def with_path(*entries: str | Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pytest
 from pct import foreign, hostfiles
 from pct.agent import AgentConversation
 from tests.support.mpi import world
-from tests.support.wait import read_until, wait_for_exit
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 
 AGENT = Path(sys.executable).parent / "yod-agent"
 
@@ -101,7 +101,7 @@ class StandIn:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(timeout=20)
+            thread.join(timeout=LIMIT_S)
             assert not thread.is_alive()
         hostfiles.remove(self._files)
 
@@ -116,7 +116,7 @@ def pct(tmp_path: Path) -> Iterator[StandIn]:
 def run(pct: StandIn, *words: object, **options: object) -> subprocess.CompletedProcess[str]:
     options.setdefault("env", pct.environment)
     return subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, timeout=60, **options
+        list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S, **options
     )
 
 
@@ -171,7 +171,7 @@ def test_a_command_is_killed_when_its_agent_is(pct, tmp_path):
     )
     unix_pid = int(read_until(up, b"\n"))
     agent.send_signal(signal.SIGINT)
-    assert agent.wait(timeout=10) == -signal.SIGINT
+    assert agent.wait(timeout=LIMIT_S) == -signal.SIGINT
     wait_for_exit(unix_pid)
     os.close(up)
 
@@ -181,7 +181,7 @@ def test_the_agent_imports_nothing_that_the_interpreter_does_not_need():
         [sys.executable, "-EP", "-X", "importtime", AGENT, "-help"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT_S,
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "native.wire.agent" in imported
@@ -269,7 +269,7 @@ def test_a_foreign_mpirun_has_the_nodes_of_the_job(start_hosts, mpi):
     if "--oversubscribe" in command:  # then Open MPI 5 puts all on the first host
         command.remove("--oversubscribe")
     words = ["-sz", "4", "sh", "-c", ON_RANK_0, "sh", *command]
-    done = partition.yod(*words, env=environment, timeout=60)
+    done = partition.yod(*words, env=environment)
     assert done.status == 0, done.err
     hosts = [name for name in partition.node_names for _ in range(2)]
     ranks = [f"rank {rank} of 4, 2 on its node" for rank in range(4)]
@@ -281,7 +281,7 @@ def test_a_foreign_mpirun_needs_nothing_on_one_host(embedded, mpi):
     environment = {**mpi.library.launcher_env, **mpi.program_env}
     command = mpi.own_launch(2, *mpi.program, "life")
     words = ["-sz", "2", "sh", "-c", ON_RANK_0, "sh", *command]
-    done = embedded.yod(*words, env=environment, timeout=60)
+    done = embedded.yod(*words, env=environment)
     assert done.status == 0, done.err
     assert sorted(done.out.splitlines()) == world(2, on_node=2)
 
@@ -291,7 +291,7 @@ def test_a_yod_inside_a_foreign_launcher_has_its_own_world(embedded, mpi):
     """The ranks do not see the world around them."""
     environment = embedded.environment({**mpi.library.launcher_env, **mpi.program_env})
     command = mpi.own_launch(1, "yod", "-sz", "2", *mpi.program, "life")
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == world(2, on_node=2)
 
@@ -299,6 +299,6 @@ def test_a_yod_inside_a_foreign_launcher_has_its_own_world(embedded, mpi):
 @pytest.mark.mpi
 def test_a_yod_inside_yod_has_its_own_world(embedded, mpi):
     words = ["-sz", "2", "sh", "-c", ON_RANK_0, "sh", "yod", "-sz", "3", *mpi.program, "life"]
-    done = embedded.yod(*words, env=mpi.program_env, timeout=60)
+    done = embedded.yod(*words, env=mpi.program_env)
     assert done.status == 0, done.err
     assert sorted(done.out.splitlines()) == world(3, on_node=3)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.partitions import Daemons, Partition
 from tests.support.programs import Programs, Stopped, script
-from tests.support.wait import wait_until
+from tests.support.wait import LIMIT_S, wait_until
 
 RUNS = "open({!r}, 'a').close()"
 
@@ -55,7 +55,7 @@ def test_no_main_runs_while_one_rank_is_not_held_nor_after_it_has_failed(
         assert len(pids) == 2
         assert not ran.exists()
         stopped.go_on()
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125, err
     assert b"before its entry" in err and b"rank 1" in err
     assert not ran.exists()
@@ -76,7 +76,7 @@ def test_an_interrupt_while_a_rank_is_late_cancels_the_load(partition, programs,
     with partition.start_yod("-sz", "3", stopped.program) as yod:
         stopped.wait()
         yod.send_signal(2)
-        out, err = yod.communicate(timeout=30)
+        out, err = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, out) == (130, b"")
     assert b"the load is being cancelled" in err
 
@@ -88,7 +88,7 @@ def test_signals_before_go_are_told_to_be_ignored(partition, programs, tmp_path)
         yod.send_signal(10)
         assert yod.stderr.readline() == b"yod: SIGUSR1 ignored: the application is not running\n"
         yod.send_signal(2)
-        yod.communicate(timeout=30)
+        yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 130
 
 

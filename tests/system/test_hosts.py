@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hosts import Host, Hosts
-from tests.support.wait import read_until, wait_for_exit, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 pytestmark = pytest.mark.hosts
 
@@ -88,7 +88,7 @@ def test_a_process_on_a_host_is_signalled_by_its_pid_and_seen_on_that_host_only(
         assert hosts[1].processes() == {}
         assert "sleep 60" in hosts[0].run(["sh", "-c", "cat /proc/*/cmdline | tr '\\0' ' '"]).stdout
         sleeper.terminate()
-        assert sleeper.wait(timeout=5) == -signal.SIGTERM
+        assert sleeper.wait(timeout=LIMIT_S) == -signal.SIGTERM
 
 
 def test_a_child_of_a_host_is_not_counted_as_one_here(hosts):

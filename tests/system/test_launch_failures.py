@@ -15,7 +15,7 @@ import pytest
 from tests.support.leaks import command_line, descendants
 from tests.support.partitions import Daemons
 from tests.support.programs import Stopped
-from tests.support.wait import read_until, wait_for_exit, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 # A rank whose grandchild has left its session and process group.
 RANK = "setsid sleep 1000 & echo up; wait"
@@ -27,7 +27,7 @@ def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
     """Return when so many ranks have said that they are up."""
     seen = b""
     while seen.count(b"up\n") < times:
-        seen += read_until(yod.stdout.fileno(), b"\n", 20)
+        seen += read_until(yod.stdout.fileno(), b"\n")
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_yod_stopped_and_continued_loses_nothing(here):
         yod.stdin.close()
         yod.send_signal(signal.SIGCONT)
         out = yod.stdout.read()
-        assert yod.wait(timeout=20) == 0
+        assert yod.wait(timeout=LIMIT_S) == 0
     assert b"word\n" in out and out.count(b"over\n") == 2
 
 
@@ -104,7 +104,7 @@ def test_a_pct_killed_while_its_job_runs(seven, level):
         count_up(yod, 7)
         below = descendants(seven.pcts[node].unix_pid)
         seven.pcts[node].kill()
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     first = err.decode().splitlines()[0]
     assert f"node {node} (node{node}) was lost (run" in first
@@ -124,7 +124,7 @@ def test_a_pct_killed_while_ranks_are_being_started(seven, programs, tmp_path, l
         stopped.wait()
         below = descendants(seven.pcts[node].unix_pid)
         seven.pcts[node].kill()
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert f"node {node} (node{node}) was lost" in err.decode().splitlines()[0]
     for unix_pid in below:
@@ -138,7 +138,7 @@ def test_a_pct_that_is_told_to_end_takes_its_ranks_with_it(seven):
         count_up(yod, 7)
         below = descendants(seven.pcts[3].unix_pid)
         seven.pcts[3].stop()
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert b"node 3 (node3) was lost" in err
     for unix_pid in below:
@@ -163,7 +163,7 @@ def test_two_pcts_killed_at_once(seven):
         count_up(yod, 7)
         for node in (1, 3):
             seven.pcts[node].kill()
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert b"was lost" in err.splitlines()[0]
     for node in (1, 3):
@@ -178,9 +178,9 @@ def test_another_job_goes_on_when_a_pct_is_lost(start_local):
         with local.start_yod("-list", "2,3", "sh", "-c", RANK) as yod:
             count_up(yod, 2)
             local.pcts[3].kill()
-            yod.communicate(timeout=30)
+            yod.communicate(timeout=LIMIT_S)
         assert yod.returncode == 125
-        out, err = other.communicate(b"word\n", timeout=20)
+        out, err = other.communicate(b"word\n", timeout=LIMIT_S)
     assert (other.returncode, out, err) == (0, b"word\n", b"")
     local.replace_pct(3)
 
@@ -196,7 +196,7 @@ def test_a_keeper_killed_while_its_job_runs(start_local, node):
         below = descendants(local.pcts[node].unix_pid)
         (keeper,) = local.keepers(node)
         os.kill(keeper, signal.SIGKILL)
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     first = err.decode().splitlines()[0]
     assert f"node {node} (node{node})" in first and "keeper" in first
@@ -210,7 +210,7 @@ def test_a_keeper_killed_in_the_embedded_partition(embedded):
         count_up(yod, 3)
         children = Path(f"/proc/{yod.pid}/task/{yod.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGKILL)
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert b"keeper" in err.splitlines()[0]
 
@@ -222,7 +222,7 @@ def test_a_keeper_killed_while_ranks_are_being_started(here, programs, tmp_path)
         of = here.pcts[0].unix_pid if isinstance(here, Daemons) else yod.pid
         (keeper,) = Path(f"/proc/{of}/task/{of}/children").read_text().split()
         os.kill(int(keeper), signal.SIGKILL)
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert b"keeper" in err.splitlines()[0]
 
@@ -235,7 +235,7 @@ def test_a_pmix_server_killed_while_its_job_runs(here, victim):
         (server,) = (pid for pid in descendants(of) if "pct.pmix_server" in command_line(pid))
         parent = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1]
         os.kill(server if victim == "server" else int(parent), signal.SIGKILL)
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert b"the PMIx server has ended" in err.splitlines()[0]
     wait_for_exit(server)
@@ -254,7 +254,7 @@ def test_a_running_job_goes_on_without_bebopd_and_ends_with_the_next(local):
         local.replace_bebopd()
         # The PCTs have told the new one what they host.
         assert "busy" in local.states()
-        out, err = yod.communicate(b"", timeout=30)
+        out, err = yod.communicate(b"", timeout=LIMIT_S)
         assert (yod.returncode, err) == (0, b"")
         assert f"{first + 1}\n".encode() in out
     wait_until(lambda: set(local.states()) == {"free"})
@@ -265,7 +265,7 @@ def test_a_job_that_ends_while_bebopd_is_away_says_what_it_could_not_confirm(loc
     with local.start_yod("-sz", "4", "sh", "-c", "echo up; cat") as yod:
         count_up(yod, 4)
         local.bebopd.kill()
-        _, err = yod.communicate(b"", timeout=30)
+        _, err = yod.communicate(b"", timeout=LIMIT_S)
     assert yod.returncode == 0
     assert b"bebopd" in err
     local.replace_bebopd()
@@ -278,7 +278,7 @@ def test_bebopd_that_is_told_to_end_leaves_running_jobs_alone(local):
         count_up(yod, 4)
         local.bebopd.stop()
         local.replace_bebopd()
-        out, err = yod.communicate(b"more\n", timeout=30)
+        out, err = yod.communicate(b"more\n", timeout=LIMIT_S)
     assert (yod.returncode, out, err) == (0, b"more\n", b"")
 
 

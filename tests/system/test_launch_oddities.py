@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.support.hosts import Host
-from tests.support.wait import read_until, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_until
 
 IMAGE_BYTES = 48 << 20
 
@@ -28,7 +28,7 @@ def put_on(host: Host, data: bytes, size: int) -> str:
 def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
     seen = b""
     while seen.count(b"up\n") < times:
-        seen += read_until(yod.stdout.fileno(), b"\n", 20)
+        seen += read_until(yod.stdout.fileno(), b"\n")
 
 
 # -- ranks ----------------------------------------------------------------
@@ -46,7 +46,7 @@ def test_a_rank_that_stops_itself_does_not_stop_the_job(here):
         yod.send_signal(signal.SIGINT)
         read_until(yod.stderr.fileno(), b"SIGTERM sent")
         yod.send_signal(signal.SIGINT)
-        yod.communicate(timeout=20)
+        yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 130
 
 
@@ -61,20 +61,20 @@ def test_a_fork_storm_is_killed(here):
     with here.start_yod("-sz", "4", "-kill", "sh", "-c", text) as yod:
         count_up(yod, 4)
         yod.send_signal(signal.SIGINT)
-        yod.communicate(timeout=20)
+        yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 130
 
 
 def test_hundreds_of_ranks(start_local):
     local = start_local(2, slots=100)
-    done = local.yod("-sz", "200", "sh", "-c", "echo $YOD_RANK", timeout=50)
+    done = local.yod("-sz", "200", "sh", "-c", "echo $YOD_RANK")
     assert (done.status, done.err) == (0, "")
     assert sorted(map(int, done.out.split())) == list(range(200))
 
 
 def test_a_hundred_failing_ranks_are_a_few_lines(start_local):
     local = start_local(2, slots=50)
-    done = local.yod("-sz", "100", "sh", "-c", "exit 9", timeout=50)
+    done = local.yod("-sz", "100", "sh", "-c", "exit 9")
     assert done.status == 9
     assert len(done.err.splitlines()) == 1
     assert "ranks 0..99" in done.err and "9" in done.err
@@ -140,7 +140,7 @@ def test_an_image_that_shrinks_while_it_is_sent(start_hosts, programs):
         read_until(yod.stderr.fileno(), b"allocate -> form\n")
         with hosts.front.path(image).open("r+b") as file:
             file.truncate(1000)
-        _, err = yod.communicate(timeout=40)
+        _, err = yod.communicate(timeout=LIMIT_S)
     hosts.front.path(image).unlink()
     assert yod.returncode == 125
     words = [line for line in err.decode().splitlines() if " -> " not in line]
@@ -156,7 +156,7 @@ def test_an_image_that_changes_while_it_is_sent_is_not_run(start_hosts, programs
         with hosts.front.path(image).open("r+b") as file:
             file.seek(IMAGE_BYTES - 10)
             file.write(b"changed")
-        out, err = yod.communicate(timeout=40)
+        out, err = yod.communicate(timeout=LIMIT_S)
     hosts.front.path(image).unlink()
     assert (yod.returncode, out) == (125, b"")
     assert b"damaged" in err
@@ -171,7 +171,7 @@ def test_a_pct_killed_while_an_image_is_on_its_way(start_hosts, programs, node):
     with hosts.start_yod("-sz", "7", "-D", image) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
         hosts.pcts[node].kill()
-        out, err = yod.communicate(timeout=40)
+        out, err = yod.communicate(timeout=LIMIT_S)
     hosts.front.path(image).unlink()
     assert (yod.returncode, out) == (125, b"")
     words = [line for line in err.decode().splitlines() if " -> " not in line]
@@ -200,6 +200,6 @@ def test_two_jobs_ship_the_same_image_at_once(start_hosts, programs):
         hosts.start_yod("-sz", "3", "-list", "0..2", image) as other,
     ):
         for yod in (one, other):
-            out, err = yod.communicate(timeout=40)
+            out, err = yod.communicate(timeout=LIMIT_S)
             assert (yod.returncode, err, out.count(b"rank")) == (0, b"", 3)
     hosts.front.path(image).unlink()

@@ -13,7 +13,7 @@ import pytest
 
 from native import auth
 from tests.support.partitions import BIN, Daemons, Done, Partition, finish
-from tests.support.wait import read_until, wait_for_exit
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 
 NOBODY = 65534
 # The project may lie below a directory that others cannot search.
@@ -74,9 +74,9 @@ def test_pingd_shows_the_owner_and_others_jobs_are_not_theirs_to_end(local, thei
             keeper = local.keepers(1)[0]
             done = finish(as_nobody(local, theirs, "kill", "-KILL", str(ours.pid)))
             assert done.status != 0
-            other.communicate(b"", timeout=20)
+            other.communicate(b"", timeout=LIMIT_S)
         assert other.returncode == 0
-        ours.communicate(b"", timeout=20)
+        ours.communicate(b"", timeout=LIMIT_S)
     assert ours.returncode == 0
     wait_for_exit(keeper)
 

@@ -16,7 +16,7 @@ import pytest
 from pct import leftovers
 from tests.support.leaks import descendants
 from tests.support.mpi import Mpi
-from tests.support.wait import read_until, wait_for_exit
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 
 pytestmark = pytest.mark.mpi
 
@@ -76,14 +76,14 @@ class Run:
         """Give it its line; its exit status."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"go\n")
-        status = self.process.wait(timeout=20)  # Intel's can die of an early end of file
+        status = self.process.wait(timeout=LIMIT_S)  # Intel's can die of an early end of file
         self.close()
         return status
 
     def close(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=LIMIT_S)
         self.process.stdout.close()
 
 
@@ -124,6 +124,6 @@ def test_yod_leaves_no_shared_memory_of_ranks_that_are_killed(embedded, mpi):
     left = segments_of(ranks)
     for unix_pid in ranks:
         os.kill(unix_pid, signal.SIGKILL)
-    _, errors = yod.communicate(timeout=30)
+    _, errors = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 128 + signal.SIGKILL, errors
     assert not any(map(os.path.exists, left))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.mpi import Mpi
 from tests.support.partitions import Done, Partition
-from tests.support.wait import read_until
+from tests.support.wait import LIMIT_S, read_until
 
 pytestmark = pytest.mark.mpi
 
@@ -62,9 +62,9 @@ def test_a_rank_that_is_killed_on_another_host_ends_the_job(start_hosts, mpi, st
 
 def test_an_interrupted_job_leaves_nothing(embedded, mpi):
     with embedded.start_yod("-sz", "2", *mpi.program, "up", env=mpi.program_env) as yod:
-        read_until(yod.stdout.fileno(), b"up\n", 30)
+        read_until(yod.stdout.fileno(), b"up\n")
         yod.send_signal(signal.SIGINT)
-        _, err = yod.communicate(timeout=30)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert b"SIGTERM" in err
 
 
@@ -74,7 +74,7 @@ def test_a_killed_yod_leaves_nothing_on_its_hosts(start_hosts, mpi):
     with hosts.start_yod("-sz", "2", *mpi.program, "up", env=mpi.program_env) as yod:
         seen = b""
         while seen.count(b"up\n") < 2:
-            seen += read_until(yod.stdout.fileno(), b"up\n", 30)
+            seen += read_until(yod.stdout.fileno(), b"up\n")
         yod.kill()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.mpi import Mpi, without_noise, world
 from tests.support.partitions import EXAMPLES, Done, Partition
-from tests.support.wait import read_until
+from tests.support.wait import LIMIT_S, read_until
 
 pytestmark = pytest.mark.mpi
 
@@ -117,9 +117,9 @@ def both_hear_their_own_line(partition: Partition, mpi: Mpi) -> None:
         partition.start_yod(*words, env=mpi.program_env) as other,
     ):
         for yod in (one, other):
-            read_until(yod.stdout.fileno(), b"up\n", 30)
+            read_until(yod.stdout.fileno(), b"up\n")
         for yod, word in ((one, "a"), (other, "b")):
-            out, err = yod.communicate(word.encode(), timeout=30)
+            out, err = yod.communicate(word.encode(), timeout=LIMIT_S)
             heard = [line for line in out.decode().splitlines() if line != "up"]
             assert sorted(heard) == [f"rank {rank} of 2 heard {word}" for rank in range(2)]
             assert (yod.returncode, without_noise(err.decode())) == (0, "")

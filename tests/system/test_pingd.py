@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.support.partitions import BIN, finish
-from tests.support.wait import read_until, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_until
 
 
 def pingd(partition, *words, env=None):
@@ -85,7 +85,7 @@ def test_a_terminal_gets_the_same_table(local):
     )
     os.close(follower)
     seen = read_until(leader, b"16 slots: 0 in use by 0 jobs")
-    assert process.wait(10) == 0
+    assert process.wait(LIMIT_S) == 0
     os.close(leader)
     assert b"node3" in seen
 

@@ -16,6 +16,7 @@ from pct import pmi_port
 from pct.pmi import Conversation
 from pct.pmi_port import CONNECTIONS_PER_RANK, REPORTS_MAX, PmiPort, owner
 from tests.support.pmi_client import identity
+from tests.support.wait import LIMIT_S
 
 NOBODY = 65534
 ANOTHER = 12345
@@ -161,7 +162,7 @@ def test_processes_of_three_users_meet_one_port() -> None:
             os.set_blocking(fd, True)
             answered += os.read(fd, 100) == b"cmd=initack pmiid=2\n"
             os.write(fd, b"cmd=initack\n")
-        told = [client.communicate(timeout=10)[0] for client in clients]
+        told = [client.communicate(timeout=LIMIT_S)[0] for client in clients]
         assert told == [b"65534 cmd=initack\n", b"12345 hung up\n", b"0 cmd=initack\n"]
         assert answered == 2 and len(server.refusals) == 1
 

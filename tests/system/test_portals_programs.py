@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.c_programs import FLAGS, Staged
 from tests.support.partitions import Partition, finish
-from tests.support.wait import read_until
+from tests.support.wait import LIMIT_S, read_until
 
 HERE = Path(__file__).parents[1] / "c/programs"
 KINDS = {"matching": (0, 1), "no matching": (2, 3), "all": (0, 1, 2, 3), "": (1,)}
@@ -60,7 +60,7 @@ def portals(staged: Staged, tmp_path_factory: pytest.TempPathFactory) -> Portals
 
 
 def check(partition: Partition, size: int, *words: str | Path, **env: str) -> None:
-    done = partition.yod("-sz", str(size), *words, env=env, timeout=55)
+    done = partition.yod("-sz", str(size), *words, env=env)
     assert (done.err, done.status) == ("", 0)
 
 
@@ -101,7 +101,7 @@ def test_64_ranks_need_no_64_descriptors(embedded, portals):
 def test_a_rank_whose_descriptors_were_closed_on_the_way_is_told(embedded, portals):
     start = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
     words = [sys.executable, "-c", start, str(portals.program("alltoall"))]
-    done = embedded.yod("-sz", "1", "--with-portals", *words, timeout=55)
+    done = embedded.yod("-sz", "1", "--with-portals", *words)
     assert done.status == 1
     assert "libportals: YOD_PORTALS=" in done.err
     assert "descriptors were closed on the way" in done.err
@@ -109,7 +109,7 @@ def test_a_rank_whose_descriptors_were_closed_on_the_way_is_told(embedded, porta
 
 def test_a_limit_that_is_too_low_is_named(embedded, portals):
     script = f"ulimit -n 9; exec {portals.program('alltoall')}"
-    done = embedded.yod("-sz", "2", "--with-portals", "sh", "-c", script, timeout=55)
+    done = embedded.yod("-sz", "2", "--with-portals", "sh", "-c", script)
     assert done.status == 1
     line = "libportals: too few descriptors: the limit of this process is 9 (ulimit -n)"
     assert line in done.err
@@ -129,7 +129,9 @@ def test_a_program_runs_on_the_daemons_of_a_host(local, portals):
 
 def test_a_program_is_its_own_world_without_yod(place, portals):
     for name in ("alltoall", "messages", "collectives", "soak"):
-        run = subprocess.run([portals.program(name)], capture_output=True, text=True, timeout=55)
+        run = subprocess.run(
+            [portals.program(name)], capture_output=True, text=True, timeout=LIMIT_S
+        )
         assert (run.stderr, run.returncode) == ("", 0)
 
 
@@ -150,7 +152,7 @@ def test_a_rank_may_begin_late(embedded, portals):
 @pytest.mark.parametrize("kind", range(4), ids=NAMES)
 def test_a_rank_that_dies_is_seen_by_the_others(embedded, portals, kind, transport):
     program = portals.program("dies", kind)
-    done = embedded.yod("-sz", "4", program, env={"PTL_TRANSPORT": transport}, timeout=55)
+    done = embedded.yod("-sz", "4", program, env={"PTL_TRANSPORT": transport})
     assert sorted(done.out.splitlines()) == ["rank 0 is fine", "rank 1 is fine"]
     assert done.status == 137
     assert "rank 3" in done.err and "SIGKILL" in done.err
@@ -177,8 +179,8 @@ def test_two_shells_meet_by_a_key_file(place, portals, tmp_path, transport):
     env = {**os.environ, "PTL_KEY_FILE": str(key), "PTL_TRANSPORT": transport}
     words = [[portals.program("shells"), ids, str(rank)] for rank in range(2)]
     with subprocess.Popen(words[0], env=env, stderr=subprocess.PIPE, text=True) as first:
-        second = subprocess.run(words[1], env=env, capture_output=True, text=True, timeout=55)
-        _, errors = first.communicate(timeout=55)
+        second = subprocess.run(words[1], env=env, capture_output=True, text=True, timeout=LIMIT_S)
+        _, errors = first.communicate(timeout=LIMIT_S)
     assert (second.stderr, second.returncode) == ("", 0)
     assert (errors, first.returncode) == ("", 0)
 
@@ -201,7 +203,7 @@ def test_the_example_of_the_readme(embedded, ring):
 
 
 def test_a_rank_without_the_map_is_told_what_to_say(embedded, ring):
-    done = embedded.yod("-sz", "2", "sh", "-c", str(ring), timeout=55)
+    done = embedded.yod("-sz", "2", "sh", "-c", str(ring))
     assert done.status == 1
     assert "libportals: there is no map of the ranks" in done.err
     assert "say yod --with-portals" in done.err

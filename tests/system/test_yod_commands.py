@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.support.programs import script
+from tests.support.wait import LIMIT_S
 
 WHERE = "echo $YOD_RANK $YOD_NODE $YOD_NODE_NAME $YOD_LOCAL_RANK $YOD_LOCAL_SIZE $YOD_MEMBER"
 
@@ -230,6 +231,26 @@ def test_the_user_log_gets_one_line_a_launch(here, tmp_path):
     assert "exit code 4" in bad
 
 
+def test_a_user_log_that_cannot_be_written_is_told_of_and_the_job_goes_on(here, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    (tmp_path / "link").symlink_to(file)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.local").write_text("")
+    for path, reason in [
+        (file / "log", "not a directory"),
+        (tmp_path, "is a directory"),
+        (tmp_path / "link", "a symbolic link"),
+        ("/dev/full", "no space left on device"),
+    ]:
+        said = f"yod: LOGFILENAME: {path}: {reason}; this launch is not logged\n"
+        words = ("-quiet", "sh", "-c", "echo on; exit 3")
+        done = here.yod(*words, env={"LOGFILENAME": str(path)})
+        assert done == (3, "on\n", said)
+    env = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": None, "LOGFILENAME": None}
+    assert here.yod("true", env=env) == (0, "", "")  # nobody asked for that one
+
+
 def test_pingd_shows_who_runs_where(local, place):
     waiting = "echo here; read word"
     with local.start_yod("-sz", "5", "sh", "-c", waiting) as yod:
@@ -238,7 +259,7 @@ def test_pingd_shows_who_runs_where(local, place):
         rows = [line.split(":") for line in local.pingd().splitlines()[1:]]
         assert [row[2] for row in rows] == ["busy", "busy", "free", "free"]
         yod.stdin.close()
-        yod.wait(timeout=10)
+        yod.wait(timeout=LIMIT_S)
     rows = [line.split(":") for line in local.pingd().splitlines()[1:]]
     assert {row[2] for row in rows} == {"free"}
 
@@ -248,7 +269,7 @@ def test_two_jobs_run_on_one_partition_at_once(local):
     with local.start_yod(*command) as one, local.start_yod(*command) as other:
         for yod in (one, other):
             assert yod.stdout.read(3) == b"up\n"
-        outputs = [yod.communicate(b"", timeout=20)[0] for yod in (one, other)]
+        outputs = [yod.communicate(b"", timeout=LIMIT_S)[0] for yod in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0)
     ids = [{line for line in out.split() if line.isdigit()} for out in outputs]
     assert len(ids[0]) == len(ids[1]) == 1
@@ -263,7 +284,7 @@ def test_a_third_job_that_does_not_fit_says_what_is_in_use(start_local):
         assert done.status == 125
         assert "2 ranks requested, 1 of 2 slots free now" in done.err
         assert "node0" in done.err
-        yod.communicate(b"", timeout=10)
+        yod.communicate(b"", timeout=LIMIT_S)
 
 
 def test_exit_statuses_are_a_shells(here):
@@ -309,6 +330,6 @@ def test_keep_going_lets_the_others_end_by_themselves(here):
     with here.start_yod("-sz", "3", "--keep-going", "sh", "-c", text) as yod:
         first = yod.stderr.read(4)
         assert first == b"yod:"
-        out, err = yod.communicate(b"", timeout=20)
+        out, err = yod.communicate(b"", timeout=LIMIT_S)
     assert (yod.returncode, out) == (5, b"done\ndone\n")
     assert b"the others go on" in err

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.partitions import BIN
 from tests.support.programs import script
+from tests.support.wait import LIMIT_S
 
 
 def test_ranks_have_the_users_environment_and_their_own_variables(here):
@@ -76,7 +77,7 @@ def test_bytes_that_are_no_text_arrive_in_arguments_and_environment(here):
         [BIN / "yod", sys.executable, "-c", check, b"\x80\x81"],
         env=environment,
         capture_output=True,
-        timeout=20,
+        timeout=LIMIT_S,
     )
     assert done.stdout == b"b'\\xff\\xfe\\n' b'\\x80\\x81'\n", done.stderr
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.partitions import BIN, ROOT, Partition
-from tests.support.wait import read_until, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_until
 
 # Says what it hears; ends after two signals.
 LISTEN = """
@@ -50,7 +50,7 @@ def test_usr1_and_usr2_are_passed_to_every_rank(here):
         count(yod, b"SIGUSR1\n", 3)
         yod.send_signal(signal.SIGUSR2)
         count(yod, b"SIGUSR2\n", 3)
-        _, err = yod.communicate(timeout=20)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, err) == (0, b"")
 
 
@@ -59,7 +59,7 @@ def test_the_first_interrupt_ends_the_ranks_with_term(here, number):
     with here.start_yod("-sz", "3", "sh", "-c", "echo ready; exec sleep 60") as yod:
         count(yod, b"ready\n", 3)
         yod.send_signal(number)
-        _, err = yod.communicate(timeout=20)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 128 + number
     first = err.splitlines()[0]
     assert first == b"yod: SIGTERM sent to all ranks; interrupt again to send SIGKILL"
@@ -71,7 +71,7 @@ def test_an_interrupt_while_yod_is_being_loaded_is_no_traceback(embedded):
         maps = Path(f"/proc/{yod.pid}/maps")
         wait_until(lambda: "msgspec" in maps.read_text(), what="the first modules loaded")
         yod.send_signal(signal.SIGINT)
-        _, err = yod.communicate(timeout=20)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode in (0, 130, -signal.SIGINT)
     assert b"Traceback" not in err
 
@@ -81,7 +81,7 @@ def test_ranks_may_end_well_after_an_interrupt(here):
         count(yod, b"ready\n", 3)
         yod.send_signal(signal.SIGINT)
         count(yod, b"term\n", 3)
-        yod.communicate(timeout=20)
+        yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 130
 
 
@@ -91,7 +91,7 @@ def test_the_second_interrupt_kills(here):
         yod.send_signal(signal.SIGINT)
         read_until(yod.stderr.fileno(), b"interrupt again to send SIGKILL\n")
         yod.send_signal(signal.SIGINT)
-        _, err = yod.communicate(timeout=20)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 130
     assert b"SIGKILL sent to all ranks; interrupt again to reset the nodes and leave" in err
     assert b"killed by SIGKILL at yod's request" in err
@@ -159,7 +159,7 @@ def test_three_presses_of_ctrl_c_on_a_terminal(here):
         read_until(terminal, b"interrupt again to reset the nodes and leave\n")
         os.write(terminal, b"\x03")
         # It may be on its way out already when the last one comes: the same to a shell.
-        assert yod.wait(timeout=20) in (130, -signal.SIGINT)
+        assert yod.wait(timeout=LIMIT_S) in (130, -signal.SIGINT)
 
 
 def test_ctrl_c_reaches_yod_only(here):
@@ -168,7 +168,7 @@ def test_ctrl_c_reaches_yod_only(here):
         read_until(terminal, b"ready\n")
         os.write(terminal, b"\x03")
         read_until(terminal, b"term\n")
-        assert yod.wait(timeout=20) == 130
+        assert yod.wait(timeout=LIMIT_S) == 130
 
 
 def test_what_is_typed_reaches_rank_0_and_ctrl_d_ends_it(here):
@@ -176,7 +176,7 @@ def test_what_is_typed_reaches_rank_0_and_ctrl_d_ends_it(here):
         os.write(terminal, b"typed\n")
         read_until(terminal, b"typed\n")
         os.write(terminal, b"\x04")
-        assert yod.wait(timeout=20) == 0
+        assert yod.wait(timeout=LIMIT_S) == 0
 
 
 def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
@@ -212,7 +212,7 @@ def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
             read_until(ours, b"up\n")
         os.write(ours, b"typed\n")
         text = read_until(ours, b"over\n")
-        process.wait(timeout=20)
+        process.wait(timeout=LIMIT_S)
     os.close(ours)
     assert b"went on with typed" in text
     assert text.count(b"go\n") == 2
@@ -229,6 +229,6 @@ def test_yod_under_nohup_does_not_end_when_its_terminal_goes(here):
     ) as yod:
         count(yod, b"up\n", 2)
         yod.send_signal(signal.SIGHUP)
-        out, err = yod.communicate(b"more\n", timeout=20)
+        out, err = yod.communicate(b"more\n", timeout=LIMIT_S)
     assert (yod.returncode, err) == (0, b"")
     assert b"more\n" in out and b"over\n" in out

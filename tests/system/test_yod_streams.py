@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.support.partitions import BIN
-from tests.support.wait import read_until
+from tests.support.wait import LIMIT_S, read_until
 
 MB = 1 << 20
 WRITE = """
@@ -28,14 +28,14 @@ COUNT = "import sys\nfor n in range(int(sys.argv[1])): print(n)\n"
 def test_ten_megabytes_come_through_exact(here):
     script = "import sys, os; os.write(1, b''); sys.stdout.buffer.write(bytes(range(256)) * 40960)"
     with here.start_yod(sys.executable, "-c", script) as yod:
-        out, err = yod.communicate(timeout=30)
+        out, err = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, err) == (0, b"")
     assert out == bytes(range(256)) * 40960
 
 
 def test_the_output_of_every_rank_is_whole(here):
     with here.start_yod("-sz", "4", sys.executable, "-c", WRITE, str(3 * MB)) as yod:
-        out, err = yod.communicate(timeout=30)
+        out, err = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, err) == (0, b"")
     assert [out.count(letter) for letter in (b"A", b"B", b"C", b"D")] == [3 * MB] * 4
 
@@ -57,7 +57,7 @@ def test_a_reader_that_is_slow_gets_everything(here):
         got = 0
         while data := os.read(yod.stdout.fileno(), 1000 if got < 100_000 else MB):
             got += len(data)
-        assert yod.wait(timeout=10) == 0
+        assert yod.wait(timeout=LIMIT_S) == 0
     assert got == 8 * MB
 
 
@@ -89,7 +89,7 @@ def test_input_from_a_file_and_output_to_a_file(here, tmp_path):
         target.open("wb") as stdout,
         here.start_yod("cat", stdin=stdin, stdout=stdout) as yod,
     ):
-        assert yod.wait(timeout=20) == 0
+        assert yod.wait(timeout=LIMIT_S) == 0
     assert target.read_bytes() == data
 
 
@@ -99,12 +99,12 @@ def test_a_conversation_over_input_and_output(here):
             yod.stdin.write(b"line %d\n" % n)
             read_until(yod.stdout.fileno(), b"line %d\n" % n)
         yod.stdin.close()
-        assert yod.wait(timeout=10) == 0
+        assert yod.wait(timeout=LIMIT_S) == 0
 
 
 def test_a_full_device_is_told_and_ends_the_job(here):
     with open("/dev/full", "wb") as full, here.start_yod("-sz", "2", "yes", stdout=full) as yod:
-        _, err = yod.communicate(timeout=20)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 125
     assert b"cannot be written: No space left on device" in err
     assert err.count(b"\n") <= 3
@@ -116,7 +116,7 @@ def test_a_reader_that_has_enough_ends_the_job_quietly(here):
         assert len(os.read(yod.stdout.fileno(), 1000)) > 0
         yod.stdout.close()
         err = yod.stderr.read()
-        assert yod.wait(timeout=20) == 141
+        assert yod.wait(timeout=LIMIT_S) == 141
     assert err == b""
 
 
@@ -136,7 +136,7 @@ def test_closed_streams_do_no_harm(here, closed):
         env=here.environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=20,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 3, done.stderr
 

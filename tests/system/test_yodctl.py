@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.partitions import BIN, finish
-from tests.support.wait import wait_for_exit, wait_until
+from tests.support.wait import LIMIT_S, wait_for_exit, wait_until
 
 
 def run(*words, env=None, timeout=60.0):
@@ -146,7 +146,7 @@ def test_down_ends_what_runs(place, four, nothing_left_behind):
     )
     wait_until(lambda: run("pingd", "-parse").out.count(":busy:") == 4)
     run("yodctl", "down")
-    assert yod.wait(30) != 0
+    assert yod.wait(LIMIT_S) != 0
 
 
 def test_what_fails_is_shown_and_nothing_is_left(place, down):

@@ -33,6 +33,7 @@ DOES_IO = {
     "native.portals_port",
     "native.portals_state",
     "native.reactor",
+    "native.stdio",
     "allocator.ledger",
     "allocator.driver",
     "allocator.keys",

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wait import LIMIT_S
+
 HERE = Path(__file__).parent
 PMI = HERE.parent.parent.parent / "native" / "pmi"
 PROGRAMS = sorted(HERE.glob("test_*.c"))
@@ -17,7 +19,6 @@ FLAGS = [
 ]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem.removeprefix("test_"))
 def test_promise(program: Path, tmp_path: Path) -> None:
     binary = tmp_path / program.stem
@@ -28,6 +29,6 @@ def test_promise(program: Path, tmp_path: Path) -> None:
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
     run = subprocess.run(
-        [binary], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [binary], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert run.returncode == 0, run.stderr[-4000:]

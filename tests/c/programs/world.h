@@ -21,7 +21,7 @@
 #include <portals4.h>
 
 #ifndef TOO_LONG_S
-#define TOO_LONG_S 50u
+#define TOO_LONG_S 110u
 #endif
 
 #ifndef KIND

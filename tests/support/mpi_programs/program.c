@@ -6,7 +6,8 @@
                              HOW is an exit code, or a signal as -9
    program place             tells its number on its node, and its processors
    program universe          tells MPI_UNIVERSE_SIZE; -1: not known
-   program linger            says "up", and ends a while later
+   program linger SINCE      says "up", and ends later by as long again as it took since that time of the
+                             monotonic clock, and a second
    program up                says "up", then waits to be ended
    program wait              says "up", then waits for a line, and tells all of it
    program farm              rank 0 gives out work to the others
@@ -27,10 +28,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LARGE_BYTES = 1 << 20, TASKS = 20, ROUNDS = 100, DIES_AT = 10, WRONG = 3,
-       LINGER_US = 2000000 };
+       LINGER_US = 1000000 };
 
 static int rank, size, status;
 static cpu_set_t before;
@@ -360,8 +362,10 @@ int main (int argc, char **argv)
     } else if (dies && strcmp (stage, "in-collective") == 0)
         die_in_a_collective (how);
     else if (strcmp (what, "linger") == 0) {
+        struct timespec now;
         say ("up");
-        usleep (LINGER_US);
+        clock_gettime (CLOCK_MONOTONIC, &now);
+        usleep ((useconds_t) ((now.tv_sec + now.tv_nsec * 1e-9 - atof (stage)) * 1e6) + LINGER_US);
     } else if (strcmp (what, "up") == 0) {
         check_sum (MPI_COMM_WORLD);
         say ("up");

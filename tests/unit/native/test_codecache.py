@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wait import LIMIT_S
+
 SOURCE = Path(__file__).parents[3] / "native" / "codecache.py"
 
 # What a command does, in small. Says of each module what it is, and who has loaded it.
@@ -58,7 +60,7 @@ class House:
     def run(self, more: str = "", dry: bool = False) -> list[str]:
         """What the command said, a module a line."""
         done = subprocess.run(
-            self.command(more, dry), capture_output=True, text=True, timeout=30, check=False
+            self.command(more, dry), capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.splitlines()
@@ -106,7 +108,7 @@ def test_a_change_of_the_time_alone_is_a_change(house):
 def test_a_module_that_is_gone_is_gone(house):
     house.run()
     (house.root / "yod/flat.py").unlink()
-    done = subprocess.run(house.command(), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(house.command(), capture_output=True, text=True, timeout=LIMIT_S)
     assert "No module named 'yod.flat'" in done.stderr
 
 
@@ -204,7 +206,7 @@ def test_commands_that_first_run_at_once_leave_one_whole_file(house):
     running = [
         subprocess.Popen(house.command(), stdout=subprocess.PIPE, text=True) for _ in range(4)
     ]
-    ended = [(process.communicate(timeout=30)[0], process.returncode) for process in running]
+    ended = [(process.communicate(timeout=LIMIT_S)[0], process.returncode) for process in running]
     for out, status in ended:
         assert status == 0
         assert out.splitlines() in (USUAL, SERVED)

@@ -46,6 +46,7 @@ from native.portals import (
     poll_queues,
 )
 from tests.support.portals_ends import KINDS, Pair, kinds_of, name_of, pair
+from tests.support.wait import LIMIT_S
 
 BOTH = LeOption.OP_PUT | LeOption.OP_GET
 QUIET = BOTH | LeOption.EVENT_LINK_DISABLE
@@ -465,7 +466,7 @@ def test_threads_wait_while_another_works() -> None:
         MatchEntry(PortalTableEntry(ni, queue), None, user_ptr="linked")
         counter.inc()
         for thread in threads:
-            thread.join(10)
+            thread.join(LIMIT_S)
         assert Count(1) in found
         assert "linked" in [getattr(one, "user_ptr", None) for one in found]
 
@@ -476,7 +477,7 @@ def test_closing_wakes_who_waits() -> None:
         begun = threading.Barrier(3)
 
         def run(wait: Any, *args: Any) -> None:
-            begun.wait(10)
+            begun.wait(LIMIT_S)
             try:
                 wait(*args)
             except (PtlError, ValueError) as error:  # ValueError: it was closed before
@@ -488,11 +489,11 @@ def test_closing_wakes_who_waits() -> None:
         ]
         for thread in threads:
             thread.start()
-        begun.wait(10)
+        begun.wait(LIMIT_S)
         queue.close()
         counter.close()
         for thread in threads:
-            thread.join(10)
+            thread.join(LIMIT_S)
         assert caught == [Rc.PTL_INTERRUPTED] * 2
 
 
@@ -560,7 +561,7 @@ def test_a_process_puts_to_itself() -> None:
             MemoryDescriptor(ni, np.ones(3), queue) as descriptor,
         ):
             descriptor.put(0, pt.index, ack=AckReq.ACK_REQ)
-            events = [queue.wait(10) for _ in range(3)]
+            events = [queue.wait(LIMIT_S) for _ in range(3)]
         kinds = {EventKind.PUT, EventKind.SEND, EventKind.ACK}
         assert {event.kind for event in events if event} == kinds
         assert list(there) == [1, 1, 1]

@@ -44,6 +44,7 @@ from native.portals import (
     poll_queues,
 )
 from tests.support.portals_ends import Pair, pair
+from tests.support.wait import LIMIT_S
 
 SELF = Process(0x7F000001, 1)
 Use = Callable[[], object]
@@ -550,7 +551,7 @@ with Interface() as ni:
         thread.start()
     abort()
     for thread in threads:
-        thread.join(10)
+        thread.join()
     run(queue.wait)
     run(counter.wait, 1, 0)
     print(*codes)
@@ -562,7 +563,7 @@ with Interface() as ni:
 
 def test_an_abort_ends_all_waits_until_the_last_interface_is_closed() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ABORT], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", ABORT], capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert done.stderr == ""
     assert done.stdout.split() == ["PTL_ABORTED"] * 4 + ["None"]
@@ -583,6 +584,10 @@ with Interface() as ni:
 
 def test_an_interrupt_ends_a_wait_of_the_main_thread() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("interrupted\n", "")

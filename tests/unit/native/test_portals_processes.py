@@ -22,6 +22,7 @@ from native.portals import (
     Process,
 )
 from tests.support.portals_ends import KEY, KINDS, name_of
+from tests.support.wait import LIMIT_S
 
 TARGET = """
 import sys
@@ -39,7 +40,7 @@ with opened as ni:
     if ni.is_logical:
         ni.set_map([ni.phys_id(), tuple(map(int, input().split()))])
     for _ in range(4):
-        event = queue.wait(20)
+        event = queue.wait()
         print(event.kind.name, event.initiator, event.mlength, flush=True)
     print(there.sum(), flush=True)
 """
@@ -82,7 +83,7 @@ def test_numbers_go_to_another_process_and_come_back(
         md = MemoryDescriptor(ni, mine, queue)
 
         def until(kind: EventKind) -> None:
-            while (event := queue.wait(20)) and event.kind is not kind:
+            while (event := queue.wait(LIMIT_S)) and event.kind is not kind:
                 assert event.ni_fail is NiFail.OK
             assert event and event.ni_fail is NiFail.OK
 
@@ -109,12 +110,12 @@ def test_a_process_that_has_died_fails_what_is_put_to_it() -> None:
         queue = EventQueue(ni, 16)
         md = MemoryDescriptor(ni, bytes(800), queue)
         md.put(where, 5, ack=AckReq.ACK_REQ)  # type: ignore[arg-type]
-        events = [queue.wait(20), queue.wait(20)]
+        events = [queue.wait(LIMIT_S), queue.wait(LIMIT_S)]
         assert [event.kind for event in events if event] == [EventKind.SEND, EventKind.ACK]
         child.kill()
         child.wait()
         md.put(where, 5, ack=AckReq.ACK_REQ, user_ptr="late")  # type: ignore[arg-type]
-        while (event := queue.wait(20)) and event.kind is not EventKind.ACK:
+        while (event := queue.wait(LIMIT_S)) and event.kind is not EventKind.ACK:
             pass
         assert event and event.ni_fail is NiFail.UNDELIVERABLE and event.user_ptr == "late"
         md.close()

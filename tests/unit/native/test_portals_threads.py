@@ -22,10 +22,10 @@ from native.portals import (
     NiOption,
     PortalTableEntry,
 )
+from tests.support.wait import LIMIT_S
 
 THREADS = 6
 ROUNDS = 60
-WAIT_S = 30
 
 
 def run_all(*works: Callable[[], None]) -> None:
@@ -42,7 +42,7 @@ def run_all(*works: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(WAIT_S)
+        thread.join(LIMIT_S)
     assert not errors, errors
     assert not any(thread.is_alive() for thread in threads)
 
@@ -60,7 +60,7 @@ def test_threads_add_to_one_array_and_each_waits_for_its_own() -> None:
             for number in range(1, ROUNDS + 1):
                 with MemoryDescriptor(ni, np.ones(64, "i8"), None, done, options=options) as md:
                     md.atomic(0, pt.index, AtomicOp.SUM, ack=AckReq.CT_ACK_REQ)
-                    assert done.wait(number, WAIT_S)
+                    assert done.wait(number, LIMIT_S)
 
         run_all(*[add] * THREADS)
         assert (total == THREADS * ROUNDS).all()
@@ -84,7 +84,7 @@ def test_threads_that_share_a_queue_take_each_event_once_with_its_object() -> No
             return work
 
         def take() -> None:
-            while (event := queue.wait(WAIT_S)) and event.user_ptr is not stop:
+            while (event := queue.wait(LIMIT_S)) and event.user_ptr is not stop:
                 with lock:
                     seen[event.kind, event.user_ptr] += 1
 
@@ -96,7 +96,7 @@ def test_threads_that_share_a_queue_take_each_event_once_with_its_object() -> No
         for _ in takers:
             last.put(here, pt.index, user_ptr=stop)
         for thread in takers:
-            thread.join(WAIT_S)
+            thread.join(LIMIT_S)
         names = [(place, number) for place in range(THREADS) for number in range(ROUNDS)]
         kinds = (EventKind.SEND, EventKind.ACK)
         assert seen == Counter((kind, name) for kind in kinds for name in names)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.wait import LIMIT_S
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -13,7 +15,7 @@ def after_lean(text: str) -> str:
     """What a new interpreter prints that has imported msgspec so."""
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import yod.lean\n{text}"
     command = [sys.executable, "-EP", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
