@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from tests.support.partitions import Done, Partition
 pytestmark = pytest.mark.mpi
 
 SPOKEN = {"pmi1": "PMI-1", "pmix": "PMIx"}
+NATIVE = Path(__file__).parents[2] / "native"
 ALONE = "rank 0 of 1, 1 on its node\n"
 
 
@@ -53,13 +57,128 @@ def test_worlds_of_one_because_nothing_was_offered(embedded, mpi):
     assert (done.status, without_noise(done.out)) == (0, ALONE * 2)
 
 
-@pytest.mark.parametrize("wrapper", [["env", "A=1"], ["sh", "-c", 'exec "$@"', "sh"]])
-def test_a_program_that_a_wrapper_becomes_is_told_of_too(embedded, mpi, wrapper):
-    words = ["-sz", "2", *wrapper, *mpi.program, "linger"]
+def lingering(mpi: Mpi) -> list[str]:
+    """The words of a program that surely is looked at while it has its library.
+
+    It stays as long again as it took to get there since now, and a second.
+    """
+    return [*mpi.program, "linger", str(time.monotonic())]
+
+
+RUN_AS_CHILD = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+WRAPPERS = {
+    "env": ["env", "A=1"],
+    "exec": ["sh", "-c", 'exec "$@"', "sh"],
+    "shell": ["sh", "-c", '"$@"; exit 3', "sh"],
+    "shells": ["sh", "-c", 'sh -c \'"$@"; true\' sh "$@"; exit 3', "sh"],
+    "python": [sys.executable, "-c", RUN_AS_CHILD],
+    "thread": [
+        *(sys.executable, "-c"),
+        f"import threading; run = lambda: exec({RUN_AS_CHILD.replace('sys.exit', '')!r})\n"
+        "thread = threading.Thread(target=run); thread.start(); thread.join()",
+    ],
+}
+
+
+@pytest.mark.parametrize("wrapper", ["env", "exec", "shell", "python"])
+def test_a_program_that_a_wrapper_becomes_or_starts_is_told_of_too(embedded, mpi, wrapper):
+    words = ["-sz", "2", *WRAPPERS[wrapper], *lingering(mpi)]
     done = embedded.yod("--mpi=none", *words, env=mpi.program_env)
     tidy()
     warns(done, mpi, "nothing")
-    assert (done.status, without_noise(done.out)) == (0, "up\n" * 2)
+    status = 3 if wrapper == "shell" else 0
+    assert (done.status, without_noise(done.out)) == (status, "up\n" * 2)
+
+
+@pytest.mark.parametrize("wrapper", ["shells", "thread"])
+def test_a_program_is_found_however_far_below_its_rank(embedded, mpi_directory, wrapper):
+    mpi = mpi_named("debian-mpich", mpi_directory)
+    done = embedded.yod("--mpi=none", "-sz", "2", *WRAPPERS[wrapper], *lingering(mpi))
+    warns(done, mpi, "nothing")
+
+
+def test_a_child_that_speaks_another_protocol_than_was_offered_is_told_of(embedded, mpi_directory):
+    mpi = mpi_named("debian-openmpi", mpi_directory)
+    words = ["-sz", "2", *WRAPPERS["shell"], *lingering(mpi)]
+    done = embedded.yod("--mpi=pmi1", *words, env=mpi.program_env)
+    tidy()
+    warns(done, mpi, "PMI-1")
+
+
+@pytest.mark.parametrize("name", ["pypi-mpich", "debian-mpich"])
+@pytest.mark.parametrize("wrapper", [[], WRAPPERS["shell"]], ids=["becomes", "starts"])
+def test_a_program_whose_environment_was_cleared_is_told_of(embedded, mpi_directory, name, wrapper):
+    mpi = mpi_named(name, mpi_directory)
+    done = embedded.yod("-sz", "2", *wrapper, "env", "-i", *lingering(mpi))
+    assert done.out == "up\n" * 2
+    [line] = [line for line in done.err.splitlines() if line.startswith("yod: rank ")]
+    assert str(mpi.library.libmpi).rpartition("/")[2].partition(".so")[0] in line
+    assert "joined no world" in line
+    assert "its environment was changed" in line
+
+
+@pytest.mark.parametrize("options", [[], ["--mpi=none"]], ids=["auto", "none"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_ranks_of_a_launcher_inside_the_job_get_no_line(embedded, mpi, options, ranks):
+    """They have the world that they were started for, also where it has one rank."""
+    environment = {**mpi.library.launcher_env, **mpi.program_env}
+    command = mpi.own_launch(ranks, *lingering(mpi))
+    words = ["-sz", "2", *WRAPPERS["shell"], *command]
+    done = embedded.yod(*options, *words, env=environment)
+    tidy()
+    assert (done.status, without_noise(done.out)) == (3, "up\n" * 2 * ranks), done
+    assert "joined no world" not in done.err
+
+
+@pytest.mark.parametrize("options", [[], ["--mpi=none"]], ids=["auto", "none"])
+def test_the_ranks_of_a_yod_inside_the_job_get_its_line_only(embedded, mpi_directory, options):
+    mpi = mpi_named("debian-mpich", mpi_directory)
+    inner = ["yod", *options, "-sz", "2", *lingering(mpi)]
+    done = embedded.yod("-sz", "2", *WRAPPERS["shell"], *inner, env=mpi.program_env)
+    assert done.out == "up\n" * 4
+    assert done.err.count("joined no world") == (2 if options else 0)
+
+
+ALONE_BY_PMI = """
+#include <pmi.h>
+#include <stdio.h>
+int main (void)
+{
+    int rank, size, spawned;
+    if (PMI_Init (&spawned) || PMI_Get_rank (&rank) || PMI_Get_size (&size))
+        return 1;
+    printf ("rank %d of %d\\n", rank, size);
+    return PMI_Finalize ();
+}
+"""
+
+
+@pytest.fixture
+def pmi_program(tmp_path: Path) -> Path:
+    """A program with our libpmi that tells its rank."""
+    program = tmp_path / "program"
+    options = [f"-I{NATIVE}/pmi", f"-L{NATIVE}", f"-Wl,-rpath,{NATIVE}", "-lpmi"]
+    command = ["cc", "-x", "c", "-", "-o", program, *options]
+    subprocess.run(command, input=ALONE_BY_PMI.encode(), check=True)
+    return program
+
+
+def test_a_program_with_our_libpmi_says_itself_that_it_is_alone(embedded, pmi_program):
+    done = embedded.yod("--mpi=none", "-sz", "2", pmi_program)
+    assert (done.status, done.out) == (0, "rank 0 of 1\n" * 2)
+    assert done.err == (
+        "PMI_Init: yod has started 2 ranks, but neither PMI_FD nor PMI_PORT is set: each is"
+        " rank 0 of 1; use --mpi=auto or --mpi=pmi1\n"
+    )
+
+
+@pytest.mark.parametrize(("options", "size"), [(["--mpi=none"], 1), ([], 2), (["--mpi=pmi2"], 2)])
+def test_a_program_with_our_libpmi_has_nothing_to_say_otherwise(
+    embedded, pmi_program, options, size
+):
+    done = embedded.yod(*options, "-sz", str(size), pmi_program)
+    ranks = [f"rank {rank} of {size}" for rank in range(size)]
+    assert (done.status, sorted(done.out.splitlines()), done.err) == (0, ranks, "")
 
 
 @pytest.mark.hosts
