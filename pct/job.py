@@ -79,7 +79,9 @@ from pct.spawned import SpawnedWorlds
 from pct.wireup import Wireup
 
 if TYPE_CHECKING:
+    from native.wire import pmix
     from pct.listeners import Listeners
+    from pct.world import World
 
 MAP_PIECE = 8192  # ranks of the map in one message
 SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
@@ -678,6 +680,7 @@ class Job:
             actions += self._up(message)
         actions += [PmiReply(self.job_id, number, data) for number, data in step.replies]
         actions += [PmiHangUp(self.job_id, number) for number in step.hang_ups]
+        step.server += [self._table(serial, worlds) for serial, worlds in step.tables]
         if step.server and self._keepers.get(PMIX_SERVER) is _Keeper.STARTED:
             actions += [PmixSend(self.job_id, message) for message in step.server]
         for world in step.ended_tools:
@@ -689,6 +692,14 @@ class Job:
             rank, code, text = step.abort.rank, step.abort.exit_code, step.abort.text
             actions += self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=code)
         return actions
+
+    def _table(self, serial: int, worlds: tuple[World, ...]) -> pmix.Table:
+        """The answer to a question of the PMIx server."""
+        from pct import process_table  # few programs ask
+
+        assert self._arguments is not None
+        of_job = (self._load, self._arguments, self._spawned)
+        return process_table.table(serial, worlds, of_job, self._unix_pids)
 
     # -- spawn ------------------------------------------------------------
 

@@ -62,6 +62,7 @@ UPCALLS = {
     "disconnect": (10, CFUNCTYPE(c_int, _P, _Z, _P, _Z, _P, _P)),
     "register_events": (11, CFUNCTYPE(c_int, _P, _Z, _P, _Z, _P, _P)),
     "deregister_events": (12, CFUNCTYPE(c_int, _P, _Z, _P, _P)),
+    "query": (15, CFUNCTYPE(c_int, _P, _P, _Z, _P, _P)),
     "job_control": (19, CFUNCTYPE(c_int, _P, _P, _Z, _P, _Z, _P, _P)),
     "group": (25, CFUNCTYPE(c_int, c_int, c_char_p, _P, _Z, _P, _Z, _P, _P)),
     "client_connected2": (27, CFUNCTYPE(c_int, _P, _P, _P, _Z, _P, _P)),

@@ -48,6 +48,7 @@ class Type:
     BYTE_OBJECT = 27
     PERSIST = 30
     DATA_RANGE = 33
+    PROC_INFO = 38
     DATA_ARRAY = 39
     PROC_RANK = 40
     COMPRESSED_STRING = 42
@@ -60,6 +61,7 @@ class Code:
     SUCCESS = 0
     PROC_ABORTED = -7
     BAD_PARAM = -27
+    OUT_OF_RESOURCE = -29
     TIMEOUT = -24
     NOT_FOUND = -46
     NOT_SUPPORTED = -47
@@ -68,9 +70,62 @@ class Code:
     OPERATION_SUCCEEDED = -157  # done already: the callback is not called
 
 
+class ProcessState:
+    """How far a process is: some of pmix_proc_state_t."""
+
+    LAUNCH_UNDERWAY = 2
+    RUNNING = 5
+    CONNECTED = 6
+    TERMINATED = 20
+    ABORTED_BY_SIG = 54
+    TERM_NON_ZERO = 62
+
+
 FIRST_READ = 1  # PMIX_PERSIST_FIRST_READ
 GROUP_CONSTRUCT = 0  # PMIX_GROUP_CONSTRUCT; 1 is its end
 RANGE_SESSION = 4  # PMIX_RANGE_SESSION: clients of all namespaces
+
+
+class Node:
+    """What a server knows of its node.
+
+    Args:
+        host: its name.
+
+    Attributes:
+        worlds: those that are registered, by namespace.
+        connected: the ranks whose clients are.
+        ended: wait statuses of the ranks that have ended.
+    """
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.worlds: dict[str, AddWorld] = {}
+        self.connected: set[NamedProcess] = set()
+        self.ended: dict[NamedProcess, int] = {}
+
+
+class ProcessInfo(Record):
+    """What a table of processes has of each.
+
+    Attributes:
+        unix_pid: 0: it has not been started.
+        exit_code: 0 while it has none.
+        state: of :class:`ProcessState`.
+    """
+
+    process: NamedProcess
+    host: bytes
+    program: bytes
+    unix_pid: int
+    exit_code: int
+    state: int
+
+
+class ProcessTable(Record):
+    """The value of a key that asks which processes there are."""
+
+    processes: tuple[ProcessInfo, ...]
 
 
 class Info(Record):
@@ -78,12 +133,13 @@ class Info(Record):
 
     Attributes:
         value: int for numbers and flags; bytes for strings and byte objects; a
-            NamedProcess for PROC; a tuple of Info or of NamedProcess for DATA_ARRAY.
+            NamedProcess for PROC; a tuple of Info or of NamedProcess, or a
+            ProcessTable, for DATA_ARRAY.
     """
 
     key: bytes
     type: int
-    value: int | bytes | NamedProcess | tuple[Info, ...] | tuple[NamedProcess, ...]
+    value: int | bytes | NamedProcess | tuple[Info, ...] | tuple[NamedProcess, ...] | ProcessTable
 
 
 class Layout:

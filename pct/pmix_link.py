@@ -153,6 +153,8 @@ class PmixLink:
                 world, rank = self._local(process)
                 spawn = pmi.Spawn(pmi.Process(world.number, rank), commands, ())
                 self._questions.ask(ROOT, spawn, self._told(serial), step)
+            case pmix.GetTable(serial, nspaces):
+                step.tables.append((serial, tuple(map(self._known, dict.fromkeys(nspaces)))))
             case pmix.AbortJob(process, status, text):
                 world, rank = self._local(process)
                 said = f": {text}" if text else ""
@@ -213,6 +215,11 @@ class PmixLink:
             return
         world.is_registered = True
         world.environments = dict(zip(sorted(world.local), environments, strict=False))
+
+    def _known(self, nspace: str) -> World:
+        if (world := self._worlds.named(nspace)) is None:
+            raise PeerProtocolError(f"pmix: there is no world {nspace}")
+        return world
 
     def _local(self, process: pmix.NamedProcess) -> tuple[World, int]:
         world = self._worlds.named(process.nspace)

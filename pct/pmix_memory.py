@@ -9,6 +9,8 @@ pmix_info_t           552  key[512], u32 flags, at 520 the value
 pmix_pdata_t          808  the process, at 260 key[512], at 776 the value
 pmix_app_t             56  cmd, argv, env, cwd, int maxprocs, info, size_t ninfo
 pmix_data_array_t      24  u16 type, size_t size, pointer
+pmix_query_t           24  keys, infos, size_t ninfos
+pmix_proc_info_t      296  the process, at 264 host, program, int pid, exit code, u8 state
 ===================  ====  ==================================================
 
 What goes to the library is built in buffers that a :class:`Memory` keeps; what
@@ -20,7 +22,7 @@ from __future__ import annotations
 import struct
 from ctypes import addressof, create_string_buffer, string_at
 
-from pct.pmix_keys import RANK_VALID, RANK_WILDCARD, Info, Type
+from pct.pmix_keys import RANK_VALID, RANK_WILDCARD, Info, ProcessTable, Type
 from pct.pmix_plain import NamedProcess
 
 TYPE_CHECKING = False
@@ -33,11 +35,14 @@ if TYPE_CHECKING:
 PROC_BYTES = 260
 INFO_BYTES = 552
 APP_BYTES = 56
+QUERY_BYTES = 24
 _PROC = struct.Struct("=256sI")
 _INFO = struct.Struct("=512sI4xH6x24s")
 _PDATA = struct.Struct("=256sI512s4xH6x24s")
 _APP = struct.Struct("=QQQQi4xQQ")
 _ARRAY = struct.Struct("=H6xQQ")
+_QUERY = struct.Struct("=QQQ")
+_PROC_INFO = struct.Struct("=260s4xQQiiB7x")
 _POINTER = struct.Struct("=Q")
 _OBJECT = struct.Struct("=QQ")
 _ENVAR = struct.Struct("=QQc7x")
@@ -161,6 +166,18 @@ def applications_at(address: int | None, count: int) -> list[Application]:
     return [Application(f) for f in _APP.iter_unpack(string_at(address, count * APP_BYTES))]
 
 
+def queries_at(
+    address: int | None, count: int
+) -> list[tuple[tuple[bytes, ...], dict[bytes, Value]]]:
+    """Copy an array of pmix_query_t: keys and qualifiers of each."""
+    if not address or not count:
+        return []
+    return [
+        (strings_at(keys), dict(infos_at(infos, info_count)))
+        for keys, infos, info_count in _QUERY.iter_unpack(string_at(address, count * QUERY_BYTES))
+    ]
+
+
 # -- to the library -------------------------------------------------------
 
 
@@ -190,6 +207,8 @@ class Memory:
             return _NUMBERS[info.type].pack(value)
         if isinstance(value, NamedProcess):
             return _POINTER.pack(self.copy(process_bytes(value)))
+        if isinstance(value, ProcessTable):
+            return _POINTER.pack(self.copy(self._process_table(value)))
         if isinstance(value, tuple):
             return _POINTER.pack(self.copy(self._array(value)))
         if info.type == Type.STRING:
@@ -202,6 +221,20 @@ class Memory:
             return _ARRAY.pack(Type.PROC, len(values), self.copy(data))
         address, count = self.infos([one for one in values if isinstance(one, Info)])
         return _ARRAY.pack(Type.INFO, count, address or 0)
+
+    def _process_table(self, table: ProcessTable) -> bytes:
+        data = b"".join(
+            _PROC_INFO.pack(
+                process_bytes(one.process),
+                self.copy(one.host),
+                self.copy(one.program),
+                one.unix_pid,
+                one.exit_code,
+                one.state,
+            )
+            for one in table.processes
+        )
+        return _ARRAY.pack(Type.PROC_INFO, len(table.processes), self.copy(data))
 
     def pdata(
         self, found: Iterable[tuple[bytes, NamedProcess, int, bytes]]

@@ -74,6 +74,14 @@ class NamedProcess(Record):
     rank: int
 
 
+class TableRow(Record):
+    """A rank of this node; process 0: it has not been started."""
+
+    process: NamedProcess
+    unix_pid: int
+    program: bytes
+
+
 class SpawnCommand(Record):
     """One program of a spawn."""
 
@@ -135,6 +143,12 @@ class GetModex(Record):
     tag = "get_modex"
     serial: int
     process: NamedProcess
+
+
+class Table(Record):
+    tag = "table"
+    serial: int
+    rows: tuple[TableRow, ...]
 
 
 class Ended(Record):
@@ -230,6 +244,12 @@ class SpawnPrograms(Record):
     commands: tuple[SpawnCommand, ...]
 
 
+class GetTable(Record):
+    tag = "get_table"
+    serial: int
+    nspaces: tuple[str, ...]
+
+
 class AbortJob(Record):
     tag = "abort"
     process: NamedProcess
@@ -237,12 +257,14 @@ class AbortJob(Record):
     text: str
 
 
-FROM_PCT = (Begin, AddWorld, FenceDone, Answer, GetModex, Ended, End)
+FROM_PCT = (Begin, AddWorld, FenceDone, Answer, GetModex, Table, Ended, End)
 _BY_TAG: dict[object, type[Record]] = {message.tag: message for message in FROM_PCT}
 _PARTS: dict[type[Record], dict[str, Any]] = {  # fields that are records, or arrays of them
     AddWorld: {"parent": NamedProcess},
     Answer: {"pairs": [KeyValue]},
     GetModex: {"process": NamedProcess},
+    Table: {"rows": [TableRow]},
+    TableRow: {"process": NamedProcess},
     Ended: {"process": NamedProcess},
 }
 

@@ -17,7 +17,7 @@ from ctypes import CDLL, c_int, c_void_p
 
 from pct import fabrics
 from pct.libpmix import Library, LibraryError, load
-from pct.pmix_keys import Code, Info, Layout, Type, rank_keys, world_keys
+from pct.pmix_keys import Code, Info, Layout, Node, Type, rank_keys, world_keys
 from pct.pmix_names import short_text
 from pct.pmix_plain import (
     Added,
@@ -32,6 +32,7 @@ from pct.pmix_plain import (
     NonsenseError,
     Ready,
     Record,
+    Table,
     Unavailable,
     encode,
     take,
@@ -96,10 +97,10 @@ class Server:
         self._library = library
         self._begin = begin
         self._directory = directory
-        self._nspaces: list[str] = []
+        self._node = Node(begin.host)
         self._local_count = 0
         self._ranks_before: dict[str, int] = {}  # of the worlds so far, by node
-        self._upcalls = Upcalls(library, channel.send)
+        self._upcalls = Upcalls(library, channel.send, self._node)
 
     def start(self) -> None:
         """Initialise the library.
@@ -146,7 +147,7 @@ class Server:
 
     def finish(self) -> None:
         """Forget everything and finalise the library."""
-        for nspace in self._nspaces:
+        for nspace in self._node.worlds:
             self._library.deregister_nspace(nspace)
         self._library.finalize()
 
@@ -154,7 +155,7 @@ class Server:
         match message:
             case AddWorld():
                 self._channel.send(self._add(message))
-            case FenceDone() | Answer():
+            case FenceDone() | Answer() | Table():
                 self._upcalls.answer(message)
             case GetModex(serial, process):
                 self._upcalls.request_modex(serial, process)
@@ -187,7 +188,7 @@ class Server:
         if world.local_ranks and not self._local_count:
             self._upcalls.first_rank = world.first_rank + world.local_ranks[0]
         self._local_count += len(world.local_ranks)
-        self._nspaces.append(world.nspace)
+        self._node.worlds[world.nspace] = world
         for name, ranks in zip(world.nodes, layout.ranks_of, strict=True):
             self._ranks_before[name] = self._ranks_before.get(name, 0) + len(ranks)
         local = [NamedProcess(world.nspace, rank) for rank in world.local_ranks]
@@ -204,6 +205,7 @@ class Server:
             )
             self._library.notify(Code.PROC_ABORTED, NamedProcess(self._begin.server, 0), infos)
         if ended.is_local:
+            self._node.ended[ended.process] = ended.wait_status
             self._library.deregister_client(ended.process)
 
 

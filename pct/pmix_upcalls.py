@@ -29,6 +29,7 @@ from pct.pmix_memory import (
     infos_at,
     process_at,
     processes_at,
+    queries_at,
     strings_at,
 )
 from pct.pmix_names import group_share, published, read_group_shares, read_published, short_text
@@ -41,6 +42,7 @@ from pct.pmix_plain import (
     Enter,
     FenceDone,
     GetRemote,
+    GetTable,
     Joined,
     KeyValue,
     Left,
@@ -51,6 +53,7 @@ from pct.pmix_plain import (
     Record,
     SpawnCommand,
     SpawnPrograms,
+    Table,
     UnpublishNames,
 )
 
@@ -59,9 +62,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from pct.pmix_keys import Node
     from pct.pmix_memory import Value
 
-    _Sent = TypeVar("_Sent", FenceDone, Answer, FenceDone | Answer)
+    _Sent = TypeVar("_Sent", FenceDone, Answer, Table, FenceDone | Answer)
 
 LATELY_MAX = 64  # answers whose buffers are kept for a library that does not say when it is done
 
@@ -74,11 +78,12 @@ class Upcalls:
         first_rank: rank of the job of the first local rank: tells servers apart.
     """
 
-    def __init__(self, library: Library, send: Callable[[Record], None]) -> None:
+    def __init__(self, library: Library, send: Callable[[Record], None], node: Node) -> None:
         self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.first_rank = 0
         self._library = library
         self._send = send
+        self._node = node
         self._queued: list[Callable[[], object]] = []
         self._serial = 0
         self._waiting: dict[int, Callable[[Any], None]] = {}  # by our serial
@@ -106,6 +111,7 @@ class Upcalls:
             "disconnect": self._disconnect,
             "register_events": lambda *arguments: Code.OPERATION_SUCCEEDED,
             "deregister_events": lambda *arguments: Code.OPERATION_SUCCEEDED,
+            "query": self._query,
             "job_control": self._job_control,
             "group": self._group,
         }
@@ -115,7 +121,7 @@ class Upcalls:
         while self._queued:
             self._queued.pop(0)()
 
-    def answer(self, message: FenceDone | Answer) -> None:
+    def answer(self, message: FenceDone | Answer | Table) -> None:
         """Pass an answer on; one that comes too late is dropped."""
         if answer := self._waiting.pop(message.serial, None):
             self._deadlines.pop(message.serial, None)
@@ -154,12 +160,22 @@ class Upcalls:
 
     def _client_connected(self, process: int, *rest: object) -> int:
         who = process_at(process)
-        self._queue(lambda: self._send(Joined(who)))
+
+        def carry_out() -> None:
+            self._node.connected.add(who)
+            self._send(Joined(who))
+
+        self._queue(carry_out)
         return Code.OPERATION_SUCCEEDED
 
     def _client_finalized(self, process: int, *rest: object) -> int:
         who = process_at(process)
-        self._queue(lambda: self._send(Left(who)))
+
+        def carry_out() -> None:
+            self._node.connected.discard(who)
+            self._send(Left(who))
+
+        self._queue(carry_out)
         return Code.OPERATION_SUCCEEDED
 
     def _abort(
@@ -353,6 +369,29 @@ class Upcalls:
             return Code.NOT_SUPPORTED
         return Code.OPERATION_SUCCEEDED
 
+    def _query(
+        self, _process: int, queries: int | None, count: int, done: int, token: int | None
+    ) -> int:
+        from pct.pmix_query import QUERIES_MAX, Request  # few programs ask
+
+        if count > QUERIES_MAX:
+            return Code.OUT_OF_RESOURCE
+        request = Request(queries_at(queries, count))
+        if request.fault:  # told at once: the library goes on with what it knows itself
+            return request.fault
+
+        def answer(message: Table) -> None:
+            status, infos = request.answer(self._node, message.rows)
+            self._give_infos(done, status, infos, token)
+
+        def carry_out() -> None:
+            if nspaces := request.tables_of(self._node):
+                self._send(GetTable(self._ask(answer), nspaces))
+            else:
+                answer(Table(0, ()))
+
+        return self._queue(carry_out)
+
     def _group(
         self,
         operation: int,
@@ -387,10 +426,7 @@ class Upcalls:
                     )
                 else:  # two groups of the same members, made in another order elsewhere
                     status = Code.BAD_PARAM
-            memory = Memory()
-            address, length = memory.infos(infos)
-            self._given[address or 0] = memory
-            InfoDone(done)(status, address, length, token, self._release, address)
+            self._give_infos(done, status, infos, token)
 
         return self._enter(CONNECT, members, share, answer)
 
@@ -405,6 +441,15 @@ class Upcalls:
         address = addressof(buffer)
         self._given[address] = buffer
         ModexDone(done)(status, address, len(data), token, self._release, address)
+
+    def _give_infos(
+        self, done: int, status: int, infos: tuple[Info, ...], token: int | None
+    ) -> None:
+        """Call an info callback; the buffers live until the library releases them."""
+        memory = Memory()
+        address, length = memory.infos(infos)
+        self._given[address or 0] = memory
+        InfoDone(done)(status, address, length, token, self._release, address)
 
     def _released(self, address: int | None) -> None:
         self._given.pop(address or 0, None)

@@ -19,6 +19,7 @@ from pct import kvs
 
 if TYPE_CHECKING:
     from native.wire import pmix
+    from pct.world import World
 
 ROOT = 0  # place of the root
 NUMBER_MAX = 10  # digits
@@ -50,6 +51,7 @@ class Step(Struct):
         up, down: messages for the parent, and for every child.
         to: (place of a child, message).
         ended_tools: worlds of tools whose launcher has gone.
+        tables: (serial, worlds) of the tables of processes that the PMIx server wants.
         failure: why this node cannot serve the job.
     """
 
@@ -60,6 +62,7 @@ class Step(Struct):
     down: list[Message] = []
     to: list[tuple[int, Message]] = []
     ended_tools: list[int] = []
+    tables: list[tuple[int, tuple[World, ...]]] = []
     failure: str = ""
     abort: Abort | None = None
 

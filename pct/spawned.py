@@ -73,6 +73,10 @@ class SpawnedWorlds:
             self._untold[spawn.world] = _Untold(len(places))
         return places
 
+    def spawn_of(self, number: int) -> load.Spawn:
+        """What a world was started with; KeyError: there is no such world."""
+        return self._worlds[number].spawn
+
     def is_tool(self, number: int) -> bool:
         """Whether a world is a tool."""
         return number in self._worlds and self._worlds[number].spawn.is_tool

@@ -4,9 +4,9 @@ The server (:mod:`pct.pmix_server`) is a process of the job's user; they talk ov
 stream socket. Each message is u32 length, little-endian, and a MessagePack array as
 in :mod:`native.wire.base`. Namespaces are ours: the PCT names them in AddWorld.
 
-Down, from the PCT: Begin, AddWorld, FenceDone, Answer, GetModex, Ended, End.
+Down, from the PCT: Begin, AddWorld, FenceDone, Answer, GetModex, Table, Ended, End.
 Up: Ready or Unavailable, Added, Joined, Left, Enter, GetRemote, ModexData, PublishNames,
-LookupNames, UnpublishNames, SpawnPrograms, AbortJob.
+LookupNames, UnpublishNames, SpawnPrograms, GetTable, AbortJob.
 
 A request that is answered carries a serial chosen by who asks; the answer repeats
 it. ``status`` is a PMIx status: 0 is success, errors are negative.
@@ -25,6 +25,7 @@ from native.wire.pmi import FenceKind, KeyValue, SpawnCommand, Status
 
 MESSAGE_MAX_BYTES = 64 << 20  # fences carry the data of a whole job
 NSPACE_MAX = 255
+NSPACES_MAX = 1024  # in one question
 
 Nspace = Annotated[str, Meta(max_length=NSPACE_MAX)]
 
@@ -42,6 +43,19 @@ class NamedProcess(Part, frozen=True):
 
     nspace: Nspace
     rank: Annotated[int, Meta(ge=-1, lt=SIZE_MAX)]
+
+
+class TableRow(Part, frozen=True):
+    """A rank of this node.
+
+    Attributes:
+        unix_pid: 0: it has not been started.
+        program: as yod named it.
+    """
+
+    process: NamedProcess
+    unix_pid: Annotated[int, Meta(ge=0, lt=1 << 31)]
+    program: Annotated[bytes, Meta(max_length=PATH_MAX)]
 
 
 # -- from the PCT ---------------------------------------------------------
@@ -122,6 +136,13 @@ class GetModex(PmixMessage, frozen=True, tag="get_modex"):
 
     serial: U32
     process: NamedProcess
+
+
+class Table(PmixMessage, frozen=True, tag="table"):
+    """The answer to GetTable: the ranks of this node."""
+
+    serial: U32
+    rows: tuple[TableRow, ...]
 
 
 class Ended(PmixMessage, frozen=True, tag="ended"):
@@ -255,6 +276,13 @@ class SpawnPrograms(PmixMessage, frozen=True, tag="spawn"):
     commands: tuple[SpawnCommand, ...]
 
 
+class GetTable(PmixMessage, frozen=True, tag="get_table"):
+    """A client asks which processes there are; answered by Table."""
+
+    serial: U32
+    nspaces: Annotated[tuple[Nspace, ...], Meta(min_length=1, max_length=NSPACES_MAX)]
+
+
 class AbortJob(PmixMessage, frozen=True, tag="abort"):
     """A client asks for the job's end."""
 
@@ -264,7 +292,7 @@ class AbortJob(PmixMessage, frozen=True, tag="abort"):
 
 
 FromPct = Union[  # noqa: UP007
-    Begin, AddWorld, FenceDone, Answer, GetModex, Ended, End
+    Begin, AddWorld, FenceDone, Answer, GetModex, Table, Ended, End
 ]
 FromServer = Union[  # noqa: UP007
     Ready,
@@ -279,6 +307,7 @@ FromServer = Union[  # noqa: UP007
     LookupNames,
     UnpublishNames,
     SpawnPrograms,
+    GetTable,
     AbortJob,
 ]
 

@@ -8,16 +8,20 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import (
     CDLL,
     CFUNCTYPE,
     POINTER,
+    Structure,
     addressof,
     byref,
+    c_char,
     c_char_p,
     c_int,
     c_size_t,
+    c_ubyte,
+    c_uint32,
     c_void_p,
     create_string_buffer,
     string_at,
@@ -210,6 +214,116 @@ def keys(me: NamedProcess) -> None:
         number = int.from_bytes(string_at((found.value or 0) + 8, 4), "little")
         kind = int.from_bytes(string_at(found.value or 0, 2), "little")
         print(key.decode(), number & 0xFFFF if kind == Type.UINT16 else number)
+
+
+class ProcessInfo(Structure):
+    """pmix_proc_info_t."""
+
+    _fields_ = (
+        ("nspace", c_char * 256),
+        ("rank", c_uint32),
+        ("host", c_char_p),
+        ("program", c_char_p),
+        ("unix_pid", c_int),
+        ("exit_code", c_int),
+        ("state", c_ubyte),
+    )
+
+
+def query(*queries: tuple[Sequence[bytes], tuple[Info, ...]]) -> None:
+    """Print status, each key with its value, and each process of a table."""
+    data = b""
+    for wanted, qualifiers in queries:
+        array = b"".join(struct.pack("=Q", memory.copy(key)) for key in wanted)
+        address, count = memory.infos(qualifiers)
+        data += struct.pack("=QQQ", memory.copy(array + bytes(8)), address or 0, count)
+    found, found_count = c_void_p(), c_size_t()
+    array_of_queries = c_void_p(memory.copy(data))
+    status = library.PMIx_Query_info(
+        array_of_queries, c_size_t(len(queries)), byref(found), byref(found_count)
+    )
+    print("query", status)
+    for i in range(found_count.value):
+        data = string_at((found.value or 0) + 552 * i, 552)
+        key, kind = data[:512].partition(b"\0")[0].decode(), int.from_bytes(data[520:522], "little")
+        number = int.from_bytes(data[528:536], "little")
+        if kind == Type.STRING:
+            print(key, string_at(number).decode())
+        elif kind == Type.DATA_ARRAY:
+            kind, size, address = struct.unpack("=H6xQQ", string_at(number, 24))
+            assert kind == Type.PROC_INFO
+            print(key, size)
+            for one in (ProcessInfo * size).from_address(address):
+                print_process(one)
+        else:
+            print(key, number)
+
+
+def print_process(one: ProcessInfo) -> None:
+    names = one.nspace.decode(), one.host.decode(), one.program.decode()
+    print("process", *names, one.rank, one.unix_pid, one.exit_code, one.state)
+
+
+TABLE, LOCAL_TABLE = b"pmix.qry.ptable", b"pmix.qry.lptable"
+ONLY_HERE = Info(b"pmix.qry.local", Type.BOOL, 1)
+
+
+def of_world(nspace: str, *others: Info) -> tuple[Info, ...]:
+    return Info(b"pmix.nspace", Type.STRING, nspace.encode()), *others
+
+
+def processes(me: NamedProcess) -> None:
+    """Which there are."""
+    checked(fence())
+    print("I am", os.getpid())
+    query(((LOCAL_TABLE,), of_world(me.nspace)))
+    query(((TABLE,), of_world(me.nspace)))
+    query(((TABLE,), of_world(me.nspace, ONLY_HERE)))
+    query(((LOCAL_TABLE,), ()))
+    checked(fence())
+
+
+def worlds(me: NamedProcess) -> None:
+    """What is known beside the processes."""
+    query(((b"pmix.qry.ns", b"pmix.qry.psetnum"), ()), ((b"pmix.qry.psets",), ()))
+    query(((b"pmix.qry.spawn", b"pmix.qry.debug", b"pmix.qry.keys"), ()))
+
+
+def unknown(me: NamedProcess) -> None:
+    """Keys that the server does not know, alone and beside one that it does."""
+    query(((b"no.such.key",), ()))
+    query(((b"no.such.key", b"pmix.qry.qlst", b""), ()))
+    query(((b"no.such.key", b"pmix.qry.ns"), ()))
+    query(((LOCAL_TABLE,), of_world("nowhere")))
+    query(((LOCAL_TABLE,), of_world(me.nspace, Info(b"pmix.hname", Type.STRING, b"another"))))
+    query(((LOCAL_TABLE, b"pmix.qry.ns"), of_world("\xff" * 60)))
+
+
+def huge(me: NamedProcess) -> None:
+    """More than anybody needs to ask, and something sensible thereafter."""
+    query(*[((b"no.such.key.%d" % i,), ()) for i in range(20_000)])
+    query(([LOCAL_TABLE] * 20_000, ()))
+    query(([LOCAL_TABLE] * 1000, of_world(me.nspace)))
+    query(((b"k" * 511, b"pmix.qry.ns"), of_world("x" * 255)))
+    query(((b"pmix.qry.ns",), ()))
+
+
+def resolve(me: NamedProcess) -> None:
+    """What the library asks its host before it looks itself."""
+    found, count = c_void_p(), c_size_t()
+    status = library.PMIx_Resolve_peers(None, me.nspace.encode(), byref(found), byref(count))
+    print("peers", status, count.value)
+    nodes = c_char_p()
+    print("nodes", library.PMIx_Resolve_nodes(me.nspace.encode(), byref(nodes)), nodes.value)
+
+
+def mourn(me: NamedProcess) -> None:
+    """Ask for a process that has been killed."""
+    listen(on_event, Code.PROC_ABORTED)
+    checked(fence())
+    die_last(me)
+    assert seen.wait(30)
+    query(((LOCAL_TABLE,), ()))
 
 
 def abort(me: NamedProcess) -> None:

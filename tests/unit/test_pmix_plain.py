@@ -15,6 +15,7 @@ from pct import pmix_plain as plain
 
 PARTS = {
     wire.NamedProcess: plain.NamedProcess,
+    wire.TableRow: plain.TableRow,
     pmi.KeyValue: plain.KeyValue,
     pmi.SpawnCommand: plain.SpawnCommand,
 }
@@ -67,6 +68,10 @@ FIELDS |= {
     "process": PROCESS,
     "processes": st.lists(PROCESS, min_size=1, max_size=3).map(tuple),
     "parent": st.none() | PROCESS,
+    "nspaces": st.lists(TEXT, min_size=1, max_size=3).map(tuple),
+    "rows": st.lists(
+        st.builds(wire.TableRow, PROCESS, st.integers(0, (1 << 31) - 1), DATA), max_size=20
+    ).map(tuple),
     "pairs": PAIRS,
     "commands": st.lists(COMMAND, min_size=1, max_size=3).map(tuple),
 }

@@ -26,6 +26,7 @@ FROM_PCT = [
     pmix.FenceDone(2, 0, b"data"),
     pmix.Answer(3, 0, PAIRS, "yod_7_ab_1"),
     pmix.GetModex(4, WHO),
+    pmix.Table(9, (pmix.TableRow(WHO, 4711, b"/opt/bin/solve"),)),
     pmix.Ended(WHO, 256, True, False),
     pmix.End(),
 ]
@@ -42,12 +43,14 @@ FROM_SERVER = [
     pmix.LookupNames(6, (b"k",), True),
     pmix.UnpublishNames(7, (b"k",)),
     pmix.SpawnPrograms(8, WHO, (SpawnCommand(b"w", (b"-x",), 2, b"/tmp", (b"A=1",), (b"n5",)),)),
+    pmix.GetTable(9, ("yod_7_ab", "yod_7_ab_1")),
     pmix.AbortJob(WHO, 7, "no convergence"),
 ]
 DECODERS = {
     **{type(each): pmix.decode_from_pct for each in FROM_PCT},
     **{type(each): pmix.decode_from_server for each in FROM_SERVER},
 }
+PARTS = {cls.__name__: cls for cls in (NamedProcess, pmix.TableRow)}
 CLASSES = {cls.__struct_config__.tag: cls for cls in pmix.PmixMessage.__subclasses__()}
 EXAMPLES = pytest.mark.parametrize(
     "message", FROM_PCT + FROM_SERVER, ids=lambda each: type(each).__name__
@@ -63,13 +66,13 @@ def body(message: pmix.PmixMessage) -> bytes:
 
 
 def test_the_text_has_a_section_for_every_message_and_for_nothing_else():
-    assert set(SECTIONS) == {*CLASSES, "NamedProcess"}
+    assert set(SECTIONS) == {*CLASSES, *PARTS}
     assert set(DECODERS) == set(CLASSES.values())
 
 
-@pytest.mark.parametrize("name", [*CLASSES, "NamedProcess"])
+@pytest.mark.parametrize("name", [*CLASSES, *PARTS])
 def test_a_section_has_the_fields_of_its_class_with_type_and_range(name):
-    cls = CLASSES.get(name, NamedProcess)
+    cls = CLASSES.get(name) or PARTS[name]
     assert SECTIONS[name].class_name == cls.__name__
     assert SECTIONS[name].fields == protocol.fields_of(cls)
 

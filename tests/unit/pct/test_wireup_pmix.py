@@ -36,6 +36,7 @@ from tests.unit.pct.job_of import (
     pct,
     received,
     server,
+    spawn,
     started,
 )
 
@@ -370,6 +371,48 @@ def test_data_that_exceeds_a_message_is_refused():
     tree.at(1, server(pmix.ModexData(1, 0, bytes(300_000))))
     (refused,) = answered(tree, 0)
     assert refused.status == -29
+
+
+# -- tables of processes ---------------------------------------------------
+
+
+def row(rank: int, unix_pid: int, nspace: str = SPACE, program: bytes = b"/home/a.out"):
+    return pmix.TableRow(process(rank, nspace), unix_pid, program)
+
+
+def test_a_table_has_the_ranks_of_its_node_also_those_that_have_ended():
+    tree = running(3, 2)
+    (program,) = {found.path for found in load_message().objects}
+    tree.at(1, ended(3), server(pmix.GetTable(5, (SPACE,))))
+    assert tree.told(1, pmix.Table) == [
+        pmix.Table(5, (row(2, 3002, program=program), row(3, 3003, program=program)))
+    ]
+    assert tree.told(0, pmix.Table) == tree.told(2, pmix.Table) == []
+
+
+def test_ranks_that_have_not_been_started_are_in_the_table_without_a_process():
+    tree = Tree(1, 2, mpi=PMIX)
+    tree.at(0, PRESENT, started(0), server(pmix.GetTable(1, (SPACE,))))
+    (table,) = tree.told(0, pmix.Table)
+    assert [each.unix_pid for each in table.rows] == [3000, 0]
+
+
+def test_a_table_has_the_worlds_that_are_asked_for_in_their_order():
+    tree = running(2, mpi=PMIX)
+    tree.from_yod(spawn(1, 0, 0, 1, first_rank=2))
+    tree.at(0, started(2, world=1), started(3, world=1))
+    spawned = f"{SPACE}_1"
+    tree.at(0, server(pmix.GetTable(1, (spawned, SPACE, spawned))))
+    (table,) = tree.told(0, pmix.Table)
+    worker = b"/bin/worker"
+    assert table.rows[:2] == (row(0, 3002, spawned, worker), row(1, 3003, spawned, worker))
+    assert [each.process for each in table.rows[2:]] == [process(0)]
+
+
+def test_a_table_of_a_world_that_there_is_not_is_a_violation():
+    tree = running(1)
+    with pytest.raises(PeerProtocolError, match="there is no world"):
+        tree.at(0, server(pmix.GetTable(1, (SPACE, "another"))))
 
 
 # -- names -----------------------------------------------------------------
