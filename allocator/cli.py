@@ -17,7 +17,7 @@ from allocator import keys, nodesfile
 from allocator.driver import Driver
 from allocator.ledger import Ledger
 from allocator.nodes import NodeTable
-from native import limits, options
+from native import limits, options, stdio
 from native.address import numeric
 from native.errors import UsageError, YodError
 from native.reactor import Reactor
@@ -141,15 +141,20 @@ def command(
 
 def main() -> None:
     """Entry point. Exit status: 0 ended when told; 1 unable; 2 wrong use."""
+    stdio.open_closed()
+    status = 0
     try:
         words = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
         command.main(words, "bebopd", standalone_mode=False)
     except UsageError as error:
-        _fail(str(error), WRONG_USAGE)
+        status = _fail(str(error), WRONG_USAGE)
     except click.ClickException as error:
-        _fail(error.format_message(), WRONG_USAGE)
-    except (YodError, OSError) as error:
-        _fail(str(error), FAILED)
+        status = _fail(error.format_message(), WRONG_USAGE)
+    except YodError as error:
+        status = _fail(str(error), FAILED)
+    except OSError as error:
+        status = _fail(stdio.blame(error), FAILED)
+    sys.exit(stdio.ended("bebopd", status, FAILED))
 
 
 _HELP = options.Option(("--help",))
@@ -217,9 +222,9 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _fail(text: str, status: int) -> None:
-    click.echo(f"bebopd: {text}", err=True)
-    sys.exit(status)
+def _fail(text: str, status: int) -> int:
+    stdio.say(f"bebopd: {text}")
+    return status
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from allocator import show
-from native import limits, nodelist, options
+from native import limits, nodelist, options, stdio
 from native.errors import PartitionError, UsageError, YodError
 from native.wire.status import NodeRow, NodeState
 
@@ -70,23 +70,27 @@ def command(
 
 def main() -> None:
     """Entry point."""
+    stdio.open_closed()
+    status = 0
     try:
         arguments = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
         command.main(arguments, prog_name="pingd", standalone_mode=False)
     except UsageError as error:
-        _fail(str(error), WRONG_USAGE)
+        status = _fail(str(error), WRONG_USAGE)
     except click.UsageError as error:
-        _fail(error.format_message(), WRONG_USAGE)
+        status = _fail(error.format_message(), WRONG_USAGE)
     except PartitionError as error:
-        click.echo(f"pingd: {error}", err=True)
-        click.echo(_ADVICE, err=True)
-        sys.exit(UNREACHABLE)
+        status = _fail(str(error), UNREACHABLE)
+        stdio.say(_ADVICE)
     except YodError as error:
-        _fail(str(error), UNREACHABLE)
+        status = _fail(str(error), UNREACHABLE)
     except (BrokenPipeError, KeyboardInterrupt):
         # Nobody reads any more; the interpreter must not try to flush either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(UNREACHABLE)
+        status = UNREACHABLE
+    except OSError as error:
+        status = _fail(stdio.blame(error), UNREACHABLE)
+    sys.exit(stdio.ended("pingd", status, UNREACHABLE))
 
 
 _HELP = options.Option(("-help",))
@@ -140,6 +144,6 @@ def _print(lines: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
-def _fail(text: str, status: int) -> None:
-    click.echo(f"pingd: {text}", err=True)
-    sys.exit(status)
+def _fail(text: str, status: int) -> int:
+    stdio.say(f"pingd: {text}")
+    return status

@@ -9,7 +9,7 @@ import time
 
 import click
 
-from native import limits
+from native import limits, stdio
 from native.errors import PartitionError, UsageError, YodError
 from native.keyfile import read_partition_key, user_key_line
 from native.wire.base import SLOTS_MAX
@@ -155,16 +155,21 @@ def show_limits() -> None:
 
 def main() -> None:
     """Entry point."""
+    stdio.open_closed()
+    status = 0
     try:
         command.main(prog_name="yodctl", standalone_mode=False)
     except UsageError as error:
-        _fail(str(error), WRONG_USAGE)
+        status = _fail(str(error), WRONG_USAGE)
     except click.ClickException as error:
-        _fail(error.format_message(), WRONG_USAGE)
+        status = _fail(error.format_message(), WRONG_USAGE)
     except click.Abort:
-        _fail("interrupted", FAILED)
+        status = _fail("interrupted", FAILED)
     except YodError as error:
-        _fail(str(error), FAILED)
+        status = _fail(str(error), FAILED)
+    except OSError as error:
+        status = _fail(stdio.blame(error), FAILED)
+    sys.exit(stdio.ended("yodctl", status, FAILED))
 
 
 def _address(found: State) -> str:
@@ -189,9 +194,9 @@ def _totals(found: State) -> list[str]:
     return show.totals(show.merge(rows))
 
 
-def _fail(text: str, exit_status: int) -> None:
-    click.echo(f"yodctl: {text}", err=True)
-    sys.exit(exit_status)
+def _fail(text: str, exit_status: int) -> int:
+    stdio.say(f"yodctl: {text}")
+    return exit_status
 
 
 if __name__ == "__main__":

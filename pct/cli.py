@@ -11,7 +11,7 @@ import time
 import click
 
 from native import limits as limits_module
-from native import options
+from native import options, stdio
 from native.address import facing, numeric
 from native.errors import PartitionError, UsageError, YodError
 from native.keyfile import read_partition_key
@@ -159,24 +159,28 @@ def _keep_memory() -> None:
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    stdio.say(f"{time.strftime('%H:%M:%S')} {line}")
 
 
 def main() -> None:
     """Entry point. Exit status: 0 ended when told; 1 rejected or unable; 2 wrong use."""
+    stdio.open_closed()
     try:
         words = options.expand(sys.argv[1:], options.of_click(command.params))
         status = command.main(words, "pct", standalone_mode=False)
     except UsageError as error:
-        sys.stderr.write(f"pct: {error}\n")
+        stdio.say(f"pct: {error}")
         status = 2
-    except (YodError, OSError) as error:
-        sys.stderr.write(f"pct: {error}\n")
+    except YodError as error:
+        stdio.say(f"pct: {error}")
+        status = 1
+    except OSError as error:
+        stdio.say(f"pct: {stdio.blame(error)}")
         status = 1
     except click.ClickException as error:
-        sys.stderr.write(f"pct: {error.format_message()}\n")
+        stdio.say(f"pct: {error.format_message()}")
         status = 2
-    sys.exit(status)
+    sys.exit(stdio.ended("pct", status, 1))
 
 
 if __name__ == "__main__":

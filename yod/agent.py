@@ -11,6 +11,7 @@ import _socket
 import os
 import sys
 
+from native import stdio
 from native.wire import agent
 from native.wire.agent import AgentError, Answer
 
@@ -28,6 +29,11 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         Exit status: the command's, 128 + its signal, or 255.
     """
+    stdio.open_closed()
+    return stdio.ended("yod-agent", _main(argv), FAILED)
+
+
+def _main(argv: list[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         if words in (["-help"], ["--help"], ["-h"]):
@@ -38,9 +44,9 @@ def main(argv: list[str] | None = None) -> int:
         host, command = _parse(words)
         return _run(host, command)
     except AgentError as error:
-        print(f"yod-agent: {error}", file=sys.stderr)
+        stdio.say(f"yod-agent: {error}")
     except OSError as error:
-        print(f"yod-agent: {error.strerror or error}", file=sys.stderr)
+        stdio.say(f"yod-agent: {error.strerror or error}")
     return FAILED
 
 
@@ -90,7 +96,7 @@ def _run_outside(words: list[str]) -> int:
     try:
         os.execvpe(words[0], words, {name: value for name, _, value in parts})
     except OSError as error:
-        print(f"yod-agent: {words[0]}: {error.strerror}", file=sys.stderr)
+        stdio.say(f"yod-agent: {words[0]}: {error.strerror}")
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN
 
 

@@ -9,7 +9,7 @@ import sys
 from yod import lean  # noqa: F401
 
 # isort: split
-from native import nodelist, options
+from native import nodelist, options, stdio
 from native.errors import UsageError, YodError
 from native.options import Option
 from yod import api, image, loadfile, request
@@ -172,26 +172,12 @@ def _is_batch_job() -> bool:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"yod: {text}\n")
-
-
-def _open_closed_streams() -> None:
-    """Give descriptors 0 to 2 the null device where the caller has closed them.
-
-    Other files of ours would get these numbers else.
-    """
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = sys.stdout or os.fdopen(1, "w")
-    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    stdio.say(f"yod: {text}")
 
 
 def main() -> None:
     """Entry point: the exit status tells what happened."""
-    _open_closed_streams()
+    stdio.open_closed()
     try:
         status = command(sys.argv[1:])
     except YodError as error:
@@ -199,22 +185,7 @@ def main() -> None:
         status = error.exit_status
     except KeyboardInterrupt:  # before the loop takes signals
         status = 130
-    sys.exit(_flush_output() or status)
-
-
-def _flush_output() -> int:
-    """An exit status other than 0 when what yod itself wrote is lost."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        # What is still buffered goes nowhere, without a word at the interpreter's end.
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
-        if not isinstance(error, BrokenPipeError):  # that reader has seen enough
-            _say(f"standard output: {(error.strerror or '').lower()}")
-            return 125
-    return 0
+    sys.exit(stdio.ended("yod", status, YodError.exit_status))
 
 
 if __name__ == "__main__":

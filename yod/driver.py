@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 
 from native.errors import YodError
@@ -272,8 +271,3 @@ class Driver:
             f"set {SHARED_VARIABLE} to a directory that all nodes see"
         )
         self.handle(events.NotShared(number, text))
-
-
-def say(text: str) -> None:
-    """A line of yod's before or after the loop."""
-    sys.stderr.write(f"yod: {text}\n")

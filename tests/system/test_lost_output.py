@@ -1,0 +1,69 @@
+"""Every command whose own output is lost ends with one line, or none, and the documented status."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from tests.support.partitions import BIN
+
+# A command that writes, one that does not begin; the statuses of both, and of lost output.
+COMMANDS = [
+    ("yod", ["-help"], ["no-such-program"], 127, 125),
+    ("yodctl", ["limits"], ["nonsense"], 2, 1),
+    ("pingd", ["-help"], ["-nonsense"], 2, 1),
+    ("bebopd", ["--help"], ["--nonsense"], 2, 1),
+    ("pct", ["-help"], [], 2, 1),
+    ("yod-agent", ["-help"], [], 255, 255),
+]
+by_command = pytest.mark.parametrize(
+    ("name", "writes", "fails", "failed", "lost"), COMMANDS, ids=[each[0] for each in COMMANDS]
+)
+
+
+def run(embedded, *words, **streams):
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    done = subprocess.run(
+        [BIN / words[0], *words[1:]], env=embedded.environment(), text=True, timeout=30, **options
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@by_command
+def test_a_full_standard_output_is_one_line(embedded, name, writes, fails, failed, lost):
+    with open("/dev/full", "w") as full:
+        text = f"{name}: standard output: no space left on device\n"
+        assert run(embedded, name, *writes, stdout=full) == (lost, None, text)
+
+
+@by_command
+def test_a_full_standard_error_changes_no_status(embedded, name, writes, fails, failed, lost):
+    with open("/dev/full", "w") as full:
+        assert run(embedded, name, *fails, stderr=full) == (failed, "", None)
+
+
+@by_command
+def test_a_reader_that_has_seen_enough_is_told_nothing(embedded, name, writes, fails, failed, lost):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        status, _, said = run(embedded, name, *writes, stdout=writer)
+    finally:
+        os.close(writer)
+    assert said == ""
+    assert status in (0, 1)
+
+
+@by_command
+def test_closed_streams_change_no_status(embedded, name, writes, fails, failed, lost):
+    words = ["-c", '"$0" "$@" >&- 2>&-', str(BIN / name)]
+    for arguments, status in ((writes, 0), (fails, failed)):
+        done = subprocess.run(["sh", *words, *arguments], env=embedded.environment(), timeout=30)
+        assert done.returncode == status
+
+
+def test_a_rank_that_fails_is_told_by_status_where_standard_error_is_full(embedded):
+    with open("/dev/full", "w") as full:
+        assert run(embedded, "yod", "sh", "-c", "exit 3", stderr=full)[0] == 3
