@@ -78,17 +78,23 @@ def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
     """Why no state of these nodes could satisfy a spec."""
     unknown = [number for number in spec.nodes if nodes.get(number) is None]
     if unknown:
-        known = format_nodes(node.number for node in nodes) or "none"
         what = "node" if len(unknown) == 1 else "nodes"
         return (
             Refusal.UNKNOWN_NODE,
-            f"no {what} {format_nodes(unknown)} here; there are {known}",
+            f"no {what} {format_nodes(unknown)} here; this partition has {_known(nodes)}",
         )
     if len(set(spec.nodes)) != len(spec.nodes):
         return Refusal.BAD_REQUEST, "a node is listed twice"
     if spec.one_per_node and spec.size != len(spec.nodes):
         return Refusal.BAD_REQUEST, f"{spec.size} ranks, one on each of {len(spec.nodes)} nodes"
     return None
+
+
+def _known(nodes: NodeTable) -> str:
+    numbers = [node.number for node in nodes]
+    if len(numbers) == 1:
+        return f"node {numbers[0]} only"
+    return f"nodes {format_nodes(numbers)}" if numbers else "none"
 
 
 def _attempt(

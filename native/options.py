@@ -54,8 +54,8 @@ def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
     """The same words with every option in its full spelling.
 
     Raises:
-        UsageError: an option is unknown, ambiguous, lacks its value, or has one
-            that it does not take.
+        UsageError: an option is unknown, ambiguous, lacks its value or has an empty
+            one, or has one that it does not take.
     """
     by_name = {name.lstrip("-"): option for option in options for name in option.spellings}
     words = list(argv)
@@ -70,7 +70,10 @@ def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
             continue
         if not separator and not words:
             raise UsageError(f"{option.spellings[0]} needs a value")
-        expanded.append(value if separator else words.pop(0))
+        value = value if separator else words.pop(0)
+        if not value:
+            raise UsageError(f"{option.spellings[0]} needs a value, got an empty one")
+        expanded.append(value)
     return expanded + words
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import time
@@ -12,6 +13,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from native import limits as limits_module
+from native import stdio
 from native.errors import UsageError, YodError
 from native.limits import Limits
 from native.reactor import Reactor
@@ -248,8 +250,12 @@ def _umask() -> int:
 
 
 def _write_log(report: Report, started: float, plan: Plan) -> None:
-    """One line in the user log; a log that cannot be written never fails a job."""
-    path = os.environ.get(LOG_VARIABLE) or _default_log()
+    """One line in the user log; a log that cannot be written never fails a job.
+
+    That is said where the user chose the log.
+    """
+    chosen = os.environ.get(LOG_VARIABLE)
+    path = chosen or _default_log()
     if path == "none":
         return
     stamp = "%m/%d/%Y %H:%M:%S"
@@ -265,17 +271,21 @@ def _write_log(report: Report, started: float, plan: Plan) -> None:
     )
     try:
         if os.path.dirname(path):
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            try:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            except FileExistsError:  # no directory: opening the log says so
+                pass
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(path, flags, 0o644)
-    except OSError:
-        return
-    try:
-        os.write(fd, line.encode(errors="replace") + b"\n")
-    except OSError:
-        pass
-    finally:
-        os.close(fd)
+        fd = os.open(path, flags | os.O_NONBLOCK, 0o644)
+        try:
+            os.write(fd, line.encode(errors="replace") + b"\n")
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if chosen:
+            is_link = error.errno == errno.ELOOP
+            reason = "a symbolic link" if is_link else (error.strerror or "").lower()
+            stdio.say(f"yod: {LOG_VARIABLE}: {path}: {reason}; this launch is not logged")
 
 
 def _default_log() -> str:

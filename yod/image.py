@@ -27,6 +27,8 @@ def find(word: str, directory: str = "") -> str:
         ProgramNotFoundError: there is none; says where was looked.
         UsageError: there is no current directory any more.
     """
+    if not word:
+        raise ProgramNotFoundError("the program's name is empty")
     here = os.path.normpath(os.path.join(directory or current_directory(), word))
     if "/" in word:
         if os.path.exists(here):

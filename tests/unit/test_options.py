@@ -31,7 +31,6 @@ NO_SUCH = (
         (["-q", "-D", "-D"], ["-quiet", "-D", "-D"]),
         (["-partition", "host:1"], ["--partition", "host:1"]),
         (["-sz", "-1"], ["-sz", "-1"]),
-        (["-list="], ["-list", ""]),
         (["a.out", "-q", "-sz", "2"], ["a.out", "-q", "-sz", "2"]),
         (["-q", "--", "-q"], ["-quiet", "--", "-q"]),
         (["-", "-q"], ["-", "-q"]),
@@ -49,6 +48,8 @@ def test_options_are_expanded_up_to_the_program(argv, expanded):
         (["---"], NO_SUCH.format("---")),
         (["-d"], NO_SUCH.format("-d")),
         (["-sz"], "-sz needs a value"),
+        (["-l", "", "x"], "-list needs a value, got an empty one"),
+        (["--part="], "--partition needs a value, got an empty one"),
         (["-q=1"], "-quiet takes no value, got `1`"),
     ],
 )

@@ -100,8 +100,18 @@ def test_nodes_are_ordered_by_their_lowest_rank():
             "1 rank requested on 1, 1 slot there for all members",
             1,
         ),
-        ([spec(1), spec(1, 9, 1)], Refusal.UNKNOWN_NODE, "no node 9 here; there are 0..3", 1),
-        ([spec(1, 9, 7)], Refusal.UNKNOWN_NODE, "no nodes 9,7 here; there are 0..3", 0),
+        (
+            [spec(1), spec(1, 9, 1)],
+            Refusal.UNKNOWN_NODE,
+            "no node 9 here; this partition has nodes 0..3",
+            1,
+        ),
+        (
+            [spec(1, 9, 7)],
+            Refusal.UNKNOWN_NODE,
+            "no nodes 9,7 here; this partition has nodes 0..3",
+            0,
+        ),
         ([spec(2, 1, 1)], Refusal.BAD_REQUEST, "a node is listed twice", 0),
         (
             [spec(2, 1, one_per_node=True)],
@@ -120,7 +130,10 @@ def test_nodes_that_are_missing_after_a_start_may_still_come():
     text = "2 ranks requested, partition `local` has 1 slot on 1 node"
     more = " (bebopd began 3 s ago, more nodes may come)"
     assert partition.request(spec(2)).text == text + more
-    assert partition.request(spec(1, 4)).text == "no node 4 here; there are 0" + more
+    assert (
+        partition.request(spec(1, 4)).text
+        == "no node 4 here; this partition has node 0 only" + more
+    )
     partition.now += 7
     assert partition.request(spec(2)).text == text
 
