@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -1065,17 +1066,167 @@ def test_a_rank_that_exits_names_its_mpi_library(
     assert claims(ending, how, library) == [(exit_code, library)]
 
 
+def opening(library: str, then: str = "pass") -> tuple[str, ...]:
+    """A program that opens a library and surely is looked at before it ends.
+
+    It stays as long again as it took to get there since now, and a second.
+    """
+    code = (
+        f"import ctypes, os, time; ctypes.CDLL({library!r}); {then};"
+        f" time.sleep(time.monotonic() - {time.monotonic()} + 1)"
+    )
+    return (sys.executable, "-S", "-c", code)
+
+
+IN_A_CHILD = ("/bin/sh", "-c", '"$@"; exit 3', "sh")
+
+
+@pytest.mark.parametrize("wrapper", [("/usr/bin/env",), ("/bin/sh", "-c", 'exec "$@"', "sh")])
 def test_a_rank_that_has_become_another_program_is_looked_at_while_it_runs(
-    named: Callable[[str], str],
+    named: Callable[[str], str], wrapper: tuple[str, ...]
 ) -> None:
     library = named("libmpi.so.12.3")
-    code = f"import ctypes, time; ctypes.CDLL({library!r}); time.sleep(2)"
-    assert claims("/usr/bin/env", sys.executable, "-S", "-c", code) == [(0, library)]
+    assert claims(*wrapper, *opening(library)) == [(0, library)]
+
+
+@pytest.mark.parametrize("hold", [Hold.TRACE, Hold.BEFORE_EXEC])
+def test_a_rank_that_is_not_preloaded_is_looked_at_while_it_runs(
+    named: Callable[[str], str], hold: Hold
+) -> None:
+    library = named("libmpi.so.12.3")
+    assert claims(*opening(library), hold=hold) == [(0, library)]
+
+
+@pytest.mark.parametrize("hold", [Hold.AUTO, Hold.TRACE])
+def test_a_child_of_a_rank_is_looked_at_while_it_runs(
+    named: Callable[[str], str], hold: Hold
+) -> None:
+    library = named("libmpi.so.12.3")
+    assert claims(*IN_A_CHILD, *opening(library), hold=hold) == [(3, library)]
+
+
+def test_a_grandchild_of_any_thread_is_looked_at_while_it_runs(named: Callable[[str], str]) -> None:
+    library = named("libmpi.so.12.3")
+    words = ["/bin/sh", "-c", '"$@"; true', "sh", *opening(library)]
+    code = (
+        "import subprocess, threading\n"
+        f"thread = threading.Thread(target=lambda: subprocess.run({words!r}))\n"
+        "thread.start(); thread.join()"
+    )
+    assert claims(sys.executable, "-c", code) == [(0, library)]
+
+
+def test_of_a_long_path_that_a_look_has_found_the_end_is_named(named: Callable[[str], str]) -> None:
     long = named("d" * 200 + "/libmpich.so")
-    code = f"import ctypes, os, time; ctypes.CDLL({long!r}); time.sleep(2); os._exit(1)"
-    assert claims("/bin/sh", "-c", 'exec "$@"', "sh", sys.executable, "-S", "-c", code) == [
-        (1, "..." + long[-196:])
+    assert claims(*IN_A_CHILD, *opening(long)) == [(3, "..." + long[-196:])]
+
+
+def test_what_a_rank_says_at_its_exit_counts_more_than_what_its_child_had(
+    named: Callable[[str], str],
+) -> None:
+    childs, own = named("childs/libmpi.so"), named("own/libmpi.so")
+    code = f"import subprocess; subprocess.run({opening(childs)!r})"
+    assert claims(sys.executable, "-c", f"{code}; import ctypes; ctypes.CDLL({own!r})") == [
+        (0, own)
     ]
+
+
+def test_what_a_rank_that_is_killed_has_started_is_not_named(named: Callable[[str], str]) -> None:
+    library = named("libmpi.so.12")
+    assert claims("/bin/sh", "-c", '"$@"; kill $$', "sh", *opening(library)) == [
+        (-signal.SIGTERM, "")
+    ]
+
+
+@pytest.mark.parametrize("path", ["tab\there/libmpi.so", "\x1b[31m/libmpi.so", "del\x7f/libmpi.so"])
+def test_a_library_whose_path_is_no_line_of_text_is_not_named(
+    named: Callable[[str], str], path: str
+) -> None:
+    """Another of the same process is."""
+    library = named("shown/libmpi.so")
+    both = f"ctypes.CDLL({library!r})"
+    assert claims(*IN_A_CHILD, *opening(named(path))) == [(3, "")]
+    assert claims(*IN_A_CHILD, *opening(named(path), then=both)) == [(3, library)]
+
+
+def test_a_library_that_is_only_read_is_not_named(named: Callable[[str], str]) -> None:
+    library = named("libmpi.so.12")
+    read = f"import mmap; m = mmap.mmap(os.open({library!r}, 0), 0, prot=mmap.PROT_READ)"
+    assert claims(*IN_A_CHILD, *opening(named("libother.so"), then=read)) == [(3, "")]
+
+
+GIVEN = (b"PMI_RANK=0", b"PMI_SIZE=2", b"PMIX_NAMESPACE=ours", b"MPI_LOCALRANKID=0")
+
+
+def claims_below(*argv: str) -> list[str]:
+    """The claim of a rank that was given PMI and has a child."""
+    spec = make_spec((*IN_A_CHILD, *argv), own=lambda rank: GIVEN, wants_pmi=True)
+    with Job(spec) as job:
+        return [event.mpi_library for event in job.run().wait_ended()]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        [],
+        ["-i"],
+        ["-u", "PMI_RANK", "-u", "PMI_FD"],
+        ["PMIX_MCA_psec=native", "PMI_DEBUG=1", "OMPI_MCA_btl=self", "HYDRA_DEBUG=1"],
+    ],
+    ids=["nothing", "all is cleared", "some is cleared", "settings"],
+)
+def test_a_child_with_the_environment_of_its_rank_or_less_counts(
+    named: Callable[[str], str], change: list[str]
+) -> None:
+    library = named("libmpi.so.12")
+    assert claims_below("/usr/bin/env", *change, *opening(library)) == [library]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "PMI_RANK=1",
+        "PMI_FD=0",
+        "PMI2_X=1",
+        "PMIX_NAMESPACE=another",
+        "OMPI_COMM_WORLD_RANK=0",
+        "HYDI_CONTROL_FD=7",
+        "MPI_LOCALRANKID=1",
+        "YOD_OUTER_PMI_RANK=0",
+    ],
+)
+def test_a_child_that_another_launcher_has_given_its_world_does_not_count(
+    named: Callable[[str], str], change: str
+) -> None:
+    assert claims_below("/usr/bin/env", change, *opening(named("libmpi.so.12"))) == [""]
+
+
+def test_a_rank_that_has_become_another_launchers_does_not_count(
+    named: Callable[[str], str],
+) -> None:
+    words = opening(named("libmpi.so.12"))
+    assert claims("/usr/bin/env", "PMI_RANK=1", *words) == [(0, "")]
+
+
+SHOW_A_TITLE = (
+    "f = open('/proc/self/stat').read().rpartition(')')[2].split();"
+    " start, end = int(f[47]), int(f[48]); memory = open('/proc/self/mem', 'r+b', 0);"
+    " memory.seek(start); memory.write(bytes(end - start))"
+)
+
+
+def test_a_child_that_has_written_over_its_environment_does_not_count(
+    named: Callable[[str], str],
+) -> None:
+    """Nobody can tell whether another launcher has started it."""
+    library = named("libmpi.so.12")
+    assert claims_below(*opening(library, then=SHOW_A_TITLE)) == [""]
+
+
+def test_a_child_is_found_among_many(named: Callable[[str], str]) -> None:
+    library = named("libmpi.so.12")
+    script = 'i=0; while [ $i -lt 20 ]; do sleep 60 & i=$((i + 1)); done; "$@"; exit 3'
+    assert claims("/bin/sh", "-c", script, "sh", *opening(library)) == [(3, library)]
 
 
 @pytest.mark.parametrize(
@@ -1086,13 +1237,6 @@ def test_a_rank_that_ends_otherwise_names_none(
     ending: str, named: Callable[[str], str], how: str, exit_code: int
 ) -> None:
     assert claims(ending, how, named("libmpi.so.12")) == [(exit_code, "")]
-
-
-@pytest.mark.parametrize("hold", [Hold.TRACE, Hold.BEFORE_EXEC])
-def test_a_rank_that_is_not_preloaded_names_none(
-    ending: str, named: Callable[[str], str], hold: Hold
-) -> None:
-    assert claims(ending, "return", named("libmpi.so.12"), hold=hold) == [(0, "")]
 
 
 @pytest.mark.parametrize(
