@@ -28,6 +28,7 @@ from native.wire.alloc import Freed
 from native.wire.base import MESSAGE_MAX_BYTES
 from native.wire.io import Input, InputCredit
 from tests.support.ports import TEST_KEY, all_of, pump, quiet
+from tests.support.wait import LIMIT_S
 
 OWNER = Principal(PrincipalKind.PARTITION, 77)
 KEY = ObjectKey(job_id=(1 << 47) - 1, number=65535)
@@ -149,7 +150,7 @@ def test_a_peer_that_closes_is_lost_once_after_its_last_message(make: Make) -> N
     pump([a, b], lambda seen: seen[a])
     for number in range(50):
         b.send(a.id, message(number + 2))
-    b.close()
+    b.close(flush_s=0.1)
     seen = pump([a], lambda seen: any(isinstance(event, PeerLost) for event in seen[a]))
     assert messages_of(seen[a]) == [message(n + 2) for n in range(50)]
     last = seen[a][-1]
@@ -207,9 +208,9 @@ def test_the_descriptor_is_readable_exactly_while_there_is_something_to_take(mak
     assert a.events() == []
     assert select.select([a], [], [], 0)[0] == []
     a.send(a.id, message(1))
-    assert select.select([a], [], [], 5)[0] == [a]
+    assert select.select([a], [], [], LIMIT_S)[0] == [a]
     assert messages_of(a.events()) == [message(1)]
-    quiet([a])
+    assert quiet([a]) == []
     assert select.select([a], [], [], 0)[0] == []
 
 
