@@ -1,0 +1,54 @@
+"""What commands write where a stream takes nothing."""
+
+import io
+import sys
+
+import pytest
+
+from native import stdio
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A stream whose file system has no room, and what it is when there is some again."""
+
+    class Room(io.RawIOBase):
+        has_room = False
+        taken = b""
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            if not self.has_room:
+                raise OSError(28, "No space left on device")
+            self.taken += bytes(data)
+            return len(data)
+
+    room = Room()
+    stream = io.TextIOWrapper(io.BufferedWriter(room), line_buffering=True)
+    yield stream, room
+    room.has_room = True
+    stream.close()
+
+
+def test_a_daemon_outlives_a_log_without_room_and_goes_on_with_it(full, monkeypatch):
+    """A pct ended."""
+    stream, room = full
+    monkeypatch.setattr(sys, "stderr", stream)
+    for number in range(20_000):
+        stdio.say(f"line {number}")
+    room.has_room = True
+    stdio.say("last")
+    assert room.taken.endswith(b"last\n")
+    assert len(room.taken) < 100_000  # what was not written is not kept for ever
+
+
+def test_an_error_is_blamed_on_standard_output_only_where_that_is_lost(monkeypatch):
+    error = OSError(2, "No such file or directory", "x")
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert stdio.blame(error) == str(error)
+        full.write("text")
+        assert stdio.blame(error) == "standard output: no space left on device"
+        assert stdio.blame(error) == str(error)  # said once
