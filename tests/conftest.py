@@ -9,20 +9,26 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.hosts import Hosts
 from tests.support.leaks import Watch
 from tests.support.place import Place
 
 # Speed is never asserted in a test; on a busy machine any example may take long.
-settings.register_profile("house", deadline=None)
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+# A shell starts what runs in its background with SIGINT ignored, and so would be all
+# that is started here.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IN_CI = os.environ.get("CI") == "true"
 SYSTEM = Path(__file__).parent / "system"
