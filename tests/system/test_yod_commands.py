@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -302,8 +303,7 @@ def test_exit_statuses_are_a_shells(here):
 
 def test_the_earliest_failure_decides_and_is_told_first(here, tmp_path):
     """Others that fail because of it do not hide it."""
-    go = tmp_path / "go"
-    text = f"[ $YOD_RANK = 2 ] && exit 5; trap 'exit 9' TERM; echo $YOD_RANK > {go}$YOD_RANK; "
+    text = once_the_others(tmp_path, 4, 2, "trap 'exit 9' TERM", "exit 5")
     done = here.yod(
         "-sz", "4", "sh", "-c", text + "sleep 60 & wait", env={"YOD_KILL_DELAY_S": "0.1"}
     )
@@ -312,8 +312,19 @@ def test_the_earliest_failure_decides_and_is_told_first(here, tmp_path):
     assert "SIGTERM sent to the others" in done.err
 
 
-def test_ranks_that_ignore_the_term_signal_are_killed(here):
-    text = "[ $YOD_RANK = 0 ] && exit 5; trap '' TERM; sleep 60"
+def once_the_others(directory: Path, size: int, last: int, do: str, then: str) -> str:
+    """A shell's words for each rank: all but one do this, and that one then does that."""
+    others = [rank for rank in range(size) if rank != last]
+    for rank in others:
+        os.mkfifo(directory / f"done-{rank}")
+    fifos = " ".join(f"{directory}/done-{rank}" for rank in others)
+    wait = f"for fifo in {fifos}; do read word < $fifo; done"
+    tell = f"echo done > {directory}/done-$YOD_RANK"
+    return f"if [ $YOD_RANK = {last} ]; then {wait}; {then}; fi; {do}; {tell}; "
+
+
+def test_ranks_that_ignore_the_term_signal_are_killed(here, tmp_path):
+    text = once_the_others(tmp_path, 3, 0, "trap '' TERM", "exit 5") + "sleep 60"
     done = here.yod("-sz", "3", "sh", "-c", text, env={"YOD_KILL_DELAY_S": "0.1"})
     assert done.status == 5
     assert "killed by SIGKILL at yod's request" in done.err
