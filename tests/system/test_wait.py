@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 
 import pytest
 
@@ -36,7 +35,5 @@ def test_text_that_comes_in_pieces_is_read_to_its_end():
 def test_a_condition_is_asked_for_until_it_holds_or_the_limit_is_over():
     answers = iter(["", "", "yes"])
     assert wait_until(lambda: next(answers)) == "yes"
-    started = time.monotonic()
     with pytest.raises(AssertionError, match=r"the node's state is not so after 0\.02 s: 0"):
         wait_until(lambda: 0, 0.02, "the node's state")
-    assert time.monotonic() - started < 5
