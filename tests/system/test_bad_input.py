@@ -238,10 +238,11 @@ def test_a_partition_that_does_not_answer(embedded, tmp_path):
     key = tmp_path / "key"
     key.write_bytes(os.urandom(32))
     key.chmod(0o600)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
     env = {"YOD_KEY_FILE": str(key)}
-    done = embedded.yod("--partition", f"127.0.0.1:{port}", "true", env=env)
+    with socket.socket() as deaf:  # which has a port, so that nobody else has it
+        deaf.bind(("127.0.0.1", 0))
+        port = deaf.getsockname()[1]
+        done = embedded.yod("--partition", f"127.0.0.1:{port}", "true", env=env)
     is_one_line(done, 125, f"127.0.0.1:{port} (--partition)", "refused", "yodctl status")
     for path in (tmp_path / "none.sock", tmp_path / "dead.sock"):
         if path.name == "dead.sock":
