@@ -55,7 +55,8 @@ def command(
     """
     if nodes is not None and listed is not None:
         raise UsageError("one node list at a time")
-    wanted = nodelist.parse(text) if (text := nodes or listed) else None
+    text = nodes if nodes is not None else listed
+    wanted = nodelist.parse(text) if text is not None else None
     rows = show.merge(_ask(partition))
     if wanted is not None and (unknown := set(wanted) - {row.node for row in rows}):
         raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")

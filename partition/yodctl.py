@@ -127,6 +127,8 @@ def user_key(user: str, key_file: str | None) -> None:
     Kept by the user in a file of mode 0600 that YOD_KEY_FILE names, it opens the
     partition at host:port; it proves that one user only.
     """
+    if key_file == "":
+        raise UsageError("--key-file needs a value, got an empty one")
     if key_file is None:
         found = state.load()
         if found is None:

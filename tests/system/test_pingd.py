@@ -108,6 +108,8 @@ def test_a_node_that_is_down_is_shown_so(start_local, nothing_left_behind, place
         (["-job", "0"], "Invalid value for '-job'"),
         (["-x"], "-x: no such option here"),
         (["-list"], "-list needs a value"),
+        (["-list="], "-list needs a value"),
+        ([""], "node list ``: an item is empty"),
         (["--partition", "nowhere"], "--partition nowhere: not an address"),
     ],
 )
