@@ -20,9 +20,11 @@ from tests.support.wait import read_until
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaks, "SETTLE_S", 0.05)
+def is_found(watch: Watch, what: str) -> None:
+    """Something is left, and is there after a while that need not be long here."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError, match=what):
+        patch.setattr(leaks, "SETTLE_S", 0.05)
+        watch.check()
 
 
 @pytest.fixture
@@ -57,22 +59,19 @@ def test_nothing_is_found_after_nothing(watch):
 
 def test_a_child_is_found(watch):
     with subprocess.Popen(["sleep", "60"]) as child:
-        with pytest.raises(AssertionError, match=rf"process {child.pid} \(sleep 60\)"):
-            watch.check()
+        is_found(watch, rf"process {child.pid} \(sleep 60\)")
         child.kill()
     watch.check()
 
 
 def test_an_orphan_in_a_session_of_its_own_is_found(watch, orphan):
-    with pytest.raises(AssertionError, match=f"process {orphan} "):
-        watch.check()
+    is_found(watch, f"process {orphan} ")
 
 
 def test_a_file_in_the_run_time_directory_is_found(watch, place):
     path = place.runtime / "yod-1-0.image"
     path.touch()
-    with pytest.raises(AssertionError, match=str(path)):
-        watch.check()
+    is_found(watch, str(path))
     path.unlink()
     watch.check()
 
@@ -100,8 +99,7 @@ def test_a_daemons_new_descriptor_and_changed_nodes_are_found(place):
         daemon.stdin.flush()
         read_until(daemon.stdout.fileno(), b"\n")
         nodes[0] = "0 busy\n"
-        with pytest.raises(AssertionError, match=r"1 descriptors more .*busy"):
-            watch.check()
+        is_found(watch, r"1 descriptors more .*busy")
         daemon.stdin.write(b"\n")
 
 
