@@ -130,6 +130,21 @@ def test_the_ranks_of_a_launcher_inside_the_job_get_no_line(embedded, mpi, optio
     assert "joined no world" not in done.err
 
 
+ON_RANK_0 = 'if [ "$YOD_RANK" = 0 ]; then "$@"; exit 3; fi'
+
+
+@pytest.mark.hosts
+def test_the_ranks_of_a_launcher_on_all_hosts_of_the_job_get_no_line(start_hosts, mpi):
+    environment = {**mpi.library.launcher_env, **mpi.program_env}
+    command = mpi.own_launch(2, *lingering(mpi))
+    if "--oversubscribe" in command:  # then Open MPI 5 puts all on the first host
+        command.remove("--oversubscribe")
+    words = ["-sz", "2", "sh", "-c", ON_RANK_0, "sh", *command]
+    done = start_hosts(2, slots=1).yod(*words, env=environment)
+    assert (done.status, without_noise(done.out)) == (3, "up\n" * 2), done
+    assert "joined no world" not in done.err
+
+
 @pytest.mark.parametrize("options", [[], ["--mpi=none"]], ids=["auto", "none"])
 def test_the_ranks_of_a_yod_inside_the_job_get_its_line_only(embedded, mpi_directory, options):
     mpi = mpi_named("debian-mpich", mpi_directory)
