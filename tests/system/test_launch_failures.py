@@ -85,7 +85,7 @@ def test_yod_stopped_and_continued_loses_nothing(here):
     with here.start_yod("-sz", "2", "sh", "-c", text) as yod:
         count_up(yod, 2)
         yod.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, yod.pid, os.WSTOPPED | os.WNOWAIT)
+        os.waitid(os.P_PID, yod.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         yod.stdin.write(b"word\n")
         yod.stdin.close()
         yod.send_signal(signal.SIGCONT)
