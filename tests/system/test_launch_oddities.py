@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -93,7 +92,6 @@ def test_mpi_abort_gives_its_code_and_ends_the_others(here):
     done = here.yod("-sz", "3", sys.executable, "-c", text)
     assert done.status == 3
     assert "called abort with code 3" in done.err and "rank 1" in done.err
-    clean_shared_memory()
 
 
 @pytest.mark.mpi
@@ -103,14 +101,6 @@ def test_a_rank_that_fails_before_mpi_begins_ends_those_that_wait_for_it(here):
     done = here.yod("-sz", "3", sys.executable, "-c", text, env=env)
     assert done.status == 4
     assert "rank 0" in done.err.splitlines()[0]
-    clean_shared_memory()
-
-
-def clean_shared_memory() -> None:
-    """MPICH that is killed leaves its segments; they are not ours to promise."""
-    for name in os.listdir("/dev/shm"):
-        if name.startswith("mpich_shm_"):
-            os.unlink(f"/dev/shm/{name}")
 
 
 # -- nodes that differ ----------------------------------------------------
