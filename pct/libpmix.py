@@ -43,6 +43,7 @@ ModexDone = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p, c_void_p, c_voi
 SpawnDone = CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 LookupDone = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p)
 InfoDone = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p)
+ToolDone = CFUNCTYPE(None, c_int, c_void_p, c_void_p)
 Release = CFUNCTYPE(None, c_void_p)
 LogLine = CFUNCTYPE(None, c_int, c_char_p)
 ModexResponse = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p)
@@ -63,6 +64,7 @@ UPCALLS = {
     "register_events": (11, CFUNCTYPE(c_int, _P, _Z, _P, _Z, _P, _P)),
     "deregister_events": (12, CFUNCTYPE(c_int, _P, _Z, _P, _P)),
     "query": (15, CFUNCTYPE(c_int, _P, _P, _Z, _P, _P)),
+    "tool_connected": (16, CFUNCTYPE(None, _P, _Z, _P, _P)),
     "job_control": (19, CFUNCTYPE(c_int, _P, _P, _Z, _P, _Z, _P, _P)),
     "group": (25, CFUNCTYPE(c_int, c_int, c_char_p, _P, _Z, _P, _Z, _P, _P)),
     "client_connected2": (27, CFUNCTYPE(c_int, _P, _P, _P, _Z, _P, _P)),
@@ -167,7 +169,7 @@ class Library:
         except AttributeError:  # it is linked to another event library
             return
 
-    def start(self, upcalls: dict[str, Callable[..., int]], infos: Sequence[Info]) -> None:
+    def start(self, upcalls: dict[str, Callable[..., int | None]], infos: Sequence[Info]) -> None:
         """Initialise the server.
 
         Args:

@@ -91,6 +91,7 @@ class Node:
 
     Args:
         host: its name.
+        server: the server's own.
 
     Attributes:
         worlds: those that are registered, by namespace.
@@ -98,8 +99,9 @@ class Node:
         ended: wait statuses of the ranks that have ended.
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, server: str = "") -> None:
         self.host = host
+        self.server = server
         self.worlds: dict[str, AddWorld] = {}
         self.connected: set[NamedProcess] = set()
         self.ended: dict[NamedProcess, int] = {}

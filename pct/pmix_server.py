@@ -97,7 +97,7 @@ class Server:
         self._library = library
         self._begin = begin
         self._directory = directory
-        self._node = Node(begin.host)
+        self._node = Node(begin.host, begin.server)
         self._local_count = 0
         self._ranks_before: dict[str, int] = {}  # of the worlds so far, by node
         self._upcalls = Upcalls(library, channel.send, self._node)
@@ -113,6 +113,7 @@ class Server:
             (
                 Info(b"pmix.srvr.tmpdir", Type.STRING, self._directory),
                 Info(b"pmix.srvr.share", Type.BOOL, 1),
+                Info(b"pmix.srvr.tool", Type.BOOL, 1),
                 Info(b"pmix.sys.tmpdir", Type.STRING, self._directory),
                 Info(b"pmix.srv.nspace", Type.STRING, self._begin.server.encode()),
                 Info(b"pmix.srv.rank", Type.PROC_RANK, 0),

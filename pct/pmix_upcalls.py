@@ -8,6 +8,7 @@ thread sends the question and, when the answer has come, calls the library's cal
 from __future__ import annotations
 
 import os
+import sys
 import time
 from ctypes import addressof, create_string_buffer, string_at
 
@@ -20,6 +21,7 @@ from pct.libpmix import (
     OpDone,
     Release,
     SpawnDone,
+    ToolDone,
 )
 from pct.pmix_keys import FIRST_READ, GROUP_CONSTRUCT, Code, Info, Type
 from pct.pmix_memory import (
@@ -28,6 +30,7 @@ from pct.pmix_memory import (
     applications_at,
     infos_at,
     process_at,
+    process_bytes,
     processes_at,
     queries_at,
     strings_at,
@@ -90,12 +93,13 @@ class Upcalls:
         self._deadlines: dict[int, float] = {}  # by our serial, monotonic
         self._published: dict[NamedProcess, list[bytes]] = {}
         self._group_count = 0
+        self._tool_count = 0
         self._given: dict[int, object] = {}  # buffers until the library releases them
         self._lately: list[object] = []  # buffers without a release function
         self._release = Release(self._released)
         self._response = ModexResponse(self._modex_response)
 
-    def table(self) -> dict[str, Callable[..., int]]:
+    def table(self) -> dict[str, Callable[..., int | None]]:
         """The upcalls, by the library's names."""
         return {
             "client_connected2": self._client_connected,
@@ -112,6 +116,7 @@ class Upcalls:
             "register_events": lambda *arguments: Code.OPERATION_SUCCEEDED,
             "deregister_events": lambda *arguments: Code.OPERATION_SUCCEEDED,
             "query": self._query,
+            "tool_connected": self._tool_connected,
             "job_control": self._job_control,
             "group": self._group,
         }
@@ -143,7 +148,7 @@ class Upcalls:
         for serial in [serial for serial, at in self._deadlines.items() if at <= now]:
             self.answer(Answer(serial, Code.TIMEOUT, ()))
 
-    def _ask(self, answer: Callable[[_Sent], None], timeout_s: int = 0) -> int:
+    def _ask(self, answer: Callable[[_Sent], None], timeout_s: float = 0) -> int:
         """Serial of a new question; ``answer`` is called with what comes back."""
         self._serial = (self._serial + 1) & 0xFFFFFFFF
         self._waiting[self._serial] = answer
@@ -158,12 +163,17 @@ class Upcalls:
         os.eventfd_write(self.wake, 1)
         return Code.SUCCESS
 
+    def _is_rank(self, process: NamedProcess) -> bool:
+        """It is none of a tool's, which may ask and no more."""
+        return process.nspace in self._node.worlds
+
     def _client_connected(self, process: int, *rest: object) -> int:
         who = process_at(process)
 
         def carry_out() -> None:
-            self._node.connected.add(who)
-            self._send(Joined(who))
+            if self._is_rank(who):
+                self._node.connected.add(who)
+                self._send(Joined(who))
 
         self._queue(carry_out)
         return Code.OPERATION_SUCCEEDED
@@ -172,8 +182,9 @@ class Upcalls:
         who = process_at(process)
 
         def carry_out() -> None:
-            self._node.connected.discard(who)
-            self._send(Left(who))
+            if self._is_rank(who):
+                self._node.connected.discard(who)
+                self._send(Left(who))
 
         self._queue(carry_out)
         return Code.OPERATION_SUCCEEDED
@@ -192,6 +203,9 @@ class Upcalls:
         message = AbortJob(
             process_at(process), status, short_text((text or b"").decode(errors="replace"))
         )
+
+        if not self._is_rank(message.process):
+            return Code.NOT_SUPPORTED
 
         def carry_out() -> None:
             self._send(message)
@@ -343,6 +357,8 @@ class Upcalls:
         token: int | None,
     ) -> int:
         who = process_at(process)
+        if not self._is_rank(who):
+            return Code.NOT_SUPPORTED
         of_all = infos_at(infos, info_count)
         commands = tuple(
             _spawn_command(application, of_all)
@@ -391,6 +407,34 @@ class Upcalls:
                 answer(Table(0, ()))
 
         return self._queue(carry_out)
+
+    def _tool_connected(
+        self, _infos: int | None, _count: int, done: int, token: int | None
+    ) -> None:
+        """A tool of the job's user gets a namespace of its own; another one gets no answer."""
+        self._queue(lambda: self._look_at_tool(done, token, 0))
+
+    def _look_at_tool(self, done: int, token: int | None, tries: int) -> None:
+        from pct import pmix_tools  # few jobs are visited by tools
+
+        try:
+            if (user := pmix_tools.stranger(os.getuid())) is not None:
+                self._refuse_tool(f"there is a connection of user {user}")
+                return
+        except pmix_tools.Doubtful:
+            if tries < pmix_tools.RETRIES_MAX:
+                self._ask(lambda _: self._look_at_tool(done, token, tries + 1), pmix_tools.RETRY_S)
+            else:
+                self._refuse_tool("nobody knows whose a connection is")
+            return
+        self._tool_count += 1
+        name = NamedProcess(f"{self._node.server}_tool{self._tool_count}", 0)
+        memory = Memory()
+        self._lately = [*self._lately[-LATELY_MAX:], memory]
+        ToolDone(done)(Code.SUCCESS, memory.copy(process_bytes(name)), token)
+
+    def _refuse_tool(self, why: str) -> None:
+        print(f"a tool was refused: {why}", file=sys.stderr, flush=True)
 
     def _group(
         self,

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from ctypes import (
     create_string_buffer,
     string_at,
 )
+from pathlib import Path
 from typing import Any
 
 from pct.pmix_keys import Code, Info, Type
@@ -33,6 +35,7 @@ from pct.pmix_memory import Memory, infos_at, process_at, process_bytes
 from pct.pmix_plain import NamedProcess
 
 LARGE_BYTES = 300_000
+TOOL = str(Path(__file__).with_name("pmix_tool.py"))
 GLOBAL = 3  # PMIX_GLOBAL
 NO_ACTION_TAKEN = -331
 
@@ -324,6 +327,25 @@ def mourn(me: NamedProcess) -> None:
     die_last(me)
     assert seen.wait(30)
     query(((LOCAL_TABLE,), ()))
+
+
+def visited(me: NamedProcess) -> None:
+    """Rank 0 starts tools, one after the other, while both ranks are up.
+
+    Each further argument is one: its library, its word, its user, what to preload.
+    """
+    checked(fence())
+    directory = Path(os.environ["PMIX_SERVER_TMPDIR"])
+    addresses = {path.read_text().splitlines()[0] for path in directory.glob("pmix.*.tool.*")}
+    (uri,) = addresses
+    for tool in sys.argv[3:] if me.rank == 0 else ():
+        its_library, word, user, preload = tool.split(",")
+        subprocess.run(
+            [sys.executable, "-u", TOOL, its_library, uri, word, user],
+            env={"PYTHONPATH": os.environ["PYTHONPATH"], "LD_PRELOAD": preload, "HOME": "/"},
+            stderr=subprocess.STDOUT,
+        )
+    checked(fence())
 
 
 def abort(me: NamedProcess) -> None:

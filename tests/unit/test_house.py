@@ -55,6 +55,7 @@ DOES_IO = {
     "pct.pmix_memory",
     "pct.pmix_process",
     "pct.pmix_server",
+    "pct.pmix_tools",
     "pct.pmix_upcalls",
     "pct.driver",
     "pct.cli",
