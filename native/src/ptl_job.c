@@ -21,6 +21,13 @@
 #define SIZE_MAX_RANKS (1u << 20)
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 
+/* What to do. */
+#define PASS_ON                                                         \
+    "who starts this program has to pass them on (Python: "             \
+    "close_fds=False), and only one program of a rank may use Portals"
+#define LEAVE_ALONE "who starts this program has to leave the variable alone"
+#define SAME_YOD "use the libportals of the yod that runs the job"
+
 /* The three numbers of the variable. */
 struct names {
     int file, listener;
@@ -54,21 +61,30 @@ static bool parse (const char *text, struct names *names)
     return true;
 }
 
+static int refuse (struct ptl_job *job, const char *why)
+{
+    job->why = why;
+    return PTL_FAIL;
+}
+
 /* All of `length` bytes. Not mapped: reading is enough, and cannot fault. */
-static bool read_all (int fd, uint8_t *bytes, size_t length, off_t offset)
+static int read_all (struct ptl_job *job, int fd, uint8_t *bytes,
+                     size_t length, off_t offset)
 {
     while (length) {
         ssize_t n = pread (fd, bytes, length, offset);
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return false;
+        if (n < 0)
+            return refuse (job, "FILE cannot be read: " PASS_ON);
+        if (n == 0)
+            return refuse (job, "FILE is too short: " SAME_YOD);
         bytes += n;
         offset += n;
         length -= (size_t)n;
     }
-    return true;
+    return PTL_OK;
 }
 
 /* The file is whole and nobody changes it any more. */
@@ -96,15 +112,16 @@ static int take_map (int fd, struct ptl_job *job)
 {
     size_t length = (size_t)job->size * ENTRY_BYTES;
     uint8_t *bytes = malloc (length);
+    int rc;
 
     job->map = calloc (job->size, sizeof (*job->map));
     if (!bytes || !job->map) {
         free (bytes);
         return PTL_NO_SPACE;
     }
-    if (!read_all (fd, bytes, length, HEAD_BYTES)) {
+    if ((rc = read_all (job, fd, bytes, length, HEAD_BYTES)) != PTL_OK) {
         free (bytes);
-        return PTL_FAIL;
+        return rc;
     }
     for (uint32_t i = 0; i < job->size; i++) {
         job->map[i].phys.nid = ptl_get32 (bytes + i * ENTRY_BYTES);
@@ -120,15 +137,25 @@ static int take_file (int fd, struct ptl_job *job)
     struct stat status;
     uint64_t length;
     bool is_good;
+    int rc;
 
-    if (!is_sealed (fd) || fstat (fd, &status) != 0
-        || !read_all (fd, head, sizeof (head), 0))
-        return PTL_FAIL;
+    if (fstat (fd, &status) != 0)
+        return refuse (job,
+                       "its descriptors were closed on the way: " PASS_ON);
+    if (!is_sealed (fd))
+        return refuse (job,
+                       "its descriptors were closed on the way, and FILE is "
+                       "another one now: " PASS_ON);
+    if ((rc = read_all (job, fd, head, sizeof (head), 0)) != PTL_OK)
+        return rc;
     is_good = take_head (head, job);
     length = HEAD_BYTES + (uint64_t)job->size * ENTRY_BYTES;
-    is_good &= (uint64_t)status.st_size == length;
     explicit_bzero (head, sizeof (head));
-    return is_good ? take_map (fd, job) : PTL_FAIL;
+    if (!is_good || (uint64_t)status.st_size > length)
+        return refuse (job, "FILE has wrong contents: " SAME_YOD);
+    if ((uint64_t)status.st_size < length)
+        return refuse (job, "FILE is too short: " SAME_YOD);
+    return take_map (fd, job);
 }
 
 /* The listener is one, at the port that the map has for this rank. */
@@ -152,14 +179,19 @@ static int take_names (const struct names *names, struct ptl_job *job)
     if (rc != PTL_OK)
         return rc;
     if (names->rank >= job->size)
-        return PTL_FAIL;
+        return refuse (job, "the job has no such RANK: " LEAVE_ALONE);
     job->rank = names->rank;
     job->self = job->map[job->rank];
     job->listen_fd = names->listener;
-    if (!is_listener (names->listener, job->self.phys.pid)
-        || fcntl (names->listener, F_SETFD, FD_CLOEXEC) != 0
+    if (fcntl (names->listener, F_GETFD) < 0)
+        return refuse (job, "LISTENER was closed on the way: " PASS_ON);
+    if (!is_listener (names->listener, job->self.phys.pid))
+        return refuse (job,
+                       "LISTENER was closed on the way, and is another one "
+                       "now: " PASS_ON);
+    if (fcntl (names->listener, F_SETFD, FD_CLOEXEC) != 0
         || fcntl (names->file, F_SETFD, FD_CLOEXEC) != 0)
-        return PTL_FAIL;
+        return refuse (job, "its descriptors cannot be changed: " PASS_ON);
     return PTL_OK;
 }
 
@@ -167,6 +199,7 @@ int ptl_job_read (struct ptl_job *job)
 {
     const char *text = getenv (VARIABLE);
     struct names names;
+    const char *why;
     int rc;
 
     memset (job, 0, sizeof (*job));
@@ -174,10 +207,14 @@ int ptl_job_read (struct ptl_job *job)
     if (!text)
         return PTL_IGNORED;
     if (!parse (text, &names))
-        return PTL_FAIL;
+        return refuse (job, "not FILE,LISTENER,RANK as yod sets it: "
+                            LEAVE_ALONE);
     rc = take_names (&names, job);
-    if (rc != PTL_OK)
+    if (rc != PTL_OK) {
+        why = job->why;
         ptl_job_free (job);
+        job->why = why;
+    }
     return rc;
 }
 

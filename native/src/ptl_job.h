@@ -16,14 +16,14 @@ struct ptl_job {
     ptl_process_t self;  /* map[rank] */
     struct ptlx_key key; /* of the ranks: whoever has it is one */
     ptl_process_t *map;  /* `size` physical ids, in the order of the ranks */
+    const char *why;     /* PTL_FAIL: what is wrong, and what to do; else NULL */
 };
 
 /* Read it, once in the life of a process.
  *   PTL_OK        *job is complete; ptl_job_free gives it back
  *   PTL_IGNORED   no YOD_PORTALS: this is no rank of a job with Portals
  *   PTL_NO_SPACE  no memory
- *   PTL_FAIL      what it names is not what RANK.md says: closed by somebody
- *                 on the way here, or not whole
+ *   PTL_FAIL      what it names is not what RANK.md says, see job->why
  * Both descriptors are closed on exec afterwards, and none is closed here. */
 int ptl_job_read (struct ptl_job *job);
 

@@ -120,10 +120,7 @@ static int make (ptl_pid_t pid)
     else if (job_is == PTL_IGNORED)
         rc = make_alone (pid);
     else if ((rc = job_is) == PTL_FAIL)
-        ptl_env_refuse ("YOD_PORTALS",
-                        "its descriptors were closed on the way: who starts "
-                        "this program has to pass them on (Python: "
-                        "close_fds=False)");
+        ptl_env_refuse ("YOD_PORTALS", job.why);
     if (rc == PTL_OK && (rc = ptl_api_keep (shared)) != PTL_OK) {
         ptl_end_free (shared, 0);
         shared = NULL;

@@ -19,6 +19,13 @@ static const char VECTOR[] =
     "0500000a419c00000500000a429c00000600000a79970000";
 #define BYTES (sizeof (VECTOR) / 2)
 
+#define SHORT "FILE is too short: "
+#define WRONG "FILE has wrong contents: "
+#define OTHER_FILE \
+    "its descriptors were closed on the way, and FILE is another one now: "
+#define OTHER_LISTENER \
+    "LISTENER was closed on the way, and is another one now: "
+
 static uint8_t file[BYTES];
 static int listener;
 
@@ -82,13 +89,19 @@ static void check_whole (void)
     CHECK (fcntl (listener, F_GETFD) >= 0); /* not ours to close */
 }
 
-static int read_bytes (const uint8_t *bytes, size_t length)
+/* It is refused, and what is said begins so. */
+static bool is_refused (int rc, const struct ptl_job *job, const char *why)
+{
+    return rc == PTL_FAIL && !job->map && job->listen_fd < 0
+        && strncmp (job->why, why, strlen (why)) == 0;
+}
+
+static bool refuses_bytes (const uint8_t *bytes, size_t length, const char *why)
 {
     struct ptl_job job;
     int rc = read_as (bytes, length, ALL, listener, "1", &job);
 
-    CHECK (!job.map && job.listen_fd < 0);
-    return rc;
+    return is_refused (rc, &job, why);
 }
 
 static void check_damaged_files (void)
@@ -96,36 +109,68 @@ static void check_damaged_files (void)
     uint8_t bytes[BYTES + 8] = { 0 };
 
     for (size_t length = 0; length < BYTES; length++)
-        CHECK (read_bytes (file, length) == PTL_FAIL);
+        CHECK (refuses_bytes (file, length, SHORT));
     memcpy (bytes, file, BYTES);
-    CHECK (read_bytes (bytes, BYTES + 1) == PTL_FAIL);
-    CHECK (read_bytes (bytes, BYTES + 8) == PTL_FAIL);
+    CHECK (refuses_bytes (bytes, BYTES + 1, WRONG));
+    CHECK (refuses_bytes (bytes, BYTES + 8, WRONG));
     for (size_t at = 0; at < 24; at++) {
         if (at >= 16 && at < 20)
             continue; /* any uid */
         bytes[at] ^= 0x40;
-        CHECK (read_bytes (bytes, BYTES) == PTL_FAIL);
+        CHECK (refuses_bytes (bytes, BYTES, at == 8 ? SHORT : "FILE "));
         bytes[at] ^= 0x40;
     }
     ptl_put32 (bytes + 8, 0);
-    CHECK (read_bytes (bytes, 72) == PTL_FAIL);
+    CHECK (refuses_bytes (bytes, 72, WRONG));
 }
 
 static void check_descriptors (void)
 {
     struct ptl_job job;
     int other = socket (AF_INET, SOCK_STREAM, 0), null = open ("/dev/null", 0);
+    const struct {
+        unsigned seals;
+        int listener;
+        const char *rank, *why;
+    } cases[] = {
+        { 0, listener, "1", OTHER_FILE },
+        { F_SEAL_WRITE, listener, "1", OTHER_FILE },
+        { ALL, listener, "0", OTHER_LISTENER },
+        { ALL, listener, "3", "the job has no such RANK: " },
+        { ALL, other, "1", OTHER_LISTENER },
+        { ALL, null, "1", OTHER_LISTENER },
+        { ALL, 9999, "1", "LISTENER was closed on the way: " },
+    };
 
-    CHECK (read_as (file, BYTES, 0, listener, "1", &job) == PTL_FAIL);
-    CHECK (read_as (file, BYTES, F_SEAL_WRITE, listener, "1", &job)
-           == PTL_FAIL);
-    CHECK (read_as (file, BYTES, ALL, listener, "0", &job) == PTL_FAIL);
-    CHECK (read_as (file, BYTES, ALL, listener, "3", &job) == PTL_FAIL);
-    CHECK (read_as (file, BYTES, ALL, other, "1", &job) == PTL_FAIL);
-    CHECK (read_as (file, BYTES, ALL, null, "1", &job) == PTL_FAIL);
-    CHECK (read_as (file, BYTES, ALL, 9999, "1", &job) == PTL_FAIL);
+    for (size_t i = 0; i < sizeof (cases) / sizeof (*cases); i++) {
+        int rc = read_as (file, BYTES, cases[i].seals, cases[i].listener,
+                          cases[i].rank, &job);
+
+        CHECK (is_refused (rc, &job, cases[i].why));
+    }
     close (other);
     close (null);
+}
+
+/* A file that is closed, and one that is there and cannot be read. */
+static void check_files_out_of_reach (void)
+{
+    int fd = memfd_create ("test", MFD_ALLOW_SEALING), unread;
+    struct ptl_job job;
+    char text[64];
+
+    CHECK (fd >= 0 && write (fd, file, BYTES) == BYTES);
+    CHECK (fcntl (fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) == 0);
+    snprintf (text, sizeof (text), "/proc/self/fd/%d", fd);
+    CHECK ((unread = open (text, O_WRONLY)) >= 0);
+    CHECK (fcntl (fd, F_ADD_SEALS, F_SEAL_WRITE) == 0);
+    snprintf (text, sizeof (text), "%d,%d,1", unread, listener);
+    setenv ("YOD_PORTALS", text, 1);
+    CHECK (is_refused (ptl_job_read (&job), &job, "FILE cannot be read: "));
+    close (unread);
+    CHECK (is_refused (ptl_job_read (&job), &job,
+                       "its descriptors were closed on the way: "));
+    close (fd);
 }
 
 static void check_texts (void)
@@ -139,7 +184,10 @@ static void check_texts (void)
 
     for (size_t i = 0; i < sizeof (texts) / sizeof (*texts); i++) {
         setenv ("YOD_PORTALS", texts[i], 1);
-        CHECK (ptl_job_read (&job) == PTL_FAIL);
+        CHECK (is_refused (ptl_job_read (&job), &job,
+                           strcmp (texts[i], "9999,9998,0") == 0
+                               ? "its descriptors were closed on the way: "
+                               : "not FILE,LISTENER,RANK "));
     }
     unsetenv ("YOD_PORTALS");
     CHECK (ptl_job_read (&job) == PTL_IGNORED);
@@ -152,6 +200,7 @@ int main (void)
     check_whole ();
     check_damaged_files ();
     check_descriptors ();
+    check_files_out_of_reach ();
     check_texts ();
     close (listener);
     return 0;
