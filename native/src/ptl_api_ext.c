@@ -10,6 +10,7 @@
 #include "ptl_err.h"
 #include "ptl_fwd.h"
 #include "ptl_move.h"
+#include "ptl_near.h"
 #include "ptl_peer.h"
 #include "ptl_shared.h"
 
@@ -77,7 +78,10 @@ int PtlxFd (ptl_handle_ni_t handle, int *fd)
     if (!fd)
         return ptl_leave (NULL, PTL_ARG_INVALID);
     *fd = ni->end->epoll_fd;
-    ni->end->is_watched = true;
+    if (!ni->end->is_watched) {
+        ni->end->is_watched = true;
+        ptl_near_arm (ni->end);
+    }
     return ptl_leave (ni->end, PTL_OK);
 }
 

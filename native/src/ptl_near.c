@@ -380,6 +380,14 @@ ssize_t ptl_near_receive (struct ptl_conn *conn, struct iovec *parts,
     return n;
 }
 
+void ptl_near_await_room (struct ptl_conn *conn)
+{
+    struct ptl_near *near = conn->near;
+
+    if (is_slept_on (conn->end) && !ptl_ring_writer_sleeps (&near->shm.out))
+        ptl_shm_wake_self (&near->shm);
+}
+
 static ssize_t write_ring (struct ptl_near *near, const struct iovec *parts,
                            int count)
 {
@@ -389,9 +397,8 @@ static ssize_t write_ring (struct ptl_near *near, const struct iovec *parts,
         wanted += parts[i].iov_len;
     if (n > 0 && ptl_ring_wakes_reader (&near->shm.out))
         ptl_shm_wake (&near->shm);
-    if (n < wanted && is_slept_on (near->conn->end)
-        && !ptl_ring_writer_sleeps (&near->shm.out))
-        ptl_shm_wake_self (&near->shm);
+    if (n < wanted)
+        ptl_near_await_room (near->conn);
     return result (&near->shm.out, n);
 }
 

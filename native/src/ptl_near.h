@@ -75,6 +75,9 @@ bool ptl_near_is_settled (const struct ptl_conn *conn);
 /* Does what we read come from a ring? */
 bool ptl_near_is_in (const struct ptl_conn *conn);
 
+/* More is to be written than was now: have us woken when the ring has room. */
+void ptl_near_await_room (struct ptl_conn *conn);
+
 /* Has the other end hung up its socket? Bytes there are an end as well. */
 bool ptl_near_hung_up (const struct ptl_conn *conn);
 

@@ -550,9 +550,10 @@ static void want_out (struct ptl_conn *conn, bool wanted)
     if (conn->wants_out == wanted)
         return;
     conn->wants_out = wanted;
-    if (ptl_near_is_out (conn)) /* a ring tells in its own way */
-        return;
-    epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
+    if (!ptl_near_is_out (conn))
+        epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
+    else if (wanted) /* it may have it already: others had their turn */
+        ptl_near_await_room (conn);
 }
 
 /* After a goodbye the stream ends; the socket stays to be drained. */
