@@ -260,6 +260,11 @@ void ptl_conn_close (struct ptl_conn *conn)
 {
     if (conn->state == PTL_CONN_DEAD)
         return;
+    if (conn->end->room > 0 && conn->state >= PTL_CONN_READY) {
+        /* Not for a dial that was given up: its descriptor is for others. */
+        conn->end->has_freed = true;
+        ptl_end_wake_at (conn->end, conn->end->now_ms);
+    }
     conn->state = PTL_CONN_DEAD;
     conn->peer = NULL;
     ptl_shake_free (conn);
@@ -390,15 +395,13 @@ static void look_alive (struct ptl_conn *conn)
 /* It keeps a place in a queue, has had time, and hardly sends. */
 static bool is_stalled (const struct ptl_conn *conn, const struct ptl_rx *rx)
 {
-    int64_t age = conn->end->now_ms - rx->begun_ms;
+    int64_t age = ptl_end_own_ms (conn->end) - rx->begun_ms;
 
     return rx->me && rx->promised > 0 && age > conn->end->config.liveness_ms
         && rx->received < (uint64_t)age * STALLED_BYTES_S / 1000;
 }
 
-/* Silence is no death, but not at the cost of others: where a queue has no
- * room, those go who keep places in it without end. */
-static bool starves_others (const struct ptl_conn *conn)
+static bool has_stalled (const struct ptl_conn *conn)
 {
     bool found = is_stalled (conn, &conn->single);
 
@@ -407,15 +410,25 @@ static bool starves_others (const struct ptl_conn *conn)
     return found;
 }
 
+/* Silence is no death, but not at the cost of others: where a queue has no
+ * room, those go who keep places in it without end. What waits in the socket,
+ * perhaps because we were slow, has been sent in time. */
+static bool starves_others (struct ptl_conn *conn)
+{
+    if (conn->state != PTL_CONN_READY || !has_stalled (conn))
+        return false;
+    ptl_conn_read_all (conn);
+    return conn->state == PTL_CONN_READY && has_stalled (conn);
+}
+
 void ptl_conn_tick (struct ptl_conn *conn)
 {
     int64_t now = conn->end->now_ms;
 
-    if (conn->end->is_starved && conn->state == PTL_CONN_READY
-        && starves_others (conn)) {
+    if (conn->end->is_starved && starves_others (conn))
         ptl_conn_fail (conn, PTLX_LOSS_DIED, ETIMEDOUT);
+    if (conn->state == PTL_CONN_DEAD)
         return;
-    }
     if (conn->deadline_ms && now >= conn->deadline_ms) {
         ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, ETIMEDOUT);
         return;

@@ -83,9 +83,13 @@ struct ptl_end {
     struct ptl_source tcp, local, near, event, timer;
     int64_t now_ms;   /* monotonic, as of the last call */
     int64_t wake_ms;  /* what the timer is set to */
+    int64_t armed_ms; /* and since when */
+    int64_t stood_ms; /* in which something was due, and nobody drove */
     int64_t accept_ms; /* listeners rest until then; 0: they do not */
     unsigned n_short;  /* descriptors that were missing (ptl_room.h) */
-    size_t room;       /* connections there is room for; 0: enough so far */
+    size_t room;       /* connections there is room for; 0: enough */
+    int64_t short_ms;  /* when a descriptor was missing last */
+    bool has_freed;    /* one has come back: who waits need not */
     bool is_signalled; /* the eventfd is readable */
     bool is_starved;   /* a queue had no room for what arrived */
     bool is_watched;   /* a loop watches the epoll set: tell of unread events */
@@ -153,6 +157,13 @@ int ptl_end_watch (struct ptl_end *end, struct ptl_source *source,
 
 /* Set end->now_ms. */
 void ptl_end_look_at_clock (struct ptl_end *end);
+
+/* The same clock without the time in which this end stood still (stopped,
+ * swapped out, computing): for how long others took. */
+static inline int64_t ptl_end_own_ms (const struct ptl_end *end)
+{
+    return end->now_ms - end->stood_ms;
+}
 
 /* Free the connections that have ended. */
 void ptl_end_bury (struct ptl_end *end);

@@ -126,6 +126,7 @@ static bool take_next (struct ptl_conn *conn)
         || f->offset != rx->received)
         return false;
     conn->rx = rx;
+    ptl_pt_go_on (rx, f->length);
     return true;
 }
 

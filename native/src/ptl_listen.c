@@ -204,7 +204,7 @@ void ptl_listen_again (struct ptl_end *end)
 
     if (end->accept_ms == 0)
         return;
-    if (end->now_ms < end->accept_ms) {
+    if (end->now_ms < end->accept_ms && !end->has_freed) {
         ptl_end_wake_at (end, end->accept_ms);
         return;
     }

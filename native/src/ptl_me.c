@@ -414,9 +414,10 @@ int ptl_me_permits (const struct ptl_me *me,
 }
 
 bool ptl_me_reaches (const struct ptl_me *me, unsigned needs, uint64_t offset,
-                     uint64_t mlength)
+                     uint64_t first, uint64_t mlength)
 {
-    return ptl_mem_is_accessible (&me->mem, offset, mlength,
+    return (first == mlength || ptl_mem_is_mapped (&me->mem, offset, mlength))
+        && ptl_mem_is_accessible (&me->mem, offset, first,
                                   needs & PTL_ME_OP_PUT);
 }
 

@@ -120,10 +120,10 @@ bool ptl_me_matches (const struct ptl_me *me, struct ptl_request *request,
 int ptl_me_permits (const struct ptl_me *me,
                     const struct ptl_request *request);
 
-/* Of a probed entry: can an operation that needs `needs` use so much of its
- * memory? */
+/* Of a probed entry: can an operation that needs `needs` use `first` bytes of
+ * its memory now, and is there any for all `mlength`? */
 bool ptl_me_reaches (const struct ptl_me *me, unsigned needs, uint64_t offset,
-                     uint64_t mlength);
+                     uint64_t first, uint64_t mlength);
 
 /* An operation begins, and takes `taken` of a locally managed entry. */
 void ptl_me_begin (struct ptl_me *me, uint64_t taken);

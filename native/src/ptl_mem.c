@@ -104,21 +104,44 @@ void *ptl_mem_at (const struct ptl_mem *mem, uint64_t offset)
     return mem->start || mem->length ? at (mem, offset) : NULL;
 }
 
-/* Make the pages present; what is in them stays. */
-static bool populate (const void *start, uint64_t length, bool writes)
+/* The pages that hold these bytes. False: they wrap around. */
+static bool pages_of (const void *start, uint64_t length, void **first,
+                      size_t *bytes)
 {
     uintptr_t page = (uintptr_t)sysconf (_SC_PAGESIZE);
-    uintptr_t first = (uintptr_t)start & ~(page - 1), last;
-    int rc;
+    uintptr_t begin = (uintptr_t)start & ~(page - 1), last;
 
     if (__builtin_add_overflow ((uintptr_t)start, length - 1, &last))
         return false;
-    last |= page - 1; /* madvise rounds up, and says no to what wraps around */
+    *first = (void *)begin;
+    *bytes = (last | (page - 1)) - begin + 1;
+    return true;
+}
+
+/* Make the pages present; what is in them stays. */
+static bool populate (const void *start, uint64_t length, bool writes)
+{
+    void *first;
+    size_t bytes;
+    int rc;
+
+    if (!pages_of (start, length, &first, &bytes))
+        return false;
     do
-        rc = madvise ((void *)first, last - first + 1,
+        rc = madvise (first, bytes,
                       writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     while (rc < 0 && (errno == EINTR || errno == EAGAIN));
-    return rc == 0;
+    return rc == 0; /* of read-only memory: EINVAL */
+}
+
+/* Is something mapped at every page? Linux does nothing else for MS_ASYNC. */
+static bool is_mapped (const void *start, uint64_t length)
+{
+    void *first;
+    size_t bytes;
+
+    return pages_of (start, length, &first, &bytes)
+        && msync (first, bytes, MS_ASYNC) == 0;
 }
 
 bool ptl_mem_can_tell (void)
@@ -138,6 +161,23 @@ bool ptl_mem_is_accessible (const struct ptl_mem *mem, uint64_t offset,
 
         room = room < length ? room : length;
         if (!populate (at, room, writes))
+            return false;
+        offset += room;
+        length -= room;
+    }
+    return true;
+}
+
+bool ptl_mem_is_mapped (const struct ptl_mem *mem, uint64_t offset,
+                        uint64_t length)
+{
+    uint64_t room;
+
+    while (length > 0) {
+        const uint8_t *at = ptl_mem_span (mem, offset, &room);
+
+        room = room < length ? room : length;
+        if (!is_mapped (at, room))
             return false;
         offset += room;
         length -= room;

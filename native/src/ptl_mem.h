@@ -46,6 +46,11 @@ bool ptl_mem_can_tell (void);
 bool ptl_mem_is_accessible (const struct ptl_mem *mem, uint64_t offset,
                             uint64_t length, bool writes);
 
+/* Is there any at all, of whatever protection? One system call for each piece,
+ * and no page is touched. */
+bool ptl_mem_is_mapped (const struct ptl_mem *mem, uint64_t offset,
+                        uint64_t length);
+
 /* Copy out of, or into, the memory; the bytes must be within it. */
 void ptl_mem_read (const struct ptl_mem *mem, uint64_t offset, void *to,
                    uint64_t length);

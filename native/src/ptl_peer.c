@@ -366,7 +366,7 @@ void ptl_peer_tick (struct ptl_peer *peer)
     ptl_end_wake_at (peer->end, peer->dial_until_ms);
     if (!peer->dial_again_ms)
         return;
-    if (now >= peer->dial_again_ms)
+    if (now >= peer->dial_again_ms || peer->end->has_freed)
         dial (peer);
     else
         ptl_end_wake_at (peer->end, peer->dial_again_ms);

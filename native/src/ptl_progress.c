@@ -39,6 +39,7 @@ void ptl_end_wake_at (struct ptl_end *end, int64_t at_ms)
     if (at_ms >= end->wake_ms)
         return;
     end->wake_ms = at_ms;
+    end->armed_ms = ptl_clock_ns () / 1000000; /* now_ms may be old */
     spec.it_value.tv_sec = at_ms / 1000;
     spec.it_value.tv_nsec = at_ms % 1000 * 1000000 + 1;
     timerfd_settime (end->timer.fd, TFD_TIMER_ABSTIME, &spec, NULL);
@@ -63,12 +64,21 @@ static void tick_peers (struct ptl_end *end)
         }
 }
 
+/* The timer was seen so much later than it went off. */
+static int64_t late_ms (const struct ptl_end *end)
+{
+    int64_t due = end->wake_ms > end->armed_ms ? end->wake_ms : end->armed_ms;
+
+    return end->now_ms > due ? end->now_ms - due : 0;
+}
+
 static void tick (struct ptl_end *end)
 {
     struct ptl_node *next;
     uint64_t expirations;
 
     (void)!read (end->timer.fd, &expirations, sizeof (expirations));
+    end->stood_ms += late_ms (end);
     end->wake_ms = PTL_NEVER;
     for (struct ptl_node *n = end->conns.next; n != &end->conns; n = next) {
         struct ptl_conn *conn = ptl_entry (n, struct ptl_conn, all);
@@ -83,6 +93,7 @@ static void tick (struct ptl_end *end)
     tick_peers (end);
     ptl_room_tick (end);
     ptl_listen_again (end);
+    end->has_freed = false;
     ptl_list_splice (&end->work, &end->self_held);
 }
 

@@ -266,19 +266,51 @@ static struct ptlx_event event_of (const struct ptl_who *who,
     };
 }
 
+static uint64_t least (uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of a put in fragments only what the first one brings is made present: all of
+ * a large one would keep everybody waiting. */
+static void probe_first (struct ptl_rx *rx, const struct ptl_frame *frame)
+{
+    bool is_in_parts = frame->type == PTL_FRAME_PUT
+        && (frame->flags & PTL_FLAG_FIRST) && !(frame->flags & PTL_FLAG_LAST);
+    uint64_t first
+        = is_in_parts ? least (frame->length, rx->mlength) : rx->mlength;
+
+    if (ptl_me_reaches (rx->me, needed (rx->type), rx->offset, first,
+                        rx->mlength))
+        return;
+    rx->fail = PTL_NI_SEGV; /* matched, and nothing lands */
+    rx->mlength = 0;
+}
+
+void ptl_pt_go_on (struct ptl_rx *rx, uint32_t length)
+{
+    uint64_t next;
+
+    if (!rx->me || !rx->me->is_probed || rx->received >= rx->mlength)
+        return;
+    next = least (length, rx->mlength - rx->received);
+    if (ptl_me_reaches (rx->me, needed (rx->type), rx->offset + rx->received,
+                        next, next))
+        return;
+    rx->fail = PTL_NI_SEGV; /* and nothing more lands */
+    rx->mlength = 0;
+}
+
 static void accept_it (struct ptl_ni *ni, const struct ptl_who *who,
-                       struct ptl_rx *rx)
+                       const struct ptl_frame *frame, struct ptl_rx *rx)
 {
     struct ptl_pt *pt = &ni->pt[rx->pt_index];
     struct ptl_me *me = rx->me;
     struct ptlx_event event;
 
-    if (me->is_probed
-        && !ptl_me_reaches (me, needed (rx->type), rx->offset, rx->mlength)) {
-        rx->fail = PTL_NI_SEGV; /* matched, and nothing lands */
-        rx->mlength = 0;
-    }
-    rx->begun_ms = ni->end->now_ms;
+    if (me->is_probed)
+        probe_first (rx, frame);
+    rx->begun_ms = ptl_end_own_ms (ni->end);
     rx->list = (uint8_t)me->list;
     rx->mem = &me->mem;
     rx->start = ptl_mem_at (rx->mem, rx->offset);
@@ -314,7 +346,7 @@ void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
     rx->lane = frame->lane;
     rx->fail = (uint8_t)(ni ? match (ni, who, frame, rx) : PTL_NI_DROPPED);
     if (rx->fail == PTL_NI_OK) {
-        accept_it (ni, who, rx);
+        accept_it (ni, who, frame, rx);
         return;
     }
     rx->mlength = 0;
@@ -353,7 +385,7 @@ void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail)
     if (me->owner)
         me->owner->landed (me, rx, fail);
     if (rx->header)
-        ptl_unexpected_landed (rx->header, fail);
+        ptl_unexpected_landed (rx->header, fail, rx->mlength);
     if (pt->busy == 0 && !pt->is_enabled)
         me->ni->end->changes++; /* who disables it waits for that */
     ptl_me_end (me);

@@ -51,7 +51,7 @@ struct ptl_rx {
     uint64_t length, received;
     uint64_t remote_offset; /* as the initiator wished it */
     uint64_t match_bits, hdr_data;
-    int64_t begun_ms;
+    int64_t begun_ms; /* as ptl_end_own_ms */
     uint32_t op_index, op_generation, next_fragment;
     uint8_t fail; /* ptl_ni_fail_t */
     uint8_t type; /* PTL_FRAME_PUT, GET, ATOMIC or FETCH */
@@ -82,6 +82,9 @@ void ptl_pt_count_refusal (struct ptl_ni *ni, int fail);
 /* Match an operation by its first frame. */
 void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
                    const struct ptl_frame *frame, struct ptl_rx *rx);
+
+/* A fragment after the first brings `length` bytes. */
+void ptl_pt_go_on (struct ptl_rx *rx, uint32_t length);
 
 /* It has ended: all has landed, or `fail` says why not. */
 void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail);

@@ -11,6 +11,7 @@
 
 #define LEAST 2      /* connections: one is dialled, one is answered */
 #define DIALS_PART 4 /* of all: more may not be dials */
+#define FORGET_MS 1000 /* none was missing: there may be enough again */
 
 static rlim_t most (void)
 {
@@ -75,6 +76,7 @@ bool ptl_room_make (struct ptl_end *end)
     if (!may_part (end))
         return false;
     end->room = room_of (end);
+    end->short_ms = end->now_ms;
     if (end->room < LEAST) {
         ptl_room_complain ();
         return false;
@@ -105,8 +107,10 @@ static bool has_dials (const struct ptl_end *end, size_t more)
     return n > 1 && n > end->room / DIALS_PART;
 }
 
-bool ptl_room_is_crowded (const struct ptl_end *end)
+bool ptl_room_is_crowded (struct ptl_end *end)
 {
+    if (end->now_ms - end->short_ms > FORGET_MS)
+        end->room = 0;
     return end->room > 0 && has_dials (end, 1);
 }
 

@@ -28,7 +28,7 @@ void ptl_room_tick (struct ptl_end *end);
 
 /* With too few descriptors: are so many dials under way that one more may take
  * that with which a peer's is answered? If all did, all would wait for ever. */
-bool ptl_room_is_crowded (const struct ptl_end *end);
+bool ptl_room_is_crowded (struct ptl_end *end);
 
 /* The peer asks to part. True: goodbye has been said. */
 bool ptl_room_grant (struct ptl_conn *conn);

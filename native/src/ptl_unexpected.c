@@ -83,10 +83,12 @@ static void finish (struct ptl_header *header)
     ptl_me_release (me);
 }
 
-void ptl_unexpected_landed (struct ptl_header *header, int fail)
+void ptl_unexpected_landed (struct ptl_header *header, int fail,
+                            uint64_t mlength)
 {
     header->is_landed = true;
     header->event.ni_fail = (uint32_t)fail;
+    header->event.mlength = mlength;
     if (header->taker)
         finish (header);
 }

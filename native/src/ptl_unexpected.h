@@ -34,8 +34,9 @@ struct ptl_header *ptl_unexpected_reserve (struct ptl_ni *ni);
 void ptl_unexpected_leave (struct ptl_header *header, struct ptl_me *me,
                            const struct ptlx_event *event, unsigned needs);
 
-/* Its operation has ended. */
-void ptl_unexpected_landed (struct ptl_header *header, int fail);
+/* Its operation has ended, and brought so much. */
+void ptl_unexpected_landed (struct ptl_header *header, int fail,
+                            uint64_t mlength);
 
 /* Give `me` the headers that it matches. True: it has had its fill (USE_ONCE,
  * min_free) and is not to be linked. */
