@@ -42,9 +42,13 @@ PRODUCTS = [
 ]
 
 # To the shell, the docstring is the program: it starts the interpreter beside the
-# script with -E (PYTHON* variables do not exist) and -P (neither does the script's
-# directory, as a place for modules). A first line of `#!python -EP` would be simpler
-# and half a millisecond faster, but installers drop the options.
+# script with -E (PYTHON* variables do not exist), -P (neither does the script's
+# directory, as a place for modules) and -S. A first line of `#!python -EPS` would be
+# simpler and half a millisecond faster, but installers drop the options.
+#
+# -S: site reads all .pth files of the installation, twice in a virtual environment, and
+# imports what they say. What we import at a start lies where the script was installed to;
+# site is asked for the rest, by Elsewhere, once.
 #
 # Of a short launch, the rest saves a fifth: nothing that imports make is garbage, and
 # little of what follows; msgspec asks for typing_extensions first, slow to import where
@@ -57,16 +61,35 @@ self=$0
 [ ! -L "$self" ] || self=$(readlink -f "$self")
 python=${self%/*}/python3
 [ -x "$python" ] || python=python3
-exec "$python" -EP "$0" "$@"
+exec "$python" -EPS "$0" "$@"
 '''
 
 import _signal
 import gc
 import os
 import sys
+from _frozen_importlib_external import PathFinder
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+class Elsewhere:
+    "Finds what is not beside us where site says that it is."
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        sys.meta_path.remove(Elsewhere)
+        import site
+
+        site.main()
+        return PathFinder.find_spec(name, path, target)
+
+
+prefix = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+python = "python%d.%d" % sys.version_info[:2]
+sys.path += [f"{prefix}/{sys.platlibdir}/{python}/site-packages"] + SOURCES
+sys.meta_path.append(Elsewhere)
 gc.disable()
 sys.modules["typing_extensions"] = None
 from MODULE import main
@@ -113,12 +136,15 @@ class BuildNative(build_ext):
 class BuildCommands(build_scripts):
     """One script per command, from the template above."""
 
+    editable_mode = False  # setuptools says
+
     def run(self) -> None:
         target = Path(self.build_dir)
         target.mkdir(parents=True, exist_ok=True)
         for name, module in COMMANDS.items():
             script = target / name
-            script.write_text(SCRIPT.replace("MODULE", module))
+            sources = repr([str(HERE)] if self.editable_mode else [])
+            script.write_text(SCRIPT.replace("SOURCES", sources).replace("MODULE", module))
             script.chmod(0o755)
 
     def get_source_files(self) -> list[str]:

@@ -1,13 +1,13 @@
-"""Serves the code of our modules from one file, to a command that is started often.
+"""Serves the code of modules from one file, to a command that is started often.
 
-A launch imports ninety modules of ours. To look for each, and to open, read and check its
-``.pyc``, takes an eighth of a short launch. So a command keeps the code of what it has
-imported in one file beside the ``.pyc`` files, and finds it there when it is started again.
+A launch imports ninety modules of ours and forty others. To look for each, and to open, read
+and check its ``.pyc``, takes a sixth of a short launch. So a command keeps the code of what it
+has imported in one file beside its ``.pyc``, and finds it there when it is started again.
 
 The rules are those of ``.pyc`` files. Code is used only while its source has the time of
-change and the size that it had. The file is written where and when Python would write a
-``.pyc``, as a whole or not at all. A module that is not in it, or cannot be used, is
-imported as usual, and kept when the command ends.
+change and the size that it had, and Python looks for modules where it did. The file is
+written where and when Python would write a ``.pyc``, as a whole or not at all. A module that
+is not in it, or cannot be used, is imported as usual, and kept when the command ends.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, ModuleType
 
-PACKAGES = ("native", "allocator", "pct", "yod", "partition")
-
 # What cannot be read raises, be it short or wrong.
 NONSENSE = (OSError, EOFError, ValueError, TypeError, AttributeError)
 
 # The file: Python's magic number, the size of the index, the index, the modules' code.
-# In the index by a module's name: of its source when it was compiled, the time of change
-# in ns and the size in bytes; whether it is a package's; where in the file its code begins,
-# counted from the end of the index, and ends.
+# The index: sys.path, and by a module's name its source's path, the time of change in ns and
+# the size in bytes that the source had when it was compiled, and where in the file its code
+# begins, counted from the end of the index, and ends.
 HEAD_BYTES = 8
-Entry = tuple[int, int, bool, int, int]
+Source = tuple[str, int, int]
+Entry = tuple[str, int, int, int, int]
 
 
 class CodeCache:
@@ -46,38 +45,39 @@ class CodeCache:
     """
 
     def __init__(self, command: str) -> None:
-        self._root = os.path.dirname(os.path.dirname(__file__))
         cached = __spec__.cached if __spec__ else None  # where our own .pyc is, or would be
         self._path = f"{os.path.splitext(cached)[0]}.{command}" if cached else None
+        self._places = list(sys.path)
         self._imported_before = set(sys.modules)
         self._index, self._code = self._read()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """How to import a module of ours; None: as usual."""
+        """How to import a module; None: as usual."""
         if name not in self._index:
             return None
         try:
-            mtime_ns, size_bytes, is_package, begin, end = self._index[name]
-            source = self._source(name, is_package)
-            if _state(source) != (mtime_ns, size_bytes):
+            path_of_source, mtime_ns, size_bytes, begin, end = self._index[name]
+            if _source(path_of_source) != (path_of_source, mtime_ns, size_bytes):
                 return None
             code = marshal.loads(self._code[begin:end])
-            if code.co_filename != source:  # all has been moved
+            if code.co_filename != path_of_source:
                 return None
+            loader = _Loader(name, path_of_source, code)
+            is_package = loader.is_package(name)
         except NONSENSE:
             return None
-        spec = ModuleSpec(name, _Loader(name, source, code), origin=source, is_package=is_package)
+        spec = ModuleSpec(name, loader, origin=path_of_source, is_package=is_package)
         spec.has_location = True
         if spec.submodule_search_locations is not None:
-            spec.submodule_search_locations.append(os.path.dirname(source))
+            spec.submodule_search_locations.append(os.path.dirname(path_of_source))
         return spec
 
     def save(self) -> None:
         """Keep the code of what has been imported as usual. That it cannot be is no error.
 
-        Our files may have been replaced or removed while the command ran.
+        Files may have been replaced or removed while the command ran.
         """
         if self._path is None or sys.dont_write_bytecode:
             return
@@ -87,36 +87,36 @@ class CodeCache:
             pass
 
     def _save(self, path: str) -> None:
+        places = tuple(f"{place}/" for place in self._places)
         fresh = [
             (name, spec.loader)
             for name, module in sys.modules.items()
-            if name.partition(".")[0] in PACKAGES
-            and name not in self._imported_before
+            if name not in self._imported_before
             and (spec := getattr(module, "__spec__", None))
             and type(spec.loader) is SourceFileLoader
+            and spec.name == name
+            and spec.loader.path.startswith(places)
         ]
         if not fresh or not os.access(os.path.dirname(path), os.W_OK):
             return
         index, code = self._read()
         try:
             kept = {
-                name: ((mtime_ns, size_bytes, is_package), bytes(code[begin:end]))
-                for name, (mtime_ns, size_bytes, is_package, begin, end) in index.items()
+                name: ((path_of_source, mtime_ns, size_bytes), bytes(code[begin:end]))
+                for name, (path_of_source, mtime_ns, size_bytes, begin, end) in index.items()
             }
         except NONSENSE:
             kept = {}
         for name, loader in fresh:
-            is_package = loader.is_package(name)
-            source = self._source(name, is_package)
             try:
-                state = _state(source)
+                source = _source(loader.get_filename(name))
                 data = marshal.dumps(loader.get_code(name))
-                if _state(source) == state:
-                    kept[name] = ((*state, is_package), data)
+                if _source(loader.get_filename(name)) == source:
+                    kept[name] = (source, data)
             except (ImportError, SyntaxError, *NONSENSE):
                 pass  # changed or removed meanwhile
         mode = os.stat(__file__).st_mode & 0o666 | 0o200  # as Python does
-        SourceFileLoader(__name__, __file__).set_data(path, _file(kept), _mode=mode)
+        SourceFileLoader(__name__, __file__).set_data(path, _file(self._places, kept), _mode=mode)
 
     def _read(self) -> tuple[dict[str, Entry], memoryview]:
         """The index and the code. Of another Python, broken, or not there: nothing."""
@@ -125,25 +125,22 @@ class CodeCache:
         try:
             data = memoryview(SourceFileLoader(__name__, __file__).get_data(self._path))
             end = HEAD_BYTES + int.from_bytes(data[4:HEAD_BYTES], "little")
-            index = marshal.loads(data[HEAD_BYTES:end])
-            if data[:4] == MAGIC_NUMBER and isinstance(index, dict):
-                return index, data[end:]
+            if data[:4] == MAGIC_NUMBER:
+                places, index = marshal.loads(data[HEAD_BYTES:end])
+                if places == self._places and isinstance(index, dict):
+                    return index, data[end:]
         except NONSENSE:
             pass
         return {}, memoryview(b"")
 
-    def _source(self, name: str, is_package: bool) -> str:
-        end = "/__init__.py" if is_package else ".py"
-        return f"{self._root}/{name.replace('.', '/')}{end}"
 
-
-def _file(kept: dict[str, tuple[tuple[int, int, bool], bytes]]) -> bytes:
+def _file(places: list[str], kept: dict[str, tuple[Source, bytes]]) -> bytes:
     index: dict[str, Entry] = {}
     end = 0
-    for name, (state, code) in kept.items():
+    for name, (source, code) in kept.items():
         begin, end = end, end + len(code)
-        index[name] = (*state, begin, end)
-    head = marshal.dumps(index)
+        index[name] = (*source, begin, end)
+    head = marshal.dumps((places, index))
     size = len(head).to_bytes(HEAD_BYTES - len(MAGIC_NUMBER), "little")
     return b"".join((MAGIC_NUMBER, size, head, *(code for _, code in kept.values())))
 
@@ -159,7 +156,7 @@ class _Loader(SourceFileLoader):
         return self._code
 
 
-def _state(path: str) -> tuple[int, int]:
-    """A file's time of change in ns, and its size in bytes."""
+def _source(path: str) -> Source:
+    """A file's path, its time of change in ns, and its size in bytes."""
     status = os.stat(path)
-    return status.st_mtime_ns, status.st_size
+    return path, status.st_mtime_ns, status.st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ RARE = {
     "heapq",
     "msgspec.inspect",
     "shlex",
+    "site",
     "uuid",
     "yod.mixture",
 }
@@ -83,6 +85,20 @@ def test_a_command_starts_under_the_applications_pythonhome_and_by_a_link(tmp_pa
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_finds_what_is_not_installed_beside_it(command, tmp_path):
+    (tmp_path / "bin").mkdir()
+    shutil.copy(BIN / command, tmp_path / "bin")
+    (tmp_path / "bin/python3").symlink_to(sys.executable)
+    shutil.copy(Path(sys.prefix, "pyvenv.cfg"), tmp_path)  # so that site finds nothing there
+    done = run(tmp_path / "bin" / command, "--help")
+    assert "No module named" in done.stderr
+    (tmp_path / "bin/python3").unlink()
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    done = run(tmp_path / "bin" / command, "--help", env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
     for path in hostile.glob("*.py"):
         path.unlink()
@@ -93,7 +109,7 @@ def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
 
 
 def test_a_launch_imports_nothing_that_is_slow_to_import_or_that_it_does_not_need():
-    done = run(sys.executable, "-X", "importtime", BIN / "yod", "-sz", "1", "true")
+    done = run(sys.executable, "-EPS", "-X", "importtime", BIN / "yod", "-sz", "1", "true")
     assert done.returncode == 0, done.stderr
     imported = {
         line.rpartition("|")[2].strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ SOURCE = Path(__file__).parents[3] / "native" / "codecache.py"
 # What a command does, in small. Says of each module what it is, and who has loaded it.
 COMMAND = """
 import sys
-sys.path.insert(0, {root!r})
+sys.path[:0] = {places!r}
 sys.dont_write_bytecode = {dry}
 from native.codecache import CodeCache
 cache = CodeCache("test")
@@ -34,6 +35,7 @@ class House:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.places: list[str] = []  # to look for modules, after our own
         self._clock = 1_000_000_000
         for package in ("native", "yod", "yod/deep"):
             (root / package).mkdir(parents=True)
@@ -54,7 +56,7 @@ class House:
         os.utime(source, (self._clock, self._clock))
 
     def command(self, more: str = "", dry: bool = False) -> list[str]:
-        text = COMMAND.format(root=str(self.root), more=more, dry=dry)
+        text = COMMAND.format(places=[str(self.root), *self.places], more=more, dry=dry)
         return [sys.executable, "-EP", "-c", text]
 
     def run(self, more: str = "", dry: bool = False) -> list[str]:
@@ -123,6 +125,32 @@ def test_a_moved_package_is_imported_from_where_it_is(house):
     ]
 
 
+def test_a_copy_is_served_nothing_of_what_it_was_copied_from(house, tmp_path):
+    house.run()
+    shutil.copytree(house.root, tmp_path / "copy")
+    house.write("yod/flat.py", "other")
+    house.root = tmp_path / "copy"
+    assert house.run() == USUAL
+    assert house.run("print(yod.flat.__file__)") == [*SERVED, f"{house.root}/yod/flat.py"]
+
+
+def test_other_modules_are_served_like_ours(house):
+    look = "import keyword; print(type(keyword.__spec__.loader).__name__, keyword.iskeyword('if'))"
+    assert house.run(look)[-1] == "SourceFileLoader True"
+    assert house.run(look)[-1] == "_Loader True"
+
+
+def test_a_module_is_served_only_where_it_was_looked_for_from_the_start(house, tmp_path):
+    (tmp_path / "extra.py").write_text("")
+    place = f"sys.path.append({str(tmp_path)!r});"
+    look = "import extra; print(type(extra.__spec__.loader).__name__)"
+    assert house.run(place + look)[-1] == "SourceFileLoader"
+    assert house.run(place + look)[-1] == "SourceFileLoader"
+    house.places = [str(tmp_path)]
+    assert house.run(look) == [*USUAL, "SourceFileLoader"]  # another may come first there
+    assert house.run(look) == [*SERVED, "_Loader"]
+
+
 def test_a_file_of_another_python_is_not_used(house):
     house.run()
     data = house.cache.read_bytes()
@@ -147,20 +175,22 @@ def test_a_file_that_is_cut_off_anywhere_is_not_used(house):
     ("index", "code"),
     [
         ("[]", "b''"),
-        ("{'yod': None}", "b''"),
-        ("{'yod': (1, 2)}", "b''"),
-        ("{'yod': (*state, True, 0, 10)}", "b''"),
-        ("{'yod': (*state, True, 0, 'x')}", "b''"),
-        ("{'yod': (*state, True, 5, 0)}", "b'123456'"),
-        ("{'yod': (*state, True, 0, 99)}", "marshal.dumps('WHAT = 1')"),
-        ("{'yod': (*state, True, 0, 99)}", "marshal.dumps(compile('WHAT = 1', 'other', 'exec'))"),
+        ("(places, [])", "b''"),
+        ("(places, {'yod': None})", "b''"),
+        ("(places, {'yod': (1, 2)})", "b''"),
+        ("(places, {'yod': (1, 2, 3, 4, 5)})", "b''"),
+        ("(places, {'yod': (*source, 0, 10)})", "b''"),
+        ("(places, {'yod': (*source, 0, 'x')})", "b''"),
+        ("(places, {'yod': (*source, 5, 0)})", "b'123456'"),
+        ("(places, {'yod': (*source, 0, 99)})", "marshal.dumps('WHAT = 1')"),
+        ("(places, {'yod': (*source, 0, 99)})", "marshal.dumps(compile('1', 'other', 'exec'))"),
     ],
 )
 def test_nonsense_in_the_file_is_not_used(house, index, code):
     more = f"""
 import marshal
 from native import codecache
-state = codecache._state(yod.__file__)
+places, source = cache._places, codecache._source(yod.__file__)
 index = marshal.dumps({index})
 head = codecache.MAGIC_NUMBER + len(index).to_bytes(4, "little")
 open(cache._path, "wb").write(head + index + {code})
@@ -189,9 +219,9 @@ def test_what_is_replaced_while_a_command_runs_is_no_error(house):
 
 def test_a_half_written_pyc_is_no_error(house):
     more = """
-for path in (cache._root + "/yod/__pycache__").split():
-    for name in os.listdir(path):
-        open(f"{path}/{name}", "r+b").truncate(20)
+path = os.path.dirname(yod.__file__) + "/__pycache__"
+for name in os.listdir(path):
+    open(f"{path}/{name}", "r+b").truncate(20)
 """
     assert house.run("import os" + more) == USUAL
 
