@@ -16,6 +16,7 @@
 
 #define EPOLL_BATCH 64
 #define HOLD_SELF_MS 1
+#define STOOD_LEAST_MS 50 /* later than so is more than a turn of others */
 
 int64_t ptl_clock_ns (void)
 {
@@ -68,8 +69,9 @@ static void tick_peers (struct ptl_end *end)
 static int64_t late_ms (const struct ptl_end *end)
 {
     int64_t due = end->wake_ms > end->armed_ms ? end->wake_ms : end->armed_ms;
+    int64_t late = end->now_ms - due;
 
-    return end->now_ms > due ? end->now_ms - due : 0;
+    return late > STOOD_LEAST_MS ? late : 0;
 }
 
 static void tick (struct ptl_end *end)
