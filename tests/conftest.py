@@ -25,10 +25,12 @@ from tests.support.place import Place
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
-# A shell starts what runs in its background with SIGINT ignored, and so would be all
-# that is started here.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# What runs in the background of a shell or under nohup has signals ignored, and so would
+# all that is started here.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        is_interrupt = number == signal.SIGINT
+        signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
 
 IN_CI = os.environ.get("CI") == "true"
 SYSTEM = Path(__file__).parent / "system"
