@@ -27,6 +27,7 @@ from native.wire.alloc import (
     Revoke,
 )
 from native.wire.status import Accepted, Announce, NodeState
+from tests.support.wait import LIMIT_S
 
 DAEMON = Principal(PrincipalKind.PARTITION, 0)
 ALICE = Principal(PrincipalKind.USER, 1000)
@@ -89,7 +90,7 @@ class Small:
 
 @pytest.fixture
 def small(tmp_path):
-    partition = Small(tmp_path, Limits(pending_s=0.05))
+    partition = Small(tmp_path, Limits())
     yield partition
     partition.close()
 
@@ -106,10 +107,12 @@ def test_a_job_goes_through_bebopd_and_into_its_records(small):
     assert (record["job_id"], record["program"], record["outcome"]) == (1, "a.out", "ended")
 
 
-def test_deadlines_come_without_messages(small):
+def test_deadlines_come_without_messages(tmp_path):
+    small = Small(tmp_path, Limits(pending_s=0.5))
     small.announce()
     grant = small.request()
     assert small.receive(small.pct) == Revoke(grant.job_id)
+    small.close()
 
 
 def test_a_yod_that_is_gone_is_noticed(tmp_path):
@@ -124,7 +127,7 @@ def test_a_yod_that_is_gone_is_noticed(tmp_path):
 def test_records_are_written_a_little_later(small):
     small.announce()
     assert small.ledger.has_waiting
-    until = small.reactor.monotonic() + 5
+    until = small.reactor.monotonic() + LIMIT_S
     while small.ledger.has_waiting and small.reactor.monotonic() < until:
         small.reactor.run_once(0.1)
     assert small.ledger.names() == {"node0": 0}
@@ -147,7 +150,7 @@ def test_log_records_carry_the_job(small, caplog):
 
 def test_pingd_gets_the_table(small):
     small.announce()
-    rows = ask(small.yod, small.bebopd.id, small.reactor, "here", 5.0)
+    rows = ask(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S)
     assert [(row.node, row.state) for row in rows] == [(0, NodeState.FREE)]
 
 
@@ -156,7 +159,7 @@ def test_pingd_says_when_bebopd_is_gone(small):
     small.driver.close()
     small.bebopd.close()
     with pytest.raises(PartitionError, match="bebopd at here cannot be reached: nothing listens"):
-        ask(small.yod, bebopd, small.reactor, "here", 5.0)
+        ask(small.yod, bebopd, small.reactor, "here", LIMIT_S)
 
 
 def test_pingd_does_not_wait_for_ever(small):
