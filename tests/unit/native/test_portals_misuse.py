@@ -570,13 +570,19 @@ def test_an_abort_ends_all_waits_until_the_last_interface_is_closed() -> None:
 
 
 INTERRUPTED = """
-import os, signal, threading
+import os, signal, threading, time
 from native.portals import *
 
+def interrupt():
+    while not queue._waiters:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
 with Interface() as ni:
-    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    queue = EventQueue(ni, 8)
     try:
-        EventQueue(ni, 8).wait()
+        threading.Thread(target=interrupt).start()
+        queue.wait()
     except KeyboardInterrupt:
         print("interrupted")
 """
