@@ -270,7 +270,6 @@ class Daemons(Partition):
 
     def stop(self) -> None:
         """End every daemon, nodes first, in order."""
-        self._last_pingd = self.pingd()
         self._is_up = False
         errors = []
         for daemon in (*self.pcts, self.bebopd):
@@ -290,7 +289,8 @@ class Daemons(Partition):
         if not self._is_up:
             return self._last_pingd
         done = finish(self._start([BIN / "pingd", "-parse"], None))
-        return done.out if done.status == 0 else f"{done.status}: {done.err}"
+        self._last_pingd = done.out if done.status == 0 else f"{done.status}: {done.err}"
+        return self._last_pingd
 
     def lasting_pingd(self) -> str:
         """The same, but for nodes that a test has taken away: those are as they were."""

@@ -103,28 +103,20 @@ def test_a_daemons_new_descriptor_and_changed_nodes_are_found(place):
         daemon.stdin.write(b"\n")
 
 
-@pytest.mark.parametrize(
-    "where", ["pytestmark = pytest.mark.skip('no tool')", "pytest.skip('no tool')"]
-)
-def test_a_skip_is_a_failure_in_ci_only(tmp_path, monkeypatch, where):
-    (tmp_path / "test_it.py").write_text(
-        f"import pytest\n{where if 'mark' in where else ''}\n"
-        f"def test_it():\n    {where if 'mark' not in where else 'pass'}\n"
+def test_a_skip_is_a_failure_in_ci_only(tmp_path, monkeypatch):
+    """Of a whole module, and of a test that finds out by itself."""
+    marked = "pytestmark = pytest.mark.skip('no tool')"
+    (tmp_path / "test_marked.py").write_text(f"import pytest\n{marked}\ndef test_it():\n    pass\n")
+    (tmp_path / "test_asks.py").write_text(
+        "import pytest\ndef test_it():\n    pytest.skip('no tool')\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "tests.conftest",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["-c", str(ROOT / "pyproject.toml"), str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest"]
+    command += ["-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), str(tmp_path)]
     monkeypatch.delenv("CI", raising=False)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, "1 skipped" in done.stdout) == (0, True), done.stdout
+    assert (done.returncode, "2 skipped" in done.stdout) == (0, True), done.stdout
     monkeypatch.setenv("CI", "true")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1 and "in CI nothing may be skipped" in done.stdout, done.stdout
+    assert done.returncode == 1, done.stdout
+    assert "1 failed, 1 error" in done.stdout, done.stdout
+    assert "in CI nothing may be skipped" in done.stdout, done.stdout
