@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,16 +29,13 @@ ENVIRONMENT = {
 
 
 def compile_all(sources: list[Path], into: Path, flags: list[str], compiler: str = "gcc") -> None:
-    jobs = [
-        subprocess.Popen(
-            [compiler, *FLAGS, *flags, "-c", str(source), "-o", str(into / f"{source.stem}.o")],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for source in sources
-    ]
-    errors = [job.communicate()[1] for job in jobs]
-    assert all(job.returncode == 0 for job in jobs), "\n".join(errors)
+    def compile_one(source: Path) -> subprocess.CompletedProcess[str]:
+        words = [compiler, *FLAGS, *flags, "-c", source, "-o", into / f"{source.stem}.o"]
+        return subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = list(pool.map(compile_one, sources))
+    assert all(job.returncode == 0 for job in jobs), "\n".join(job.stderr for job in jobs)
 
 
 def build(into: Path, flags: list[str], compiler: str) -> Path:
