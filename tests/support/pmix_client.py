@@ -118,7 +118,7 @@ def death(me: NamedProcess) -> None:
     listen(by_default)
     checked(fence())
     die_last(me)
-    assert seen.wait(30)
+    assert seen.wait(120)
 
 
 def large_data(rank: int) -> bytes:
@@ -325,7 +325,7 @@ def mourn(me: NamedProcess) -> None:
     listen(on_event, Code.PROC_ABORTED)
     checked(fence())
     die_last(me)
-    assert seen.wait(30)
+    assert seen.wait(120)
     query(((LOCAL_TABLE,), ()))
 
 

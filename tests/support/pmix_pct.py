@@ -48,8 +48,8 @@ from native.wire.pmix import (
     take,
 )
 from pct.pmix_command import command, make_directory, remove_directory
+from tests.support.wait import LIMIT_S
 
-LIMIT_S = 40.0
 EXE_NOT_FOUND = -190  # PMIX_ERR_JOB_EXE_NOT_FOUND
 
 

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.support.partitions import BIN
+from tests.support.wait import LIMIT_S
 
 # A command that writes, one that does not begin; the statuses of both, and of lost output.
 COMMANDS = [
@@ -26,7 +27,11 @@ by_command = pytest.mark.parametrize(
 def run(embedded, *words, **streams):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
     done = subprocess.run(
-        [BIN / words[0], *words[1:]], env=embedded.environment(), text=True, timeout=30, **options
+        [BIN / words[0], *words[1:]],
+        env=embedded.environment(),
+        text=True,
+        timeout=LIMIT_S,
+        **options,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -60,7 +65,9 @@ def test_a_reader_that_has_seen_enough_is_told_nothing(embedded, name, writes, f
 def test_closed_streams_change_no_status(embedded, name, writes, fails, failed, lost):
     words = ["-c", '"$0" "$@" >&- 2>&-', str(BIN / name)]
     for arguments, status in ((writes, 0), (fails, failed)):
-        done = subprocess.run(["sh", *words, *arguments], env=embedded.environment(), timeout=30)
+        done = subprocess.run(
+            ["sh", *words, *arguments], env=embedded.environment(), timeout=LIMIT_S
+        )
         assert done.returncode == status
 
 
