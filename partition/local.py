@@ -28,7 +28,9 @@ START_S = 30.0  # all are up within this, and so much more for each node
 START_NODE_S = 0.5
 UNIX_PATH_MAX = 107  # bytes of a socket's path, sockaddr_un without its NUL
 TAIL_LINES = 12
-KEPT = ("records",)  # where the state directory is the persistent one
+# What a partition has in the state directory. Where there is no XDG_RUNTIME_DIR, that is
+# the user's persistent one, which has bebopd's records and the user's log, too.
+KEY, SOCKET, LOGS = "key", "bebopd.sock", "logs"
 
 
 class AlreadyUpError(PartitionError):
@@ -59,7 +61,7 @@ def up(
     with _locked(where):
         _refuse_second(environment)
         _clean(where, removes_itself=False)
-        (where / "logs").mkdir(mode=0o700)
+        (where / LOGS).mkdir(mode=0o700)
         starter = _Starter(where, count, slots, base_port, debug, environment)
         try:
             return starter.start()
@@ -121,9 +123,9 @@ class _Starter:
         self._lines: list[str] = []
         self._partial = b""
         self._failure = ""
-        self._key_file = str(where / "key")
+        self._key_file = str(where / KEY)
         self._records = state.records_directory(environment)
-        socket_path = str(where / "bebopd.sock")
+        socket_path = str(where / SOCKET)
         self._unix_path = socket_path if len(os.fsencode(socket_path)) <= UNIX_PATH_MAX else ""
 
     def start(self) -> State:
@@ -193,7 +195,7 @@ class _Starter:
         )
 
     def _spawn(self, argv: list[str], name: str, node: int = -1, ready_fd: int = -1) -> None:
-        log = self._where / "logs" / f"{name}.log"
+        log = self._where / LOGS / f"{name}.log"
         unix_pid = processes.spawn(argv, self._environment, log, ready_fd)
         daemon = Daemon(unix_pid, processes.start_ticks(unix_pid), str(log), node)
         self._daemons.append(daemon)
@@ -276,19 +278,16 @@ def _locked(where: Path) -> Iterator[None]:
 
 
 def _clean(where: Path, *, removes_itself: bool = True) -> None:
-    """Remove everything in the state directory."""
-    for entry in where.iterdir():
-        if entry.name in KEPT:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
+    """Remove what a partition has left in the state directory."""
+    for pattern in (KEY, SOCKET, state.FILE_NAME, f".{state.FILE_NAME}.*"):
+        for path in where.glob(pattern):
+            path.unlink(missing_ok=True)
+    shutil.rmtree(where / LOGS, ignore_errors=True)
     if removes_itself:
         try:
             where.rmdir()
         except OSError:
-            pass  # it has records
+            pass  # it has what is not the partition's
 
 
 def _tail(log: str) -> str:

@@ -242,12 +242,17 @@ def test_a_users_python_path_does_not_reach_the_daemons(place, down, tmp_path):
 
 def test_it_works_where_there_is_no_run_time_directory(place, down):
     env = {"XDG_RUNTIME_DIR": ""}
+    state_home = Path(os.environ["XDG_STATE_HOME"], "yod")
+    state_home.mkdir(exist_ok=True)
+    (state_home / "userlog").write_text("what is logged\n")
+    (state_home / "notes").write_text("of the user\n")
     try:
         assert run("yodctl", "up", "--local", "1", env=env).status == 0
         assert run("yod", "echo", "hi", env=env).out == "hi\n"
     finally:
         assert run("yodctl", "down", env=env).out == "ended 2 daemons of 2\n"
-    assert Path(os.environ["XDG_STATE_HOME"], "yod", "records").is_dir()
+    assert sorted(os.listdir(state_home)) == ["notes", "records", "userlog"]
+    assert (state_home / "userlog").read_text().startswith("what is logged\n")
 
 
 def test_a_users_key_opens_the_partition_over_tcp(place, four, tmp_path):
