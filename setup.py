@@ -42,9 +42,10 @@ PRODUCTS = [
 ]
 
 # To the shell, the docstring is the program: it starts the interpreter beside the
-# script with -E (PYTHON* variables do not exist), -P (neither does the script's
-# directory, as a place for modules) and -S. A first line of `#!python -EPS` would be
-# simpler and half a millisecond faster, but installers drop the options.
+# script, or else of the release that yod was installed for, with -E (PYTHON* variables
+# do not exist), -P (neither does the script's directory, as a place for modules) and -S.
+# A first line of `#!python -EPS` would be simpler and half a millisecond faster, but
+# installers drop the options.
 #
 # -S: site reads all .pth files of the installation, twice in a virtual environment, and
 # imports what they say. What we import at a start lies where the script was installed to;
@@ -60,7 +61,14 @@ SCRIPT = """\
 self=$0
 [ ! -L "$self" ] || self=$(readlink -f "$self")
 python=${self%/*}/python3
-[ -x "$python" ] || python=python3
+if [ ! -x "$python" ]; then
+    python=python3
+    for place in "${self%/*}"/../lib*/python3.*/*-packages/yod; do
+        [ ! -d "$place" ] || python=python3.${place##*/python3.}
+    done
+    python=${python%%/*}
+    command -v "$python" >/dev/null || python=python3
+fi
 exec "$python" -EPS "$0" "$@"
 '''
 
@@ -88,7 +96,9 @@ class Elsewhere:
 
 prefix = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 python = "python%d.%d" % sys.version_info[:2]
-sys.path += [f"{prefix}/{sys.platlibdir}/{python}/site-packages"] + SOURCES
+for kind in ("site", "dist"):  # the latter is Debian's
+    sys.path.append(f"{prefix}/{sys.platlibdir}/{python}/{kind}-packages")
+sys.path += SOURCES
 sys.meta_path.append(Elsewhere)
 gc.disable()
 sys.modules["typing_extensions"] = None

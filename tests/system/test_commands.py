@@ -13,6 +13,7 @@ import pytest
 from tests.support.wait import LIMIT_S
 
 BIN = Path(sys.executable).parent
+ROOT = Path(__file__).parents[2]
 COMMANDS = ("yod", "bebopd", "pct", "pingd", "yodctl")
 # Ours, what we use, and what the standard library uses while it is imported.
 SHADOWS = ("allocator", "native", "pct", "partition", "msgspec", "click")
@@ -97,6 +98,24 @@ def test_a_command_finds_what_is_not_installed_beside_it(command, tmp_path):
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     done = run(tmp_path / "bin" / command, "--help", env=environment)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_is_run_by_the_python_that_it_was_installed_for(tmp_path):
+    release = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = tmp_path / "lib" / release / "dist-packages"  # as Debian has it
+    for directory in (tmp_path / "bin", tmp_path / "path", packages):
+        directory.mkdir(parents=True)
+    shutil.copy(BIN / "yod", tmp_path / "bin")
+    pythons = {"python3": "echo another python", release: f'exec {sys.executable} "$@"'}
+    environment = {**os.environ, "PATH": f"{tmp_path}/path:/usr/bin:/bin"}
+    for name, line in pythons.items():
+        (tmp_path / "path" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / "path" / name).chmod(0o755)
+    command = [tmp_path / "bin/yod", "-sz", "1", "echo", "started"]
+    assert run(*command, env=environment).stdout == "another python\n"
+    (packages / "yod").symlink_to(ROOT / "yod")
+    done = run(*command, env=environment)
+    assert (done.stdout, done.stderr) == ("started\n", "")
 
 
 def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
