@@ -25,14 +25,16 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
     is_expected = _is_file_of(_plain(library), _plain(expected))
     speaks = load.speaks if is_expected and load.speaks else mpi.protocols_of(family)
     name = f"{library} ({family})" if family else library
-    text = f"the program had {name} and joined no world: each rank was a world of one"
+    text = f"the program had {name} and joined no world: each rank that called MPI_Init was"
+    text += " a world of one"
     if expected and not is_expected:
         text += f"; expected was {expected}"
     text += f"; offered was {mpi.names(offered)}"
     if not speaks:
         text += "; --mpi=pmi1, pmi2 or pmix offers another"
     elif set(speaks) & set(offered):
-        text += ", which it speaks: it never called MPI_Init, or its environment was changed"
+        text += ", which it speaks: its environment was changed, it ran as another user"
+        text += ", or it never called MPI_Init"
     elif Protocol.PMIX in speaks and why_no_pmix:
         text += f", it speaks PMIx: {why_no_pmix}; --libpmix PATH names a libpmix.so.2"
     else:

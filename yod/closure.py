@@ -91,9 +91,10 @@ def mpi_of(
     }
     speeches = list(speech_by_program.values())
     by_certainty = sorted(speeches, key=lambda speech: not speech.is_certain)
-    library, speaks = next(
-        ((speech.library, speech.protocols) for speech in by_certainty if speech.library), ("", ())
-    )
+    foretold = {speech.library: () for speech in speeches if speech.library}
+    linked_to = {speech.library: speech.protocols for speech in speeches if speech.is_certain}
+    known = list((linked_to or foretold).items())
+    library, speaks = known[0] if len(known) == 1 else ("", ())
     if choice == "auto":
         spoken = {protocol for speech in speeches for protocol in speech.protocols or _ANY}
         offered = tuple(protocol for protocol in Protocol if protocol in spoken)

@@ -84,7 +84,6 @@ def warning(parts: Sequence[Part]) -> str:
     return (
         f"warning: different MPI libraries form no common world, MPI_Init may wait for ever:"
         f" {listed}; build all members with one library, or run a job for each"
-        " (--mpi=none: they need no world)"
     )
 
 

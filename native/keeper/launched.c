@@ -83,6 +83,14 @@ static char *read_environment (pid_t unix_pid, size_t *bytesp)
     return text;
 }
 
+static bool has_program (pid_t unix_pid)
+{
+    char name[32], path[8];
+
+    snprintf (name, sizeof (name), "/proc/%d/exe", unix_pid);
+    return readlink (name, path, sizeof (path)) > 0;
+}
+
 bool launched_by_us (pid_t unix_pid, const struct spec *spec,
                      const struct spec_rank *rank, int pmi_fd)
 {
@@ -96,6 +104,9 @@ bool launched_by_us (pid_t unix_pid, const struct spec *spec,
         is_ours = !is_launchers (text + at)
                   || was_given (text + at, spec, rank, pmi_fd);
     }
+    /* A process that has ended in the meantime has nothing there. */
+    if (bytes == 0 && !has_program (unix_pid))
+        is_ours = false;
     /* A program that shows a title has it there, and zeros. */
     if (bytes > 0 && n_variables == 0)
         is_ours = false;

@@ -96,8 +96,8 @@ class Mpi(Part, frozen=True):
         is_certain: chosen by the user, or told by the program itself: a node that
             cannot offer one of them fails the load. Else it leaves that one out.
         library: the MPI library that the program is linked to, or that its Python
-            will find; empty: not known.
-        speaks: the protocols of that library; empty: not known.
+            will find; empty: not known, or several.
+        speaks: the protocols of that library, if the program is linked to it.
         libpmix: paths to try before the system's, in this order.
         is_libpmix_chosen: by the user: try no other.
         universe_size: how many ranks there could be in all, spawned ones included.

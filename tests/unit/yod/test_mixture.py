@@ -47,7 +47,6 @@ def test_the_line_says_which_members_have_which_library_and_what_to_do(library):
         f" rank 0 (./master, job.load:1) {mpich} (MPICH);"
         f" ranks 3..5 (./worker, job.load:3) {open_mpi} (Open MPI) and 1 more member;"
         " build all members with one library, or run a job for each"
-        " (--mpi=none: they need no world)"
     )
     assert "(Open MPI) and 2 more members;" in warning([*parts, parts[-1]])
 
