@@ -1066,13 +1066,13 @@ def test_a_rank_that_exits_names_its_mpi_library(
     assert claims(ending, how, library) == [(exit_code, library)]
 
 
-def opening(library: str, then: str = "pass") -> tuple[str, ...]:
+def opening(library: str, then: str = "pass", first: str = "pass") -> tuple[str, ...]:
     """A program that opens a library and surely is looked at before it ends.
 
     It stays as long again as it took to get there since now, and a second.
     """
     code = (
-        f"import ctypes, os, time; ctypes.CDLL({library!r}); {then};"
+        f"{first}; import ctypes, os, time; ctypes.CDLL({library!r}); {then};"
         f" time.sleep(time.monotonic() - {time.monotonic()} + 1)"
     )
     return (sys.executable, "-S", "-c", code)
@@ -1220,7 +1220,7 @@ def test_a_child_that_has_written_over_its_environment_does_not_count(
 ) -> None:
     """Nobody can tell whether another launcher has started it."""
     library = named("libmpi.so.12")
-    assert claims_below(*opening(library, then=SHOW_A_TITLE)) == [""]
+    assert claims_below(*opening(library, first=SHOW_A_TITLE)) == [""]
 
 
 def test_a_child_is_found_among_many(named: Callable[[str], str]) -> None:
