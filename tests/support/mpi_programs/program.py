@@ -105,7 +105,11 @@ def life() -> None:
 def check_processors() -> None:
     """No thread is bound otherwise than the process was at its start."""
     for thread in os.listdir("/proc/self/task"):
-        if os.sched_getaffinity(int(thread)) != before:
+        try:
+            now = os.sched_getaffinity(int(thread))
+        except ProcessLookupError:  # it has ended
+            continue
+        if now != before:
             wrong("processors after MPI_Init")
 
 
