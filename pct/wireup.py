@@ -305,7 +305,8 @@ class Wireup:
         Some ranks claim no library (static ones, those that another program has become);
         what the program was seen to speak stands in, where that was not offered.
         """
-        if not library and self._mpi.offered and not set(self._mpi.speaks) & set(self.offered):
+        speaks = self._mpi.speaks  # of a program that is linked to the library
+        if not library and self._mpi.offered and speaks and not set(speaks) & set(self.offered):
             library = self._mpi.library.decode(errors="replace")
         if library and not self._has_told:
             from pct.guard import why_alone  # few programs need to be told
