@@ -17,12 +17,16 @@ import os
 import sys
 
 # importlib.machinery and importlib.util have these too, but are slow to import.
-from _frozen_importlib import ModuleSpec
-from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
+from _frozen_importlib_external import (
+    MAGIC_NUMBER,
+    SourceFileLoader,
+    spec_from_file_location,
+)
 
 TYPE_CHECKING = False  # typing is slow to import, too
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
 
 # What cannot be read raises, be it short or wrong.
@@ -34,7 +38,7 @@ NONSENSE = (OSError, EOFError, ValueError, TypeError, AttributeError)
 # begins, counted from the end of the index, and ends.
 HEAD_BYTES = 8
 Source = tuple[str, int, int]
-Entry = tuple[str, int, int, int, int]
+Entry = tuple[Source, int, int]
 
 
 class CodeCache:
@@ -58,21 +62,17 @@ class CodeCache:
         if name not in self._index:
             return None
         try:
-            path_of_source, mtime_ns, size_bytes, begin, end = self._index[name]
-            if _source(path_of_source) != (path_of_source, mtime_ns, size_bytes):
+            source, begin, end = self._index[name]
+            path_of_source, _, _ = source
+            if _source(path_of_source) != source:
                 return None
             code = marshal.loads(self._code[begin:end])
             if code.co_filename != path_of_source:
                 return None
-            loader = _Loader(name, path_of_source, code)
-            is_package = loader.is_package(name)
         except NONSENSE:
             return None
-        spec = ModuleSpec(name, loader, origin=path_of_source, is_package=is_package)
-        spec.has_location = True
-        if spec.submodule_search_locations is not None:
-            spec.submodule_search_locations.append(os.path.dirname(path_of_source))
-        return spec
+        loader = _Loader(name, path_of_source, code)
+        return spec_from_file_location(name, path_of_source, loader=loader)
 
     def save(self) -> None:
         """Keep the code of what has been imported as usual. That it cannot be is no error.
@@ -102,16 +102,16 @@ class CodeCache:
         index, code = self._read()
         try:
             kept = {
-                name: ((path_of_source, mtime_ns, size_bytes), bytes(code[begin:end]))
-                for name, (path_of_source, mtime_ns, size_bytes, begin, end) in index.items()
+                name: (source, bytes(code[begin:end]))
+                for name, (source, begin, end) in index.items()
             }
         except NONSENSE:
             kept = {}
         for name, loader in fresh:
             try:
-                source = _source(loader.get_filename(name))
+                source = _source(loader.path)
                 data = marshal.dumps(loader.get_code(name))
-                if _source(loader.get_filename(name)) == source:
+                if _source(loader.path) == source:
                     kept[name] = (source, data)
             except (ImportError, SyntaxError, *NONSENSE):
                 pass  # changed or removed meanwhile
@@ -139,7 +139,7 @@ def _file(places: list[str], kept: dict[str, tuple[Source, bytes]]) -> bytes:
     end = 0
     for name, (source, code) in kept.items():
         begin, end = end, end + len(code)
-        index[name] = (*source, begin, end)
+        index[name] = (source, begin, end)
     head = marshal.dumps((places, index))
     size = len(head).to_bytes(HEAD_BYTES - len(MAGIC_NUMBER), "little")
     return b"".join((MAGIC_NUMBER, size, head, *(code for _, code in kept.values())))
