@@ -33,20 +33,6 @@ static void give_all (struct raw *raw, struct end *end, uint32_t from,
             give (raw, end, op, number);
 }
 
-/* A put that finds no room. */
-static void starve (struct raw *raw, struct end *end)
-{
-    struct ptl_frame frame = raw_put (0, 8, PTL_ACK_REQ), answer;
-
-    CHECK (PtlPTEnable (end->ni, 0) == PTL_OK);
-    CHECK (raw_frame (raw, end, &frame, memory));
-    do
-        CHECK (raw_answer (raw, end, &answer));
-    while (answer.type == PTL_FRAME_PING);
-    CHECK (answer.type == PTL_FRAME_ACK
-           && answer.detail == PTL_NI_PT_DISABLED);
-}
-
 /* Nobody drives the end, though its deadlines come. */
 static void stand_still (void)
 {
@@ -78,7 +64,8 @@ static void check (bool is_sent_before)
            == 0);
     give_all (&slow, &end, 0, 1);
     raw_drive (&end);
-    starve (&other, &end);
+    CHECK (PtlPTEnable (end.ni, 0) == PTL_OK);
+    CHECK (raw_verdict (&other, &end, memory) == PTL_NI_PT_DISABLED);
     stand_still ();
     if (is_sent_before)
         give_all (&slow, &end, 1, FRAGMENTS);

@@ -32,21 +32,6 @@ static void begin (struct raw *raw, struct end *end, uint32_t number)
     CHECK (raw_frame (raw, end, &frame, memory));
 }
 
-/* The verdict on a whole put. */
-static int put (struct raw *raw, struct end *end)
-{
-    struct ptl_frame frame = raw_put (0, 8, PTL_ACK_REQ), answer;
-    uint8_t header[PTL_HEADER_BYTES];
-
-    CHECK (raw_frame (raw, end, &frame, memory));
-    do {
-        CHECK (raw_take (end, raw->fd, header, sizeof (header)));
-        CHECK (ptl_wire_decode (header, &answer) == PTL_OK);
-    } while (answer.type == PTL_FRAME_PING);
-    CHECK (answer.type == PTL_FRAME_ACK);
-    return answer.detail;
-}
-
 int main (void)
 {
     struct ptlx_config config = {
@@ -71,7 +56,7 @@ int main (void)
     CHECK (count_of (&end, PTLX_EVENT_PEER_LOST) == 0);
 
     /* Where this process was not let run, that time does not count. */
-    while (put (&other, &end) == PTL_NI_PT_DISABLED) {
+    while (raw_verdict (&other, &end, memory) == PTL_NI_PT_DISABLED) {
         n_refused++;
         let_time_pass (&end);
         CHECK (PtlPTEnable (end.ni, 0) == PTL_OK);
