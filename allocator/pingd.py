@@ -85,9 +85,7 @@ def main() -> None:
         stdio.say(_ADVICE)
     except YodError as error:
         status = _fail(str(error), UNREACHABLE)
-    except (BrokenPipeError, KeyboardInterrupt):
-        # Nobody reads any more; the interpreter must not try to flush either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, KeyboardInterrupt):  # nobody reads any more
         status = UNREACHABLE
     except OSError as error:
         status = _fail(stdio.blame(error), UNREACHABLE)

@@ -279,7 +279,7 @@ def _locked(where: Path) -> Iterator[None]:
 
 def _clean(where: Path, *, removes_itself: bool = True) -> None:
     """Remove what a partition has left in the state directory."""
-    for pattern in (KEY, SOCKET, state.FILE_NAME, f".{state.FILE_NAME}.*"):
+    for pattern in (KEY, SOCKET, state.FILE_NAME, f"{state.TEMPORARY}*"):
         for path in where.glob(pattern):
             path.unlink(missing_ok=True)
     shutil.rmtree(where / LOGS, ignore_errors=True)

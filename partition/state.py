@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # takes 3 ms to import, and every launch looks for this file
     from pathlib import Path
 
 FILE_NAME = "partition.json"
+TEMPORARY = f".{FILE_NAME}."  # how the name of one that is being written starts
 
 
 class Daemon(Struct, frozen=True):
@@ -111,7 +112,7 @@ def save(state: State, where: Path) -> None:
     """Write the file, whole or not at all."""
     from msgspec import json
 
-    temporary = where / f".{FILE_NAME}.{os.getpid()}"
+    temporary = where / f"{TEMPORARY}{os.getpid()}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(fd, "wb") as file:
         file.write(json.format(json.encode(state), indent=1))

@@ -25,8 +25,8 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
     is_expected = _is_file_of(_plain(library), _plain(expected))
     speaks = load.speaks if is_expected and load.speaks else mpi.protocols_of(family)
     name = f"{library} ({family})" if family else library
-    text = f"the program had {name} and joined no world: each rank that called MPI_Init was"
-    text += " a world of one"
+    text = f"the program had {name} and joined no world:"
+    text += " each rank that called MPI_Init was a world of one"
     if expected and not is_expected:
         text += f"; expected was {expected}"
     text += f"; offered was {mpi.names(offered)}"

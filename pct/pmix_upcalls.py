@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     _Sent = TypeVar("_Sent", FenceDone, Answer, Table, FenceDone | Answer)
 
-LATELY_MAX = 64  # answers whose buffers are kept for a library that does not say when it is done
+LATELY_MAX = 64  # answers whose buffers are kept without a release function
 
 
 class Upcalls:
@@ -318,7 +318,7 @@ class Upcalls:
                 status = Code.PARTIAL_SUCCESS if message.pairs else Code.NOT_FOUND
             memory = Memory()
             found = [(pair.key, *read_published(pair.value)) for pair in message.pairs]
-            self._lately = [*self._lately[-LATELY_MAX:], memory]
+            self._keep_lately(memory)
             LookupDone(done)(status, *memory.pdata(found), token)
 
         return self._queue(
@@ -430,7 +430,7 @@ class Upcalls:
         self._tool_count += 1
         name = NamedProcess(f"{self._node.server}_tool{self._tool_count}", 0)
         memory = Memory()
-        self._lately = [*self._lately[-LATELY_MAX:], memory]
+        self._keep_lately(memory)
         ToolDone(done)(Code.SUCCESS, memory.copy(process_bytes(name)), token)
 
     def _refuse_tool(self, why: str) -> None:
@@ -494,6 +494,10 @@ class Upcalls:
         address, length = memory.infos(infos)
         self._given[address or 0] = memory
         InfoDone(done)(status, address, length, token, self._release, address)
+
+    def _keep_lately(self, memory: Memory) -> None:
+        """Keep an answer's buffers for a library that does not say when it is done."""
+        self._lately = [*self._lately[-LATELY_MAX:], memory]
 
     def _released(self, address: int | None) -> None:
         self._given.pop(address or 0, None)

@@ -50,15 +50,31 @@ class _Build(Struct, frozen=True):
         )
 
 
+class _Group(Struct):
+    """Members that may well have one build.
+
+    Attributes:
+        first: what is said of the first of them.
+        more: how many others there are.
+    """
+
+    build: _Build
+    first: str
+    more: int = 0
+
+    def __str__(self) -> str:
+        if not self.more:
+            return self.first
+        return f"{self.first} and {self.more} more member{'s' if self.more > 1 else ''}"
+
+
 def warning(parts: Sequence[Part]) -> str:
     """One line about members that can form no common world; empty: none are known.
 
     Args:
         parts: in rank order.
     """
-    builds: list[_Build] = []
-    said: list[str] = []
-    more: list[int] = []
+    groups: list[_Group] = []
     first = 0
     for part in parts:
         last = first + part.size - 1
@@ -67,22 +83,17 @@ def warning(parts: Sequence[Part]) -> str:
         build = _build(part.library)
         if build is None:
             continue
-        known = next((at for at, each in enumerate(builds) if each.is_like(build)), None)
-        if known is not None:
-            more[known] += 1
-            continue
-        builds.append(build)
-        said.append(f"{ranks}({part.name}) {part.library} ({build.family})")
-        more.append(0)
-    if len(builds) < 2:
+        group = next((each for each in groups if each.build.is_like(build)), None)
+        if group is not None:
+            group.more += 1
+        else:
+            text = f"{ranks}({part.name}) {part.library} ({build.family})"
+            groups.append(_Group(build, text))
+    if len(groups) < 2:
         return ""
-    listed = "; ".join(
-        text
-        + (f" and {count} more members" if count > 1 else " and 1 more member" if count else "")
-        for text, count in zip(said, more, strict=True)
-    )
+    listed = "; ".join(map(str, groups))
     return (
-        f"warning: different MPI libraries form no common world, MPI_Init may wait for ever:"
+        "warning: different MPI libraries form no common world, MPI_Init may wait for ever:"
         f" {listed}; build all members with one library, or run a job for each"
     )
 
