@@ -396,10 +396,12 @@ class Driver:
         parts.clients = Clients(job_id, self._reactor, self.handle, self._tracer(job_id))
         address = parts.clients.listen(action.uid, action.ranks)
         variables = self._launcher_variables(parts, action) if address else ()
-        lacks_fabric = action.home is not None and not (
-            fabrics.may_be_here() or fabrics.may_be_chosen(action.home)
-        )
-        self.handle(events.PmiOpened(job_id, address, variables, lacks_fabric))
+        opened = events.PmiOpened(job_id, address, variables)
+        if action.home is not None and not fabrics.may_be_here():
+            lacks_fabric = not fabrics.may_be_chosen(action.home)
+            lacks_devices = not fabrics.may_be_placed()
+            opened = events.PmiOpened(job_id, address, variables, lacks_fabric, lacks_devices)
+        self.handle(opened)
 
     def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:
         """For a launcher that a rank starts: our agent, and the job's nodes."""

@@ -28,6 +28,10 @@ _ABOUT_FABRICS = (
     b"OMPI_MCA_mca_base_",  # files of settings
 )
 
+# What spares hwloc the search for I/O devices. It loads also plugins that it may not use.
+_SEARCHING = b"-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero,-linuxio,-pci"
+_NO_DEVICES = (b"HWLOC_COMPONENTS=" + _SEARCHING, b"HWLOC_PLUGINS_PATH=/dev/null")
+
 
 def for_job(user: Iterable[bytes], job_id: int, size: int) -> tuple[bytes, ...]:
     """What all ranks of a job share."""
@@ -68,6 +72,15 @@ def without_fabric(names: Collection[bytes]) -> tuple[bytes, ...]:
     if any(name == b"OMPI_MCA_pml" or name.startswith(_ABOUT_FABRICS) for name in names):
         return ()
     return tuple(entry for entry in _NO_FABRIC if outer.name_of(entry) not in names)
+
+
+def without_devices(names: Collection[bytes]) -> tuple[bytes, ...]:
+    """For the ranks of a node where it does not matter where devices are.
+
+    Args:
+        names: that the user has set; who has a setting of hwloc chooses all.
+    """
+    return () if any(name.startswith(b"HWLOC_") for name in names) else _NO_DEVICES
 
 
 def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:

@@ -91,12 +91,14 @@ class PmiOpened(Event, frozen=True):
         address: of the listener, for PMI_PORT; empty: there can be none.
         variables: for every rank's environment: how a launcher inside starts its daemons.
         lacks_fabric: the node has none, and no file of the user's settings may ask for one.
+        lacks_devices: the node has no device whose place in the machine may matter.
     """
 
     job_id: int
     address: bytes
     variables: tuple[bytes, ...] = ()
     lacks_fabric: bool = False
+    lacks_devices: bool = False
 
 
 class PmiConnected(Event, frozen=True):
@@ -261,7 +263,7 @@ class OpenPmi(Action, frozen=True):
         ranks: of the job on this node.
         nodes: names of the job's nodes and the ranks on each, for a launcher inside.
         home: the owner's home directory, as their environment has it; None: nobody asks
-            whether the node has a fabric.
+            what the node lacks.
     """
 
     job_id: int

@@ -425,8 +425,9 @@ class Job:
         self._wireup = Wireup(self._load, spec.members_of(self._arguments.members), names)
         uid, gid, groups = self._credential.uid, self._credential.gid, self._credential.groups
         nodes = foreign.nodes_of(self._load)
-        has_pmix = load.Protocol.PMIX in self._load.mpi.offered
-        home = environment.home_of(users) if has_pmix else None
+        mpi = self._load.mpi
+        looks_around = mpi.library or load.Protocol.PMIX in mpi.offered
+        home = environment.home_of(users) if looks_around else None
         actions: list[Action] = [OpenPmi(self.job_id, uid, gid, len(self.ranks), nodes, home)]
         if (begin := self._wireup.server_begin(uid, gid)) is not None:
             self._keepers[PMIX_SERVER] = _Keeper.STARTED
@@ -649,8 +650,8 @@ class Job:
 
     def _wireup_event(self, wireup: Wireup, event: Event, now: float) -> list[Action]:
         match event:
-            case PmiOpened(_, address, variables, lacks_fabric):
-                wireup.port_opened(address, variables, lacks_fabric)
+            case PmiOpened():
+                wireup.port_opened(event)
                 return self._start_if_ready(now)
             case PmiConnected(_, connection, rank):
                 wireup.connected(connection, rank)

@@ -24,6 +24,7 @@ from pct.world import World, Worlds
 
 if TYPE_CHECKING:
     from native.wire import pmix
+    from pct.events import PmiOpened
     from pct.pmi_clients import PmiClients
     from pct.pmix_link import PmixLink
     from pct.tools import Tools
@@ -67,7 +68,7 @@ class Wireup:
         self._new_connections: set[int] = set()  # of which nothing has been heard
         self._port: bytes | None = None  # None: not opened yet
         self._launcher_variables: tuple[bytes, ...] = ()
-        self._lacks_fabric = False
+        self._lacks_fabric = self._lacks_devices = False
         self._has_told = False
         places = [run.place for run in message.runs for _ in range(run.count)]
         self.add_world(0, 0, places, members)
@@ -115,11 +116,14 @@ class Wireup:
         """For all ranks: how a launcher inside starts its daemons, and what libraries lack.
 
         Open MPI names its shared memory after the host: of two nodes on one host each
-        would take the other's, and crash. It waits for fabrics that are not there.
+        would take the other's, and crash. It waits for fabrics that are not there; all
+        libraries ask hwloc about the machine, who looks at every device.
         """
         variables: tuple[bytes, ...] = ()
         if self._port:
             variables += (b"YOD_AGENT=" + self._port, *self._launcher_variables)
+        if self._lacks_devices and self._mpi.library:
+            variables += environment.without_devices(self.user_names)
         if Protocol.PMIX not in self._mpi.offered:
             return variables
         if self._shares_host:
@@ -140,13 +144,12 @@ class Wireup:
             variables += (b"PMI_SPAWNED=1",)
         return variables + world.environments.get(rank, ())
 
-    def port_opened(
-        self, address: bytes, variables: tuple[bytes, ...], lacks_fabric: bool = False
-    ) -> None:
-        """PMI_PORT is listened at; empty: it cannot be."""
-        self._port = address
-        self._launcher_variables = variables
-        self._lacks_fabric = lacks_fabric
+    def port_opened(self, opened: PmiOpened) -> None:
+        """PMI_PORT is listened at, or cannot be; and this is known of the node."""
+        self._port = opened.address
+        self._launcher_variables = opened.variables
+        self._lacks_fabric = opened.lacks_fabric
+        self._lacks_devices = opened.lacks_devices
 
     # -- connections ------------------------------------------------------
 

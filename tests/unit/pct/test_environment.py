@@ -246,6 +246,18 @@ def test_one_choice_leaves_the_other(name):
     assert not entry.startswith(name)
 
 
+def test_on_a_node_without_devices_hwloc_looks_for_none():
+    components, plugins = environment.without_devices(frozenset({b"PATH"}))
+    assert components.startswith(b"HWLOC_COMPONENTS=-")
+    assert components.endswith(b",-linuxio,-pci")
+    assert plugins == b"HWLOC_PLUGINS_PATH=/dev/null"
+
+
+@pytest.mark.parametrize("name", [b"HWLOC_COMPONENTS", b"HWLOC_XMLFILE"])
+def test_who_has_a_setting_of_hwloc_chooses_all(name):
+    assert environment.without_devices({b"PATH", name}) == ()
+
+
 def test_the_home_is_that_of_the_users_environment():
     assert environment.home_of([b"OLDHOME=/old", b"HOME=/home/me"]) == b"/home/me"
     assert environment.home_of([b"PATH=/bin"]) == b""

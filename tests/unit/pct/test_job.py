@@ -273,10 +273,17 @@ def test_a_shared_path_of_nothing_or_of_the_arguments_changes_nothing(number):
     assert job.state is JobState.LOADING
 
 
-@pytest.mark.parametrize("protocol, home", [(Protocol.PMIX, b"/home/jd"), (Protocol.PMI1, None)])
-def test_a_fabric_is_looked_for_only_where_pmix_is_offered(protocol, home):
+@pytest.mark.parametrize(
+    "mpi, home",
+    [
+        (Mpi((Protocol.PMIX,)), b"/home/jd"),
+        (Mpi((Protocol.PMI1,), library=b"/lib/libmpi.so"), b"/home/jd"),
+        (Mpi((Protocol.PMI1,)), None),
+    ],
+)
+def test_devices_are_looked_for_only_where_an_mpi_library_would(mpi, home):
     given = load.Arguments(arguments(1).members, (b"HOME=/home/jd",))
-    job = Job(load_message(1, mpi=Mpi((protocol,)), arguments=given), credential(1), YOD, BEGIN)
+    job = Job(load_message(1, mpi=mpi, arguments=given), credential(1), YOD, BEGIN)
     (opened,) = (action for action in job.begin(BEGIN) if isinstance(action, OpenPmi))
     assert opened.home == home
 

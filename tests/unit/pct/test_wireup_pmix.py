@@ -8,10 +8,11 @@ from native.wire.alloc import GrantedNode
 from native.wire.load import FailureKind, Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from native.wire.pmix import NamedProcess
-from pct import pmix_link
+from pct import environment, pmix_link
 from pct.events import (
     KeeperEnd,
     OutputRead,
+    PmiOpened,
     PmixSend,
     StartKeeper,
     StartPmixServer,
@@ -520,7 +521,7 @@ def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
 def shared_of(protocols, nodes, names=frozenset()):
     """What ranks share on a node that has no fabric."""
     wireup = Wireup(load_message(2, mpi=protocols, nodes=nodes), [0, 0], names)
-    wireup.port_opened(b"", (), lacks_fabric=True)
+    wireup.port_opened(PmiOpened(JOB_ID, b"", lacks_fabric=True, lacks_devices=True))
     return wireup.shared_environment()
 
 
@@ -532,3 +533,10 @@ def test_open_mpi_waits_for_no_fabric_where_there_is_none():
     assert shared_of(Mpi((Protocol.PMI1,)), apart) == ()
     together = (apart[0], GrantedNode(21, "n21", 7, 2))
     assert shared_of(PMIX, together) == (b"OMPI_MCA_btl=tcp,self", both[0])
+
+
+def test_an_mpi_library_looks_at_no_devices_where_there_are_none():
+    alone = (GrantedNode(20, "n20", 7, 1),)
+    told = environment.without_devices(())
+    assert shared_of(Mpi((Protocol.PMI1,), library=b"/lib/libmpi.so"), alone) == told
+    assert shared_of(Mpi((Protocol.PMI1,)), alone) == ()
