@@ -399,7 +399,7 @@ class Driver:
         opened = events.PmiOpened(job_id, address, variables)
         if action.home is not None and not fabrics.may_be_here():
             lacks_fabric = not fabrics.may_be_chosen(action.home)
-            lacks_devices = not fabrics.may_be_placed()
+            lacks_devices = not fabrics.devices_may_be_here()
             opened = events.PmiOpened(job_id, address, variables, lacks_fabric, lacks_devices)
         self.handle(opened)
 

@@ -28,9 +28,13 @@ _ABOUT_FABRICS = (
     b"OMPI_MCA_mca_base_",  # files of settings
 )
 
-# What spares hwloc the search for I/O devices. It loads also plugins that it may not use.
+# What spares hwloc the search for devices (it loads also plugins that it may not use), and
+# UCX the hooks into libc that tell it of freed memory; and whose settings these are.
 _SEARCHING = b"-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero,-linuxio,-pci"
-_NO_DEVICES = (b"HWLOC_COMPONENTS=" + _SEARCHING, b"HWLOC_PLUGINS_PATH=/dev/null")
+_NO_DEVICES = {
+    b"HWLOC_": (b"HWLOC_COMPONENTS=" + _SEARCHING, b"HWLOC_PLUGINS_PATH=/dev/null"),
+    b"UCX_MEM_": (b"UCX_MEM_EVENTS=no",),
+}
 
 
 def for_job(user: Iterable[bytes], job_id: int, size: int) -> tuple[bytes, ...]:
@@ -75,12 +79,16 @@ def without_fabric(names: Collection[bytes]) -> tuple[bytes, ...]:
 
 
 def without_devices(names: Collection[bytes]) -> tuple[bytes, ...]:
-    """For the ranks of a node where it does not matter where devices are.
+    """For the ranks of a node that has no device which an MPI library drives.
 
     Args:
-        names: that the user has set; who has a setting of hwloc chooses all.
+        names: that the user has set. Who has one setting of a kind chooses all of it.
     """
-    return () if any(name.startswith(b"HWLOC_") for name in names) else _NO_DEVICES
+    chosen: tuple[bytes, ...] = ()
+    for kind, entries in _NO_DEVICES.items():
+        if not any(name.startswith(kind) for name in names):
+            chosen += entries
+    return chosen
 
 
 def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:

@@ -91,7 +91,7 @@ class PmiOpened(Event, frozen=True):
         address: of the listener, for PMI_PORT; empty: there can be none.
         variables: for every rank's environment: how a launcher inside starts its daemons.
         lacks_fabric: the node has none, and no file of the user's settings may ask for one.
-        lacks_devices: the node has no device whose place in the machine may matter.
+        lacks_devices: the node has no device at all that an MPI library drives.
     """
 
     job_id: int

@@ -1,7 +1,9 @@
 """Whether a node has a fabric: a network that MPI libraries drive without the kernel.
 
 Open MPI looks for each kind that it knows in every rank, and waits for those that it
-does not find: a second in 5.0, a fifth of one in 4.1. A node can look once, in less
+does not find: a second in 5.0, a fifth of one in 4.1. Where there is no accelerator
+either, other preparations are in vain: hwloc looks where in the machine each device is,
+and UCX makes sure to be told of all memory that is freed. A node can look once, in less
 than a millisecond.
 """
 
@@ -18,7 +20,9 @@ CLASSES = (  # of devices, in /sys/class
     "bxi",
 )
 DEVICES = ("bxi", "cxi", "hfi1", "infiniband", "ipath", "kgni", "portals", "uverbs")  # in /dev
-ACCELERATORS = ("accel", "dri", "kfd", "nvidia")  # in /dev
+ACCELERATORS = ("accel", "dxg", "kfd", "nvidia")  # in /dev
+RENDERERS = "renderD"  # in /dev/dri, where a screen's device that computes nothing is, too
+MEMORY = ("knem", "xpmem")  # in /dev: ways into another process's memory
 SETTINGS = b".openmpi/mca-params.conf"  # of a user, in their home
 
 
@@ -38,13 +42,18 @@ def may_be_here(root: str = "/") -> bool:
     return has_some or any(name.startswith(DEVICES) for name in devices)
 
 
-def may_be_placed(root: str = "/") -> bool:
-    """Whether it may matter to ranks where in the machine an I/O device is."""
+def devices_may_be_here(root: str = "/") -> bool:
+    """Whether the node has any device that MPI libraries drive, or cannot tell."""
     try:
         devices = os.listdir(os.path.join(root, "dev"))
+        screens = os.listdir(os.path.join(root, "dev/dri")) if "dri" in devices else []
     except OSError:
         return True
-    return may_be_here(root) or any(name.startswith(ACCELERATORS) for name in devices)
+    return (
+        may_be_here(root)
+        or any(name.startswith(ACCELERATORS + MEMORY) for name in devices)
+        or any(name.startswith(RENDERERS) for name in screens)
+    )
 
 
 def may_be_chosen(home: bytes) -> bool:

@@ -224,7 +224,7 @@ def _prepare_environment() -> None:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # libpmix 4 looks at the whole machine when it starts, also from each processor in turn.
-    parts = HWLOC_PARTS if fabrics.may_be_placed() else HWLOC_PARTS + HWLOC_IO
+    parts = HWLOC_PARTS if fabrics.devices_may_be_here() else HWLOC_PARTS + HWLOC_IO
     os.environ.setdefault("HWLOC_COMPONENTS", parts)
 
 

@@ -116,8 +116,8 @@ class Wireup:
         """For all ranks: how a launcher inside starts its daemons, and what libraries lack.
 
         Open MPI names its shared memory after the host: of two nodes on one host each
-        would take the other's, and crash. It waits for fabrics that are not there; all
-        libraries ask hwloc about the machine, who looks at every device.
+        would take the other's, and crash. It waits for fabrics that are not there; others
+        prepare for devices that are not there.
         """
         variables: tuple[bytes, ...] = ()
         if self._port:

@@ -246,16 +246,25 @@ def test_one_choice_leaves_the_other(name):
     assert not entry.startswith(name)
 
 
-def test_on_a_node_without_devices_hwloc_looks_for_none():
-    components, plugins = environment.without_devices(frozenset({b"PATH"}))
+def test_on_a_node_without_devices_nobody_prepares_for_one():
+    components, plugins, events = environment.without_devices(frozenset({b"PATH"}))
     assert components.startswith(b"HWLOC_COMPONENTS=-")
     assert components.endswith(b",-linuxio,-pci")
     assert plugins == b"HWLOC_PLUGINS_PATH=/dev/null"
+    assert events == b"UCX_MEM_EVENTS=no"
 
 
-@pytest.mark.parametrize("name", [b"HWLOC_COMPONENTS", b"HWLOC_XMLFILE"])
-def test_who_has_a_setting_of_hwloc_chooses_all(name):
-    assert environment.without_devices({b"PATH", name}) == ()
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        ({b"HWLOC_COMPONENTS"}, {b"UCX_MEM_EVENTS"}),
+        ({b"HWLOC_XMLFILE"}, {b"UCX_MEM_EVENTS"}),
+        ({b"UCX_MEM_MMAP_HOOK_MODE"}, {b"HWLOC_COMPONENTS", b"HWLOC_PLUGINS_PATH"}),
+        ({b"UCX_MEM_EVENTS", b"HWLOC_HIDE_ERRORS"}, set()),
+    ],
+)
+def test_who_has_a_setting_of_hwloc_or_of_ucx_memory_chooses_all_of_them(names, left):
+    assert {outer.name_of(entry) for entry in environment.without_devices(names)} == left
 
 
 def test_the_home_is_that_of_the_users_environment():

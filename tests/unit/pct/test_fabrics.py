@@ -10,10 +10,11 @@ from pct.fabrics import (
     ACCELERATORS,
     CLASSES,
     DEVICES,
+    MEMORY,
     SETTINGS,
+    devices_may_be_here,
     may_be_chosen,
     may_be_here,
-    may_be_placed,
 )
 
 
@@ -47,18 +48,26 @@ def test_a_device_file_of_a_known_name_is_one(plain, name):
     assert may_be_here(str(plain))
 
 
-@pytest.mark.parametrize("name", [*DEVICES, *ACCELERATORS])
-def test_it_matters_where_an_accelerator_or_a_fabric_is(plain, name):
-    assert not may_be_placed(str(plain))
+@pytest.mark.parametrize("name", [*DEVICES, *ACCELERATORS, *MEMORY])
+def test_a_fabric_an_accelerator_or_a_way_into_memory_is_a_device(plain, name):
+    assert not devices_may_be_here(str(plain))
     (plain / "dev" / f"{name}_0").touch()
-    assert may_be_placed(str(plain))
+    assert devices_may_be_here(str(plain))
+
+
+def test_a_screen_is_no_device_and_what_renders_without_one_is(plain):
+    (plain / "dev/dri").mkdir()
+    (plain / "dev/dri/card0").touch()
+    assert not devices_may_be_here(str(plain))
+    (plain / "dev/dri/renderD128").touch()
+    assert devices_may_be_here(str(plain))
 
 
 @pytest.mark.parametrize("lost", ["sys/class/net", "sys", "dev"])
 def test_a_node_that_cannot_tell_may_have_one(plain, lost):
     shutil.rmtree(plain / lost)
     assert may_be_here(str(plain))
-    assert may_be_placed(str(plain))
+    assert devices_may_be_here(str(plain))
 
 
 def test_a_user_without_a_file_of_settings_asks_for_none(tmp_path):
