@@ -36,6 +36,7 @@ _ADVICE = (
     "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
 )
 @click.argument("nodes", required=False, metavar="[LIST]")
+@click.version_option(package_name="yod", message="%(prog)s %(version)s")
 def command(
     is_parsed: bool,
     is_summary: bool,

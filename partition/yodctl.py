@@ -22,6 +22,7 @@ LOCAL_MAX = 1024
 
 
 @click.group(context_settings={"help_option_names": ["--help", "-help", "-h"]})
+@click.version_option(package_name="yod", message="%(prog)s %(version)s")
 def command() -> None:
     """Bring a partition up, look at it, take it down.
 

@@ -18,7 +18,7 @@ from yod.report import SIGNAL_BASE
 # Read by native.options, not by click, which every other command uses: importing
 # click takes a quarter of a short launch.
 OPTIONS = (
-    Option(("-sz", "-size"), True, "Number of ranks.", "N"),
+    Option(("-sz", "-size", "-n", "-np"), True, "Number of ranks.", "N"),
     Option(("-list", "-l"), True, "Only these nodes, ranks in this order: 5,1..3.", "L"),
     Option(("-timing",), False, "Show the seconds spent in each phase."),
     Option(("-quiet",), False, "No status messages."),
@@ -34,6 +34,7 @@ OPTIONS = (
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "--help"), False, "Show this text."),
+    Option(("--version",), False, "Show which yod this is."),
 )
 
 USAGE = "usage: yod {options} program {args}  or  yod {options} load-file"
@@ -61,6 +62,9 @@ def command(argv: list[str]) -> int:
     given, words = options.parse(argv, OPTIONS)
     if "-help" in given:
         sys.stdout.write(HELP + options.describe(OPTIONS))
+        return 0
+    if "--version" in given:
+        sys.stdout.write(f"yod {_version()}\n")
         return 0
     if not words:
         raise UsageError(f"no program; {USAGE} (yod -help)")
@@ -95,6 +99,12 @@ def command(argv: list[str]) -> int:
         return 0
     _show_result(result, is_quiet, "-timing" in given, _last(given, "-file"))
     return result.exit_status
+
+
+def _version() -> str:
+    from importlib.metadata import version  # slow to import
+
+    return version("yod")
 
 
 def _last(given: dict[str, list[str]], name: str) -> str | None:

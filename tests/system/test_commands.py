@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -66,6 +67,13 @@ def hostile(tmp_path: Path) -> Path:
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, **options)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_tells_its_version(command):
+    done = run(BIN / command, "--version")
+    version = importlib.metadata.version("yod")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{command} {version}\n", "")
 
 
 def with_path(*entries: str | Path) -> dict[str, str]:

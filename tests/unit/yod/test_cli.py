@@ -13,6 +13,7 @@ from yod.cli import OPTIONS
         *[("-sz", "-sz"), ("-s", "-sz"), ("-l", "-list"), ("-t", "-timing"), ("-q", "-quiet")],
         *[("-m", "--mpi"), ("--mpi", "--mpi"), ("--lib", "--libpmix"), ("-D", "-D")],
         *[("-f", "-file"), ("-ki", "-kill"), ("-ke", "--keep-going"), ("-h", "-help")],
+        *[("-n", "-sz"), ("-np", "-sz"), ("-v", "--version")],
         *[("-p", "--partition"), ("-d", "--dry-run"), ("-b", "-batch"), ("-i", "-interactive")],
     ],
 )
