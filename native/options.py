@@ -1,6 +1,6 @@
 """Options as the original commands took them: one dash, any unambiguous prefix.
 
-``-l 1..3``, ``-list 1..3``, ``--list=1..3`` are the same option (GNU
+``-l 1..3``, ``-l1..3``, ``-list 1..3``, ``--list=1..3`` are the same option (GNU
 ``getopt_long_only``). :func:`expand` writes each in the one spelling that the
 option parser knows; it stops at the first word that is no option, because
 everything after a program's name is the program's. Names are case sensitive.
@@ -61,8 +61,12 @@ def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
     words = list(argv)
     expanded: list[str] = []
     while words and words[0].startswith("-") and words[0] not in ("-", "--"):
-        word, separator, value = words.pop(0).partition("=")
-        option = _find(word, by_name)
+        word = words.pop(0)
+        name, separator, value = word.partition("=")
+        if (option := _with_value(name, by_name)) is not None:
+            separator, value = "=", word[2:]
+        else:
+            option = _find(name, by_name)
         expanded.append(option.spellings[0])
         if separator and not option.takes_value:
             raise UsageError(f"{option.spellings[0]} takes no value, got `{value}`")
@@ -114,6 +118,12 @@ def of_click(parameters: Iterable[Any]) -> list[Option]:
         for parameter in parameters
         if parameter.param_type_name == "option"
     ]
+
+
+def _with_value(word: str, by_name: dict[str, Option]) -> Option | None:
+    """The option of one letter in a word such as ``-n4``: a number follows it at once."""
+    option = by_name.get(word[1:2])
+    return option if option and option.takes_value and word[2:3].isdigit() else None
 
 
 def _find(word: str, by_name: dict[str, Option]) -> Option:

@@ -71,6 +71,28 @@ def test_a_full_name_is_not_ambiguous_with_a_longer_one():
         expand(["-lis"], options)
 
 
+SHORT = [Option(("-sz", "-n"), takes_value=True), Option(("-list", "-l"), True), Option(("-D",))]
+
+
+@pytest.mark.parametrize(
+    ("word", "expanded"),
+    [
+        ("-n4", ["-sz", "4"]),
+        ("-n=4", ["-sz", "4"]),
+        ("-l1..3", ["-list", "1..3"]),
+        ("-l5,1..3=", ["-list", "5,1..3="]),
+    ],
+)
+def test_a_number_may_follow_an_option_of_one_letter_at_once(word, expanded):
+    assert expand([word, "a.out"], SHORT) == [*expanded, "a.out"]
+
+
+@pytest.mark.parametrize("word", ["-nodes", "-n-1", "--n4", "-D4", "-x4", "-sz4"])
+def test_other_words_that_begin_with_an_option_of_one_letter_are_none(word):
+    with pytest.raises(UsageError, match=f"{word}: no such option here"):
+        expand([word, "a.out"], SHORT)
+
+
 def test_a_value_that_looks_like_an_option_is_a_value():
     assert expand(["-list", "-quiet", "-q"], OPTIONS) == ["-list", "-quiet", "-quiet"]
 
