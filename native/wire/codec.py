@@ -25,6 +25,7 @@ def _classes() -> tuple[type[Message], ...]:
 
 
 MESSAGES = _classes()
+_BY_KIND = {message.__struct_config__.tag: message for message in MESSAGES}
 
 # What decoding raises; a deep nesting in elements that nobody reads is one of them.
 NONSENSE = (DecodeError, UnicodeDecodeError, RecursionError)
@@ -32,9 +33,19 @@ NONSENSE = (DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgpack.Encoder()
 
 
-@cache  # made on first use: a process whose peers are all inside it decodes nothing
-def _decoder() -> msgpack.Decoder[Message]:
-    return msgpack.Decoder(Union[MESSAGES])  # noqa: UP007
+class _Head(Struct, array_like=True):
+    """What all messages begin with; decoding passes over the rest."""
+
+    kind: str
+
+
+_head = msgpack.Decoder(_Head)
+
+
+@cache  # to make one takes time, and most processes hear a few kinds only
+def _decoder(message: type[Message] | None) -> msgpack.Decoder[Message]:
+    """The decoder of one kind; None: of all kinds, which tells what a wrong one is."""
+    return msgpack.Decoder(message or Union[MESSAGES])  # noqa: UP007
 
 
 def encode(message: Message) -> bytes:
@@ -61,7 +72,7 @@ def decode(data: bytes | memoryview) -> Message:
     if len(data) > MESSAGE_MAX_BYTES:
         raise PeerProtocolError(f"message of {len(data)} bytes, at most {MESSAGE_MAX_BYTES}")
     try:
-        return _decoder().decode(data)
+        return _decoder(_BY_KIND.get(_head.decode(data).kind)).decode(data)
     except NONSENSE as error:
         raise PeerProtocolError(f"not a message: {error}") from None
 
