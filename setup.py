@@ -98,6 +98,8 @@ prefix = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 python = "python%d.%d" % sys.version_info[:2]
 for kind in ("site", "dist"):  # the latter is Debian's
     sys.path.append(f"{prefix}/{sys.platlibdir}/{python}/{kind}-packages")
+if os.path.exists(f"{prefix}/yod/command.py"):  # pip install --target
+    sys.path.append(prefix)
 sys.path += SOURCES
 sys.meta_path.append(Elsewhere)
 gc.disable()

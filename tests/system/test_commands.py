@@ -126,6 +126,16 @@ def test_a_command_is_run_by_the_python_that_it_was_installed_for(tmp_path):
     assert (done.stdout, done.stderr) == ("started\n", "")
 
 
+def test_a_command_finds_its_modules_where_all_was_installed_into_one_directory(tmp_path):
+    for directory in ("bin", "yod"):
+        (tmp_path / directory).mkdir()
+    shutil.copy(BIN / "yod", tmp_path / "bin")
+    (tmp_path / "yod/__init__.py").touch()
+    (tmp_path / "yod/command.py").write_text("def main():\n    print(__file__)\n")
+    done = run(tmp_path / "bin/yod", env={**os.environ, "PATH": f"{BIN}:/usr/bin:/bin"})
+    assert (done.stdout, done.stderr) == (f"{tmp_path}/yod/command.py\n", "")
+
+
 def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
     for path in hostile.glob("*.py"):
         path.unlink()
