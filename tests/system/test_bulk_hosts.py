@@ -209,9 +209,15 @@ def test_power_off_while_the_job_runs(start_hosts, node):
     assert f"node {node} (node{node})" in err.decode().splitlines()[0]
 
 
-def test_power_off_while_an_image_is_on_its_way(start_hosts, programs):
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """A program that would still run if its image had been quicker than the test."""
+    return script(tmp_path / "endless", "#!/bin/sh\nsleep 1000\nexit\n")
+
+
+def test_power_off_while_an_image_is_on_its_way(start_hosts, endless):
     hosts = start_hosts(7, slots=1, ram_bytes=2 * IMAGE_BYTES)
-    image = put_on(hosts.front, programs.dynamic, IMAGE_BYTES)
+    image = put_on(hosts.front, endless, IMAGE_BYTES)
     with hosts.start_yod("-sz", "7", "-D", image, env=QUICK) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
         hosts.power_off(1)
@@ -237,9 +243,9 @@ def test_a_cable_pulled_while_the_job_runs(start_hosts):
     wait_until(lambda: set(hosts.states()) == {"free"})
 
 
-def test_a_cable_pulled_while_an_image_is_on_its_way(start_hosts, programs):
+def test_a_cable_pulled_while_an_image_is_on_its_way(start_hosts, endless):
     hosts = start_hosts(3, slots=1, ram_bytes=2 * IMAGE_BYTES, env=QUICK)
-    image = put_on(hosts.front, programs.dynamic, IMAGE_BYTES)
+    image = put_on(hosts.front, endless, IMAGE_BYTES)
     with hosts.start_yod("-sz", "3", "-D", image, env=QUICK) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
         hosts.hosts[1].cut()
