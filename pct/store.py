@@ -343,7 +343,7 @@ def _is_network(fstype: str) -> bool:
 
 
 def sweep(parent: str) -> None:
-    """Remove directories of PCTs that are gone."""
+    """Remove directories of PCTs that are gone, and what their ranks have left besides."""
     try:
         names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]
     except OSError:
@@ -355,13 +355,22 @@ def sweep(parent: str) -> None:
         except OSError:
             continue
         try:
-            if os.fstat(fd).st_uid == os.geteuid():
+            status = os.fstat(fd)
+            if status.st_uid == os.geteuid():
                 flock(fd, LOCK_EX | LOCK_NB)
                 _remove_tree(directory)
+                _remove_leftovers(status)
         except BlockingIOError:
             pass  # in use
         finally:
             os.close(fd)
+
+
+def _remove_leftovers(directory: os.stat_result) -> None:
+    """Shared memory of a killed PCT's ranks, made since the directory has got its last file."""
+    from pct import leftovers  # nearly always there is none
+
+    leftovers.remove(directory.st_uid, directory.st_mtime)
 
 
 def default_directories() -> list[str]:
