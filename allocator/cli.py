@@ -57,7 +57,7 @@ WRONG_USAGE = 2
     metavar="COUNT",
     help="Write a second line, `nodes COUNT`, when so many nodes are up.",
 )
-@click.version_option(package_name="yod", message="%(prog)s %(version)s")
+@click.version_option(**options.VERSION)
 def command(
     listen: str,
     advertise: str | None,

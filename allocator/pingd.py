@@ -36,7 +36,7 @@ _ADVICE = (
     "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
 )
 @click.argument("nodes", required=False, metavar="[LIST]")
-@click.version_option(package_name="yod", message="%(prog)s %(version)s")
+@click.version_option(**options.VERSION)
 def command(
     is_parsed: bool,
     is_summary: bool,

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from native.errors import UsageError
 
+VERSION = {"package_name": "yod", "message": "%(prog)s %(version)s"}  # for click.version_option
+
 
 class Option(Struct, frozen=True):
     """One option.

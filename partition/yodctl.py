@@ -9,7 +9,7 @@ import time
 
 import click
 
-from native import limits, stdio
+from native import limits, options, stdio
 from native.errors import PartitionError, UsageError, YodError
 from native.keyfile import read_partition_key, user_key_line
 from native.wire.base import SLOTS_MAX
@@ -22,7 +22,7 @@ LOCAL_MAX = 1024
 
 
 @click.group(context_settings={"help_option_names": ["--help", "-help", "-h"]})
-@click.version_option(package_name="yod", message="%(prog)s %(version)s")
+@click.version_option(**options.VERSION)
 def command() -> None:
     """Bring a partition up, look at it, take it down.
 

@@ -40,7 +40,7 @@ from pct.store import Store, default_directories
 @click.option("--ready-fd", metavar="FD", type=int, help="Write host:port there when listening.")
 @click.option("-D", "debug", is_flag=True, help="Say more in the log.")
 @click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
-@click.version_option(package_name="yod", message="%(prog)s %(version)s")
+@click.version_option(**options.VERSION)
 @click.pass_context
 def command(
     context: click.Context,

@@ -396,12 +396,12 @@ class Driver:
         parts.clients = Clients(job_id, self._reactor, self.handle, self._tracer(job_id))
         address = parts.clients.listen(action.uid, action.ranks)
         variables = self._launcher_variables(parts, action) if address else ()
-        opened = events.PmiOpened(job_id, address, variables)
-        if action.home is not None and not fabrics.may_be_here():
-            lacks_fabric = not fabrics.may_be_chosen(action.home)
+        lacks_fabric = lacks_devices = False
+        if action.home is not None:
             lacks_devices = not fabrics.devices_may_be_here()
-            opened = events.PmiOpened(job_id, address, variables, lacks_fabric, lacks_devices)
-        self.handle(opened)
+            has_no_fabric = lacks_devices or not fabrics.may_be_here()
+            lacks_fabric = has_no_fabric and not fabrics.may_be_chosen(action.home)
+        self.handle(events.PmiOpened(job_id, address, variables, lacks_fabric, lacks_devices))
 
     def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:
         """For a launcher that a rank starts: our agent, and the job's nodes."""

@@ -29,7 +29,8 @@ _ABOUT_FABRICS = (
 )
 
 # What spares hwloc the search for devices (it loads also plugins that it may not use), and
-# UCX the hooks into libc that tell it of freed memory; and whose settings these are.
+# UCX the hooks into libc that tell it of freed memory; and whose settings these are. The PMIx
+# server, which imports nothing of this, leaves out the same parts for itself.
 _SEARCHING = b"-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero,-linuxio,-pci"
 _NO_DEVICES = {
     b"HWLOC_": (b"HWLOC_COMPONENTS=" + _SEARCHING, b"HWLOC_PLUGINS_PATH=/dev/null"),

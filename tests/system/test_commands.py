@@ -69,15 +69,15 @@ def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, **options)
 
 
+def with_path(*entries: str | Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, entries))}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_tells_its_version(command):
     done = run(BIN / command, "--version")
     version = importlib.metadata.version("yod")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{command} {version}\n", "")
-
-
-def with_path(*entries: str | Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, entries))}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
