@@ -34,8 +34,11 @@ class PmiClients:
         """A client has a connection.
 
         Args:
-            job_rank: where the connection is known to be one rank's.
+            job_rank: where the connection is known to be one rank's. One that is in no
+                world, as a tool's, is nobody's.
         """
+        if job_rank is not None and self._worlds.of(job_rank) is None:
+            job_rank = None
         self._connections[number] = _Connection(
             number, client.Conversation(self._identify, job_rank)
         )

@@ -17,7 +17,14 @@ from native.wire import agent, codec, load, pmi, pmix
 from native.wire.base import MESSAGE_MAX_BYTES
 from native.wire.load import Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue, Participants, Process, SpawnCommand
-from pct.events import PmiClosed, PmiConnected, PmiReceived, PmixReceived, PmixSend
+from pct.events import (
+    PmiClosed,
+    PmiConnected,
+    PmiHangUp,
+    PmiReceived,
+    PmixReceived,
+    PmixSend,
+)
 from tests.unit.pct.job_of import (
     JOB_ID,
     SERVER_ENDED,
@@ -203,6 +210,14 @@ def told(job, event) -> None:
         elif isinstance(action, PmixSend):
             encoded = pmix.encode(action.message)
             assert pmix.decode_from_pct(encoded[4:]) == action.message
+
+
+def test_who_is_in_no_world_can_abort_nothing():
+    job = node(HERE, True)
+    told(job, PmiConnected(JOB_ID, 1, 8))
+    assert job.handle(PmiReceived(JOB_ID, 1, b"cmd=abort exitcode=3\n"), 101.0) == [
+        PmiHangUp(JOB_ID, 1)
+    ]
 
 
 @given(said=st.lists(events, max_size=30), is_running=st.booleans())
