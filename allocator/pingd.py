@@ -28,7 +28,7 @@ _ADVICE = (
 @click.command(context_settings={"help_option_names": ["-help"], "allow_interspersed_args": False})
 @click.option("-parse", "is_parsed", is_flag=True, help="Print colon-separated columns.")
 @click.option("-summary", "is_summary", is_flag=True, help="Print totals only.")
-@click.option("-list", "listed", metavar="LIST", help="Only these nodes, as in 5,1..3.")
+@click.option("-list", "-l", "listed", metavar="LIST", help="Only these nodes, as in 5,1..3.")
 @click.option("-job", "job_id", type=click.IntRange(min=1), metavar="N", help="Only this job.")
 @click.option("-mine", "is_mine", is_flag=True, help="Only jobs of yours.")
 @click.option("-all", "is_all", is_flag=True, help="All nodes; the default.")
@@ -50,7 +50,7 @@ def command(
     """Show the nodes of the partition and what they are doing.
 
     Conditions combine: only what meets all of them is shown. A name may be
-    shortened as long as it is clear, and -l is -list.
+    shortened to four letters or more, and -l is -list.
 
     Exit status: 0; 1 the partition is not there or does not answer; 2 wrong usage.
     """

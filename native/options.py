@@ -1,20 +1,24 @@
-"""Options as the original commands took them: one dash, any unambiguous prefix.
+"""Options as the original commands took them: one dash or two, names that may be shortened.
 
 ``-l 1..3``, ``-l1..3``, ``-list 1..3``, ``--list=1..3`` are the same option (GNU
-``getopt_long_only``). :func:`expand` writes each in the one spelling that the
+``getopt_long_only``). A name is shortened to no less than four letters: shorter
+words mean other things to other launchers, so those that are taken are spellings
+of their own. :func:`expand` writes each option in the one spelling that the
 option parser knows; it stops at the first word that is no option, because
 everything after a program's name is the program's. Names are case sensitive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from native.errors import UsageError
+from native.text import shown
 
+PREFIX_MIN = 4  # letters of a shortened name
 VERSION = {"package_name": "yod", "message": "%(prog)s %(version)s"}  # for click.version_option
 
 
@@ -35,25 +39,18 @@ class Option(Struct, frozen=True):
     metavar: str = ""
 
 
-def match(word: str, names: Sequence[str]) -> str:
-    """The option that a word such as ``-l`` or ``--list`` stands for.
-
-    Raises:
-        UsageError: unknown, or several begin so; lists them.
-    """
-    text = word.lstrip("-")
-    if text in names:
-        return text
-    found = [name for name in names if text and name.startswith(text)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"{word}: could be {', '.join('-' + name for name in found)}")
-    raise UsageError(f"{word}: no such option here; known: {', '.join('-' + n for n in names)}")
+def _nothing(name: str) -> str:
+    return ""
 
 
-def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
+def expand(
+    argv: Sequence[str], options: Iterable[Option], elsewhere: Callable[[str], str] = _nothing
+) -> list[str]:
     """The same words with every option in its full spelling.
+
+    Args:
+        elsewhere: given the name of an option that is none of ours, without its dashes,
+            says what to use for what it means to other programs; empty: not known.
 
     Raises:
         UsageError: an option is unknown, ambiguous, lacks its value or has an empty
@@ -68,10 +65,10 @@ def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
         if (option := _with_value(name, by_name)) is not None:
             separator, value = "=", word[2:]
         else:
-            option = _find(name, by_name)
+            option = _find(name, by_name, elsewhere)
         expanded.append(option.spellings[0])
         if separator and not option.takes_value:
-            raise UsageError(f"{option.spellings[0]} takes no value, got `{value}`")
+            raise UsageError(f"{option.spellings[0]} takes no value, got {shown(value)}")
         if not option.takes_value:
             continue
         if not separator and not words:
@@ -83,7 +80,9 @@ def expand(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
     return expanded + words
 
 
-def parse(argv: Sequence[str], options: Sequence[Option]) -> tuple[dict[str, list[str]], list[str]]:
+def parse(
+    argv: Sequence[str], options: Sequence[Option], elsewhere: Callable[[str], str] = _nothing
+) -> tuple[dict[str, list[str]], list[str]]:
     """Options and what follows them, for a command whose start must be quick.
 
     Returns:
@@ -94,7 +93,7 @@ def parse(argv: Sequence[str], options: Sequence[Option]) -> tuple[dict[str, lis
         UsageError: as :func:`expand`.
     """
     takes_value = {option.spellings[0]: option.takes_value for option in options}
-    words = expand(argv, options)
+    words = expand(argv, options, elsewhere)
     given: dict[str, list[str]] = {}
     while words and words[0] in takes_value:
         name = words.pop(0)
@@ -128,10 +127,39 @@ def _with_value(word: str, by_name: dict[str, Option]) -> Option | None:
     return option if option and option.takes_value and word[2:3].isdigit() else None
 
 
-def _find(word: str, by_name: dict[str, Option]) -> Option:
-    """Several spellings of one option are not ambiguous."""
-    text = word.lstrip("-")
-    begun = {option for name, option in by_name.items() if text and name.startswith(text)}
-    if text not in by_name and len(begun) == 1:
+def _find(word: str, by_name: dict[str, Option], elsewhere: Callable[[str], str]) -> Option:
+    """The option that a word such as ``--list`` or ``-timi`` stands for.
+
+    Raises:
+        UsageError: it stands for none, or for several; says what to say instead.
+    """
+    name = word.lstrip("-")
+    if name in by_name:
+        return by_name[name]
+    # Several spellings of one option are not ambiguous.
+    begun = {option for known, option in by_name.items() if name and known.startswith(name)}
+    is_short = len(name) < PREFIX_MIN
+    if len(begun) == 1 and not is_short:
         return begun.pop()
-    return by_name[match(word, list(by_name))]
+    if text := elsewhere(name) or elsewhere(_letter(word)):
+        raise UsageError(f"no option {shown(word)} here: {text}")
+    full = {spelling.lstrip("-"): spelling for o in by_name.values() for spelling in o.spellings}
+    if begun:
+        could = ", ".join(full[known] for known in full if known.startswith(name))
+        why = f"; a name is shortened to {PREFIX_MIN} letters at least" if is_short else ""
+        raise UsageError(f"{shown(word)}: could be {could}{why}")
+    from difflib import get_close_matches  # nobody waits for it but who has mistyped
+
+    if near := get_close_matches(name, full, cutoff=0.7):
+        advice = f"did you mean {' or '.join(full[known] for known in near)}?"
+    else:
+        known = dict.fromkeys(option.spellings[0] for option in by_name.values())
+        advice = f"known: {', '.join(known)}"
+    raise UsageError(f"{shown(word)}: no such option here; {advice}")
+
+
+def _letter(word: str) -> str:
+    """The letter of a word such as ``-N2`` or ``-vv``; empty: it is another."""
+    name = word[1:]
+    is_one = name[1:2].isdigit() or len(set(name)) == 1
+    return name[:1] if is_one and name[:1] != "-" else ""

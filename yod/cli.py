@@ -20,8 +20,8 @@ from yod.report import SIGNAL_BASE
 OPTIONS = (
     Option(("-sz", "-size", "-n", "-np"), True, "Number of ranks.", "N"),
     Option(("-list", "-l"), True, "Only these nodes, ranks in this order: 5,1..3.", "L"),
-    Option(("-timing",), False, "Show the seconds spent in each phase."),
-    Option(("-quiet",), False, "No status messages."),
+    Option(("-timing", "-t"), False, "Show the seconds spent in each phase."),
+    Option(("-quiet", "-q"), False, "No status messages."),
     Option(("-file",), True, "Append the completion report to NAME.", "NAME"),
     Option(("-kill",), False, "Kill the job at once when a rank ends abnormally."),
     Option(("-batch",), False, "Not interactive: no input, -kill."),
@@ -33,7 +33,7 @@ OPTIONS = (
     Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--dry-run",), False, "Show what would be launched."),
-    Option(("-help", "--help"), False, "Show this text."),
+    Option(("-help", "-h"), False, "Show this text."),
     Option(("--version",), False, "Show which yod this is."),
 )
 
@@ -44,7 +44,7 @@ HELP = f"""{USAGE}
 
   Each line of a load file is {{-sz N}} {{-list L}} program {{args}}; all its programs
   share one world of ranks. Everything behind the program is the program's. An
-  option may be shortened to any prefix that fits one only.
+  option may be shortened to four letters or more that fit it alone.
 
 Options:
 """
@@ -59,7 +59,7 @@ def command(argv: list[str]) -> int:
     Raises:
         YodError: it could not be begun.
     """
-    given, words = options.parse(argv, OPTIONS)
+    given, words = options.parse(argv, OPTIONS, _elsewhere)
     if "-help" in given:
         sys.stdout.write(HELP + options.describe(OPTIONS))
         return 0
@@ -99,6 +99,12 @@ def command(argv: list[str]) -> int:
         return 0
     _show_result(result, is_quiet, "-timing" in given, _last(given, "-file"))
     return result.exit_status
+
+
+def _elsewhere(name: str) -> str:
+    from yod import elsewhere  # for who has another launcher in mind
+
+    return elsewhere.explain(name)
 
 
 def _version() -> str:

@@ -13,7 +13,7 @@ from native import nodelist, options
 from native.errors import LoadFileError, UsageError
 from native.wire.base import MEMBERS_MAX, SIZE_MAX
 
-OPTIONS = (options.Option(("-sz", "-size"), True), options.Option(("-list",), True))
+OPTIONS = (options.Option(("-sz", "-size", "-s"), True), options.Option(("-list", "-l"), True))
 
 
 class Line(Struct, frozen=True):

@@ -55,9 +55,9 @@ def test_the_embedded_partition_has_any_number_of_slots(embedded):
     "words",
     [
         ("-l", "1,0", "-t", "-q"),
-        ("-s", "2", "--quiet"),
+        ("-n2", "--quiet"),
         ("--list", "1,0", "--timing"),
-        ("-size=2", "-ti"),
+        ("-size=2", "-timi"),
     ],
 )
 def test_options_may_be_shortened_and_have_one_or_two_dashes(start_local, words):
@@ -65,9 +65,23 @@ def test_options_may_be_shortened_and_have_one_or_two_dashes(start_local, words)
     assert (done.status, done.out) == (0, "2\n2\n"), done.err
 
 
-def test_an_ambiguous_prefix_names_the_options_it_fits(embedded):
-    assert embedded.yod("-k", "true") == (125, "", "yod: -k: could be -kill, -keep-going\n")
-    assert embedded.yod("-ki", "--p", "embedded", "true") == (0, "", "")
+def test_a_name_is_shortened_to_four_letters_at_least(embedded):
+    said = "yod: -ki: could be -kill; a name is shortened to 4 letters at least\n"
+    assert embedded.yod("-ki", "true") == (125, "", said)
+    assert embedded.yod("-kill", "--part", "embedded", "true") == (0, "", "")
+
+
+@pytest.mark.parametrize("letter", ["f", "v", "w", "N", "d", "i", "k", "c", "x", "o"])
+def test_a_letter_of_other_launchers_runs_nothing_and_names_ours(embedded, tmp_path, letter):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("node0\n")
+    ran = script(tmp_path / "program", "#!/bin/sh\ntouch ran\n")
+    for words in ((f"-{letter}",), (f"-{letter}", "hosts"), (f"-{letter}2",)):
+        done = embedded.yod("-np", "2", *words, ran, cwd=tmp_path)
+        assert (done.status, done.out) == (125, "")
+        (line,) = done.err.splitlines()
+        assert line.startswith(f"yod: no option {words[0]} here: ")
+    assert hosts.read_text() == "node0\n" and not (tmp_path / "ran").exists()
 
 
 def test_timing_names_every_phase_and_the_slowest_node(local):
@@ -187,7 +201,7 @@ def test_a_load_file_is_one_world_of_several_programs(here, tmp_path):
         "# comment\n\n"
         f"sh -c '{WHERE}'\n"
         f"  -size 2 sh -c 'echo second; {WHERE}'\n"
-        f"-s=1 sh -c '{WHERE}; '\"echo 'a  b'\"\n"
+        f"-s 1 sh -c '{WHERE}; '\"echo 'a  b'\"\n"
     )
     done = here.yod(load)
     assert (done.status, done.err) == (0, "")

@@ -84,6 +84,7 @@ PURE_STDLIB = {
     "bisect",
     "collections",
     "copy",
+    "difflib",
     "enum",
     "errno",
     "functools",

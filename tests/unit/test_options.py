@@ -1,4 +1,4 @@
-"""Options with one dash and any unambiguous prefix, as the original took them."""
+"""Options with one dash or two, whose names may be shortened to four letters."""
 
 import pytest
 
@@ -7,16 +7,20 @@ from native.options import Option, describe, expand, of_click, parse
 
 OPTIONS = [
     Option(("-sz", "-size"), takes_value=True),
-    Option(("-list",), takes_value=True),
-    Option(("-quiet",)),
+    Option(("-list", "-l"), takes_value=True),
+    Option(("-quiet", "-q")),
     Option(("-D",)),
     Option(("-kill",)),
+    Option(("-timing",)),
     Option(("--keep-going",)),
+    Option(("--keep-files",)),
     Option(("--partition",), takes_value=True),
 ]
 NO_SUCH = (
-    "{}: no such option here; known: -sz, -size, -list, -quiet, -D, -kill, -keep-going, -partition"
+    "{}: no such option here; known: -sz, -list, -quiet, -D, -kill, -timing, "
+    "--keep-going, --keep-files, --partition"
 )
+AT_LEAST = "a name is shortened to 4 letters at least"
 
 
 @pytest.mark.parametrize(
@@ -24,8 +28,8 @@ NO_SUCH = (
     [
         ([], []),
         (["-sz", "4", "a.out"], ["-sz", "4", "a.out"]),
-        (["-s", "4"], ["-sz", "4"]),
-        (["-si", "4"], ["-sz", "4"]),
+        (["-size", "4"], ["-sz", "4"]),
+        (["-timi", "--quie"], ["-timing", "-quiet"]),
         (["--list=1..3", "x"], ["-list", "1..3", "x"]),
         (["-l", "1..3"], ["-list", "1..3"]),
         (["-q", "-D", "-D"], ["-quiet", "-D", "-D"]),
@@ -43,14 +47,19 @@ def test_options_are_expanded_up_to_the_program(argv, expanded):
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["-k"], "-k: could be -kill, -keep-going"),
+        (["-keep"], "-keep: could be --keep-going, --keep-files"),
+        (["-k"], "-k: could be -kill, --keep-going, --keep-files; " + AT_LEAST),
+        (["-si", "4"], "-si: could be -size; " + AT_LEAST),
+        (["-tim"], "-tim: could be -timing; " + AT_LEAST),
+        (["-timming"], "-timming: no such option here; did you mean -timing?"),
         (["-x"], NO_SUCH.format("-x")),
+        (["-\udcff"], NO_SUCH.format(r"$'-\377'")),
         (["---"], NO_SUCH.format("---")),
         (["-d"], NO_SUCH.format("-d")),
         (["-sz"], "-sz needs a value"),
         (["-l", "", "x"], "-list needs a value, got an empty one"),
         (["--part="], "--partition needs a value, got an empty one"),
-        (["-q=1"], "-quiet takes no value, got `1`"),
+        (["-q=1"], "-quiet takes no value, got 1"),
     ],
 )
 def test_what_cannot_be_expanded_is_refused_with_the_reason(argv, text):
@@ -60,15 +69,28 @@ def test_what_cannot_be_expanded_is_refused_with_the_reason(argv, text):
 
 
 def test_names_are_case_sensitive():
-    options = [Option(("-D",)), Option(("-debug",))]
-    assert expand(["-D", "-d"], options) == ["-D", "-debug"]
+    options = [Option(("-D",)), Option(("-d",))]
+    assert expand(["-D", "-d"], options) == ["-D", "-d"]
 
 
 def test_a_full_name_is_not_ambiguous_with_a_longer_one():
     options = [Option(("-list",)), Option(("-list-all",))]
     assert expand(["-list", "-list-"], options) == ["-list", "-list-all"]
-    with pytest.raises(UsageError, match="-lis: could be -list, -list-all"):
-        expand(["-lis"], options)
+
+
+def test_what_an_option_of_another_program_is_here_is_said():
+    table = {"f": "say -file", "N": "say -list", "hosts": "none"}
+
+    def said(*argv):
+        with pytest.raises(UsageError) as caught:
+            expand(argv, OPTIONS, lambda name: table.get(name, ""))
+        return str(caught.value)
+
+    assert said("-f", "hosts") == "no option -f here: say -file"
+    assert said("-N2") == "no option -N2 here: say -list"
+    assert said("-ff") == "no option -ff here: say -file"
+    assert said("--hosts=a") == "no option --hosts here: none"
+    assert said("-fill") == "-fill: no such option here; did you mean -kill?"
 
 
 SHORT = [Option(("-sz", "-n"), takes_value=True), Option(("-list", "-l"), True), Option(("-D",))]
@@ -87,7 +109,7 @@ def test_a_number_may_follow_an_option_of_one_letter_at_once(word, expanded):
     assert expand([word, "a.out"], SHORT) == [*expanded, "a.out"]
 
 
-@pytest.mark.parametrize("word", ["-nodes", "-n-1", "--n4", "-D4", "-x4", "-sz4"])
+@pytest.mark.parametrize("word", ["-nodes", "-n-1", "--n4", "-D4", "-x4", "-sz4", "-zz"])
 def test_other_words_that_begin_with_an_option_of_one_letter_are_none(word):
     with pytest.raises(UsageError, match=f"{word}: no such option here"):
         expand([word, "a.out"], SHORT)
@@ -122,7 +144,7 @@ TABLE = (
 
 
 def test_options_are_read_up_to_the_program():
-    given, words = parse(["-si", "4", "-D", "-D", "-f", "-D", "prog", "-sz", "9"], TABLE)
+    given, words = parse(["-size", "4", "-D", "-D", "-file", "-D", "prog", "-sz", "9"], TABLE)
     assert given == {"-sz": ["4"], "-D": ["", ""], "-file": ["-D"]}
     assert words == ["prog", "-sz", "9"]
 

@@ -10,11 +10,10 @@ from yod.cli import OPTIONS
 @pytest.mark.parametrize(
     ("word", "name"),
     [
-        *[("-sz", "-sz"), ("-s", "-sz"), ("-l", "-list"), ("-t", "-timing"), ("-q", "-quiet")],
-        *[("-m", "--mpi"), ("--mpi", "--mpi"), ("--lib", "--libpmix"), ("-D", "-D")],
-        *[("-f", "-file"), ("-ki", "-kill"), ("-ke", "--keep-going"), ("-h", "-help")],
-        *[("-n", "-sz"), ("-np", "-sz"), ("-v", "--version")],
-        *[("-p", "--partition"), ("-d", "--dry-run"), ("-b", "-batch"), ("-i", "-interactive")],
+        *[("-sz", "-sz"), ("-size", "-sz"), ("-n", "-sz"), ("-np", "-sz"), ("-l", "-list")],
+        *[("-t", "-timing"), ("-q", "-quiet"), ("-h", "-help"), ("--help", "-help"), ("-D", "-D")],
+        *[("--mpi", "--mpi"), ("--libp", "--libpmix"), ("-inte", "-interactive")],
+        *[("--keep", "--keep-going"), ("-part", "--partition"), ("--dry-", "--dry-run")],
     ],
 )
 def test_an_options_short_form_is_known(word, name):
@@ -23,6 +22,12 @@ def test_an_options_short_form_is_known(word, name):
     assert (list(given), words) == ([name], ["program"])
 
 
+@pytest.mark.parametrize("letter", "abcdefgijkmoprsuvwxyzABCEFGHIJKLMNOPQRSTUVWXYZ")
+def test_no_other_letter_is_taken_for_an_option(letter):
+    with pytest.raises(UsageError):
+        options.parse([f"-{letter}", "program"], OPTIONS)
+
+
 def test_a_prefix_of_several_names_them():
-    with pytest.raises(UsageError, match="-li: could be -list, -libpmix"):
+    with pytest.raises(UsageError, match="-li: could be -list, --libpmix"):
         options.parse(["-li", "x"], OPTIONS)
