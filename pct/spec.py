@@ -142,4 +142,5 @@ def _spec(
         programs=programs,
         ranks=ranks,
         listen_nid=listen_nid,
+        ignored=message.ignored,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -134,6 +135,7 @@ def make_plan(
         umask=_umask(),
         limits=tuple((number, resource.getrlimit(number)[0]) for number in FORWARDED_LIMITS),
         options=options,
+        ignored_signals=_ignored_signals(),
         batch_job=batch_job,
         mpi=mpi,
         mpi_reason=mpi_reason,
@@ -241,6 +243,13 @@ def _arguments_object(encoded: bytes) -> ShippedObject:
 def _printable(name: str) -> str:
     """A program's name for messages, which are text; file names need not be."""
     return os.fsencode(name).decode(errors="replace")
+
+
+def _ignored_signals() -> tuple[int, ...]:
+    """What a program would have inherited; Python ignores two of its own accord."""
+    numbers = range(1, signal.NSIG)
+    ignored = {number for number in numbers if signal.getsignal(number) is signal.SIG_IGN}
+    return tuple(sorted(ignored - {signal.SIGPIPE, signal.SIGXFSZ}))
 
 
 def _umask() -> int:

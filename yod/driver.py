@@ -73,8 +73,7 @@ class Driver:
     def run(self) -> None:
         """Run the launch to its end."""
         for number in END_SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
-                self._on_signal(number, events.Interrupted(number))
+            self._on_signal(number, events.Interrupted(number))
         for number in PASSED_SIGNALS:
             self._on_signal(number, events.SignalToPass(number))
         self._reactor.on_signal(signal.SIGCONT, self._input.resume)
@@ -107,7 +106,8 @@ class Driver:
     # -- events in --------------------------------------------------------
 
     def _on_signal(self, number: int, event: Event) -> None:
-        self._reactor.on_signal(number, lambda: self.handle(event))
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+            self._reactor.on_signal(number, lambda: self.handle(event))
 
     def _port_ready(self) -> None:
         for event in self._port.events():

@@ -249,6 +249,7 @@ class Launch:
             orphan_s=limits.orphan_s,
             output_window_bytes=limits.output_window_bytes,
             addresses=grant.addresses,
+            ignored=plan.ignored_signals,
         )
         size = len(codec.encode_part(message))
         if size > MESSAGE_MAX_BYTES:

@@ -55,6 +55,7 @@ class Plan(Struct, frozen=True):
         names: the program of each member, for reports.
         mpi_reason: why ``mpi`` is what it is, for people.
         warning: said before go, a line; empty: nothing.
+        ignored_signals: that yod was started to ignore, as by nohup.
     """
 
     specs: tuple[NodeSpec, ...]
@@ -66,6 +67,7 @@ class Plan(Struct, frozen=True):
     umask: int
     limits: tuple[tuple[int, int], ...]
     options: Options
+    ignored_signals: tuple[int, ...] = ()
     batch_job: str = ""
     mpi: Mpi = Mpi(offered=())
     mpi_reason: str = ""

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,18 @@ static void take_streams (const struct child *child,
             && (fcntl (streams->listener, F_SETFD, 0) != 0
                 || fcntl (PORTALS_FD, F_SETFD, 0) != 0)))
         fail (child, STEP_STREAMS, errno, "");
+}
+
+/* All are at their defaults since the keeper's start. */
+static void take_signals (const struct child *child)
+{
+    sigset_t none;
+
+    for (int signo = 1; signo < NSIG; signo++)
+        if (child->starter->spec->ignored >> (signo - 1) & 1)
+            signal (signo, SIG_IGN);
+    sigemptyset (&none);
+    sigprocmask (SIG_SETMASK, &none, NULL);
 }
 
 /* A wish beyond what this node allows gives what it allows: the owner's
@@ -249,9 +262,9 @@ void child_run (const struct starter *starter, size_t index,
     prctl (PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid () != starter->keeper)
         _exit (127);
-    setpgid (0, 0);
+    setsid ();
     setpriority (PRIO_PROCESS, 0, starter->niceness);
-    sigprocmask (SIG_SETMASK, &starter->mask, NULL);
+    take_signals (&child);
     take_streams (&child, streams);
     if (*rank->program->cwd && chdir (rank->program->cwd) != 0)
         fail (&child, STEP_CHDIR, errno, rank->program->cwd);

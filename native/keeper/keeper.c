@@ -131,17 +131,20 @@ static void close_from (unsigned first)
         close ((int) fd);
 }
 
-/* Python ignores two signals and may have blocked any; an ignored SIGCHLD
- * would reap for us. The ranks get the mask that we were started with. */
-static int take_signals (struct keeper *k)
+/* Whatever the PCT's parents ignored (nohup, a shell's `&`) or Python ignores
+ * is nothing to the ranks, and an ignored SIGCHLD would reap for us. The call
+ * is raw because libc refuses the two signals that it keeps for itself; zeros
+ * are the default action. */
+static int take_signals (void)
 {
+    static const uint64_t default_action[8];
     sigset_t all, ours;
 
-    signal (SIGPIPE, SIG_DFL);
-    signal (SIGXFSZ, SIG_DFL);
-    signal (SIGCHLD, SIG_DFL);
+    for (int signo = 1; signo < NSIG; signo++)
+        syscall (SYS_rt_sigaction, signo, default_action, NULL,
+                 sizeof (default_action[0]));
     sigfillset (&all);
-    sigprocmask (SIG_SETMASK, &all, &k->starter.mask);
+    sigprocmask (SIG_SETMASK, &all, NULL);
     sigemptyset (&ours);
     sigaddset (&ours, SIGCHLD);
     sigaddset (&ours, SIGTERM);
@@ -203,7 +206,7 @@ static void prepare (struct keeper *k)
         close (PORTALS_FD);
     else if (fcntl (PORTALS_FD, F_SETFD, FD_CLOEXEC) != 0)
         give_up (k, EXIT_CAN_NOT, "no file for the job's map");
-    if ((k->signal_fd = take_signals (k)) < 0)
+    if ((k->signal_fd = take_signals ()) < 0)
         give_up (k, EXIT_CAN_NOT, "signals: %s", strerror (errno));
     if (prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         give_up (k, EXIT_CAN_NOT, "subreaper: %s", strerror (errno));
@@ -526,9 +529,19 @@ static void note_sent (struct rank *rank, int signo)
         rank->sent |= signal_bit (signo);
 }
 
-/* To the group of a rank that has not ended: until we reap its leader no
- * other process can have got that number. Who has died already is reaped
- * first: this signal is not what ended it. */
+/* To the group of a rank; to its process alone while that has not yet made
+ * its session. What is stopped ends by SIGTERM only when it is continued. */
+static void send_to_group (pid_t unix_pid, int signo)
+{
+    if (kill (-unix_pid, signo) != 0 && errno == ESRCH)
+        kill (unix_pid, signo);
+    if (signo == SIGTERM)
+        send_to_group (unix_pid, SIGCONT);
+}
+
+/* To ranks that have not ended: until we reap a group's leader no other
+ * process can have got that number. Who has died already is reaped first:
+ * this signal is not what ended it. */
 static void send_signal (struct keeper *k, uint32_t rank, int signo)
 {
     reap (k);
@@ -536,7 +549,7 @@ static void send_signal (struct keeper *k, uint32_t rank, int signo)
         if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED
             && (rank == ALL_RANKS || rank == number (k, i))) {
             note_sent (&k->ranks[i], signo);
-            kill (-k->ranks[i].unix_pid, signo);
+            send_to_group (k->ranks[i].unix_pid, signo);
         }
 }
 

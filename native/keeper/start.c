@@ -195,7 +195,6 @@ pid_t start_rank (const struct starter *starter, size_t index,
         report_failure (box, rank->rank, STEP_FORK);
         close_ends (streams.ours);
     } else {
-        setpgid (child, child);         /* the child does so too: no race */
         *pmi_fd = streams.theirs[3];
         report_start (box, rank->rank, child, &streams);
     }

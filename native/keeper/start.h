@@ -8,7 +8,6 @@
 #ifndef YOD_KEEPER_START_H
 #define YOD_KEEPER_START_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,7 +27,6 @@ enum gate {
 struct starter {
     const struct spec *spec;
     pid_t keeper;
-    sigset_t mask;                      /* the ranks' signal mask */
     int niceness;                       /* and theirs, not the keeper's */
     int null_fd;                        /* /dev/null */
     int report_fd;                      /* messages, the writers' end */

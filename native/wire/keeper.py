@@ -9,6 +9,7 @@ The specification, a file, descriptor 4 of the keeper::
     u32 magic "YOK1"   u32 parent's unix_pid   u64 job_id
     u32 uid, gid, umask, groups, limits, programs, ranks    (the last four: counts)
     u32 nid                                    where ranks with flag 4 listen
+    u64 ignored                                bit n - 1: ranks ignore signal n
     u32 group                                  for each group
     u32 resource   u64 soft   u64 hard         for each limit
     strings(1) start library                   empty: never preload
@@ -51,7 +52,7 @@ _WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
 
 _U32 = Layout("<I")
-_HEAD = Layout("<IIQ8I")
+_HEAD = Layout("<IIQ8IQ")
 _LIMIT = Layout("<IQQ")
 _STRINGS = Layout("<II")
 _RANK = Layout("<III")
@@ -136,6 +137,7 @@ class KeeperSpec(Struct, frozen=True):
         environment: "NAME=value", shared by all ranks, in this order.
         ranks: 1 to ``RANKS_MAX``, each number once.
         listen_nid: IPv4 address at which ranks that want Portals listen.
+        ignored: numbers of the signals that the ranks ignore; all others are at their defaults.
     """
 
     job_id: int
@@ -148,6 +150,7 @@ class KeeperSpec(Struct, frozen=True):
     programs: tuple[ProgramSpec, ...]
     ranks: tuple[RankSpec, ...]
     listen_nid: int = 0
+    ignored: tuple[int, ...] = ()
 
     @property
     def wants_portals(self) -> bool:
@@ -318,6 +321,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, start_library: bytes) ->
             len(spec.programs),
             len(spec.ranks),
             spec.listen_nid,
+            sum({1 << number - 1 for number in spec.ignored}),
         )
     ]
     parts += [_U32.pack(group) for group in spec.groups]

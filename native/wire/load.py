@@ -129,6 +129,7 @@ class Load(Message, frozen=True, tag="load.load"):
         orphan_s: how long a node without a parent looks for an ancestor.
         arguments: None: they are object 0, an encoded :class:`Arguments`.
         output_window_bytes: how much a node may send its parent unacknowledged.
+        ignored: signals that yod was started to ignore, and so are the ranks.
     """
 
     job_id: JobId
@@ -149,6 +150,7 @@ class Load(Message, frozen=True, tag="load.load"):
     orphan_s: Interval
     output_window_bytes: Annotated[int, Meta(ge=64 * 1024, le=1 << 30)]
     addresses: tuple[tuple[U32, Name], ...] = ()
+    ignored: Annotated[tuple[SignalNumber, ...], Meta(max_length=64)] = ()
 
 
 class Slowest(Part, frozen=True):

@@ -13,11 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from msgspec.structs import replace
 
 from native.wire.keeper import (
     KEEP,
@@ -456,6 +458,43 @@ def test_ranks_start_with_default_signals_and_an_empty_mask(build: Build) -> Non
         assert job.text() == f"ready\nseen {signal.SIGUSR1}\n"
 
 
+SETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+
+
+@contextmanager
+def every_signal_ignored_and_blocked() -> Iterator[None]:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SETTABLE)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SETTABLE}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def signals_of_a_rank(job: Job) -> tuple[int, int]:
+    """Those that `cat` finds blocked and ignored: bit n - 1 stands for signal n."""
+    rows = dict(line.split(":\t") for line in job.run().text().splitlines())
+    return int(rows["SigBlk"], 16), int(rows["SigIgn"], 16)
+
+
+@pytest.mark.parametrize("hold", list(Hold))
+def test_what_a_pct_ignores_or_blocks_no_rank_does_of_all_64(hold: Hold) -> None:
+    with every_signal_ignored_and_blocked():
+        job = Job(make_spec(("/bin/cat", "/proc/self/status"), hold=hold))
+    with job:
+        assert signals_of_a_rank(job) == (0, 0)
+
+
+@pytest.mark.parametrize("hold", list(Hold))
+def test_a_rank_ignores_what_the_specification_says_and_no_more(hold: Hold) -> None:
+    ignored = (signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, 64)
+    spec = make_spec(("/bin/cat", "/proc/self/status"), hold=hold)
+    with Job(replace(spec, ignored=ignored)) as job:
+        assert signals_of_a_rank(job) == (0, sum(1 << number - 1 for number in ignored))
+
+
 def test_umask_and_directory_are_the_specifications(tmp_path: Path) -> None:
     spec = make_spec(("/bin/sh", "-c", "umask; pwd; >file"), cwd=str(tmp_path), umask=0o137)
     with Job(spec) as job:
@@ -801,14 +840,35 @@ def test_signals_reach_the_whole_group_of_one_rank_or_of_all() -> None:
             assert sorted(job.text(rank).splitlines()) == ["child got", "got", "ready"]
 
 
-def test_each_rank_leads_its_own_group_apart_from_the_keeper() -> None:
-    code = "import os; print(os.getpid(), os.getpgrp(), os.getppid(), os.getpgid(os.getppid()))"
-    with Job(make_spec((sys.executable, "-S", "-c", code), ranks=2)) as job:
+@pytest.mark.parametrize("hold", list(Hold))
+def test_each_rank_leads_its_own_session_and_group_apart_from_the_keeper(hold: Hold) -> None:
+    code = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0), os.getppid(), "
+    code += "os.getpgid(os.getppid()))"
+    with Job(make_spec((sys.executable, "-S", "-c", code), ranks=2, hold=hold)) as job:
         job.run()
         for rank in range(2):
-            unix_pid, group, parent, parents_group = map(int, job.text(rank).split())
-            assert unix_pid == group == job.unix_pid(rank)
+            unix_pid, group, session, parent, parents_group = map(int, job.text(rank).split())
+            assert unix_pid == group == session == job.unix_pid(rank)
             assert parent == parents_group == job.keeper.unix_pid
+
+
+@pytest.mark.parametrize("hold", list(Hold))
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_stopped_rank_ends_by_sigterm(hold: Hold, is_held: bool) -> None:
+    with Job(make_spec(("/bin/sh", "-c", "echo up; kill -STOP $$; exit 3"), hold=hold)) as job:
+        job.wait_held()
+        if is_held:
+            job.keeper.signal(signal.SIGSTOP)
+        else:
+            job.keeper.go()
+            job.wait_output(b"up")
+            wait_for_state(job.unix_pid(), "T")
+        job.keeper.signal(signal.SIGTERM)
+        if is_held and hold is Hold.TRACE:
+            job.keeper.go()  # both are pending until then
+        (ended,) = job.wait_ended()
+    assert ended.wait_status == signal.SIGTERM
+    assert ended.was_signalled
 
 
 def test_end_kills_what_ignores_every_signal_and_has_left_its_session(build: Build) -> None:

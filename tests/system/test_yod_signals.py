@@ -236,6 +236,69 @@ def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
     assert text.count(b"go\n") == 2
 
 
+SHOW_SIGNALS = """
+with open("/proc/self/status") as status:
+    print(*[line.split()[1] for line in status if line.startswith(("SigBlk", "SigIgn"))])
+"""
+PYTHONS = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # Python ignores them, to any end
+
+
+@contextmanager
+def ignoring(*numbers: signal.Signals) -> Iterator[None]:
+    """What is started inside ignores these signals from its beginning."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def test_a_rank_ignores_the_signals_that_yod_was_started_to_ignore(here):
+    """As under nohup, or in the background of a script; none else, and none is blocked."""
+    ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGRTMAX)
+    with ignoring(*ignored):
+        done = here.yod("-sz", "2", sys.executable, "-c", SHOW_SIGNALS)
+    mask = sum(1 << number - 1 for number in ignored)
+    assert done == (0, f"{0:016x} {mask | PYTHONS:016x}\n" * 2, "")
+
+
+def test_what_a_partition_was_started_to_ignore_is_nothing_to_its_ranks(start_local):
+    with ignoring(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD):
+        local = start_local(1)
+    done = local.yod("-sz", "2", sys.executable, "-c", SHOW_SIGNALS)
+    assert done == (0, f"{0:016x} {PYTHONS:016x}\n" * 2, "")
+
+
+def test_what_yod_ignores_it_does_not_pass_on_either(here):
+    with ignoring(signal.SIGUSR1):
+        yod = here.start_yod("-sz", "2", sys.executable, "-c", LISTEN)
+    with yod:
+        count(yod, b"ready\n", 2)
+        yod.send_signal(signal.SIGUSR1)
+        yod.send_signal(signal.SIGUSR2)
+        count(yod, b"SIGUSR2\n", 2)
+        yod.send_signal(signal.SIGUSR2)
+        out, err = yod.communicate(timeout=LIMIT_S)
+    assert (yod.returncode, out + err) == (0, b"SIGUSR2\nSIGUSR2\n")
+
+
+def test_an_interactive_shell_as_a_rank_reads_its_input_and_does_not_wait_for_a_terminal(here):
+    with on_a_terminal(here, "-sz", "1", "bash", "--norc", "-i") as (yod, terminal):
+        os.write(terminal, b"echo $((6 * 7)) > /dev/tty || echo $((6 * 7))\n")
+        read_until(terminal, b"42\n")
+        os.write(terminal, b"exit 7\n")
+        assert yod.wait(timeout=LIMIT_S) == 7
+
+
+def test_a_rank_that_asks_for_a_password_reads_it_from_its_input(here):
+    code = "import getpass; print('got', getpass.getpass(''))"
+    with on_a_terminal(here, "-sz", "1", sys.executable, "-c", code) as (yod, terminal):
+        os.write(terminal, b"secret\n")
+        read_until(terminal, b"got secret\n")
+        assert yod.wait(timeout=LIMIT_S) == 0
+
+
 def test_yod_under_nohup_does_not_end_when_its_terminal_goes(here):
     with here.start_yod(
         "-sz",

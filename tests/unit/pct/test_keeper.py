@@ -30,6 +30,7 @@ SPEC = wire.KeeperSpec(
         wire.RankSpec(8, 0, (b"YOD_RANK=8",), True, False),
         wire.RankSpec(9, 0, (), False, True),
     ),
+    ignored=(1, 64),
 )
 
 
@@ -58,6 +59,7 @@ def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
     assert reader.take("4sI") == (b"YOK1", 4711)
     assert reader.take("QIII") == (1 << 40, 1000, 100, 0o27)
     assert reader.take("IIIII") == (2, 3, 1, 2, 0)
+    assert reader.take("Q") == (1 | 1 << 63,)
     assert reader.take("II") == (100, 44)
     keep, unlimited = (1 << 64) - 2, (1 << 64) - 1
     assert reader.take("IQQ") == (7, 1024, keep)
