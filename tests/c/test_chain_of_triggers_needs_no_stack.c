@@ -9,7 +9,7 @@ int main (void)
 {
     struct end ends[1], *a = &ends[0];
     struct rlimit limit = { 1 << 20, 1 << 20 };
-    char source[1] = "c", target[1];
+    char source[] = { 'c' }, target[1];
     ptl_ct_event_t one = { 1, 0 }, value;
     ptl_handle_ct_t ct;
     ptl_handle_md_t md;

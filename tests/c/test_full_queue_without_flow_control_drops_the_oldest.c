@@ -3,7 +3,7 @@
 int main (void)
 {
     struct end ends[1], *a = &ends[0];
-    char source[1] = "s", target[1];
+    char source[] = { 's' }, target[1];
     ptl_event_t event;
     ptl_handle_md_t md;
     ptl_pt_index_t index;

@@ -8,7 +8,7 @@ int main (void)
     static const uint64_t thresholds[] = { 3, 1, 2, 1, 3, 0 };
     static const uint64_t expected[] = { 5, 1, 3, 2, 0, 4 };
     ptl_ct_event_t one = { 1, 0 }, failed = { 0, 1 };
-    char source[1] = "a", target[1] = "";
+    char source[] = { 'a' }, target[1] = "";
     ptl_handle_ct_t ct;
     ptl_handle_md_t md;
     ptl_pt_index_t index;
