@@ -90,6 +90,8 @@ def command(
             partition_key=key,
             connect_timeout_s=in_force.connect_s,
             liveness_s=in_force.liveness_s,
+            max_unproven=in_force.unproven_count,
+            max_unproven_each=in_force.unproven_each_count,
         )
     except PtlError as error:
         where = f"{listen} and {unix_path}" if unix_path else listen

@@ -142,6 +142,7 @@ struct ptlx_config {
     uint32_t handshake_timeout_ms;
     uint32_t liveness_ms;
     uint32_t max_unproven;
+    uint32_t max_unproven_each;
     uint32_t ack_delay_ms;
     uint8_t version_min, version_max;
     uint8_t is_local;
@@ -156,7 +157,7 @@ enum ptlx_event_kind { PTLX_EVENT_PEER_LOST, PTLX_EVENT_OBJECT_ARRIVED,
 enum ptlx_loss { PTLX_LOSS_UNREACHABLE, PTLX_LOSS_WRONG_KEY,
     PTLX_LOSS_WRONG_VERSION, PTLX_LOSS_WRONG_PEER, PTLX_LOSS_CLOSED,
     PTLX_LOSS_DIED, PTLX_LOSS_RESTARTED, PTLX_LOSS_MISBEHAVED,
-    PTLX_LOSS_REFUSED, ... };
+    PTLX_LOSS_REFUSED, PTLX_LOSS_CROWDED, ... };
 
 enum ptlx_object_fail { PTLX_OBJECT_PARENT_LOST, PTLX_OBJECT_CHILD_LOST,
     PTLX_OBJECT_CHILD_REFUSED, PTLX_OBJECT_FILE_SHRANK,

@@ -191,8 +191,8 @@ class NetworkInterface(_Object):
         unix_path: path to listen at as well.
         partition_key: 32 bytes; None: this end does not hold it.
         uid: told to peers that hold the partition's key.
-        connect_timeout_ms, handshake_timeout_ms, liveness_ms, max_unproven, ack_delay_ms,
-            versions: as ``struct ptlx_config`` in portals4_ext.h; 0: the default.
+        connect_timeout_ms, handshake_timeout_ms, liveness_ms, max_unproven, max_unproven_each,
+            ack_delay_ms, versions: as ``struct ptlx_config`` in portals4_ext.h; 0: the default.
     """
 
     _what = "network interface"
@@ -211,6 +211,7 @@ class NetworkInterface(_Object):
         handshake_timeout_ms: int = 0,
         liveness_ms: int = 0,
         max_unproven: int = 0,
+        max_unproven_each: int = 0,
         ack_delay_ms: int = 0,
         versions: tuple[int, int] = (0, 0),
     ) -> None:
@@ -231,6 +232,7 @@ class NetworkInterface(_Object):
         config.handshake_timeout_ms = handshake_timeout_ms
         config.liveness_ms = liveness_ms
         config.max_unproven = max_unproven
+        config.max_unproven_each = max_unproven_each
         config.ack_delay_ms = ack_delay_ms
         config.version_min, config.version_max = versions
         handle = ffi.new("uint32_t *")

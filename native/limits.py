@@ -32,6 +32,8 @@ class Limits(Struct, frozen=True):
     jobs_per_node_count: int = 64
     connect_s: float = 5.0
     liveness_s: float = 60.0
+    unproven_count: int = 1024
+    unproven_each_count: int = 256
     arguments_inline_bytes: int = 64 * 1024
 
 
@@ -54,6 +56,8 @@ MEANINGS = {
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host that is gone without a word is noticed within this",
+    "unproven_count": "connections of a daemon that have not proven who they are",
+    "unproven_each_count": "the same of one user of its host, or of one other address",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
 }
 
@@ -66,12 +70,16 @@ _SMALLEST = {
     "arity_count": 1,
     "bulk_arity_count": 1,
     "chunk_bytes": 4096,
+    "unproven_count": 1,
+    "unproven_each_count": 1,
     "output_window_bytes": 65536,
 }
 _LARGEST = {
     "arity_count": 64,
     "bulk_arity_count": 64,
     "chunk_bytes": 1 << 26,
+    "unproven_count": 1 << 20,
+    "unproven_each_count": 1 << 20,
     "output_window_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,
 }

@@ -43,7 +43,8 @@ class Loss(IntEnum):
     DIED = 6  # the connection broke, or the peer stopped answering
     RESTARTED = 7  # the same address, another process
     MISBEHAVED = 8  # it broke the transport's protocol and was cut off
-    REFUSED = 9  # it refused the connection for another reason (its limits)
+    REFUSED = 9  # it refused the connection for another reason
+    CROWDED = 10  # it has no place for connections that have not proven who they are
 
 
 class Received(Struct, frozen=True):

@@ -109,6 +109,7 @@ class PortalsPort:
         liveness_s: a host that is gone is noticed within that time.
         handshake_timeout_s: a connection that has not proven itself by then is closed.
         max_unproven: connections that may be about to prove themselves.
+        max_unproven_each: the same of one user of this host, or of one other address.
         versions: lowest and highest protocol version, (0, 0): all known.
 
     Raises:
@@ -128,7 +129,8 @@ class PortalsPort:
         connect_timeout_s: float = 5.0,
         liveness_s: float = 60.0,
         handshake_timeout_s: float = 5.0,
-        max_unproven: int = 256,
+        max_unproven: int = 1024,
+        max_unproven_each: int = 256,
         versions: tuple[int, int] = (0, 0),
     ) -> None:
         nid, pid = (0, endpoint.NO_LISTEN) if listen is None else parse_ipv4(listen)
@@ -146,6 +148,7 @@ class PortalsPort:
             handshake_timeout_ms=round(handshake_timeout_s * 1000),
             liveness_ms=round(liveness_s * 1000),
             max_unproven=max_unproven,
+            max_unproven_each=max_unproven_each,
             ack_delay_ms=ACK_DELAY_MS,
             versions=versions,
         )
@@ -364,6 +367,7 @@ _LOSS_TEXT = {
     Loss.RESTARTED: "has been restarted",
     Loss.MISBEHAVED: "broke the protocol and was cut off",
     Loss.REFUSED: "refused the connection",
+    Loss.CROWDED: "refused the connection: too many connections have not proven who they are",
 }
 
 
@@ -371,6 +375,8 @@ def _loss_text(loss: Loss, detail: int) -> str:
     if loss is Loss.WRONG_KEY and detail == _ENOKEY:
         return "cannot be dialled: there is no key for it"
     text = _LOSS_TEXT[loss]
+    if loss is Loss.CROWDED and detail:
+        return text.replace("connections", "connections of yours")
     if loss in (Loss.UNREACHABLE, Loss.DIED) and detail:
         return f"{text}: {os.strerror(detail)}"
     if loss is Loss.WRONG_VERSION and detail:

@@ -84,6 +84,8 @@ def command(
             partition_key=key,
             connect_timeout_s=limits.connect_s,
             liveness_s=limits.liveness_s,
+            max_unproven=limits.unproven_count,
+            max_unproven_each=limits.unproven_each_count,
         )
     except PtlError as error:
         raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None

@@ -53,7 +53,8 @@ struct ptlx_config {
     uint32_t connect_timeout_ms;  /* 5000 */
     uint32_t handshake_timeout_ms; /* 5000 */
     uint32_t liveness_ms;         /* 60000; a dead host is noticed by then */
-    uint32_t max_unproven;        /* 256 connections */
+    uint32_t max_unproven; /* 1024 connections that have to prove themselves */
+    uint32_t max_unproven_each; /* 256 of a user of this host, or an address */
     uint32_t ack_delay_ms; /* 0; acks wait so long for something to go with */
     uint8_t version_min, version_max; /* of the protocol; for tests */
     uint8_t is_local; /* share memory with processes of this user and host */
@@ -63,7 +64,7 @@ struct ptlx_config {
 
 /* Kinds of event beyond those of the specification. */
 enum ptlx_event_kind {
-    PTLX_EVENT_PEER_LOST = 64, /* reason, detail: an errno or versions */
+    PTLX_EVENT_PEER_LOST = 64, /* reason; detail: an errno, versions, whose */
     PTLX_EVENT_OBJECT_ARRIVED, /* match_bits, digest, first_ns, last_ns */
     PTLX_EVENT_OBJECT_SENT,    /* match_bits */
     PTLX_EVENT_OBJECT_FAILED,  /* match_bits, reason, detail */
@@ -80,7 +81,8 @@ enum ptlx_loss {
     PTLX_LOSS_DIED = 6,
     PTLX_LOSS_RESTARTED = 7,
     PTLX_LOSS_MISBEHAVED = 8,
-    PTLX_LOSS_REFUSED = 9
+    PTLX_LOSS_REFUSED = 9,
+    PTLX_LOSS_CROWDED = 10 /* detail: 1: by connections of ours */
 };
 
 /* Why an object cannot be completed. */

@@ -40,7 +40,8 @@ enum ptl_code {
     PTL_CODE_EXPIRED = 6,
     PTL_CODE_NOT_PERMITTED = 7, /* no key, over TCP */
     PTL_CODE_MALFORMED = 8,
-    PTL_CODE_INTEGRITY = 9 /* it is required here, and was not offered */
+    PTL_CODE_INTEGRITY = 9, /* it is required here, and was not offered */
+    PTL_CODE_SHARE = 10 /* too many unproven connections of one origin */
 };
 
 /* What m1 and m2 say. */

@@ -30,6 +30,8 @@ static const char *text_of (uint32_t loss)
         return "it sent what the protocol does not allow";
     case PTLX_LOSS_REFUSED:
         return "one of us wants a key, or has PTL_INTEGRITY=on alone";
+    case PTLX_LOSS_CROWDED:
+        return "too many connections there have not proven who they are";
     default:
         return "no reason is known";
     }

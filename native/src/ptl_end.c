@@ -35,7 +35,8 @@ static int configure (struct ptl_end *end, const struct ptlx_config *config)
     c->connect_timeout_ms = or_default (c->connect_timeout_ms, 5000);
     c->handshake_timeout_ms = or_default (c->handshake_timeout_ms, 5000);
     c->liveness_ms = or_default (c->liveness_ms, 60000);
-    c->max_unproven = or_default (c->max_unproven, 256);
+    c->max_unproven = or_default (c->max_unproven, 1024);
+    c->max_unproven_each = or_default (c->max_unproven_each, 256);
     c->version_min = c->version_min ? c->version_min : PTL_VERSION_MIN;
     c->version_max = c->version_max ? c->version_max : PTL_VERSION_MAX;
     c->unix_path = NULL; /* the caller's; end->unix_path is ours */
@@ -101,7 +102,7 @@ static void init_lists (struct ptl_end *end)
         &end->node,    &end->nears,
         &end->conns,   &end->dirty,     &end->grave,  &end->work,
         &end->later,   &end->self_held, &end->targets, &end->addresses,
-        &end->losses,  &end->objects,
+        &end->losses,  &end->objects,   &end->origins,
     };
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (*lists); i++)

@@ -114,6 +114,7 @@ struct ptl_end {
 
     struct ptl_peer **peers; /* hash table */
     size_t peer_slots, n_peers;
+    struct ptl_node origins; /* of unproven connections (ptl_unproven.h) */
     size_t n_unproven;
     struct ptl_node conns, dirty, grave;
     struct ptl_node nears; /* connections with shared memory */

@@ -13,6 +13,7 @@
 
 #include "ptl_address.h"
 #include "ptl_conn.h"
+#include "ptl_origin.h"
 #include "ptl_room.h"
 #include "ptl_shake.h"
 
@@ -158,24 +159,23 @@ static void rest (struct ptl_end *end)
 static void admit (struct ptl_end *end, int fd,
                    const struct ptl_source *listener)
 {
+    bool is_unix = listener->kind == PTL_SOURCE_UNIX;
+    uint64_t origin = ptl_origin_of (fd, is_unix);
+    enum ptl_code code = ptl_unproven_make_room (end, origin);
     struct ptl_conn *conn;
-    uint8_t m4[PTL_M4_BYTES];
 
-    if (end->n_unproven >= end->config.max_unproven) {
-        ptl_auth_put_m4 (NULL, PTL_CODE_FULL, end->config.version_min,
-                         end->config.version_max, m4);
-        (void)!send (fd, m4, sizeof (m4), MSG_NOSIGNAL);
+    if (code != PTL_CODE_READY) {
+        ptl_shake_say_no (end, fd, code);
         close (fd);
         return;
     }
-    if (!(conn = ptl_conn_alloc (end, fd, false,
-                                 listener->kind == PTL_SOURCE_UNIX)))
+    if (!(conn = ptl_conn_alloc (end, fd, false, is_unix)))
         return;
     conn->is_near = listener == &end->near;
     conn->state = PTL_CONN_SHAKING;
     conn->deadline_ms = end->now_ms + end->config.handshake_timeout_ms;
     ptl_end_wake_at (end, conn->deadline_ms);
-    if (!ptl_shake_listen (conn))
+    if (!ptl_shake_listen (conn, origin))
         ptl_conn_close (conn);
 }
 

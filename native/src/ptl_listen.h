@@ -1,9 +1,9 @@
 /* ptl_listen.h - the listeners of an endpoint: a TCP port, a Unix path, and the
  * name at which processes of this host meet (ptl_near.h).
  *
- * At most config.max_unproven connections are in a handshake; the next is told
- * so and closed. Out of descriptors the listeners rest for a while: a level
- * that cannot be worked off would keep the loop busy.
+ * Who may be in a handshake is ptl_unproven.h's. Out of descriptors the
+ * listeners rest for a while: a level that cannot be worked off would keep the
+ * loop busy.
  */
 #ifndef PTL_LISTEN_H
 #define PTL_LISTEN_H

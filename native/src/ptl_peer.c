@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ptl_auth.h"
 #include "ptl_conn.h"
 #include "ptl_debug.h"
 #include "ptl_fwd.h"
@@ -12,6 +13,7 @@
 #include "ptl_room.h"
 
 #define DIAL_AGAIN_MS 20 /* after a collision, should the other end vanish */
+#define DIAL_PAUSE_MOST_MS 500 /* twice as long each time that it is full */
 
 /* ---- the table of records ---- */
 
@@ -105,9 +107,9 @@ static uint32_t loss_of (int error)
     return error == ENOKEY ? PTLX_LOSS_WRONG_KEY : PTLX_LOSS_UNREACHABLE;
 }
 
-static void dial_later (struct ptl_peer *peer)
+static void dial_later (struct ptl_peer *peer, int pause_ms)
 {
-    peer->dial_again_ms = peer->end->now_ms + DIAL_AGAIN_MS;
+    peer->dial_again_ms = peer->end->now_ms + pause_ms;
     ptl_end_wake_at (peer->end, peer->dial_again_ms);
 }
 
@@ -130,7 +132,7 @@ static void dial (struct ptl_peer *peer)
     if (error == 0)
         ptl_end_wake_at (peer->end, peer->dial_until_ms);
     else if (is_passing (peer, error))
-        dial_later (peer);
+        dial_later (peer, DIAL_AGAIN_MS);
     else
         ptl_peer_lost (peer, loss_of (error), error);
 }
@@ -142,6 +144,7 @@ static void need_connection (struct ptl_peer *peer)
     ptl_end_look_at_clock (peer->end);
     peer->dial_until_ms
         = peer->end->now_ms + peer->end->config.connect_timeout_ms;
+    peer->dial_pause_ms = peer->dial_code = 0;
     dial (peer);
 }
 
@@ -220,7 +223,23 @@ void ptl_peer_collided (struct ptl_peer *peer)
     peer->dial = NULL;
     ptl_conn_close (conn);
     if (!peer->conn)
-        dial_later (peer);
+        dial_later (peer, DIAL_AGAIN_MS);
+}
+
+void ptl_peer_turned_away (struct ptl_peer *peer, uint8_t code)
+{
+    struct ptl_conn *conn = peer->dial;
+    int pause_ms = peer->dial_pause_ms;
+
+    peer->dial = NULL;
+    peer->dial_code = code;
+    ptl_conn_close (conn);
+    if (peer->conn)
+        return;
+    pause_ms = pause_ms ? 2 * pause_ms : DIAL_AGAIN_MS;
+    peer->dial_pause_ms
+        = pause_ms < DIAL_PAUSE_MOST_MS ? pause_ms : DIAL_PAUSE_MOST_MS;
+    dial_later (peer, peer->dial_pause_ms);
 }
 
 void ptl_peer_parted (struct ptl_peer *peer)
@@ -346,6 +365,11 @@ static void give_up (struct ptl_peer *peer)
 {
     bool is_short = peer->dial_error == EMFILE || peer->dial_error == ENFILE;
 
+    if (peer->dial_code) {
+        ptl_peer_lost (peer, PTLX_LOSS_CROWDED,
+                       peer->dial_code == PTL_CODE_SHARE);
+        return;
+    }
     if (is_short)
         ptl_room_complain ();
     ptl_peer_lost (peer, PTLX_LOSS_UNREACHABLE,

@@ -24,7 +24,9 @@ struct ptl_peer {
     struct ptl_conn *dial; /* being opened by us, or NULL */
     int64_t dial_until_ms; /* 0: no dial is wanted */
     int64_t dial_again_ms; /* 0: not waiting to dial again */
+    int dial_pause_ms;     /* before that, when it was turned away last */
     int dial_error;        /* an errno: why the last dial did not begin */
+    uint8_t dial_code;     /* enum ptl_code: why it was turned away, or 0 */
     struct ptl_node lanes[PTL_LANES]; /* QUEUED */
     struct ptl_node replies; /* QUEUED, of operations of the peer */
     struct ptl_node open;  /* SENDING in fragments, round robin */
@@ -64,6 +66,10 @@ void ptl_peer_connected (struct ptl_peer *peer);
 
 /* Our dial met a connection of the peer's that survives instead. */
 void ptl_peer_collided (struct ptl_peer *peer);
+
+/* The other end had no place for our dial (a code of m4): dial again while there
+ * is time. */
+void ptl_peer_turned_away (struct ptl_peer *peer, uint8_t code);
 
 /* Is anything on its way there, or to be sent? */
 bool ptl_peer_is_busy (const struct ptl_peer *peer);

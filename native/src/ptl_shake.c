@@ -21,14 +21,14 @@ static bool begin (struct ptl_conn *conn, enum ptl_shake_step step)
     if (!(conn->shake = calloc (1, sizeof (*conn->shake))))
         return false;
     conn->shake->step = step;
-    if (!conn->is_dialled)
-        conn->end->n_unproven++;
+    conn->shake->place.conn = conn;
     return true;
 }
 
-bool ptl_shake_listen (struct ptl_conn *conn)
+bool ptl_shake_listen (struct ptl_conn *conn, uint64_t origin)
 {
-    return begin (conn, PTL_AWAIT_M1);
+    return begin (conn, PTL_AWAIT_M1)
+        && ptl_unproven_enter (conn->end, origin, &conn->shake->place);
 }
 
 bool ptl_shake_dial (struct ptl_conn *conn, const struct ptlx_key *key,
@@ -46,8 +46,7 @@ void ptl_shake_free (struct ptl_conn *conn)
 {
     if (!conn->shake)
         return;
-    if (!conn->is_dialled)
-        conn->end->n_unproven--;
+    ptl_unproven_leave (conn->end, &conn->shake->place);
     explicit_bzero (conn->shake, sizeof (*conn->shake));
     free (conn->shake);
     conn->shake = NULL;
@@ -62,6 +61,14 @@ static bool put (struct ptl_conn *conn, const void *data, size_t length)
         n = send (conn->source.fd, data, length, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)length;
+}
+
+/* The other end has hung up on what we say; it may have said why. */
+static void hear_why (struct ptl_conn *conn, int error)
+{
+    ptl_shake_read (conn);
+    if (conn->state == PTL_CONN_SHAKING)
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, error);
 }
 
 static uint32_t offers (const struct ptl_conn *conn)
@@ -124,17 +131,23 @@ void ptl_shake_connected (struct ptl_conn *conn)
     }
     ptl_auth_put_hello (1, &hello, conn->shake->m1);
     if (!put (conn, conn->shake->m1, PTL_M1_BYTES))
-        ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
+        hear_why (conn, errno);
 }
 
-/* Say no and hang up. */
-static void refuse (struct ptl_conn *conn, enum ptl_code code)
+void ptl_shake_say_no (const struct ptl_end *end, int fd, enum ptl_code code)
 {
-    uint8_t m4[PTL_M4_BYTES];
+    uint8_t m4[PTL_M4_BYTES], unread[PTL_SHAKE_MAX_BYTES];
 
-    ptl_auth_put_m4 (NULL, (uint8_t)code, conn->end->config.version_min,
-                     conn->end->config.version_max, m4);
-    put (conn, m4, sizeof (m4));
+    ptl_auth_put_m4 (NULL, (uint8_t)code, end->config.version_min,
+                     end->config.version_max, m4);
+    (void)!send (fd, m4, sizeof (m4), MSG_NOSIGNAL);
+    /* To close a socket with bytes unread would reset the connection. */
+    (void)!recv (fd, unread, sizeof (unread), MSG_DONTWAIT);
+}
+
+void ptl_shake_refuse (struct ptl_conn *conn, enum ptl_code code)
+{
+    ptl_shake_say_no (conn->end, conn->source.fd, code);
     ptl_conn_close (conn);
 }
 
@@ -267,7 +280,7 @@ static void take_m1 (struct ptl_conn *conn)
 
     memcpy (s->m1, s->in, PTL_M1_BYTES);
     if ((code = judge_m1 (conn)) != PTL_CODE_READY) {
-        refuse (conn, code);
+        ptl_shake_refuse (conn, code);
         return;
     }
     s->intended_nid = s->theirs.nid;
@@ -325,7 +338,7 @@ static void take_m2 (struct ptl_conn *conn)
     ptl_auth_put_m3 (s->key.secret, s->m1, s->m2, s->m3);
     s->step = PTL_AWAIT_M4;
     if (!put (conn, s->m3, PTL_M3_BYTES))
-        ptl_conn_fail (conn, PTLX_LOSS_DIED, errno);
+        hear_why (conn, errno);
 }
 
 /* Keys from the whole exchange: it contains both ends' offers. */
@@ -389,11 +402,11 @@ static void take_m3 (struct ptl_conn *conn)
 
     ptl_auth_put_m3 (s->key.secret, s->m1, s->m2, s->m3);
     if (!ptl_auth_equal (s->m3, s->in, PTL_M3_BYTES)) {
-        refuse (conn, PTL_CODE_WRONG_KEY);
+        ptl_shake_refuse (conn, PTL_CODE_WRONG_KEY);
         return;
     }
     if (!set_principal (conn)) {
-        refuse (conn, PTL_CODE_NOT_PERMITTED);
+        ptl_shake_refuse (conn, PTL_CODE_NOT_PERMITTED);
         return;
     }
     conn->incarnation = s->theirs.incarnation;
@@ -424,6 +437,10 @@ static void take_m4 (struct ptl_conn *conn)
     uint8_t session[PTLX_KEY_BYTES], m4[PTL_M4_BYTES];
     uint8_t code = s->in[5];
 
+    if (code == PTL_CODE_FULL || code == PTL_CODE_SHARE) {
+        ptl_peer_turned_away (conn->peer, code);
+        return;
+    }
     if (code > PTL_CODE_COLLISION) {
         ptl_conn_fail (conn, loss_of (code), s->in[6] << 8 | s->in[7]);
         return;

@@ -7,12 +7,15 @@
 #define PTL_SHAKE_H
 
 #include "ptl_auth.h"
+#include "ptl_unproven.h"
 
 struct ptl_conn;
+struct ptl_end;
 
 enum ptl_shake_step { PTL_AWAIT_M1, PTL_AWAIT_M2, PTL_AWAIT_M3, PTL_AWAIT_M4 };
 
 struct ptl_shake {
+    struct ptl_place place; /* of an inbound connection */
     enum ptl_shake_step step;
     struct ptlx_key key;
     struct ptl_hello theirs;
@@ -22,8 +25,8 @@ struct ptl_shake {
     size_t have;
 };
 
-/* Begin as listener (wait for m1). False: no memory. */
-bool ptl_shake_listen (struct ptl_conn *conn);
+/* Begin as listener (wait for m1); room has been made. False: no memory. */
+bool ptl_shake_listen (struct ptl_conn *conn, uint64_t origin);
 
 /* Begin as dialler with this key; m1 goes out when connected. */
 bool ptl_shake_dial (struct ptl_conn *conn, const struct ptlx_key *key,
@@ -34,6 +37,12 @@ void ptl_shake_connected (struct ptl_conn *conn);
 
 /* Bytes are waiting. */
 void ptl_shake_read (struct ptl_conn *conn);
+
+/* Say no and hang up. */
+void ptl_shake_refuse (struct ptl_conn *conn, enum ptl_code code);
+
+/* Say no on a socket that is about to be closed. */
+void ptl_shake_say_no (const struct ptl_end *end, int fd, enum ptl_code code);
 
 void ptl_shake_free (struct ptl_conn *conn);
 

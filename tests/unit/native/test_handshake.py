@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from native.portals_port import (
     UserKey,
 )
 from native.wire.io import InputCredit
-from tests.support.ports import LOOPBACK, TEST_KEY, Key, RawPeer, pump, quiet
+from tests.support.ports import LOOPBACK, MAGIC, TEST_KEY, VERSION, Key, RawPeer, pump, quiet
 from tests.support.wait import LIMIT_S
 
 OTHER_KEY = bytes(32)
@@ -438,16 +439,79 @@ def unproven(port: PortalsPort) -> int:
     return port._interface.counters()["unproven"]
 
 
-def test_unproven_connections_are_bounded(port: Open) -> None:
-    a, b = port(max_unproven=4, handshake_timeout_s=LIMIT_S), port()
+@pytest.mark.parametrize("limit", ["max_unproven", "max_unproven_each"])
+def test_unproven_connections_are_bounded_and_the_oldest_is_told_why(port: Open, limit) -> None:
+    a, b = port(handshake_timeout_s=LIMIT_S, **{limit: 4}), port()
     silent = [RawPeer(a) for _ in range(4)]
     pump([a], lambda _: unproven(a) == 4)
-    fifth = RawPeer(a)
-    assert fifth.shake(a) == 5  # full
+    assert heard(b, a).source == b.id
+    m4 = silent[0].socket.recv(100)
+    assert (m4[4], m4[5], m4[8:]) == (4, 10, bytes(32))
+    assert unproven(a) == 3
     for raw in silent:
         raw.close()
     pump([a], lambda _: unproven(a) == 0)
-    assert heard(b, a).source == b.id
+
+
+def refusing(server: socket.socket, code: int) -> socket.socket:
+    """Take a connection as an end that has no place for it."""
+    connection, _ = server.accept()
+    connection.sendall(MAGIC + bytes([4, code, VERSION, VERSION]) + bytes(32))
+    return connection
+
+
+@pytest.mark.parametrize("code", [5, 10])
+def test_who_finds_no_place_tries_again_until_there_is_one(port: Open, code: int) -> None:
+    a = port()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        a.send(PortalId(LOOPBACK, address[1]), HELLO)
+        for _ in range(3):
+            pump([a], lambda _: select.select([server], [], [], 0)[0])
+            refusing(server, code).close()
+    b = port(listen=f"127.0.0.1:{address[1]}")
+    (event,) = pump([a, b], lambda seen: seen[b])[b]
+    assert event.message == HELLO
+
+
+@pytest.mark.parametrize(
+    ("code", "whose"),
+    [(5, "too many connections have"), (10, "too many connections of yours have")],
+)
+def test_who_never_finds_a_place_is_told_that(port: Open, code: int, whose: str) -> None:
+    a = port(connect_timeout_s=0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        target = PortalId(LOOPBACK, server.getsockname()[1])
+        a.send(target, HELLO)
+        events: list[Any] = []
+        while not events:
+            ready = select.select([a, server], [], [], LIMIT_S)[0]
+            assert ready
+            if server in ready:
+                refusing(server, code).close()
+            if a in ready:
+                events += a.events()
+    assert events == [
+        PeerLost(
+            target,
+            Loss.CROWDED,
+            f"refused the connection: {whose} not proven who they are",
+        )
+    ]
+
+
+def test_a_refusal_is_read_although_what_was_sent_is_not(port: Open) -> None:
+    """Closing with bytes unread resets the connection: the refusal must come through."""
+    a = port(connect_timeout_s=0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        target = PortalId(LOOPBACK, server.getsockname()[1])
+        a.send(target, HELLO)
+        connection, _ = server.accept()
+        pump([a], lambda _: select.select([connection], [], [], 0)[0])  # m1 has come
+        connection.sendall(MAGIC + bytes([4, 3, VERSION, VERSION]) + bytes(32))
+        connection.close()
+        (lost,) = pump([a], lambda seen: seen[a])[a]
+    assert lost.loss is Loss.WRONG_KEY
 
 
 def test_unproven_connections_do_not_stay(port: Open) -> None:
