@@ -148,6 +148,7 @@ struct ptlx_config {
     uint8_t is_local;
     uint8_t no_memory;
     uint8_t integrity;
+    uint8_t wants_answers;
 };
 
 enum ptlx_event_kind { PTLX_EVENT_PEER_LOST, PTLX_EVENT_OBJECT_ARRIVED,

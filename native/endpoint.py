@@ -192,7 +192,8 @@ class NetworkInterface(_Object):
         partition_key: 32 bytes; None: this end does not hold it.
         uid: told to peers that hold the partition's key.
         connect_timeout_ms, handshake_timeout_ms, liveness_ms, max_unproven, max_unproven_each,
-            ack_delay_ms, versions: as ``struct ptlx_config`` in portals4_ext.h; 0: the default.
+            ack_delay_ms, versions, wants_answers: as ``struct ptlx_config`` in portals4_ext.h;
+            0: the default.
     """
 
     _what = "network interface"
@@ -214,6 +215,7 @@ class NetworkInterface(_Object):
         max_unproven_each: int = 0,
         ack_delay_ms: int = 0,
         versions: tuple[int, int] = (0, 0),
+        wants_answers: bool = False,
     ) -> None:
         super().__init__()
         if partition_key is not None and len(partition_key) != KEY_BYTES:
@@ -234,6 +236,7 @@ class NetworkInterface(_Object):
         config.max_unproven = max_unproven
         config.max_unproven_each = max_unproven_each
         config.ack_delay_ms = ack_delay_ms
+        config.wants_answers = wants_answers
         config.version_min, config.version_max = versions
         handle = ffi.new("uint32_t *")
         check(lib.PtlInit(), "PtlInit")

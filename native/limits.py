@@ -31,7 +31,7 @@ class Limits(Struct, frozen=True):
     output_window_bytes: int = 1024 * 1024
     jobs_per_node_count: int = 64
     connect_s: float = 5.0
-    liveness_s: float = 60.0
+    liveness_s: float = 20.0
     unproven_count: int = 1024
     unproven_each_count: int = 256
     arguments_inline_bytes: int = 64 * 1024
@@ -55,7 +55,7 @@ MEANINGS = {
     "output_window_bytes": "output on its way over one hop; a quarter of it for input",
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
-    "liveness_s": "a host that is gone without a word is noticed within this",
+    "liveness_s": "a host that is gone, or a daemon that answers nothing, is lost after this",
     "unproven_count": "connections of a daemon that have not proven who they are",
     "unproven_each_count": "the same of one user of its host, or of one other address",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",

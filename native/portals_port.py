@@ -13,6 +13,7 @@ bounded however many peers send, and nothing is lost.
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any, NamedTuple
 
@@ -106,7 +107,9 @@ class PortalsPort:
             accepts every key that follows from it.
         uid: of this process, told to other daemons.
         connect_timeout_s: from a send to ``PeerLost`` when nobody answers.
-        liveness_s: a host that is gone is noticed within that time.
+        liveness_s: a peer is lost so long after its last sign of life: its host's, and
+            that of its process where it listens (a stopped yod is not dead, a stopped
+            PCT is as good as dead).
         handshake_timeout_s: a connection that has not proven itself by then is closed.
         max_unproven: connections that may be about to prove themselves.
         max_unproven_each: the same of one user of this host, or of one other address.
@@ -127,7 +130,7 @@ class PortalsPort:
         partition_key: bytes | None = None,
         uid: int | None = None,
         connect_timeout_s: float = 5.0,
-        liveness_s: float = 60.0,
+        liveness_s: float = 20.0,
         handshake_timeout_s: float = 5.0,
         max_unproven: int = 1024,
         max_unproven_each: int = 256,
@@ -151,6 +154,7 @@ class PortalsPort:
             max_unproven_each=max_unproven_each,
             ack_delay_ms=ACK_DELAY_MS,
             versions=versions,
+            wants_answers=True,
         )
         self._id = PortalId(*self._interface.id())
         self._fileno = self._interface.fileno()
@@ -357,6 +361,10 @@ def _match_bits(key: ObjectKey) -> int:
 
 
 _ENOKEY = 126  # errno: we, and not the peer, lack one
+_SILENCE = {  # errno: whose
+    errno.ETIME: "does not answer: its process is stopped or hangs",
+    errno.ETIMEDOUT: "does not answer: its host is gone, or cut off",
+}
 _LOSS_TEXT = {
     Loss.UNREACHABLE: "cannot be reached",
     Loss.WRONG_KEY: "does not hold the same key",
@@ -377,6 +385,8 @@ def _loss_text(loss: Loss, detail: int) -> str:
     text = _LOSS_TEXT[loss]
     if loss is Loss.CROWDED and detail:
         return text.replace("connections", "connections of yours")
+    if loss is Loss.DIED and detail in _SILENCE:
+        return _SILENCE[detail]
     if loss in (Loss.UNREACHABLE, Loss.DIED) and detail:
         return f"{text}: {os.strerror(detail)}"
     if loss is Loss.WRONG_VERSION and detail:

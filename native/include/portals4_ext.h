@@ -52,7 +52,7 @@ struct ptlx_config {
     const uint8_t *partition_key; /* PTLX_KEY_BYTES; NULL: none is held */
     uint32_t connect_timeout_ms;  /* 5000 */
     uint32_t handshake_timeout_ms; /* 5000 */
-    uint32_t liveness_ms;         /* 60000; a dead host is noticed by then */
+    uint32_t liveness_ms;         /* 20000; a dead host is noticed by then */
     uint32_t max_unproven; /* 1024 connections that have to prove themselves */
     uint32_t max_unproven_each; /* 256 of a user of this host, or an address */
     uint32_t ack_delay_ms; /* 0; acks wait so long for something to go with */
@@ -60,6 +60,8 @@ struct ptlx_config {
     uint8_t is_local; /* share memory with processes of this user and host */
     uint8_t no_memory; /* but speak over a Unix socket only */
     uint8_t integrity; /* enum ptlx_integrity */
+    uint8_t wants_answers; /* lose a peer that listens and answers nothing for
+                              liveness_ms: it is stopped */
 };
 
 /* Kinds of event beyond those of the specification. */

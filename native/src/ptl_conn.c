@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ptl_address.h"
+#include "ptl_alive.h"
 #include "ptl_me.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
@@ -19,7 +20,6 @@
 
 #define DRAIN_MS 2000           /* for the other's end of stream */
 #define STALLED_BYTES_S 1024    /* of an operation; slower is at a standstill */
-#define UNANSWERED_PROBES 4     /* of a shut window: the host is there */
 #define UNIX_SEND_BYTES 212992  /* of which the kernel makes twice as many */
 #define NOT_SENT_BYTES 1048576  /* what the kernel may queue before control */
 
@@ -31,16 +31,9 @@ static void set_option (int fd, int level, int name, int value)
 
 static void tune (const struct ptl_end *end, int fd)
 {
-    int liveness_s = (int)(end->config.liveness_ms / 1000);
-
     set_option (fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option (fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOT_SENT_BYTES);
-    set_option (fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
-                (int)end->config.liveness_ms);
-    set_option (fd, IPPROTO_TCP, TCP_KEEPIDLE, liveness_s / 2 + 1);
-    set_option (fd, IPPROTO_TCP, TCP_KEEPINTVL, liveness_s / 6 + 1);
-    set_option (fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-    set_option (fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    ptl_alive_tune (end, fd);
 }
 
 struct ptl_conn *ptl_conn_alloc (struct ptl_end *end, int fd, bool is_dialled,
@@ -345,6 +338,7 @@ ssize_t ptl_conn_send (struct ptl_conn *conn, struct iovec *parts, int count)
                                parts->iov_len, MSG_NOSIGNAL)
                        : sendmsg (conn->source.fd, &message, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
+    conn->written += n > 0 ? n : 0;
     return n;
 }
 
@@ -356,40 +350,6 @@ bool ptl_conn_is_flushed (const struct ptl_conn *conn)
         return false;
     return conn->is_unix || ioctl (conn->source.fd, SIOCOUTQ, &queued) < 0
         || queued == 0;
-}
-
-/* TCP_USER_TIMEOUT also ends connections whose reader is merely stopped (its
- * window stays shut), and a stopped yod is not a dead one. So it is lifted
- * while the other host still acknowledges our probes. */
-static void judge_silence (struct ptl_conn *conn)
-{
-    int limit = (int)conn->end->config.liveness_ms;
-    struct tcp_info info;
-    socklen_t size = sizeof (info);
-
-    if (conn->is_unix || (!conn->wants_out && !conn->is_patient)
-        || getsockopt (conn->source.fd, IPPROTO_TCP, TCP_INFO, &info, &size))
-        return;
-    conn->is_patient = conn->wants_out && info.tcpi_unacked == 0
-        && info.tcpi_probes < UNANSWERED_PROBES;
-    set_option (conn->source.fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
-                conn->is_patient ? 0 : limit);
-}
-
-/* A ping makes the kernel notice a dead host, keepalive does while a pong is
- * awaited. That no pong comes is no death: a stopped process is silent, too. */
-static void look_alive (struct ptl_conn *conn)
-{
-    struct ptl_end *end = conn->end;
-    int64_t pause = end->config.liveness_ms / 4 + 1;
-    struct ptl_frame ping = { .type = PTL_FRAME_PING };
-
-    ptl_end_wake_at (end, end->now_ms + pause);
-    judge_silence (conn);
-    if (conn->is_pinged || end->now_ms < conn->heard_ms + 2 * pause)
-        return;
-    conn->is_pinged = true;
-    ptl_conn_small (conn, &ping);
 }
 
 /* It keeps a place in a queue, has had time, and hardly sends. */
@@ -438,5 +398,5 @@ void ptl_conn_tick (struct ptl_conn *conn)
     if (conn->ack_ms)
         ptl_conn_tick_acks (conn);
     if (conn->state == PTL_CONN_READY)
-        look_alive (conn);
+        ptl_alive_look (conn);
 }

@@ -45,10 +45,13 @@ struct ptl_conn {
     bool wants_out;  /* EPOLLOUT is set */
     bool is_pinged;  /* a pong is awaited */
     bool is_parting; /* that ping asks to part: nothing new is sent */
-    bool is_patient; /* TCP_USER_TIMEOUT is lifted */
+    bool is_shut;    /* the peer's window is (ptl_alive.c) */
     uint64_t incarnation; /* of the peer */
     struct ptl_who who;
     int64_t heard_ms, deadline_ms;
+    int64_t host_ms; /* the last sign of life of the peer's host */
+    int64_t written, acked; /* bytes; acked: when last looked (ptl_alive.c) */
+    int64_t ping_end; /* where in `written` an unanswered ping is; 0: not yet */
     int64_t ack_ms; /* acks may wait until then; 0: none has had to */
     struct ptl_shake *shake; /* until READY */
     struct ptl_near *near;   /* NULL: no memory is shared */

@@ -34,7 +34,7 @@ static int configure (struct ptl_end *end, const struct ptlx_config *config)
     *c = *config;
     c->connect_timeout_ms = or_default (c->connect_timeout_ms, 5000);
     c->handshake_timeout_ms = or_default (c->handshake_timeout_ms, 5000);
-    c->liveness_ms = or_default (c->liveness_ms, 60000);
+    c->liveness_ms = or_default (c->liveness_ms, 20000);
     c->max_unproven = or_default (c->max_unproven, 1024);
     c->max_unproven_each = or_default (c->max_unproven_each, 256);
     c->version_min = c->version_min ? c->version_min : PTL_VERSION_MIN;

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ptl_alive.h"
 #include "ptl_conn.h"
 #include "ptl_eq.h"
 #include "ptl_listen.h"
@@ -74,13 +75,21 @@ static int64_t late_ms (const struct ptl_end *end)
     return late > STOOD_LEAST_MS ? late : 0;
 }
 
+static void stood (struct ptl_end *end, int64_t late)
+{
+    end->stood_ms += late;
+    for (struct ptl_node *n = end->conns.next; late > 0 && n != &end->conns;
+         n = n->next)
+        ptl_alive_stood (ptl_entry (n, struct ptl_conn, all), late);
+}
+
 static void tick (struct ptl_end *end)
 {
     struct ptl_node *next;
     uint64_t expirations;
 
     (void)!read (end->timer.fd, &expirations, sizeof (expirations));
-    end->stood_ms += late_ms (end);
+    stood (end, late_ms (end));
     end->wake_ms = PTL_NEVER;
     for (struct ptl_node *n = end->conns.next; n != &end->conns; n = next) {
         struct ptl_conn *conn = ptl_entry (n, struct ptl_conn, all);

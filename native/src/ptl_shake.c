@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "ptl_admit.h"
+#include "ptl_alive.h"
 #include "ptl_bytes.h"
 #include "ptl_conn.h"
 #include "ptl_near.h"
@@ -370,10 +371,8 @@ static bool become_ready (struct ptl_conn *conn)
         & (is_sealed (conn) ? 0 : PTL_OFFER_MEMORY);
     conn->state = PTL_CONN_READY;
     conn->deadline_ms = 0;
-    conn->heard_ms = conn->end->now_ms;
     ptl_shake_free (conn);
-    ptl_end_wake_at (conn->end,
-                    conn->end->now_ms + conn->end->config.liveness_ms / 4);
+    ptl_alive_begin (conn);
     return true;
 }
 

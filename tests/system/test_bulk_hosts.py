@@ -195,7 +195,7 @@ def test_a_program_that_cannot_be_executed_on_one_node_only(start_hosts, tmp_pat
 
 # -- power and cables -----------------------------------------------------
 
-QUICK = {"YOD_LIVENESS_S": "3", "YOD_END_S": "2"}
+QUICK = {"YOD_LIVENESS_S": "5", "YOD_END_S": "2"}
 
 
 @pytest.mark.parametrize("node", [0, 1, 2])

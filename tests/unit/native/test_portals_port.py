@@ -468,7 +468,7 @@ import select, sys
 from native.ids import PortalId
 from native.portals_port import PortalsPort
 from native.wire.io import InputCredit
-port = PortalsPort(listen="127.0.0.1:0", partition_key=bytes(range(32)))
+port = PortalsPort(listen=sys.argv[2] or None, partition_key=bytes(range(32)))
 print(port.id.pid, flush=True)
 port.send(PortalId(0x7F000001, int(sys.argv[1])), InputCredit(1, 1))
 while True:
@@ -478,14 +478,14 @@ while True:
 
 
 @pytest.fixture
-def child() -> Iterator[Callable[[Port], subprocess.Popen[str]]]:
+def child() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a process with a port that sends one message to the given one."""
     children: list[subprocess.Popen[str]] = []
 
-    def start(to: Port) -> subprocess.Popen[str]:
+    def start(to: Port, listen: str = "127.0.0.1:0") -> subprocess.Popen[str]:
         children.append(
             subprocess.Popen(
-                [sys.executable, "-c", CHILD, str(to.id.pid)],
+                [sys.executable, "-c", CHILD, str(to.id.pid), listen],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -512,12 +512,27 @@ def test_a_peer_that_is_killed_is_lost_once(
     assert quiet([a]) == []
 
 
-def test_a_stopped_peer_is_alive(
-    port: Open, child: Callable[[Port], subprocess.Popen[str]]
+def test_a_stopped_daemon_is_lost_in_time(
+    port: Open, child: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """Its kernel takes every byte and answers every probe."""
+    a = port(liveness_s=2)
+    process = child(a)
+    (received,) = pump([a], lambda seen: seen[a])[a]
+    process.send_signal(signal.SIGSTOP)
+    a.send(received.source, HELLO)
+    (lost,) = pump([a], lambda seen: seen[a])[a]
+    assert isinstance(lost, PeerLost)
+    assert (lost.peer, lost.loss) == (received.source, Loss.DIED)
+    assert "stopped" in lost.text
+
+
+def test_a_stopped_peer_that_does_not_listen_is_alive(
+    port: Open, child: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """Also when its socket is full and its window shut for longer than a host may be silent."""
     a = port(liveness_s=0.6)
-    process = child(a)
+    process = child(a, "")
     (received,) = pump([a], lambda seen: seen[a])[a]
     process.send_signal(signal.SIGSTOP)
     for number in range(300):  # more than its socket takes

@@ -1,0 +1,186 @@
+#include "ptl_alive.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+
+#include "ptl_conn.h"
+
+#define PING_PART 3       /* of liveness_ms, without a byte: then a ping */
+#define LOOK_PART 6       /* between looks while a pong is awaited */
+#define HOST_LEAST_MS 3000 /* keepalive counts in whole seconds */
+#define PROBE_LEAST_MS 2000
+
+static void set_option (int fd, int level, int name, int value)
+{
+    /* Each is a wish: the connection works without it. */
+    (void)!setsockopt (fd, level, name, &value, sizeof (value));
+}
+
+static int at_least (int value, int least)
+{
+    return value > least ? value : least;
+}
+
+void ptl_alive_tune (const struct ptl_end *end, int fd)
+{
+    int limit = (int)end->config.liveness_ms;
+
+    set_option (fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit);
+    set_option (fd, IPPROTO_TCP, TCP_KEEPIDLE,
+                at_least (limit / PING_PART / 1000, 1));
+    set_option (fd, IPPROTO_TCP, TCP_KEEPINTVL,
+                at_least (limit / LOOK_PART / 1000, 1));
+    set_option (fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+void ptl_alive_begin (struct ptl_conn *conn)
+{
+    struct ptl_end *end = conn->end;
+
+    conn->heard_ms = conn->host_ms = end->now_ms;
+    ptl_end_wake_at (end,
+                    end->now_ms + end->config.liveness_ms / PING_PART);
+}
+
+static int64_t later (int64_t at_ms, int64_t by_ms, int64_t most_ms)
+{
+    return at_ms + by_ms < most_ms ? at_ms + by_ms : most_ms;
+}
+
+void ptl_alive_stood (struct ptl_conn *conn, int64_t late_ms)
+{
+    int64_t now = conn->end->now_ms;
+
+    conn->heard_ms = later (conn->heard_ms, late_ms, now);
+    conn->host_ms = later (conn->host_ms, late_ms, now);
+}
+
+/* ---- the host ---- */
+
+/* TCP_USER_TIMEOUT ends also connections whose reader is merely stopped: its
+ * window stays shut. And the kernel probes a shut window ever more rarely, at
+ * last every two minutes, but always when that time is over. So it is moved on
+ * while the probes are answered: the kernel then probes that often, and ends
+ * the connection when one is not. */
+static void move_timeout (struct ptl_conn *conn, const struct tcp_info *info)
+{
+    int limit = (int)conn->end->config.liveness_ms;
+    bool is_shut = info->tcpi_unacked == 0 && info->tcpi_notsent_bytes > 0;
+    int more = at_least (limit / 5 * 2, PROBE_LEAST_MS);
+
+    if (is_shut && info->tcpi_probes > 0)
+        return;
+    if (is_shut)
+        set_option (conn->source.fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+                    (int)info->tcpi_last_data_sent + more);
+    else if (conn->is_shut)
+        set_option (conn->source.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit);
+    conn->is_shut = is_shut;
+}
+
+/* Something has been sent to it again and again, and nothing is acknowledged. */
+static bool is_host_gone (struct ptl_conn *conn)
+{
+    struct ptl_end *end = conn->end;
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof (info);
+    int64_t acked_ms;
+
+    if (conn->is_unix
+        || getsockopt (conn->source.fd, IPPROTO_TCP, TCP_INFO, &info, &size))
+        return false;
+    move_timeout (conn, &info);
+    acked_ms = end->now_ms - info.tcpi_last_ack_recv;
+    if (conn->host_ms < acked_ms)
+        conn->host_ms = acked_ms;
+    if (conn->host_ms < conn->heard_ms)
+        conn->host_ms = conn->heard_ms;
+    return !conn->is_shut && info.tcpi_unacked + info.tcpi_probes > 0
+        && end->now_ms - conn->host_ms
+            >= at_least ((int)end->config.liveness_ms, HOST_LEAST_MS);
+}
+
+/* ---- the process ---- */
+
+static bool must_answer (const struct ptl_conn *conn)
+{
+    return conn->end->config.wants_answers
+        && (conn->is_dialled || conn->who.pid < 1u << 16);
+}
+
+/* A ping that is behind other bytes on a slow way cannot have been read. That
+ * these still move is a sign of life; a stopped reader's socket fills. */
+static bool is_on_its_way (struct ptl_conn *conn)
+{
+    int queued = 0;
+    int64_t acked;
+    bool has_moved;
+
+    if (ioctl (conn->source.fd, SIOCOUTQ, &queued) < 0)
+        return false;
+    acked = conn->written - queued;
+    has_moved = acked > conn->acked;
+    conn->acked = acked;
+    if (conn->ping_end == 0 && conn->small_length == 0 && !conn->pending)
+        conn->ping_end = conn->written;
+    return has_moved && (conn->ping_end == 0 || acked < conn->ping_end);
+}
+
+static bool is_silent (const struct ptl_conn *conn)
+{
+    return conn->end->now_ms - conn->heard_ms
+        >= conn->end->config.liveness_ms;
+}
+
+/* What waits in the socket, perhaps because we were slow, is heard first. */
+static bool has_stopped (struct ptl_conn *conn)
+{
+    if (!must_answer (conn))
+        return false;
+    if (conn->is_pinged && is_on_its_way (conn))
+        conn->heard_ms = conn->end->now_ms;
+    if (!is_silent (conn))
+        return false;
+    ptl_conn_read_all (conn);
+    return conn->state == PTL_CONN_READY && is_silent (conn);
+}
+
+static void ping (struct ptl_conn *conn)
+{
+    struct ptl_frame frame = { .type = PTL_FRAME_PING };
+
+    conn->is_pinged = true;
+    conn->ping_end = 0;
+    ptl_conn_small (conn, &frame);
+}
+
+void ptl_alive_look (struct ptl_conn *conn)
+{
+    struct ptl_end *end = conn->end;
+    int64_t limit = end->config.liveness_ms, ping_at, next;
+
+    if (is_host_gone (conn)) {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, ETIMEDOUT);
+        return;
+    }
+    if (has_stopped (conn)) {
+        ptl_conn_fail (conn, PTLX_LOSS_DIED, ETIME);
+        return;
+    }
+    if (conn->state != PTL_CONN_READY)
+        return;
+    ping_at = conn->heard_ms + limit / PING_PART;
+    if (!conn->is_pinged && end->now_ms >= ping_at)
+        ping (conn);
+    if (conn->state != PTL_CONN_READY)
+        return;
+    next = end->now_ms + limit / LOOK_PART + 1;
+    if (!conn->is_pinged)
+        next = ping_at;
+    else if (must_answer (conn) && conn->heard_ms + limit < next)
+        next = conn->heard_ms + limit;
+    ptl_end_wake_at (end, next);
+}
