@@ -24,7 +24,17 @@ from allocator.table import tables
 from native.errors import IllegalTransition, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
-from native.machine import Action, DeadlineReached, Event, Log, MessageReceived, PeerGone, Send
+from native.machine import (
+    Action,
+    Contain,
+    DeadlineReached,
+    Event,
+    Log,
+    MessageReceived,
+    PeerGone,
+    Send,
+    propagate,
+)
 from native.nodelist import format_nodes
 from native.wire import codec
 from native.wire.alloc import Freed, Hosting, NodeRequest, Refused, Release, Released, Revoked
@@ -87,6 +97,7 @@ class Bebopd:
         remembered_names: Mapping[str, int] | None = None,
         batch: BatchLimits | None = None,
         began: float = float("-inf"),
+        contain: Contain = propagate,
     ) -> None:
         """Begin with no nodes.
 
@@ -103,10 +114,11 @@ class Bebopd:
             fixed_names: number by node name, from the nodes file.
             remembered_names: the same, from an earlier bebopd.
             began: seconds, monotonic, if it matters to those who find nodes missing.
+            contain: takes what the deadline of one job has raised.
         """
         self._began = began
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {})
-        self.jobs = JobTable(self.nodes, limits)
+        self.jobs = JobTable(self.nodes, limits, contain)
         self._placement = placement
         self._epoch = epoch
         self._ids = JobIds(next_job_id)

@@ -20,6 +20,7 @@ from allocator.nodes import NodeTable
 from native import limits, options, stdio
 from native.address import numeric
 from native.errors import UsageError, YodError
+from native.machine import fault_text
 from native.reactor import Reactor
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ def command(
         remembered_names=ledger.names(),
         # Who expects a number of nodes waits for them: none will come later.
         began=-math.inf if expect else reactor.monotonic(),
+        contain=_contain,
     )
     driver = Driver(
         machine,
@@ -131,6 +133,7 @@ def command(
         reactor,
         ledger,
         on_event=lambda: ready.nodes(machine.nodes),
+        contain=_contain,
     )
     log.info("partition %s at %s", name, port.id)
     reactor.run()
@@ -202,6 +205,11 @@ def _log_to_stderr(debug: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(job)s%(message)s"))
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler])
+
+
+def _contain(whose: str, error: Exception) -> None:
+    """Tell of a bug that ends one peer's connection; the daemon goes on."""
+    log.error("%s: %s", whose, fault_text(error), exc_info=error)
 
 
 def _default_state_directory() -> Path:

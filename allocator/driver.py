@@ -12,9 +12,21 @@ from collections.abc import Callable
 from allocator.bebopd import Bebopd, RecordGrant, RecordNode, ReserveJobIds
 from allocator.jobtable import RecordEnd
 from allocator.ledger import FLUSH_AFTER_S, Ledger, LedgerError
-from native.machine import Action, DeadlineReached, Event, Log, MessageReceived, PeerGone, Send
+from native.ids import PortalId
+from native.machine import (
+    Action,
+    Contain,
+    DeadlineReached,
+    Event,
+    Log,
+    MessageReceived,
+    PeerGone,
+    Send,
+    propagate,
+)
 from native.port import PeerLost, Port, Received, Refused
 from native.reactor import Reactor
+from native.wire.base import Message
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +37,7 @@ class Driver:
     Args:
         ledger: where records go; None: nowhere.
         on_event: called after each event, when its actions have been carried out.
+        contain: takes what was raised on behalf of a peer, whose connection ends.
     """
 
     def __init__(
@@ -36,6 +49,7 @@ class Driver:
         *,
         on_event: Callable[[], None] = lambda: None,
         wall_clock: Callable[[], float] = time.time,
+        contain: Contain = propagate,
     ) -> None:
         self._machine = machine
         self._port = port
@@ -43,6 +57,7 @@ class Driver:
         self._ledger = ledger
         self._on_event = on_event
         self._wall_clock = wall_clock
+        self._contain = contain
         self._flush_at: float | None = None
         self._watch = reactor.watch(port.fileno(), self._ready)
         self._stop_timers = [
@@ -60,9 +75,10 @@ class Driver:
         for event in self._port.events():
             match event:
                 case Received(source, principal, message):
-                    self._handle(MessageReceived(source, principal, message))
+                    received = MessageReceived(source, principal, message)
+                    self._handle_of_peer(source, received)
                 case PeerLost(peer, _, text):
-                    self._handle(PeerGone(peer, text))
+                    self._handle_of_peer(peer, PeerGone(peer, text))
                 case Refused(source, _, reason):
                     log.warning("from %s: %s", source, reason, extra={"job_id": 0})
                 case _:
@@ -70,6 +86,18 @@ class Driver:
 
     def _due(self) -> None:
         self._handle(DeadlineReached())
+
+    def _handle_of_peer(self, peer: PortalId, event: Event) -> None:
+        """The boundary of a peer: what its event raises ends its connection, and nothing else."""
+        try:
+            self._handle(event)
+        except LedgerError:
+            raise  # no job id may be given that is not on the disk
+        except Exception as error:
+            self._contain(f"{type(event).__name__} of {peer}", error)
+            self._port.disconnect(peer)
+            if isinstance(event, MessageReceived):
+                self._handle_of_peer(peer, PeerGone(peer, "was cut off"))
 
     def _handle(self, event: Event) -> None:
         for action in self._machine.handle(event, self._reactor.monotonic()):
@@ -80,7 +108,7 @@ class Driver:
         """Carry out one action. Every kind of action has a case here."""
         match action:
             case Send(target, message):
-                self._port.send(target, message)
+                self._send(target, message)
             case Log(text, job_id):
                 log.info("%s", text, extra={"job_id": job_id})
             case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd():
@@ -88,6 +116,13 @@ class Driver:
                     self._record(self._ledger, action)
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _send(self, target: PortalId, message: Message) -> None:
+        """A peer that cannot be sent to is that peer's trouble."""
+        try:
+            self._port.send(target, message)
+        except Exception as error:
+            self._contain(f"{type(message).__name__} to {target}", error)
 
     def _record(self, ledger: Ledger, action: Action) -> None:
         match action:

@@ -27,7 +27,7 @@ from allocator.jobs import Evidence, Holding, Job, JobState
 from allocator.nodes import Arrival, Node, NodeTable
 from native.ids import PortalId
 from native.limits import Limits
-from native.machine import Action, Log, Send
+from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import format_nodes
 from native.wire.alloc import Released, Revoke
 from native.wire.status import HostedJob
@@ -41,11 +41,16 @@ class RecordEnd(Action, frozen=True):
 
 
 class JobTable:
-    """Every job that holds a slot, by id. Methods give the actions that follow."""
+    """Every job that holds a slot, by id. Methods give the actions that follow.
 
-    def __init__(self, nodes: NodeTable, limits: Limits) -> None:
+    Args:
+        contain: takes what the deadline of one job has raised; it comes no more.
+    """
+
+    def __init__(self, nodes: NodeTable, limits: Limits, contain: Contain = propagate) -> None:
         self._nodes = nodes
         self._limits = limits
+        self._contain = contain
         self._jobs: dict[int, Job] = {}
         self._due: dict[int, float] = {}  # when a job's state asks for something
 
@@ -214,13 +219,18 @@ class JobTable:
         """Deadlines that have come."""
         actions: list[Action] = []
         for job_id in [job_id for job_id, due in self._due.items() if due <= now]:
-            job = self._jobs[job_id]
-            if job.state is JobState.PENDING:
-                actions.append(Log(f"revoked, no word of it for {now - job.since:.0f} s", job_id))
-                actions += self._revoke(job, now)
-            else:
-                actions += self._ask(job, job.holdings, now)
+            try:
+                actions += self._due_of(self._jobs[job_id], now)
+            except Exception as error:
+                self._due.pop(job_id, None)
+                self._contain(f"job {job_id}", error)
         return actions
+
+    def _due_of(self, job: Job, now: float) -> list[Action]:
+        if job.state is not JobState.PENDING:
+            return self._ask(job, job.holdings, now)
+        silent = Log(f"revoked, no word of it for {now - job.since:.0f} s", job.job_id)
+        return [silent, *self._revoke(job, now)]
 
     def _runs(self, job: Job, now: float) -> list[Action]:
         if job.state not in (JobState.PENDING, JobState.REVOKING):

@@ -1,7 +1,7 @@
 """Faults by condition, each with what its reader does differently.
 
 ===========================  ==============================================
-:class:`IllegalTransition`   our own rule is broken: stop loudly, a bug
+:class:`IllegalTransition`   our own rule is broken, a bug: the job or peer ends
 :class:`PeerProtocolError`   a peer sent nonsense: refuse that peer or job
 :class:`PtlError`            a transport call failed (``native.endpoint``)
 :class:`UsageError`          the user's mistake: one line, exit status
@@ -63,6 +63,10 @@ class ProgramNotExecutableError(YodError):
     """The program is there and cannot be executed."""
 
     exit_status = 126
+
+
+class InternalError(YodError):
+    """A bug of ours; the text says what was raised."""
 
 
 class PartitionError(YodError):

@@ -5,6 +5,8 @@ and ``check()``, which asserts its invariants and is called by the simulation. I
 knows no clock: ``now`` is in seconds, monotonic, never less than before.
 """
 
+from typing import Protocol
+
 from msgspec import Struct
 
 from native.ids import PortalId, Principal
@@ -50,3 +52,23 @@ class Log(Action, frozen=True):
 
     text: str
     job_id: int = 0  # 0: of no job
+
+
+class Contain(Protocol):
+    """Takes what was raised on behalf of one job, user or peer: that one ends, nothing else.
+
+    Raises:
+        Exception: what it was given, where nobody is to go on; tests are loud so.
+    """
+
+    def __call__(self, whose: str, error: Exception) -> None: ...
+
+
+def propagate(whose: str, error: Exception) -> None:
+    """Contain nothing."""
+    raise error
+
+
+def fault_text(error: BaseException) -> str:
+    """An unexpected exception in one line."""
+    return f"internal error, please report: {type(error).__name__}: {error}"

@@ -4,6 +4,10 @@ Everything that can happen is a readable descriptor in one epoll set or a time.
 A signal's handler does nothing but let the interpreter write its number to an
 eventfd-like pipe. The loop itself has ``fileno()``, ``run_once(0)`` and
 ``deadline()``, so another loop can host it.
+
+What is done for an *owner* (:meth:`Reactor.run_for`) ends there when it raises: the
+owner is told, and the loop goes on. What is asked of the loop meanwhile (a watch, a
+timer, a call) is the owner's as well. What has no owner raises through the loop.
 """
 
 from __future__ import annotations
@@ -15,15 +19,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
+from typing import TypeVarTuple
 
 READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 WRITE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
+WAIT_MAX_S = 86400.0  # one wait; epoll takes no more than 24 days
+
+Owner = Callable[[Exception], None]  # is told what was raised on its behalf
+_T = TypeVarTuple("_T")
 
 
 class Watch:
-    """Interest in one descriptor; ends with :meth:`close`, which leaves it open."""
+    """Interest in one descriptor; ends with :meth:`close`, which leaves it open.
 
-    __slots__ = ("_mask", "_reactor", "fd", "on_readable", "on_writable")
+    It ends too when a callback raises and has an owner, who is told.
+    """
+
+    __slots__ = ("_mask", "_owner", "_reactor", "fd", "on_readable", "on_writable")
 
     def __init__(
         self,
@@ -36,6 +48,7 @@ class Watch:
         self.on_readable = on_readable
         self.on_writable = on_writable
         self._reactor = reactor
+        self._owner = reactor._owner
         self._mask = 0
         self._apply()
 
@@ -56,6 +69,17 @@ class Watch:
                 self._reactor._epoll.unregister(self.fd)
             self._reactor._watches.pop(self.fd, None)
             self.fd = -1
+
+    def _ready(self, mask: int) -> None:
+        """Call what the descriptor is ready for; each call may end the watch."""
+        fd = self.fd
+        if mask & READ and self.on_readable and not self._call(self.on_readable):
+            self.close()
+        if mask & WRITE and self.fd == fd and self.on_writable and not self._call(self.on_writable):
+            self.close()
+
+    def _call(self, callback: Callable[[], None]) -> bool:
+        return self._reactor.run_for(self._owner, callback)
 
     def _apply(self) -> None:
         mask = (select.EPOLLIN | select.EPOLLRDHUP if self.on_readable else 0) | (
@@ -82,17 +106,37 @@ class Reactor:
         self.monotonic = monotonic
         self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
-        self._timers: list[tuple[Callable[[], float | None], Callable[[], None]]] = []
-        self._soon: deque[Callable[[], None]] = deque()
-        self._idle: deque[Callable[[], object]] = deque()
+        self._timers: list[tuple[Callable[[], float | None], Callable[[], None], Owner | None]] = []
+        self._soon: deque[tuple[Owner | None, Callable[[], object]]] = deque()
+        self._idle: deque[tuple[Owner | None, Callable[[], object]]] = deque()
         self._signal_handlers: dict[int, Callable[[], None]] = {}
-        self._children: dict[int, Callable[[int], None]] = {}
+        self._children: dict[int, tuple[Owner | None, Callable[[int], None]]] = {}
+        self._owner: Owner | None = None  # of what is being done
         self._signal_fd = -1
         self._stopped = False
 
     def fileno(self) -> int:
         """Readable while a watched descriptor has something to do."""
         return self._epoll.fileno()
+
+    def run_for(self, owner: Owner | None, call: Callable[[*_T], object], *arguments: *_T) -> bool:
+        """Do something on behalf of an owner; None: of the whole process.
+
+        Returns:
+            False when it raised, of which the owner has been told.
+        """
+        before, self._owner = self._owner, owner
+        try:
+            call(*arguments)
+            return True
+        except Exception as error:
+            if owner is None:
+                raise
+            self._owner = before
+            owner(error)
+            return False
+        finally:
+            self._owner = before
 
     def watch(
         self,
@@ -115,20 +159,20 @@ class Reactor:
         Returns:
             A function that removes the timer.
         """
-        timer = (deadline, on_due)
+        timer = (deadline, on_due, self._owner)
         self._timers.append(timer)
         return lambda: self._timers.remove(timer) if timer in self._timers else None
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Call after the present callback, before the next wait. Slices long work."""
-        self._soon.append(call)
+        self._soon.append((self._owner, call))
 
     def when_idle(self, call: Callable[[], object]) -> None:
         """Call once instead of waiting: when nothing is ready, one call at a time.
 
         For what can be done earlier than it is needed.
         """
-        self._idle.append(call)
+        self._idle.append((self._owner, call))
 
     def on_signal(self, number: int, call: Callable[[], None]) -> None:
         """Call in the loop when a signal has come."""
@@ -141,19 +185,19 @@ class Reactor:
     def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
         """Call with the wait status when a child process has ended."""
         if signal.SIGCHLD not in self._signal_handlers:
-            self.on_signal(signal.SIGCHLD, self._reap)
-        self._children[unix_pid] = call
-        self.call_soon(self._reap)  # it may have ended before we listened
+            self.run_for(None, self.on_signal, signal.SIGCHLD, self._reap)  # for all children
+        self._children[unix_pid] = self._owner, call
+        self._soon.append((None, self._reap))  # it may have ended before we listened
 
     def forget_child(self, unix_pid: int) -> None:
         """No call when this child ends; it is reaped all the same."""
-        self._children[unix_pid] = lambda status: None
+        self._children[unix_pid] = None, lambda status: None
 
     def deadline(self) -> float | None:
         """The earliest deadline of all timers, seconds on the monotonic clock."""
         if self._soon or self._idle:
             return self.monotonic()
-        dues = [due for deadline, _ in self._timers if (due := deadline()) is not None]
+        dues = [due for deadline, _, _ in self._timers if (due := deadline()) is not None]
         return min(dues) if dues else None
 
     def run(self) -> None:
@@ -177,20 +221,15 @@ class Reactor:
 
     def _step(self, timeout_s: float) -> None:
         for _ in range(len(self._soon)):
-            self._soon.popleft()()
+            self.run_for(*self._soon.popleft())
         if self._soon or self._idle:
             timeout_s = 0.0
-        ready = self._epoll.poll(timeout_s)
+        ready = self._epoll.poll(min(timeout_s, WAIT_MAX_S))
         if not (ready or self._soon) and self._idle:
-            self._idle.popleft()()
+            self.run_for(*self._idle.popleft())
         for fd, mask in ready:
-            watch = self._watches.get(fd)
-            if watch is None:
-                continue
-            if mask & READ and watch.on_readable:
-                watch.on_readable()
-            if mask & WRITE and watch.fd == fd and watch.on_writable:
-                watch.on_writable()
+            if (watch := self._watches.get(fd)) is not None:
+                watch._ready(mask)
 
     def close(self) -> None:
         """Give back the descriptors and the signals' default actions.
@@ -213,10 +252,10 @@ class Reactor:
 
     def _run_timers(self) -> None:
         for timer in list(self._timers):
-            deadline, on_due = timer
+            deadline, on_due, owner = timer
             due = deadline()
             if due is not None and self.monotonic() >= due and timer in self._timers:
-                on_due()
+                self.run_for(owner, on_due)
 
     def _open_signals(self) -> None:
         self._signal_fd, self._signal_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -241,7 +280,8 @@ class Reactor:
             except ChildProcessError:
                 done, status = unix_pid, 0
             if done:
-                self._children.pop(unix_pid)(status)
+                owner, call = self._children.pop(unix_pid)
+                self.run_for(owner, call, status)
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

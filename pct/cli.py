@@ -15,6 +15,7 @@ from native import options, stdio
 from native.address import facing, numeric
 from native.errors import PartitionError, UsageError, YodError
 from native.keyfile import read_partition_key
+from native.machine import fault_text
 from native.reactor import Reactor
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.cgroup import Cgroup
@@ -103,6 +104,7 @@ def command(
         limits=limits,
         is_signed=lambda data, mac: is_signed(key, data, mac),
         unix_time=time.time,
+        contain=_contain,
     )
     status = 0
 
@@ -119,6 +121,7 @@ def command(
         say=_say,
         trace=_say if debug else lambda line: None,
         on_rejected=rejected,
+        contain=_contain,
         ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -163,6 +166,15 @@ def _keep_memory() -> None:
 
 def _say(line: str) -> None:
     stdio.say(f"{time.strftime('%H:%M:%S')} {line}")
+
+
+def _contain(whose: str, error: Exception) -> None:
+    """Tell of a bug that ends one job or connection; the daemon goes on."""
+    import traceback  # rarely needed
+
+    _say(f"{whose}: {fault_text(error)}")
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        _say(line)
 
 
 def main() -> None:

@@ -7,13 +7,24 @@ is decided in this module, and nothing in it waits.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, TypeVarTuple
 
 from native.errors import PeerProtocolError
 from native.ids import ObjectKey
-from native.machine import Action, DeadlineReached, Event, Log, MessageReceived, PeerGone, Send
+from native.machine import (
+    Action,
+    Contain,
+    DeadlineReached,
+    Event,
+    Log,
+    MessageReceived,
+    PeerGone,
+    Send,
+    propagate,
+)
 from native.port import (
     ObjectArrived,
     ObjectFailed,
@@ -31,48 +42,14 @@ from pct import events, fabrics, foreign, hostfiles
 from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
 from pct.node import Node
+from pct.parts import JobParts, Shipping
 from pct.store import Store
 from pct.streams import InputPipe, OutputPipe
 
 if TYPE_CHECKING:
     from pct.pmix_process import PmixServer
 
-
-class JobParts:
-    """What one job holds on this node.
-
-    Args:
-        uid: its owner.
-        gid: the owner's group.
-    """
-
-    def __init__(self, uid: int, gid: int) -> None:
-        self.uid = uid
-        self.gid = gid
-        self.keepers: dict[int, Keeper] = {}  # by world
-        self.clients: Clients | None = None
-        self.pmix: PmixServer | None = None
-        self.outputs: dict[tuple[int, int], OutputPipe] = {}
-        self.input: InputPipe | None = None
-        self.shipping: dict[int, _Shipping] = {}
-        self.began = time.time()
-        self.host_files = ""  # their directory
-        self.portals_fd = -1  # the file for the ranks' map
-        self.is_paused = False
-
-    def all_keepers(self) -> dict[int, Keeper]:
-        """The keeper of each world, and that of the PMIx server."""
-        server = {events.PMIX_SERVER: self.pmix.keeper} if self.pmix else {}
-        return self.keepers | server
-
-
-class _Shipping:
-    """One object that is on its way through this node."""
-
-    def __init__(self, action: events.ReceiveObject) -> None:
-        self.shipped = action.shipped
-        self.has_arrived = False
-        self.is_passed_on = not action.children
+_T = TypeVarTuple("_T")
 
 
 class Driver:
@@ -83,6 +60,7 @@ class Driver:
         say: takes a line for the log.
         trace: takes a line about a single job, for a log that says more.
         on_rejected: called when bebopd does not take this node.
+        contain: takes what was raised on behalf of a job or a peer; that one ends.
         early_server: a PMIx server that has been started for a job to come.
         ranks_key: the key of a job's ranks, from its id and its owner's; None: one that
             no other node knows.
@@ -100,6 +78,7 @@ class Driver:
         say: Callable[[str], None] = lambda line: None,
         trace: Callable[[str], None] = lambda line: None,
         on_rejected: Callable[[str], None] = lambda text: None,
+        contain: Contain = propagate,
         early_server: PmixServer | None = None,
         ranks_key: Callable[[int, int], bytes] | None = None,
         on_keeper: Callable[[], None] = lambda: None,
@@ -112,6 +91,8 @@ class Driver:
         self._say = say
         self._trace = trace
         self._on_rejected = on_rejected
+        self._contain = contain
+        self._performing: list[set[int]] = []  # for each list of actions: jobs to pass over
         self._early_server = early_server
         self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
         self._on_keeper = on_keeper
@@ -137,12 +118,19 @@ class Driver:
     def handle(self, event: Event) -> None:
         """Give the machine an event and do what it says.
 
-        A peer's nonsense is refused and logged; it never stops the daemon.
+        A peer's nonsense is refused and logged; it never stops the daemon. What handling
+        it for a job raises, the node has seen to; else it ends the connection.
         """
         try:
             actions = self._node.handle(event, self._reactor.monotonic())
         except PeerProtocolError as error:
             self._trace(f"refused: {error}")
+            return
+        except Exception as error:
+            if not isinstance(event, MessageReceived):
+                raise
+            self._contain(f"{type(event.message).__name__} from {event.source}", error)
+            self._port.disconnect(event.source)
             return
         self._perform(actions)
 
@@ -167,9 +155,9 @@ class Driver:
                     f"job {key.job_id}: object {key.number}: "
                     f"first chunk at {first_at:.6f}, last at {last_at:.6f}"
                 )
-                self._object_arrived(key, digest)
+                self._run_for(key.job_id, self._object_arrived, key, digest)
             case ObjectSent(key):
-                self._object_passed_on(key)
+                self._run_for(key.job_id, self._object_passed_on, key)
             case ObjectFailed(key, text, is_consequence=True):
                 self._trace(f"job {key.job_id}: object {key.number}: {text}")
             case ObjectFailed(key, text):
@@ -194,11 +182,11 @@ class Driver:
             shipping.is_passed_on = True
             self._publish_if_whole(key, shipping)
 
-    def _shipping(self, key: ObjectKey) -> _Shipping | None:
+    def _shipping(self, key: ObjectKey) -> Shipping | None:
         parts = self._jobs.get(key.job_id)
         return parts.shipping.get(key.number) if parts else None
 
-    def _publish_if_whole(self, key: ObjectKey, shipping: _Shipping) -> None:
+    def _publish_if_whole(self, key: ObjectKey, shipping: Shipping) -> None:
         # The transport maps the file for writing until the children have it,
         # and a file that is open for writing cannot be executed.
         if not (shipping.has_arrived and shipping.is_passed_on):
@@ -221,8 +209,31 @@ class Driver:
     # -- actions out ------------------------------------------------------
 
     def _perform(self, actions: list[Action]) -> None:
-        for action in actions:
-            self._perform_one(action)
+        """Carry out actions, each on behalf of its job.
+
+        Those that a job still had to come when it raised are not for what it is now.
+        """
+        passed_over: set[int] = set()
+        self._performing.append(passed_over)
+        try:
+            for action in actions:
+                job_id = _job_of(action)
+                if job_id not in passed_over:
+                    self._run_for(job_id, self._perform_one, action)
+        finally:
+            self._performing.pop()
+
+    def _run_for(self, job_id: int, call: Callable[[*_T], None], *arguments: *_T) -> None:
+        """Do something for a job (0: for the node); what it asks of the loop is the job's."""
+        owner = partial(self._fault, job_id) if job_id else None
+        self._reactor.run_for(owner, call, *arguments)
+
+    def _fault(self, job_id: int, error: Exception) -> None:
+        """Something that was done for a job has raised: the job ends, and nothing else."""
+        self._contain(f"job {job_id}", error)
+        for passed_over in self._performing:
+            passed_over.add(job_id)
+        self._perform(self._node.fault(job_id, error, self._reactor.monotonic()))
 
     def _perform_one(self, action: Action) -> None:
         """Carry out one action. Every kind of action has a case here."""
@@ -298,7 +309,7 @@ class Driver:
 
     def _receive_object(self, action: events.ReceiveObject) -> None:
         key = ObjectKey(action.job_id, action.number)
-        self._jobs[action.job_id].shipping[action.number] = _Shipping(action)
+        self._jobs[action.job_id].shipping[action.number] = Shipping(action)
         fd = self._store.reserved(*key).fd
         size, chunk_bytes = action.shipped.size, action.chunk_bytes
         self._port.receive_object(key, fd, size, chunk_bytes, list(action.children))
@@ -503,23 +514,18 @@ class Driver:
         parts = self._jobs.pop(job_id, None)
         if parts is None:
             return
-        for keeper in parts.keepers.values():
-            keeper.close()
-        if parts.pmix:
-            parts.pmix.close()
-        if parts.clients:
-            parts.clients.close()
-        if parts.host_files:
-            hostfiles.remove(parts.host_files)
-        if parts.portals_fd >= 0:
-            os.close(parts.portals_fd)
-        for output in parts.outputs.values():
-            output.close()
-        if parts.input:
-            parts.input.close()
-        for number in parts.shipping:
-            self._port.cancel_object(ObjectKey(job_id, number))
-        self._store.drop_job(job_id)
+        with ExitStack() as whatever_raises:
+            for number in parts.shipping:
+                whatever_raises.callback(self._port.cancel_object, ObjectKey(job_id, number))
+            whatever_raises.callback(self._store.drop_job, job_id)
+            whatever_raises.callback(parts.close)
+
+
+def _job_of(action: Action) -> int:
+    """Whose an action is; 0: the node's own."""
+    about = action.message if isinstance(action, Send) else action
+    job_id: int = getattr(about, "job_id", 0)
+    return job_id
 
 
 def _import_what_ranks_need() -> None:

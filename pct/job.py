@@ -220,6 +220,25 @@ class Job:
             return self._wireup_event(self._wireup, event, now)
         raise IllegalTransition(self.state, event)
 
+    def give_up(self, text: str, now: float) -> list[Action]:
+        """Something that was done for the job has raised: say so, and end as at all-done."""
+        return [*self._fail(load.FailureKind.FAULT, text), *self._end(now)]
+
+    def drop(self, text: str) -> list[Action]:
+        """End here at once, whatever state this is in; everybody else is told."""
+        self._failed.discard(load.FailureKind.FAULT)  # what told of it may have been lost
+        failed = self._fail(load.FailureKind.FAULT, text)
+        self.state = JobState.RELEASED
+        here = (self._here.node,)
+        reset = load.Reset(self.job_id)  # each child then speaks for itself
+        return [
+            *failed,
+            *(Send(child, reset) for child in self._group.children),
+            TellBebopd(alloc.Freed(self.job_id, here)),
+            *self._up(load.Released(self.job_id, here)),
+            DropJob(self.job_id),
+        ]
+
     def check(self) -> None:
         """Assert the invariants."""
         self._objects.check()
@@ -800,7 +819,8 @@ class Job:
         if kind in self._failed or self.state is JobState.RELEASED:
             return []
         # A job that ends anyway misses nothing else than completions.
-        if self.state is JobState.ENDING and kind is not load.FailureKind.KEEPER_LOST:
+        may_miss = (load.FailureKind.KEEPER_LOST, load.FailureKind.FAULT)
+        if self.state is JobState.ENDING and kind not in may_miss:
             return []
         self._failed.add(kind)
         here = self._here

@@ -13,15 +13,18 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import (
     Action,
+    Contain,
     DeadlineReached,
     Event,
     Log,
     MessageReceived,
     PeerGone,
     Send,
+    fault_text,
+    propagate,
 )
 from native.wire import alloc, codec, group, load, status
-from native.wire.base import Message
+from native.wire.base import TEXT_MAX, Message
 from pct.job import Job, JobState, TellBebopd
 from pct.load import ARGUMENTS_MAX_BYTES, misfit
 from pct.reservation import Reservation
@@ -39,6 +42,7 @@ class Node:
         wanted: the node number asked for; -1: bebopd chooses.
         is_signed: tells whether a credential's MAC is the partition key's.
         unix_time: wall-clock seconds.
+        contain: takes what handling an event of one job has raised; the job ends.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class Node:
         limits: Limits,
         is_signed: Callable[[bytes, bytes], bool],
         unix_time: Callable[[], float],
+        contain: Contain = propagate,
     ) -> None:
         self.number = wanted
         self.jobs: dict[int, Job] = {}
@@ -65,6 +70,8 @@ class Node:
         self._limits = limits
         self._is_signed = is_signed
         self._unix_time = unix_time
+        self._contain = contain
+        self._faulty: dict[int, float] = {}  # jobs that have raised -> when they are dropped
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
@@ -76,6 +83,7 @@ class Node:
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
         dues = [due for job in self.jobs.values() if (due := job.deadline()) is not None]
+        dues += self._faulty.values()
         if self._announce_at is not None:
             dues.append(self._announce_at)
         return min(dues, default=None)
@@ -99,6 +107,20 @@ class Node:
                 return self._deadline_reached(now)
         concerned = self.jobs.get(getattr(event, "job_id", 0))
         return [] if concerned is None else self._of_job(concerned, event, now)
+
+    def fault(self, job_id: int, error: Exception, now: float) -> list[Action]:
+        """Something that was done for a job has raised: the job ends, and nothing else.
+
+        It ends in order if it still can. One that raises again, or has not ended in
+        ``end_s``, is dropped.
+        """
+        job = self.jobs.get(job_id)
+        if job is None:
+            return []
+        if job_id not in self._faulty:
+            self._faulty[job_id] = now + self._limits.end_s
+            return self._guarded(job, lambda: job.give_up(fault_text(error), now), now)
+        return self._translated(job, job.drop(fault_text(error)))
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -159,20 +181,22 @@ class Node:
     ) -> list[Action]:
         refusal = self._why_not(principal, message)
         if refusal is not None:
-            failure = load.Failure(
-                message.job_id,
-                load.FailureKind.REFUSED,
-                JobState.FORMING.value,
-                max(self.number, 0),
-                self._name,
-                -1,
-                refusal,
-            )
-            return [Send(source, failure), Log(refusal, message.job_id)]
+            return self._refused(source, message.job_id, refusal)
         credential = codec.decode_credential(message.credential)
-        job = Job(message, credential, source, now)
+        try:
+            job = Job(message, credential, source, now)
+        except Exception as error:
+            self._contain(f"job {message.job_id}", error)
+            self.reservation.give_back(message.job_id)
+            return self._refused(source, message.job_id, fault_text(error)[:TEXT_MAX])
         self.jobs[job.job_id] = job
-        return self._translated(job, job.begin(now))
+        return self._guarded(job, lambda: job.begin(now), now)
+
+    def _refused(self, source: PortalId, job_id: int, why: str) -> list[Action]:
+        kind, phase = load.FailureKind.REFUSED, JobState.FORMING.value
+        node = max(self.number, 0)
+        failure = load.Failure(job_id, kind, phase, node, self._name, -1, why)
+        return [Send(source, failure), Log(why, job_id)]
 
     def _why_not(self, principal: Principal, message: load.Load) -> str | None:
         """Check everything that a load message claims, and take the slots."""
@@ -247,7 +271,20 @@ class Node:
     # -- jobs -------------------------------------------------------------
 
     def _of_job(self, job: Job, event: Event, now: float) -> list[Action]:
-        return self._translated(job, job.handle(event, now))
+        may_refuse = not isinstance(event, (PeerGone, DeadlineReached))
+        return self._guarded(job, lambda: job.handle(event, now), now, may_refuse)
+
+    def _guarded(
+        self, job: Job, handle: Callable[[], list[Action]], now: float, may_refuse: bool = False
+    ) -> list[Action]:
+        """The boundary of a job: what it raises ends it, unless it refuses what it was told."""
+        try:
+            return self._translated(job, handle())
+        except Exception as error:
+            if may_refuse and isinstance(error, PeerProtocolError):
+                raise
+            self._contain(f"job {job.job_id}", error)
+            return self.fault(job.job_id, error, now)
 
     def _translated(self, job: Job, actions: list[Action]) -> list[Action]:
         """Address what is for bebopd; forget a job that is over."""
@@ -257,11 +294,15 @@ class Node:
         ]
         if job.state is JobState.RELEASED and self.jobs.get(job.job_id) is job:
             del self.jobs[job.job_id]
+            self._faulty.pop(job.job_id, None)
             self.reservation.give_back(job.job_id)
         return out
 
     def _deadline_reached(self, now: float) -> list[Action]:
         actions: list[Action] = []
+        for job_id in [job_id for job_id, due in self._faulty.items() if now >= due]:
+            job = self.jobs[job_id]
+            actions += self._translated(job, job.drop("it did not end after an internal error"))
         for job in list(self.jobs.values()):
             due = job.deadline()
             if due is not None and now >= due:

@@ -6,9 +6,17 @@ import os
 import signal
 from collections.abc import Callable
 
-from native.errors import YodError
+from native.errors import InternalError, YodError
 from native.ids import ObjectKey
-from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.machine import (
+    Action,
+    DeadlineReached,
+    Event,
+    MessageReceived,
+    PeerGone,
+    Send,
+    fault_text,
+)
 from native.port import (
     ObjectArrived,
     ObjectFailed,
@@ -71,7 +79,25 @@ class Driver:
         self._stop_timer = reactor.add_timer(machine.deadline, self._due)
 
     def run(self) -> None:
-        """Run the launch to its end."""
+        """Run the launch to its end.
+
+        Raises:
+            InternalError: something that nobody foresaw; the job ends when we are gone.
+        """
+        try:
+            self._run()
+        except YodError:
+            raise
+        except Exception as error:
+            if self._plan.options.debug:
+                import traceback
+
+                traceback.print_exception(error)
+            raise InternalError(fault_text(error)) from error
+        finally:
+            self.close()
+
+    def _run(self) -> None:
         for number in END_SIGNALS:
             self._on_signal(number, events.Interrupted(number))
         for number in PASSED_SIGNALS:
@@ -80,7 +106,6 @@ class Driver:
         self._perform(self._machine.begin(self._reactor.monotonic()))
         if not self._is_over():
             self._reactor.run()
-        self.close()
 
     def handle(self, event: Event) -> None:
         """Give the machine an event and do what it says."""

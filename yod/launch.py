@@ -525,7 +525,7 @@ class Launch:
         match failure.kind:
             case load.FailureKind.NODE_LOST:
                 return self._lost_at_the_end(f"{where} was lost", "output")
-            case load.FailureKind.KEEPER_LOST:
+            case load.FailureKind.KEEPER_LOST | load.FailureKind.FAULT:
                 return self._lost_at_the_end(f"{where}: {failure.text}", "completions")
         return []
 

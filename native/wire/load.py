@@ -257,6 +257,7 @@ class FailureKind(Enum):
     KEEPER_LOST = "keeper lost"
     NO_WIREUP = "no wire-up"  # the node cannot offer what the ranks' MPI speaks
     ABORTED = "aborted"  # the application asked for the job's end
+    FAULT = "fault"  # the node's daemon failed at something that it did for the job
 
 
 class Failure(Message, frozen=True, tag="load.failure"):

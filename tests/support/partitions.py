@@ -33,6 +33,9 @@ EXAMPLES = ROOT / "examples"
 Word = str | bytes | os.PathLike[str]
 
 
+FAULT = "internal error, please report"  # what a daemon's log has where it contained a bug
+
+
 class Done(NamedTuple):
     """What became of a command."""
 
@@ -459,6 +462,8 @@ class _Up:
         try:
             if self._up:
                 self._watch.check()
+            for partition in self._up:
+                assert FAULT not in partition.log(), "a daemon has failed at something"
         except AssertionError as error:
             logs = "".join(partition.log() for partition in self._up)
             raise AssertionError(f"{error}\n{logs}") from None

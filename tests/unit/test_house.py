@@ -50,6 +50,7 @@ DOES_IO = {
     "pct.streams",
     "pct.keeper",
     "pct.libpmix",
+    "pct.parts",
     "pct.pmi_port",
     "pct.pmix_command",
     "pct.pmix_memory",

@@ -14,7 +14,8 @@ from allocator.query import ask
 from native.errors import PartitionError
 from native.ids import Principal, PrincipalKind
 from native.limits import Limits
-from native.port import Hub, Received, Refused
+from native.machine import propagate
+from native.port import Hub, PeerLost, Received, Refused
 from native.reactor import Reactor
 from native.wire.alloc import (
     Freed,
@@ -36,7 +37,7 @@ ALICE = Principal(PrincipalKind.USER, 1000)
 class Small:
     """bebopd, one PCT and one yod in this process."""
 
-    def __init__(self, tmp_path, limits):
+    def __init__(self, tmp_path, limits, contain=propagate):
         self.reactor = Reactor()
         self.ledger = Ledger(tmp_path)
         hub = Hub()
@@ -51,9 +52,16 @@ class Small:
             owner_of=lambda uid: Owner(uid, "alice", uid),
             wall_clock=lambda: 5000.0,
             limits=limits,
+            contain=contain,
         )
+        self.machine = machine
         self.driver = Driver(
-            machine, self.bebopd, self.reactor, self.ledger, wall_clock=lambda: 5000.0
+            machine,
+            self.bebopd,
+            self.reactor,
+            self.ledger,
+            wall_clock=lambda: 5000.0,
+            contain=contain,
         )
 
     def receive(self, port):
@@ -181,3 +189,48 @@ def test_bebopd_stops_before_an_id_could_be_given_twice(small, monkeypatch):
             numbers.append(grant.job_id)
             small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
     assert max(numbers) < jobids.BLOCK
+
+
+def broken(*_arguments):
+    raise ValueError("broken")
+
+
+def test_a_message_that_raises_ends_its_peers_connection_and_nothing_else(tmp_path, monkeypatch):
+    contained = []
+    small = Small(tmp_path, Limits(), lambda whose, error: contained.append((whose, str(error))))
+    small.announce()
+    with monkeypatch.context() as patch:
+        patch.setattr(small.machine, "_give", broken)
+        small.yod.send(small.bebopd.id, NodeRequest((NodeSpec(1),), "a.out"))
+        small.reactor.run_once(0)
+    (lost,) = small.yod.events()
+    assert isinstance(lost, PeerLost)
+    assert contained == [(f"MessageReceived of {small.yod.id}", "broken")]
+    assert isinstance(small.request(), Grant)
+    small.close()
+
+
+def test_a_message_that_cannot_be_sent_keeps_no_other_from_its_peer(tmp_path, monkeypatch):
+    contained = []
+    small = Small(tmp_path, Limits(), lambda whose, error: contained.append((whose, str(error))))
+    small.announce()
+    with monkeypatch.context() as patch:
+        patch.setattr(small.bebopd, "send", broken)
+        small.yod.send(small.bebopd.id, Release(77))
+        small.reactor.run_once(0)
+    assert contained == [(f"Released to {small.yod.id}", "broken")]
+    assert isinstance(small.request(), Grant)
+    small.close()
+
+
+def test_a_job_whose_deadline_raises_keeps_no_other_from_its_own(tmp_path, monkeypatch):
+    contained = []
+    small = Small(tmp_path, Limits(), lambda whose, error: contained.append((whose, str(error))))
+    small.announce()
+    grant = small.request()
+    jobs = small.machine.jobs
+    monkeypatch.setattr(jobs, "_due_of", broken)
+    assert small.machine.jobs.due(float("inf")) == []
+    assert contained == [(f"job {grant.job_id}", "broken")]
+    assert jobs.deadline() is None
+    small.close()
