@@ -10,16 +10,18 @@ from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-HEADERS = sorted([*HERE.glob("include/*.h"), *HERE.glob("src/*.h"), HERE / "cdef.h"])
-SOURCES = sorted(HERE.glob("src/ptl_*.c"))
+HEADERS = sorted(
+    [*HERE.glob("include/*.h"), *HERE.glob("src/*.h"), *HERE.glob("posix/*.h"), HERE / "cdef.h"]
+)
+SOURCES = sorted([*HERE.glob("src/ptl_*.c"), *HERE.glob("posix/yod_*.c")])
 
 ffibuilder = FFI()
 ffibuilder.cdef((HERE / "cdef.h").read_text())
 ffibuilder.set_source(
     "native._native",
-    '#include "portals4_ext.h"\n',
+    '#include "portals4_ext.h"\n#include "yod_files.h"\n',
     sources=[str(path.relative_to(ROOT)) for path in SOURCES],
-    include_dirs=["native/include", "native/src"],
+    include_dirs=["native/include", "native/src", "native/posix"],
     define_macros=[("_GNU_SOURCE", None), ("PTL_NO_THREAD", None)],
     extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"],
     # The same names live in libportals.so, perhaps in the same process.

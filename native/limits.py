@@ -12,7 +12,7 @@ from native.errors import UsageError
 
 
 class Limits(Struct, frozen=True):
-    """Limits in force. Units are in the names: ``_s`` seconds, ``_bytes``, ``_count``."""
+    """Limits in force; ``_s`` in a name: seconds; ``_bytes``, ``_count``, ``_percent``."""
 
     pending_s: float = 60.0
     heartbeat_s: float = 10.0
@@ -35,6 +35,7 @@ class Limits(Struct, frozen=True):
     unproven_count: int = 1024
     unproven_each_count: int = 256
     arguments_inline_bytes: int = 64 * 1024
+    store_user_percent: int = 50
 
 
 MEANINGS = {
@@ -59,6 +60,7 @@ MEANINGS = {
     "unproven_count": "connections of a daemon that have not proven who they are",
     "unproven_each_count": "the same of one user of its host, or of one other address",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
+    "store_user_percent": "of a file system, for what a root's pct stores for all jobs of a user",
 }
 
 # Those that travel in a message are within its ranges.
@@ -73,6 +75,7 @@ _SMALLEST = {
     "unproven_count": 1,
     "unproven_each_count": 1,
     "output_window_bytes": 65536,
+    "store_user_percent": 1,
 }
 _LARGEST = {
     "arity_count": 64,
@@ -82,6 +85,7 @@ _LARGEST = {
     "unproven_each_count": 1 << 20,
     "output_window_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,
+    "store_user_percent": 100,
 }
 
 

@@ -119,6 +119,11 @@ class Reactor:
         """Readable while a watched descriptor has something to do."""
         return self._epoll.fileno()
 
+    @property
+    def owner(self) -> Owner | None:
+        """For whom something is being done; None: for the whole process."""
+        return self._owner
+
     def run_for(self, owner: Owner | None, call: Callable[[*_T], object], *arguments: *_T) -> bool:
         """Do something on behalf of an owner; None: of the whole process.
 

@@ -106,6 +106,8 @@ def command(
         unix_time=time.time,
         contain=_contain,
     )
+    # A PCT that is not root's serves one user, who may have all that is free.
+    share = limits.store_user_percent if os.geteuid() == 0 else 100
     status = 0
 
     def rejected(text: str) -> None:
@@ -117,7 +119,7 @@ def command(
         machine,
         port,
         reactor,
-        Store(list(store) or default_directories(), reactor),
+        Store(list(store) or default_directories(), reactor, share),
         say=_say,
         trace=_say if debug else lambda line: None,
         on_rejected=rejected,

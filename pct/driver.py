@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVarTuple
 
 from native.errors import PeerProtocolError
+from native.files import Owner, open_plain
 from native.ids import ObjectKey
 from native.machine import (
     Action,
@@ -37,7 +38,6 @@ from native.port import (
 )
 from native.reactor import Reactor
 from native.wire import keeper as wire
-from native.wire.load import ShippedObject
 from pct import events, fabrics, foreign, hostfiles
 from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
@@ -194,13 +194,13 @@ class Driver:
         job_id, number = key
         parts = self._jobs[job_id]
         del parts.shipping[number]
-        if not self._store.reserved(job_id, number).part:
+        if not self._store.reserved(job_id, number).name:
             content = self._store.content(job_id, number)
             self.handle(events.ObjectStored(job_id, number, b"", content))
             return
         try:
             mode = shipping.shipped.mode
-            path = self._store.publish(job_id, number, mode, parts.uid, parts.gid)
+            path = self._store.publish(job_id, number, mode, parts.owner.uid, parts.owner.gid)
         except OSError as error:
             self.handle(events.ObjectLost(job_id, number, str(error)))
             return
@@ -244,9 +244,10 @@ class Driver:
                 parts = self._jobs.get(job_id)
                 if parts and parts.clients:
                     parts.clients.reply(connection, data)
-            case events.CheckObjects(job_id, objects, arguments_first, uid, gid, unused):
-                self._jobs.setdefault(job_id, JobParts(uid, gid))
-                self._check_objects(job_id, objects, arguments_first, unused)
+            case events.CheckObjects(job_id, objects, has_arguments, uid, gid, groups, unused):
+                parts = self._jobs.setdefault(job_id, JobParts(Owner(uid, gid, groups)))
+                check = (job_id, objects, has_arguments, parts.owner)
+                self._store.check(*check, self.handle, unused)
             case events.ReceiveObject():
                 self._receive_object(action)
             case events.SendObject():
@@ -295,32 +296,24 @@ class Driver:
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
-    def _check_objects(
-        self,
-        job_id: int,
-        objects: tuple[ShippedObject, ...],
-        arguments_first: bool,
-        unused: tuple[int, ...],
-    ) -> None:
-        try:
-            self._store.check(job_id, objects, arguments_first, self.handle, unused)
-        except OSError as error:
-            self.handle(events.ObjectLost(job_id, 0, str(error)))
-
     def _receive_object(self, action: events.ReceiveObject) -> None:
         key = ObjectKey(action.job_id, action.number)
-        self._jobs[action.job_id].shipping[action.number] = Shipping(action)
+        parts = self._jobs[action.job_id]
+        parts.shipping[action.number] = Shipping(action)
+        parts.forwarded.add(action.number)
         fd = self._store.reserved(*key).fd
         size, chunk_bytes = action.shipped.size, action.chunk_bytes
         self._port.receive_object(key, fd, size, chunk_bytes, list(action.children))
 
     def _send_object(self, action: events.SendObject) -> None:
         key = ObjectKey(action.job_id, action.number)
+        parts = self._jobs[action.job_id]
         try:
-            fd = os.open(action.path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_plain(action.path, parts.owner)
         except OSError as error:
             self.handle(events.ObjectLost(action.job_id, action.number, str(error)))
             return
+        parts.forwarded.add(action.number)
         size, chunk_bytes = action.shipped.size, action.chunk_bytes
         self._port.send_object(key, fd, size, chunk_bytes, list(action.children))
         os.close(fd)
@@ -375,8 +368,9 @@ class Driver:
             self._keeper_lost(job_id, world, event)
             return
         if isinstance(report, wire.KeeperEmpty):
-            self._remove_leftovers(job_id)
-        self.handle(event)
+            self._remove_leftovers(job_id, event)
+        else:
+            self.handle(event)
 
     def _keeper_lost(self, job_id: int, world: int, event: Event) -> None:
         """Orphans of a killed keeper are ours; its end is reported when none is left."""
@@ -388,18 +382,21 @@ class Driver:
         ]
 
         def done() -> None:
-            self._remove_leftovers(job_id)
-            self.handle(event)
+            self._remove_leftovers(job_id, event)
 
         kill_descendants(self._reactor, done, [*others, *self._strangers])
 
-    def _remove_leftovers(self, job_id: int) -> None:
-        """Shared memory that its killed ranks could not remove."""
+    def _remove_leftovers(self, job_id: int, event: Event) -> None:
+        """Shared memory that its killed ranks could not remove; then the event is handled."""
         from pct import leftovers
 
+        def done(names: list[str]) -> None:
+            for name in names:
+                self._trace(f"job {job_id}: removed {name}, which nobody has mapped")
+            self.handle(event)
+
         parts = self._jobs[job_id]
-        for name in leftovers.remove(parts.uid, parts.began):
-            self._trace(f"job {job_id}: removed {name}, which nobody has mapped")
+        self._store.slices.start(job_id, leftovers.remove(parts.owner.uid, parts.began), done)
 
     def _open_pmi(self, action: events.OpenPmi) -> None:
         job_id = action.job_id
@@ -411,7 +408,7 @@ class Driver:
         if action.home is not None:
             lacks_devices = not fabrics.devices_may_be_here()
             has_no_fabric = lacks_devices or not fabrics.may_be_here()
-            lacks_fabric = has_no_fabric and not fabrics.may_be_chosen(action.home)
+            lacks_fabric = has_no_fabric and not fabrics.may_be_chosen(action.home, parts.owner)
         self.handle(events.PmiOpened(job_id, address, variables, lacks_fabric, lacks_devices))
 
     def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:
@@ -515,7 +512,7 @@ class Driver:
         if parts is None:
             return
         with ExitStack() as whatever_raises:
-            for number in parts.shipping:
+            for number in parts.forwarded:
                 whatever_raises.callback(self._port.cancel_object, ObjectKey(job_id, number))
             whatever_raises.callback(self._store.drop_job, job_id)
             whatever_raises.callback(parts.close)

@@ -151,7 +151,8 @@ class CheckObjects(Action, frozen=True):
 
     Attributes:
         arguments_first: object 0 is the arguments: memory, not a file to execute.
-        uid, gid: the job's owner, to whom its files will belong.
+        uid, gid, groups: the job's owner, to whom its files will belong, and with
+            whose rights the objects' paths are opened.
     """
 
     job_id: int
@@ -159,6 +160,7 @@ class CheckObjects(Action, frozen=True):
     arguments_first: bool
     uid: int
     gid: int
+    groups: tuple[int, ...] = ()
     unused: tuple[int, ...] = ()  # numbers that nobody in this subtree needs
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from native.files import Owner, exists
+
 CLASSES = (  # of devices, in /sys/class
     "infiniband",  # InfiniBand, RoCE, iWARP, Omni-Path, EFA, usNIC
     "infiniband_verbs",
@@ -56,14 +58,11 @@ def devices_may_be_here(root: str = "/") -> bool:
     )
 
 
-def may_be_chosen(home: bytes) -> bool:
+def may_be_chosen(home: bytes, owner: Owner) -> bool:
     """Whether a user has a file of settings for Open MPI, or it cannot be told."""
     if not home.startswith(b"/"):
         return True
     try:
-        os.stat(os.path.join(home, SETTINGS))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return exists(os.path.join(home, SETTINGS), owner)
     except OSError:
         return True
-    return True

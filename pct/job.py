@@ -171,7 +171,7 @@ class Job:
             for child, place in self._group.children.items()
         ]
         objects = self._load.objects
-        owner = (self._credential.uid, self._credential.gid)
+        owner = (self._credential.uid, self._credential.gid, self._credential.groups)
         unused = tuple(sorted(self._objects.unused))
         has_arguments = self._load.arguments is None
         actions.append(CheckObjects(self.job_id, objects, has_arguments, *owner, unused))

@@ -24,6 +24,9 @@ import os
 import signal
 import stat
 
+from native.slices import Work
+from pct.removal import give_back
+
 DIRECTORY = "/dev/shm"
 
 PREFIXES = (
@@ -39,11 +42,14 @@ PREFIXES = (
     "psm3_shm.",
 )
 
+SCANNED = 4096  # entries of the directory between two looks at the loop
+LOOKED_AT = 256  # the same, of files with such a name
+
 # A file's times are those of the last tick of the kernel's clock.
 _TICK_S = 0.02
 
 
-def remove(uid: int, since: float, directory: str = DIRECTORY) -> list[str]:
+def remove(uid: int, since: float, directory: str = DIRECTORY) -> Work[list[str]]:
     """Remove what a job has left.
 
     Args:
@@ -53,35 +59,48 @@ def remove(uid: int, since: float, directory: str = DIRECTORY) -> list[str]:
     Returns:
         The names of the files that have been removed.
     """
+    found: list[str] = []
     try:
         with os.scandir(directory) as entries:
-            found = [entry.name for entry in entries if entry.name.startswith(PREFIXES)]
+            for number, entry in enumerate(entries, 1):
+                if entry.name.startswith(PREFIXES):
+                    found.append(entry.name)
+                if number % SCANNED == 0:
+                    yield
     except OSError:
         return []
-    return [name for name in sorted(found) if _remove(os.path.join(directory, name), uid, since)]
+    removed = []
+    for number, name in enumerate(sorted(found), 1):
+        fd = _remove(os.path.join(directory, name), uid, since)
+        if fd >= 0:
+            removed.append(name)
+            yield from give_back(fd)
+        if number % LOOKED_AT == 0:
+            yield
+    return removed
 
 
-def _remove(path: str, uid: int, since: float) -> bool:
+def _remove(path: str, uid: int, since: float) -> int:
+    """The file that had this name, whose room is still to be given back; -1: it stays."""
     try:
         status = os.lstat(path)
         if not _is_candidate(status, uid, since):
-            return False
+            return -1
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(path, flags)
     except OSError:
-        return False
+        return -1
     try:
         # Whoever opens it now makes the kernel tell us, by default with a signal that kills.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        if not os.path.samestat(os.fstat(fd), os.lstat(path)):
-            return False
-        os.unlink(path)
+        if os.path.samestat(os.fstat(fd), os.lstat(path)):
+            os.unlink(path)
+            return fd
     except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return True
+        pass
+    os.close(fd)
+    return -1
 
 
 def _is_candidate(status: os.stat_result, uid: int, since: float) -> bool:

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from native.files import Owner
 from pct import events, hostfiles
 from pct.clients import Clients
 from pct.keeper import Keeper
@@ -20,19 +21,18 @@ class JobParts:
     """What one job holds on this node.
 
     Args:
-        uid: its owner.
-        gid: the owner's group.
+        owner: whose it is.
     """
 
-    def __init__(self, uid: int, gid: int) -> None:
-        self.uid = uid
-        self.gid = gid
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
         self.keepers: dict[int, Keeper] = {}  # by world
         self.clients: Clients | None = None
         self.pmix: PmixServer | None = None
         self.outputs: dict[tuple[int, int], OutputPipe] = {}
         self.input: InputPipe | None = None
         self.shipping: dict[int, Shipping] = {}
+        self.forwarded: set[int] = set()  # objects that the port may be busy with
         self.began = time.time()
         self.host_files = ""  # their directory
         self.portals_fd = -1  # the file for the ranks' map

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -28,8 +29,10 @@ from native.port import (
     Refused,
 )
 from native.reactor import Reactor
+from native.slices import Slices, Work
 from native.wire import pmi
 from native.wire.alloc import Grant
+from native.wire.load import ShippedObject
 from yod import events, image
 from yod.launch import Launch, Phase
 from yod.request import Plan
@@ -69,6 +72,7 @@ class Driver:
         self._reactor = reactor
         self._use_grant = use_grant
         self._chunk_bytes = chunk_bytes
+        self._slices = Slices(reactor)
         self._is_finished = False
         self._shared: list[str] = []  # our copies in the shared file system
         self._streams = {
@@ -118,6 +122,8 @@ class Driver:
     def close(self) -> None:
         """Give back what the launch held."""
         self._stop_timer()
+        if self._machine.grant is not None:
+            self._slices.cancel(self._machine.grant.job_id)
         self._watch.close()
         self._input.close()
         for stream in self._streams.values():
@@ -263,32 +269,14 @@ class Driver:
         # Partitions that share a file system number their jobs alike.
         name = f"yod-{os.getuid()}-{job_id}-{number}-{os.urandom(4).hex()}"
         path = os.path.join(directory, name)
-        try:
-            source = os.open(shipped.path, os.O_RDONLY | os.O_CLOEXEC)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            target = os.open(path, flags, shipped.mode & 0o755)
-        except OSError as error:
-            self._not_shared(number, directory, error)
-            return
-        self._shared.append(path)
 
-        def step() -> None:
-            try:
-                if os.sendfile(target, source, None, COPY_BYTES):
-                    self._reactor.call_soon(step)
-                    return
-            except OSError as error:
-                finally_close()
+        def copied(error: OSError | None) -> None:
+            if error is None:
+                self.handle(events.Shared(number, os.fsencode(path)))
+            else:
                 self._not_shared(number, directory, error)
-                return
-            finally_close()
-            self.handle(events.Shared(number, os.fsencode(path)))
 
-        def finally_close() -> None:
-            os.close(source)
-            os.close(target)
-
-        self._reactor.call_soon(step)
+        self._slices.start(job_id, _copy(shipped, path, self._shared), copied)
 
     def _not_shared(self, number: int, directory: str, error: OSError) -> None:
         text = (
@@ -296,3 +284,33 @@ class Driver:
             f"set {SHARED_VARIABLE} to a directory that all nodes see"
         )
         self.handle(events.NotShared(number, text))
+
+
+def _copy(shipped: ShippedObject, path: str, made: list[str]) -> Work[OSError | None]:
+    """Copy an image as it was when the launch began; what is wrong, if something is.
+
+    Args:
+        made: takes the path once there is a file to remove.
+    """
+    try:
+        source = os.open(shipped.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            target = os.open(path, flags, shipped.mode & 0o755)
+            made.append(path)
+            try:
+                left = shipped.size
+                while left:
+                    count = os.sendfile(target, source, None, min(left, COPY_BYTES))
+                    if not count:
+                        return OSError(errno.EIO, "the file has shrunk")
+                    left -= count
+                    if left:
+                        yield
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+    except OSError as error:
+        return error
+    return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from native import slices
 from pct import leftovers
 from tests.support.leaks import descendants
 from tests.support.mpi import Mpi
@@ -98,7 +99,7 @@ def runs(mpi: Mpi) -> Iterator[list[Run]]:
         for run in runs:
             if run.process.returncode is None:
                 run.kill()
-    leftovers.remove(os.getuid(), since)
+    slices.run(leftovers.remove(os.getuid(), since))
 
 
 def test_what_a_killed_job_leaves_is_removed_and_its_neighbour_keeps_its_own(runs):
@@ -107,7 +108,7 @@ def test_what_a_killed_job_leaves_is_removed_and_its_neighbour_keeps_its_own(run
     left = killed.segments() - living.segments()
     kept = living.segments()
     killed.kill()
-    removed = {f"/dev/shm/{name}" for name in leftovers.remove(os.getuid(), since)}
+    removed = {f"/dev/shm/{name}" for name in slices.run(leftovers.remove(os.getuid(), since))}
     assert not kept & removed
     assert not any(map(os.path.exists, left))
     assert all(map(os.path.exists, kept))

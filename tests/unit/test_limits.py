@@ -10,7 +10,7 @@ from native.limits import Limits
 def test_every_limit_has_a_meaning_and_a_unit_in_its_name():
     assert set(limits.MEANINGS) == set(Limits.__struct_fields__)
     for name in limits.MEANINGS:
-        assert name.rpartition("_")[2] in ("s", "bytes", "count")
+        assert name.rpartition("_")[2] in ("s", "bytes", "count", "percent")
 
 
 def test_without_an_environment_the_defaults_are_in_force():
@@ -46,6 +46,7 @@ def test_a_variable_changes_its_limit_only():
         ("YOD_CHUNK_BYTES", "4095", "must be from 4096 to 67108864"),
         ("YOD_OUTPUT_WINDOW_BYTES", "65535", "must be from 65536 to 1073741824"),
         ("YOD_OUTPUT_WINDOW_BYTES", "1073741825", "must be from 65536 to 1073741824"),
+        ("YOD_STORE_USER_PERCENT", "101", "must be from 1 to 100"),
         ("YOD_ARGUMENTS_INLINE_BYTES", "196609", "must be from 0 to 196608"),
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from native.files import Owner
 from pct.fabrics import (
     ACCELERATORS,
     CLASSES,
@@ -16,6 +17,8 @@ from pct.fabrics import (
     may_be_chosen,
     may_be_here,
 )
+
+MYSELF = Owner(os.getuid(), os.getgid())
 
 
 @pytest.fixture
@@ -71,18 +74,18 @@ def test_a_node_that_cannot_tell_may_have_one(plain, lost):
 
 
 def test_a_user_without_a_file_of_settings_asks_for_none(tmp_path):
-    assert not may_be_chosen(os.fsencode(tmp_path))
+    assert not may_be_chosen(os.fsencode(tmp_path), MYSELF)
     (tmp_path / ".openmpi").touch()  # no directory
-    assert not may_be_chosen(os.fsencode(tmp_path))
+    assert not may_be_chosen(os.fsencode(tmp_path), MYSELF)
 
 
 def test_a_user_with_a_file_of_settings_may_ask_for_one(tmp_path):
     settings = tmp_path / os.fsdecode(SETTINGS)
     settings.parent.mkdir()
     settings.touch()
-    assert may_be_chosen(os.fsencode(tmp_path))
+    assert may_be_chosen(os.fsencode(tmp_path), MYSELF)
 
 
 @pytest.mark.parametrize("home", [b"", b"home", b"/" + b"x" * 4096])
 def test_a_user_whose_home_cannot_be_looked_into_may_ask_for_one(home):
-    assert may_be_chosen(home)
+    assert may_be_chosen(home, MYSELF)

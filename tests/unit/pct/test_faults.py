@@ -131,7 +131,7 @@ class BrokenStore:
         self._reactor = reactor
         self.dropped = []
 
-    def check(self, job_id, objects, arguments_first, done, unused=()):
+    def check(self, job_id, objects, arguments_first, owner, done, unused=()):
         if job_id == 7:
             broken()
         if job_id == 8:

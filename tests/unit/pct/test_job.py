@@ -96,7 +96,7 @@ def test_a_job_on_one_node_goes_from_load_to_released():
     message = load_message(1)
     job = Job(message, credential(), YOD, BEGIN)
     assert job.begin(BEGIN) == [
-        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100),
+        CheckObjects(JOB_ID, (PROGRAM,), False, 1000, 100, (100, 27)),
         OpenPmi(JOB_ID, 1000, 100, 1, (("n20", 1),)),
     ]
     assert job.state is JobState.FORMING

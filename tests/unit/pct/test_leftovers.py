@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from native.slices import run
 from pct.leftovers import PREFIXES, remove
 
 UID = os.getuid()
@@ -36,23 +37,23 @@ def make(place: Path, name: str = "mpich_shm_1", mode: int = 0o600) -> Path:
 
 
 def test_an_empty_or_absent_place_is_no_fault(place):
-    assert remove(UID, 0.0, str(place)) == []
-    assert remove(UID, 0.0, str(place / "absent")) == []
+    assert run(remove(UID, 0.0, str(place))) == []
+    assert run(remove(UID, 0.0, str(place / "absent"))) == []
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_segment_that_nobody_uses_is_removed(place, prefix):
     began = time.time()
     path = make(place, prefix + "x1")
-    assert remove(UID, began, str(place)) == [prefix + "x1"]
+    assert run(remove(UID, began, str(place))) == [prefix + "x1"]
     assert not path.exists()
 
 
 def test_an_open_segment_stays(place):
     path = make(place)
     with open(path, "rb"):
-        assert remove(UID, 0.0, str(place)) == []
-    assert remove(UID, 0.0, str(place)) == ["mpich_shm_1"]
+        assert run(remove(UID, 0.0, str(place))) == []
+    assert run(remove(UID, 0.0, str(place))) == ["mpich_shm_1"]
 
 
 def test_a_mapped_segment_stays_though_it_is_closed(place):
@@ -60,30 +61,30 @@ def test_a_mapped_segment_stays_though_it_is_closed(place):
     fd = os.open(path, os.O_RDONLY)
     address = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
     os.close(fd)
-    assert remove(UID, 0.0, str(place)) == []
+    assert run(remove(UID, 0.0, str(place))) == []
     libc.munmap(ctypes.c_void_p(address), 4096)
-    assert remove(UID, 0.0, str(place)) == ["mpich_shm_1"]
+    assert run(remove(UID, 0.0, str(place))) == ["mpich_shm_1"]
 
 
 def test_a_segment_from_before_the_job_stays(place):
     make(place)
-    assert remove(UID, time.time() + 1.0, str(place)) == []
+    assert run(remove(UID, time.time() + 1.0, str(place))) == []
 
 
 def test_the_segment_of_another_user_stays(place):
     make(place)
-    assert remove(UID + 1, 0.0, str(place)) == []
+    assert run(remove(UID + 1, 0.0, str(place))) == []
 
 
 def test_a_file_of_an_unknown_name_stays(place):
     make(place, "my_data")
     make(place, "x_mpich_shm_1")
-    assert remove(UID, 0.0, str(place)) == []
+    assert run(remove(UID, 0.0, str(place))) == []
 
 
 def test_a_file_that_others_may_open_stays(place):
     make(place, mode=0o640)
-    assert remove(UID, 0.0, str(place)) == []
+    assert run(remove(UID, 0.0, str(place))) == []
 
 
 def test_what_is_no_plain_file_stays(place):
@@ -91,5 +92,5 @@ def test_what_is_no_plain_file_stays(place):
     (place / "mpich_shm_link").symlink_to(target)
     (place / "mpich_shm_hard").hardlink_to(target)
     os.mkfifo(place / "mpich_shm_fifo", 0o600)
-    assert remove(UID, 0.0, str(place)) == []
+    assert run(remove(UID, 0.0, str(place))) == []
     assert target.exists()

@@ -180,7 +180,7 @@ def test_a_granted_job_is_hosted():
     machine = ready()
     message = granted(1, 2)
     assert machine.handle(received(message), 3.0) == [
-        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100),
+        CheckObjects(JOB_ID, (PROGRAM,), False, 1000, 100, (100, 27)),
         OpenPmi(JOB_ID, 1000, 100, 2, (("n20", 2),)),
     ]
     assert machine.reservation.slots_used == 2
@@ -195,7 +195,7 @@ def test_a_daemon_passes_a_load_on_as_a_parent_does():
     message = granted(2, 1, place=1, nodes=nodes, of_nodes=(25, 20))
     actions = machine.handle(received(message, DAEMON, pct(5)), 0.0)
     assert actions == [
-        CheckObjects(JOB_ID, (PROGRAM,), arguments_first=False, uid=1000, gid=100),
+        CheckObjects(JOB_ID, (PROGRAM,), False, 1000, 100, (100, 27)),
         OpenPmi(JOB_ID, 1000, 100, 1, (("n25", 1), ("n20", 1))),
     ]
 

@@ -1,15 +1,80 @@
 """Where a node keeps files of jobs."""
 
+from __future__ import annotations
+
 import os
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from native.files import Owner
 from native.reactor import Reactor
-from pct import leftovers
-from pct.store import PREFIX, Store, sweep
+from native.slices import run
+from native.wire.load import ShippedObject
+from pct import leftovers, removal, room
+from pct.events import NoPlace, ObjectsChecked
+from pct.removal import PREFIX, sweep
+from pct.store import Store
+
+MYSELF = Owner(os.getuid(), os.getgid())
+JOB = 7
+
+
+@pytest.fixture
+def reactor() -> Iterator[Reactor]:
+    reactor = Reactor()
+    yield reactor
+    reactor.close()
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A RAM disk, in which a gigabyte costs nothing before it is allocated."""
+    with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/dev/shm") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def store(reactor: Reactor, disk: Path) -> Iterator[Store]:
+    store = Store([str(disk)], reactor)
+    yield store
+    store.close()
+    assert list(disk.iterdir()) == []
+
+
+def shipped(path: Path, size: int) -> ShippedObject:
+    """An object with bytes that no file has."""
+    return ShippedObject(os.fsencode(path), size, bytes(32), 0o644)
+
+
+def files_of(disk: Path) -> list[Path]:
+    """What is in the store, directories aside."""
+    return [path for path in disk.glob(PREFIX + "*/**/*") if not path.is_dir()]
+
+
+class Turns:
+    """Turns of the loop, and the most that one of them has allocated or freed."""
+
+    def __init__(self, reactor: Reactor, disk: Path) -> None:
+        self._reactor = reactor
+        self._place = disk
+        self.most = 0
+        self.count = 0
+
+    def until(self, happened: Callable[[], bool]) -> None:
+        while not happened():
+            before = self.free()
+            self._reactor.run_once(0)
+            self.most = max(self.most, abs(before - self.free()))
+            self.count += 1
+            assert self.count < 1000
+
+    def free(self) -> int:
+        return sum(path.stat().st_blocks for path in files_of(self._place)) * 512
 
 
 def test_owners_of_jobs_can_enter_a_pcts_directory_whatever_its_umask(tmp_path):
@@ -24,6 +89,161 @@ def test_owners_of_jobs_can_enter_a_pcts_directory_whatever_its_umask(tmp_path):
     store.close()
     assert not os.path.exists(directory)
     reactor.close()
+
+
+# -- long work ------------------------------------------------------------
+
+
+def test_room_is_allocated_a_slice_a_turn_for_all_jobs_together(reactor, store, disk):
+    answers: list[object] = []
+    size = 3 * room.SLICE_BYTES
+    for job_id in (1, 2, 3):
+        store.check(job_id, (shipped(disk / "absent", size),), False, MYSELF, answers.append)
+    turns = Turns(reactor, disk)
+    turns.until(lambda: len(answers) == 3)
+    assert turns.most <= room.SLICE_BYTES
+    assert turns.count >= 8
+    assert turns.free() == 3 * size
+
+
+def test_a_job_that_ends_while_its_object_is_compared_is_not_heard_of_again(reactor, store, disk):
+    sparse = disk / "sparse"
+    sparse.touch(0o644)
+    sparse.chmod(0o644)
+    os.truncate(sparse, 8 << 40)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    answers: list[object] = []
+    store.check(JOB, (shipped(sparse, 8 << 40),), False, MYSELF, answers.append)
+    for _ in range(3):
+        reactor.run_once(0)
+    assert store.slices.has(JOB)
+    store.drop_job(JOB)
+    assert not store.slices.has(JOB)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    reactor.run_once(0)
+    assert (answers, reactor.deadline()) == ([], None)
+    sparse.unlink()
+
+
+def test_a_job_that_ends_while_its_room_is_allocated_leaves_none(reactor, store, disk):
+    answers: list[object] = []
+    store.check(JOB, (shipped(disk / "absent", 1 << 27),), False, MYSELF, answers.append)
+    reactor.run_once(0)
+    assert files_of(disk)
+    store.drop_job(JOB)
+    Turns(reactor, disk).until(lambda: not files_of(disk))
+    assert answers == []
+
+
+def test_arguments_are_allocated_in_slices_too(reactor, store, disk):
+    answers: list[object] = []
+    arguments = ShippedObject(b"", 3 * room.SLICE_BYTES, bytes(32), 0o600)
+    store.check(JOB, (arguments,), True, MYSELF, answers.append)
+    assert answers == []
+    Turns(reactor, disk).until(lambda: bool(answers))
+    assert answers == [ObjectsChecked(JOB, (), (0,), ())]
+    assert len(store.content(JOB, 0)) == 3 * room.SLICE_BYTES
+
+
+def test_who_lacks_room_waits_for_what_is_being_given_back(reactor, disk, monkeypatch):
+    """A job is over for bebopd before the kernel has cleared its memory."""
+    monkeypatch.setattr(removal, "SLICE_BYTES", 1 << 20)
+    size = 10 << 20
+    real = room._file_system
+
+    def small(where: str) -> tuple[int, int, int]:
+        device, _, _ = real(where)
+        used = sum(path.stat().st_size for path in files_of(disk))
+        return device, 12 << 20, (12 << 20) - used
+
+    monkeypatch.setattr(room, "_file_system", small)
+    store = Store([str(disk)], reactor, user_percent=90)
+    answers: list[object] = []
+    wanted = (shipped(disk / "absent", size),)
+    store.check(1, wanted, False, MYSELF, answers.append)
+    store.check(2, wanted, False, MYSELF, answers.append)
+    turns = Turns(reactor, disk)
+    turns.until(lambda: len(answers) == 2)
+    first, second = answers
+    assert isinstance(first, ObjectsChecked) and first.lacking == (0,)
+    assert isinstance(second, ObjectsChecked)
+    assert [type(each) for each in second.no_place] == [NoPlace]
+    store.drop_job(1)
+    assert store.slices.has(0)
+    store.check(3, wanted, False, MYSELF, answers.append)
+    turns.until(lambda: len(answers) == 3)
+    assert isinstance(answers[2], ObjectsChecked) and answers[2].lacking == (0,)
+    store.close()
+
+
+def test_a_users_share_is_told_with_its_name_and_numbers(reactor, disk, monkeypatch):
+    monkeypatch.setattr(room, "_file_system", lambda where: (1, 1000, 1000))
+    store = Store([str(disk)], reactor, user_percent=30)
+    answers: list[object] = []
+    objects = (shipped(disk / "a", 200), shipped(disk / "b", 200))
+    store.check(JOB, objects, False, MYSELF, answers.append)
+    Turns(reactor, disk).until(lambda: bool(answers))
+    text = (
+        f"{disk}: 200 bytes needed, user {MYSELF.uid} holds 200 of the 300 that a user may: "
+        "store_user_percent is 30"
+    )
+    assert answers == [ObjectsChecked(JOB, (), (0,), (NoPlace(1, text),))]
+    store.close()
+
+
+def test_a_large_file_is_removed_a_slice_a_turn(reactor, store, disk, monkeypatch):
+    monkeypatch.setattr(removal, "SLICE_BYTES", 1 << 20)
+    answers: list[object] = []
+    store.check(JOB, (shipped(disk / "absent", 8 << 20),), False, MYSELF, answers.append)
+    Turns(reactor, disk).until(lambda: bool(answers))
+    path = store.publish(JOB, 0, 0o755, MYSELF.uid, MYSELF.gid)
+    kept = os.open(path, os.O_RDONLY)  # its room can be seen while it is removed
+    sizes = [os.fstat(kept).st_blocks * 512]
+    store.drop_job(JOB)
+    while store.slices.has(0):
+        sizes.append(os.fstat(kept).st_blocks * 512)
+        reactor.run_once(0)
+    os.close(kept)
+    assert not os.path.exists(path)
+    steps = [before - after for before, after in pairwise(sizes)]
+    assert max(steps) <= 1 << 20
+    assert sum(steps) >= 6 << 20
+
+
+def test_a_file_with_another_name_keeps_its_bytes_when_ours_goes(disk, monkeypatch):
+    monkeypatch.setattr(removal, "SLICE_BYTES", 4096)
+    (disk / "ours").write_bytes(b"x" * 100_000)
+    os.link(disk / "ours", disk / "others")
+    run(removal.remove_file(str(disk / "ours")))
+    assert (disk / "others").read_bytes() == b"x" * 100_000
+    (disk / "others").unlink()
+
+
+def test_a_tree_is_removed_and_no_link_out_of_it_is_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").touch()
+    tree = tmp_path / "tree"
+    (tree / "a/b").mkdir(parents=True)
+    (tree / "a/b/file").touch()
+    (tree / "a/link").symlink_to(outside)
+    (tree / "link").symlink_to(outside / "file")
+    run(removal.remove_tree(str(tree)))
+    assert not tree.exists()
+    assert (outside / "file").exists()
+
+
+def test_a_tree_that_is_too_deep_for_ours_stays_and_harms_nobody(tmp_path):
+    tree = tmp_path / "tree"
+    deep = tree
+    for _ in range(removal.DEPTH_MAX + 3):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    run(removal.remove_tree(str(tree)))
+    assert tree.exists()
+
+
+# -- what killed PCTs leave -----------------------------------------------
 
 
 @pytest.fixture
@@ -41,7 +261,7 @@ def test_what_the_ranks_of_a_killed_pct_have_left_goes_with_its_directory(tmp_pa
     directory.mkdir()
     since = time.time() - age_s
     os.utime(directory, (since, since))
-    sweep(str(tmp_path))
+    run(sweep(str(tmp_path)))
     assert not directory.exists()
     assert segment.exists() == (age_s < 0)  # before that PCT's last job: not its ranks'
 
@@ -51,7 +271,7 @@ def test_a_living_pcts_directory_and_what_its_ranks_have_stay(tmp_path, segment)
     store = Store([str(tmp_path)], reactor)
     directory = store.directory()
     os.utime(directory, (0, 0))
-    sweep(str(tmp_path))
+    run(sweep(str(tmp_path)))
     assert os.path.exists(directory)
     assert segment.exists()
     store.close()

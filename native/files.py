@@ -1,0 +1,75 @@
+"""Files that users name: opened with their owner's rights, and only plain ones.
+
+A daemon of root's could read what the user cannot, and would tell them by what it does
+with it. On a network file system root may be nobody, and the user's own file out of reach.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from msgspec import Struct
+
+
+class Owner(Struct, frozen=True):
+    """With whose rights a file is opened."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+def open_plain(path: bytes, owner: Owner) -> int:
+    """Open a plain file for reading; a descriptor, close-on-exec.
+
+    A device, FIFO, socket or directory is refused without being opened.
+
+    Raises:
+        OSError: the owner cannot read it, it is not a plain file (EINVAL), or this
+            process may not act for the owner (EPERM).
+    """
+    return _open(path, owner, path_only=False)
+
+
+def exists(path: bytes, owner: Owner) -> bool:
+    """Whether there is such a file, as far as its owner can see.
+
+    Raises:
+        OSError: that cannot be told.
+    """
+    try:
+        if owner.uid == os.geteuid():
+            os.stat(path)
+        else:
+            os.close(_open(path, owner, path_only=True))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def punch(fd: int, offset: int, length: int) -> None:
+    """Give back the room of a part of a file, whose size stays.
+
+    Raises:
+        OSError: its file system cannot do it.
+    """
+    from native._native import lib
+
+    _check(lib.yod_punch(fd, offset, length), b"")
+
+
+def _open(path: bytes, owner: Owner, *, path_only: bool) -> int:
+    from native._native import ffi, lib  # the embedded partition does without the extension
+
+    if b"\0" in path:  # the kernel would take what is before it
+        raise OSError(errno.EINVAL, "a path with a NUL")
+    groups = ffi.new("uint32_t[]", list(owner.groups))
+    fd: int = lib.yod_open_as(owner.uid, owner.gid, groups, len(groups), path, path_only)
+    return _check(fd, path)
+
+
+def _check(rc: int, path: bytes) -> int:
+    if rc < 0:
+        raise OSError(-rc, os.strerror(-rc), os.fsdecode(path) or None)
+    return rc

@@ -1,0 +1,34 @@
+/* yod_files.h - what a daemon of root's needs of files that users name.
+ *
+ * Not part of the transport: the Python extension alone has it.
+ */
+#ifndef YOD_FILES_H
+#define YOD_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Open a plain file for reading with the rights of a user.
+ *
+ * The calling thread takes the user's ids and groups for file access, and has
+ * its own again when the call returns. Symbolic links are followed. A device,
+ * FIFO, socket or directory is not opened: what it is, is known from a
+ * descriptor that neither reads nor writes.
+ *
+ * groups: the user's supplementary groups.
+ * path_only: stop at that descriptor, whatever the file is. It tells that the
+ *   user can reach the file, and no more.
+ *
+ * A descriptor, close-on-exec, or a negative errno:
+ *   -EINVAL  it is not a plain file
+ *   -EPERM   this process may not act for the user
+ */
+int yod_open_as (uint32_t uid, uint32_t gid, const uint32_t *groups,
+                 size_t n_groups, const char *path, int path_only);
+
+/* Give back the room of a part of a file that is open for writing; its size
+ * stays. 0 or a negative errno.
+ */
+int yod_punch (int fd, uint64_t offset, uint64_t length);
+
+#endif
