@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
-from typing import TypeVarTuple
+from typing import Any, TypeVarTuple
 
 READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 WRITE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
@@ -110,9 +110,11 @@ class Reactor:
         self._soon: deque[tuple[Owner | None, Callable[[], object]]] = deque()
         self._idle: deque[tuple[Owner | None, Callable[[], object]]] = deque()
         self._signal_handlers: dict[int, Callable[[], None]] = {}
+        self._signals_before: dict[int, Any] = {}  # what handled them before us
         self._children: dict[int, tuple[Owner | None, Callable[[int], None]]] = {}
         self._owner: Owner | None = None  # of what is being done
         self._signal_fd = -1
+        self._wakeup_fd_before = -1
         self._stopped = False
 
     def fileno(self) -> int:
@@ -184,7 +186,9 @@ class Reactor:
         if self._signal_fd < 0:
             self._open_signals()
         self._signal_handlers[number] = call
-        signal.signal(number, _ignore)
+        before = signal.signal(number, _ignore)
+        if before is not _ignore:
+            self._signals_before[number] = before or signal.SIG_DFL
         signal.siginterrupt(number, False)
 
     def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
@@ -237,18 +241,18 @@ class Reactor:
                 watch._ready(mask)
 
     def close(self) -> None:
-        """Give back the descriptors and the signals' default actions.
+        """Give back the descriptors, and the signals to who handled them before.
 
         A child's end may come at any time, to any thread, and Python complains of a signal
         whose handler has just gone. To ignore it, as ours does, is its default action.
         """
         if self._signal_fd >= 0:
-            signal.set_wakeup_fd(-1)
+            signal.set_wakeup_fd(self._wakeup_fd_before)
             # A signal that came between the interpreter's look for pending ones and
             # the change would find no handler: "ignored due to race condition".
             before = signal.pthread_sigmask(signal.SIG_BLOCK, self._signal_handlers)
             for number in self._signal_handlers.keys() - {signal.SIGCHLD}:
-                signal.signal(number, signal.SIG_DFL)
+                signal.signal(number, self._signals_before.get(number, signal.SIG_DFL))
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(self._signal_fd)
             os.close(self._signal_write_fd)
@@ -264,7 +268,9 @@ class Reactor:
 
     def _open_signals(self) -> None:
         self._signal_fd, self._signal_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(self._signal_write_fd, warn_on_full_buffer=False)
+        self._wakeup_fd_before = signal.set_wakeup_fd(
+            self._signal_write_fd, warn_on_full_buffer=False
+        )
         self.watch(self._signal_fd, self._take_signals)
 
     def _take_signals(self) -> None:

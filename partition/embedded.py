@@ -19,11 +19,12 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
 from native.port import Hub, MemoryPort, PeerLost, Port, Received
+from native.process import become_subreaper
 from native.reactor import Reactor
 from native.wire.alloc import Grant
 from native.wire.base import SLOTS_MAX
 from pct.driver import Driver as PctDriver
-from pct.keeper import become_subreaper, children_of
+from pct.keeper import children_of
 from pct.node import Node
 from pct.store import Store, default_directories
 

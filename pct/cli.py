@@ -16,11 +16,12 @@ from native.address import facing, numeric
 from native.errors import PartitionError, UsageError, YodError
 from native.keyfile import read_partition_key
 from native.machine import fault_text
+from native.process import become_subreaper
 from native.reactor import Reactor
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.cgroup import Cgroup
 from pct.driver import Driver
-from pct.keeper import become_subreaper, kill_descendants
+from pct.keeper import kill_descendants
 from pct.node import Node
 from pct.store import Store, default_directories
 

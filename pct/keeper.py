@@ -6,7 +6,7 @@ that spawns it: call :meth:`Keeper.start` in the thread that lives as long as
 the process, the loop's.
 
 When a keeper is killed, its ranks die with it, but not what the ranks started.
-Those processes become ours if we are a subreaper (:func:`become_subreaper`),
+Those processes become ours if we are a subreaper (:mod:`native.process`),
 and :func:`kill_descendants` ends them.
 """
 
@@ -32,7 +32,6 @@ _CONTROL_FD, _SPEC_FD, _PORTALS_FD, _FIRST_FREE_FD = 3, 4, 5, 6
 _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
 _RECEIVE_FDS_BYTES = _socket.CMSG_SPACE(wire.FDS_PER_PACKET * 4)
 _MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _WALKS_MAX = 16  # a process that forks faster than we walk must not keep us
 
 OnEvent = Callable[[wire.Report], None]
@@ -112,11 +111,18 @@ class Keeper:
     def end(self) -> None:
         """Kill all that is left of the job on this node; ``KeeperEmpty`` will follow."""
         self._send(wire.encode_end())
+        self._continue()
 
     def close(self) -> None:
         """Hang up: the keeper ends the job by itself, and no event comes any more."""
         self._on_event = None
+        self._continue()
         self._hang_up()
+
+    def _continue(self) -> None:
+        """One that somebody has stopped would never end its ranks."""
+        if self._watch is not None:
+            _kill(self.unix_pid, signal.SIGCONT)
 
     def _send(self, command: bytes) -> None:
         if self._watch is None:
@@ -198,21 +204,6 @@ class Keeper:
             self._watch.close()
             self._watch = None
             self._control.close()
-
-
-def become_subreaper() -> None:
-    """Be the parent of orphaned descendants, so that :func:`kill_descendants` finds them.
-
-    Raises:
-        OSError: the kernel refuses.
-    """
-    # The package ctypes takes 4 ms more to import than its core, which is enough here.
-    import _ctypes
-
-    library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-    prctl = _ctypes.dlsym(library, "prctl")
-    if _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
-        raise OSError("prctl: PR_SET_CHILD_SUBREAPER is refused")
 
 
 def kill_descendants(

@@ -54,7 +54,7 @@ def command(argv: list[str]) -> int:
     """Read the command line and launch.
 
     Returns:
-        The exit status.
+        The exit status; of a job that a signal has ended minus its number.
 
     Raises:
         YodError: it could not be begun.
@@ -98,7 +98,7 @@ def command(argv: list[str]) -> int:
     if result is None:
         return 0
     _show_result(result, is_quiet, "-timing" in given, _last(given, "-file"))
-    return result.exit_status
+    return -result.report.interrupted_by or result.exit_status
 
 
 def _elsewhere(name: str) -> str:
@@ -162,6 +162,8 @@ def _show_result(
     result: api.Result, is_quiet: bool, wants_timing: bool, report_file: str | None
 ) -> None:
     report = result.report
+    if report.was_left:
+        is_quiet, wants_timing = True, False  # nor does anybody wait for a reader of these
     if report_file is not None and report.job_id:
         try:
             with open(report_file, "a", encoding="utf-8") as file:
@@ -191,8 +193,12 @@ def _say(text: str) -> None:
     stdio.say(f"yod: {text}")
 
 
-def main() -> None:
-    """Entry point: the exit status tells what happened."""
+def main() -> int:
+    """The command.
+
+    Returns:
+        The exit status, or minus the number of a signal that yod is to die of.
+    """
     stdio.open_closed()
     try:
         status = command(sys.argv[1:])
@@ -200,9 +206,5 @@ def main() -> None:
         _say(str(error))
         status = error.exit_status
     except KeyboardInterrupt:  # before the loop takes signals
-        status = 130
-    sys.exit(stdio.ended("yod", status, YodError.exit_status))
-
-
-if __name__ == "__main__":
-    main()
+        status = -signal.SIGINT
+    return stdio.ended("yod", status, YodError.exit_status)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 from native.codecache import CodeCache
@@ -9,12 +11,32 @@ from native.codecache import CodeCache
 _cache = CodeCache("yod")
 sys.meta_path.insert(0, _cache)
 
+from native import process  # noqa: E402
 from yod import cli  # noqa: E402
+from yod.report import SIGNAL_BASE  # noqa: E402
 
 
-def main() -> None:
+def main() -> int:
     """Entry point: the exit status tells what happened."""
     try:
-        cli.main()
+        status = cli.main()
     finally:
         _cache.save()
+    return status if status >= 0 else _die(-status)
+
+
+def _die(number: int) -> int:
+    """End by the signal that has ended the job.
+
+    A shell stops its loop when a command has died of SIGINT, and shows 128 and the number
+    as its status.
+
+    Returns:
+        The exit status, for who is not killed by it, as a container's first process is not.
+    """
+    if number == signal.SIGQUIT:
+        process.forbid_core()
+    signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
+    os.kill(os.getpid(), number)
+    return SIGNAL_BASE + number

@@ -36,7 +36,7 @@ from native.wire.load import ShippedObject
 from yod import events, image
 from yod.launch import Launch, Phase
 from yod.request import Plan
-from yod.terminal import InputStream, OutputStream
+from yod.terminal import InputStream, OutputStream, TerminalGone
 
 SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"
 SHARED_DEFAULT = "/enfs/tmp"
@@ -172,6 +172,9 @@ class Driver:
     def _broken(self, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
             self.handle(events.OutputClosed())
+        elif isinstance(error, TerminalGone):
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which is due
+                self.handle(events.Interrupted(signal.SIGHUP))
         else:
             text = f"the application's output cannot be written: {error.strerror}"
             self.handle(events.OutputFailed(text))
@@ -213,8 +216,8 @@ class Driver:
                 self._is_finished = True
                 self._is_over()
             case events.Leave():
-                count = sum(stream.drop() for stream in self._streams.values())
-                self._say(f"left: {count} bytes of output that nobody takes are dropped")
+                if count := sum(stream.drop() for stream in self._streams.values()):
+                    self._say(f"left: {count} bytes of output that nobody takes are dropped")
                 self._reactor.stop()
             case _:
                 raise AssertionError(f"no case for {action!r}")

@@ -104,7 +104,7 @@ class Launch:
         self._until: float | None = None
         self._kill_at: float | None = None
         self._has_sent_term = False
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(limits.press_s)
         self._output = OutputLedger(limits.output_window_bytes)
         self._sent_signals: set[int] = set()
         self._to_confirm: dict[PortalId, int] = {}  # PCT -> node, not yet released
@@ -136,10 +136,7 @@ class Launch:
         Raises:
             IllegalTransition: no such event here; a bug.
         """
-        if self.phase is Phase.DONE:
-            if isinstance(event, Interrupted):
-                self.report.leave(event.signal_number)
-                return [Leave()]
+        if self.phase is Phase.DONE and not isinstance(event, Interrupted):
             return []
         match event:
             case MessageReceived(source, _, message):
@@ -465,8 +462,11 @@ class Launch:
         return [Tell(text), *self._all_done(now)]
 
     def _output_failed(self, status: int, text: str, now: float) -> list[Action]:
-        """The job ends; a closed pipe is how a reader says that it has enough."""
-        if self.phase not in OPEN:
+        """The job ends; a closed pipe is how a reader says that it has enough.
+
+        One that ends already keeps its time: a terminal that closes takes the output along.
+        """
+        if self.phase not in OPEN or self._interrupts.press is not Press.NONE:
             return []
         self.report.fail(status, text)
         self._sent_signals.add(signal.SIGKILL)
@@ -475,20 +475,22 @@ class Launch:
         return [*([Tell(text)] if text else []), *self._all_done(now)]
 
     def _interrupted(self, number: int, now: float) -> list[Action]:
-        said = self._interrupts.next(number, STAGES.get(self.phase, Stage.LOADING))
+        if not self._interrupts.take(now):
+            return []
+        if self.phase is Phase.DONE:
+            self.report.leave(number, "interrupted while its output was written")
+            return [Leave()]
         press = self._interrupts.press
         if self.phase in OPEN:
-            self.report.interrupted_by = self._interrupts.first_signal
+            self.report.interrupt(number, self._plan.options.keeps_going)
         if self.phase is Phase.ALLOCATING:
-            self.report.fail(128 + number, "interrupted")
+            self.report.fail(SIGNAL_BASE + number, "interrupted")
             return [Tell("interrupted before nodes were granted"), *self._done()]
-        actions: list[Action] = [Tell(said)]
-        if press is Press.RESET:
-            if self.phase in (Phase.RESETTING, Phase.RELEASING):
-                return [*actions, *self._done()]
-            return [*actions, *self._reset(now)]
+        actions: list[Action] = [Tell(self._interrupts.said(STAGES.get(self.phase, Stage.LOADING)))]
+        if press is Press.LEAVE:
+            return [*actions, *self._leave(number)]
         if self.phase in BEFORE_GO:
-            self.report.fail(128 + number, "interrupted before the application began")
+            self.report.fail(SIGNAL_BASE + number, "interrupted before the application began")
             return [*actions, *self._all_done(now)]
         if self.phase is Phase.RUNNING:
             self._kill_at = None
@@ -497,6 +499,15 @@ class Launch:
         if press is Press.KILL and self.phase is Phase.ENDING:
             return [*actions, *self._reset(now)]
         return actions
+
+    def _leave(self, number: int) -> list[Action]:
+        """Tell everybody and wait for nobody."""
+        self.report.note("left before the end of the job was confirmed")
+        self._sent_signals.add(signal.SIGKILL)
+        resets = [Send(peer, load.Reset(self._job_id)) for peer in self._to_confirm]
+        actions = [*resets, Send(self._bebopd, alloc.Release(self._job_id)), *self._done()]
+        self.report.leave(number, "interrupted before its end was confirmed")
+        return [*actions, Leave()]
 
     def _peer_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
         if peer == self._bebopd:

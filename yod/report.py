@@ -2,7 +2,8 @@
 
 The exit status is 0, or that of the earliest completion that failed as yod
 received it (ties to the lowest rank), not counting ranks ended by a signal that
-yod sent: its exit code, or 128 and its signal's number. An abort gives its code, unless
+yod sent: its exit code, or 128 and its signal's number. Of a job that an interrupt has ended
+it is 128 and that signal's number, unless a rank had failed before. An abort gives its code, unless
 a rank has been killed by itself: the abort came of that, and the news of it first.
 """
 
@@ -47,6 +48,8 @@ class Report:
         exit_status: None until :meth:`close`.
         reason: the one line that says why, where something went wrong.
         unreachable: nodes whose end bebopd could not confirm.
+        interrupted_by: the signal that ended the job; 0: none did.
+        was_left: the user would not wait for its end.
     """
 
     def __init__(self, names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
@@ -55,6 +58,7 @@ class Report:
         self.first_failure = ""
         self.unreachable: tuple[int, ...] = ()
         self.interrupted_by = 0
+        self.was_left = False
         self.completions: dict[int, Completion] = {}
         self.notes: list[str] = []
         self.job_id = 0
@@ -207,10 +211,20 @@ class Report:
             self._failed_with = exit_status
         self.reason = self.reason or reason
 
-    def leave(self, signal_number: int) -> None:
-        """The user has not waited for the end of the output."""
-        if self.exit_status == 0:
-            self.fail(SIGNAL_BASE + signal_number, "interrupted while its output was written")
+    def interrupt(self, signal_number: int, keeps_going: bool) -> None:
+        """The user ends the job: how its ranks end from now on is no verdict.
+
+        A failure that had come before is, unless the job was to go on all the same.
+        """
+        if self.has_succeeded_so_far or keeps_going:
+            self.interrupted_by = self.interrupted_by or signal_number
+
+    def leave(self, signal_number: int, reason: str) -> None:
+        """The user has not waited for the end of the job, or of its output."""
+        self.was_left = True
+        self.interrupted_by = signal_number
+        self.reason = self.reason or reason
+        self.close()
 
     def note(self, text: str) -> None:
         """Something for the log and the table's end."""
@@ -218,12 +232,12 @@ class Report:
 
     def close(self) -> None:
         """Settle the exit status."""
-        if self._failed_with is not None:
+        if self.interrupted_by:
+            self.exit_status = SIGNAL_BASE + self.interrupted_by
+        elif self._failed_with is not None:
             self.exit_status = self._failed_with
         elif self._first_status is not None:
             self.exit_status = self._first_status
-        elif self.interrupted_by:
-            self.exit_status = SIGNAL_BASE + self.interrupted_by
         else:
             self.exit_status = 0 if self.is_complete else NEVER_STARTED
 

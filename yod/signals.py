@@ -1,4 +1,10 @@
-"""What an interrupt means: each press goes a step further, and says so."""
+"""What an interrupt means: each press goes a step further, and says so.
+
+A press is a signal that ends yod, together with those that follow within ``press_s``.
+One wish often comes as several: ``timeout`` and ``kill -- -PGID`` reach yod both by itself
+and with its group, a terminal that closes by the kernel and by the shell. Cplant's yod
+had a delay between presses, too.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ class Press(IntEnum):
     NONE = 0
     TERMINATE = 1
     KILL = 2
-    RESET = 3
+    LEAVE = 3
 
 
 class Stage(Enum):
@@ -25,44 +31,56 @@ class Stage(Enum):
 
 _SAID = {
     Stage.LOADING: {
-        Press.TERMINATE: "the load is being cancelled; interrupt again to reset the nodes",
+        Press.TERMINATE: "the load is being cancelled; interrupt again{later} to reset the nodes",
     },
     Stage.RUNNING: {
-        Press.TERMINATE: "SIGTERM sent to all ranks; interrupt again to send SIGKILL",
-        Press.KILL: "SIGKILL sent to all ranks; interrupt again to reset the nodes and leave",
-        Press.RESET: "nodes are being reset; interrupt again to leave",
+        Press.TERMINATE: "SIGTERM sent to all ranks; interrupt again{later} to send SIGKILL",
+        Press.KILL: (
+            "SIGKILL sent to all ranks; interrupt again{later} to reset the nodes and leave"
+        ),
     },
     Stage.ENDING: {
-        Press.TERMINATE: "the job is ending; interrupt again to reset the nodes",
-        Press.KILL: "nodes are being reset; interrupt again to leave",
-        Press.RESET: "nodes are being reset; interrupt again to leave",
+        Press.TERMINATE: "the job is ending; interrupt again{later} to reset the nodes",
+        Press.KILL: "nodes are being reset; interrupt again{later} to leave",
     },
     Stage.LEAVING: {
         Press.TERMINATE: "the nodes are being given back; interrupt twice more to leave now",
-        Press.KILL: "the nodes are being given back; interrupt again to leave now",
-        Press.RESET: "leaving; bebopd takes the nodes back",
+        Press.KILL: "the nodes are being given back; interrupt again{later} to leave now",
     },
 }
+_LEAVING = "the nodes are told to reset; leaving"
 
 
 class Interrupts:
     """Counts presses.
 
+    Args:
+        press_s: signals that come within this after a press belong to it.
+
     Attributes:
         press: the step reached.
-        first_signal: number of the signal that came first; 0: none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, press_s: float) -> None:
         self.press = Press.NONE
-        self.first_signal = 0
+        self._press_s = press_s
+        self._pressed_at = -float("inf")
 
-    def next(self, signal_number: int, stage: Stage) -> str:
-        """One more press.
+    def take(self, now: float) -> bool:
+        """A signal has come.
 
         Returns:
-            What was done and what the next press will do.
+            Whether it is one more press.
         """
-        self.first_signal = self.first_signal or signal_number
-        self.press = Press(min(self.press + 1, Press.RESET))
-        return _SAID[stage][self.press]
+        if now < self._pressed_at + self._press_s:
+            return False
+        self._pressed_at = now
+        self.press = Press(min(self.press + 1, Press.LEAVE))
+        return True
+
+    def said(self, stage: Stage) -> str:
+        """What the press did and what the next one will do."""
+        if self.press is Press.LEAVE:
+            return _LEAVING
+        later = f" after {self._press_s:g} s" if self._press_s else ""
+        return _SAID[stage][self.press].format(later=later)

@@ -14,6 +14,10 @@ from native.wire.base import DATA_MAX
 PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
 
 
+class TerminalGone(OSError):
+    """The terminal that an output went to has been closed."""
+
+
 class OutputStream:
     """Standard output or error: a queue that drains as its reader allows.
 
@@ -39,6 +43,7 @@ class OutputStream:
         self._is_broken = False
         self._write_max = 1 << 20
         self._is_always_ready = False
+        self._is_terminal = os.isatty(fd)
         self._own_fd = _own_description(fd)
         self._watch = None
         try:
@@ -112,6 +117,8 @@ class OutputStream:
 
     def _break(self, error: OSError) -> None:
         self._is_broken = True
+        if self._is_terminal and error.errno == errno.EIO:
+            error = TerminalGone(*error.args)
         dropped = list(self._queue)
         self._queue.clear()
         self._on_broken(error)

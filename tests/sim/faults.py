@@ -138,7 +138,7 @@ class Faults:
                     self.sim.trouble("a node stops", lambda truth: number in truth.nodes)
             case Victim.USER:
                 for number in range(fault.times):
-                    self.sim.clock.after(number * 0.05, yod.press)
+                    self.sim.clock.after(number * 1.1, yod.press)
             case Victim.USR1:
                 yod.pass_signal(signal.SIGUSR1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections import deque
 from enum import Enum
@@ -73,7 +74,7 @@ class YodActor(Actor):
     """One yod, and its user.
 
     Attributes:
-        presses: interrupts so far.
+        presses: interrupts so far, those of one wish once.
         said: what it told its user.
         reports: rank -> times that its completion came.
         has_ended: it has finished, and written everything.
@@ -84,6 +85,7 @@ class YodActor(Actor):
         self.truth: JobTruth | None = None
         self.said: list[str] = []
         self.presses: list[int] = []
+        self._pressed_at = -math.inf
         self.reports: dict[int, int] = {}
         self.has_ended = False
         self.has_lied = False  # then no rule holds for its own job but that it ends
@@ -121,10 +123,13 @@ class YodActor(Actor):
     # -- the user -------------------------------------------------------------
 
     def press(self, signo: int = signal.SIGINT) -> None:
-        """Ctrl-C, or another signal that ends yod."""
-        if not self.has_ended:
-            self.presses.append(signo)
-            self.handle(launch.Interrupted(signo))
+        """Ctrl-C, or another signal that ends yod; it comes twice, as from `timeout`."""
+        for _ in range(2):
+            if not self.has_ended:
+                if self.sim.clock.now - self._pressed_at >= self.sim.limits.press_s:
+                    self._pressed_at = self.sim.clock.now
+                    self.presses.append(signo)
+                self.handle(launch.Interrupted(signo))
 
     def pass_signal(self, signo: int = signal.SIGUSR1) -> None:
         """A signal for the application."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
+from native.process import become_subreaper
 from native.reactor import Reactor, Watch
 from native.wire.keeper import (
     ExecFailed,
@@ -28,7 +29,7 @@ from native.wire.keeper import (
     RankStarted,
     Report,
 )
-from pct.keeper import KEEPER, START_LIBRARY, Keeper, become_subreaper, kill_descendants
+from pct.keeper import KEEPER, START_LIBRARY, Keeper, kill_descendants
 from tests.support.wait import LIMIT_S
 
 UNDER_TEST = os.environ.get("KEEPER_UNDER_TEST", KEEPER)  # another build of the keeper

@@ -80,6 +80,10 @@ class Partition:
         """Start yod; its three streams are unbuffered pipes unless told."""
         return self._start([BIN / "yod", *words], env, **options)
 
+    def start_command(self, *command: Word, **options: Any) -> subprocess.Popen[bytes]:
+        """Start any command as :meth:`start_yod` starts yod: a shell, a wrapper."""
+        return self._start(command, None, **options)
+
     def pingd(self) -> str:
         """What ``pingd -parse`` says."""
         return ""

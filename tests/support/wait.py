@@ -8,8 +8,11 @@ Each helper raises AssertionError with what it had seen when the limit is over.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import sys
+import termios
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -68,3 +71,10 @@ def wait_until(
         select.select([], [], [], pause_s)
         pause_s = min(1.5 * pause_s, _LAST_PROBE_S)
     return answer
+
+
+def unread(fd: int) -> int:
+    """Bytes that wait in a pipe."""
+    answer = bytearray(4)
+    fcntl.ioctl(fd, termios.FIONREAD, answer)
+    return int.from_bytes(answer, sys.byteorder)

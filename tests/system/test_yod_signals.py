@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
+import resource
 import select
 import signal
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from tests.support.partitions import BIN, ROOT, Partition
-from tests.support.wait import LIMIT_S, read_until, wait_until
+from tests.support.partitions import BIN
+from tests.support.wait import LIMIT_S, read_until, unread, wait_until
 
 # Says what it hears; ends after two signals.
 LISTEN = """
@@ -31,6 +29,7 @@ os.write(1, b"ready\\n")
 while len(heard) < 2:
     signal.pause()
 """
+AT_ONCE = {"YOD_PRESS_S": "0"}  # every signal is a press
 STUBBORN = "trap '' INT TERM; echo ready; while :; do sleep 60 & wait; done"
 POLITE = "trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 60 & wait $!; done"
 
@@ -40,6 +39,21 @@ def count(yod: subprocess.Popen[bytes], word: bytes, times: int) -> None:
     seen = b""
     while seen.count(word) < times:
         seen += read_until(yod.stdout.fileno(), b"\n")
+
+
+# An interrupt ends its job, and the next one is its own.
+EMBEDS = """
+import os, signal
+from yod import api, request
+os.environ["EMBEDS"] = str(os.getpid())
+members = request.from_command_line(2, None, ("sh", "-c", "kill -INT $EMBEDS; exec sleep 60"))
+result = api.launch(members)
+print(result.exit_status, result.report.interrupted_by, flush=True)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("own")
+"""
 
 
 def test_usr1_and_usr2_are_passed_to_every_rank(here):
@@ -59,9 +73,9 @@ def test_the_first_interrupt_ends_the_ranks_with_term(here, number):
         count(yod, b"ready\n", 3)
         yod.send_signal(number)
         _, err = yod.communicate(timeout=LIMIT_S)
-    assert yod.returncode == 128 + number
+    assert yod.returncode == -number
     first = err.splitlines()[0]
-    assert first == b"yod: SIGTERM sent to all ranks; interrupt again to send SIGKILL"
+    assert first == b"yod: SIGTERM sent to all ranks; interrupt again after 1 s to send SIGKILL"
     assert b"killed by SIGTERM at yod's request" in err
 
 
@@ -89,7 +103,7 @@ def test_an_interrupt_while_yod_is_being_loaded_is_no_traceback(embedded, progra
         yod.send_signal(signal.SIGINT)
         yod.send_signal(signal.SIGCONT)
         _, err = yod.communicate(timeout=LIMIT_S)
-    assert yod.returncode in (130, -signal.SIGINT)
+    assert yod.returncode == -signal.SIGINT
     assert b"Traceback" not in err
 
 
@@ -99,19 +113,75 @@ def test_ranks_may_end_well_after_an_interrupt(here):
         yod.send_signal(signal.SIGINT)
         count(yod, b"term\n", 3)
         yod.communicate(timeout=LIMIT_S)
-    assert yod.returncode == 130
+    assert yod.returncode == -signal.SIGINT
 
 
 def test_the_second_interrupt_kills(here):
-    with here.start_yod("-sz", "3", "sh", "-c", STUBBORN) as yod:
+    with here.start_yod("-sz", "3", "sh", "-c", STUBBORN, env=AT_ONCE) as yod:
         count(yod, b"ready\n", 3)
         yod.send_signal(signal.SIGINT)
         read_until(yod.stderr.fileno(), b"interrupt again to send SIGKILL\n")
         yod.send_signal(signal.SIGINT)
         _, err = yod.communicate(timeout=LIMIT_S)
-    assert yod.returncode == 130
+    assert yod.returncode == -signal.SIGINT
     assert b"SIGKILL sent to all ranks; interrupt again to reset the nodes and leave" in err
     assert b"killed by SIGKILL at yod's request" in err
+
+
+def test_a_shell_that_looks_sees_128_and_the_signal(here):
+    script = f'{BIN}/yod sh -c "echo ready; exec sleep 60" & echo $!; wait $!; echo $?'
+    with here.start_command("bash", "-c", script) as bash:
+        unix_pid = int(bash.stdout.readline())
+        read_until(bash.stdout.fileno(), b"ready\n")
+        os.kill(unix_pid, signal.SIGTERM)
+        out, _ = bash.communicate(timeout=LIMIT_S)
+    assert out == b"143\n"
+
+
+def test_sigquit_leaves_no_core_file(here, tmp_path):
+    def allow_core():
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+
+    words = ("sh", "-c", "echo ready; exec sleep 60")
+    with here.start_yod(*words, cwd=tmp_path, preexec_fn=allow_core) as yod:
+        read_until(yod.stdout.fileno(), b"ready\n")
+        yod.send_signal(signal.SIGQUIT)
+        _, status = os.waitpid(yod.pid, 0)
+        yod.returncode = os.waitstatus_to_exitcode(status)
+    assert yod.returncode == -signal.SIGQUIT
+    assert not os.WCOREDUMP(status)
+
+
+def test_timeout_is_one_press_though_it_signals_both_yod_and_its_group(here):
+    """On its own SIGTERM it does what it does when the time is up."""
+    command = ("timeout", "600", BIN / "yod", "-sz", "2", "sh", "-c", POLITE)
+    with here.start_command(*command, process_group=0) as timeout:
+        count(timeout, b"ready\n", 2)
+        timeout.terminate()
+        out, err = timeout.communicate(timeout=LIMIT_S)
+    assert timeout.returncode == -signal.SIGTERM
+    assert out.count(b"term\n") == 2
+    assert err.count(b"SIGTERM sent") == 1 and b"SIGKILL sent" not in err
+
+
+def test_a_signal_to_the_group_of_a_wrapper_that_passes_it_on_is_one_press(here):
+    wrapper = "import os, signal, subprocess, sys\nyod = subprocess.Popen(sys.argv[1:])\n"
+    wrapper += "signal.signal(signal.SIGINT, lambda number, frame: yod.send_signal(number))\n"
+    wrapper += "sys.exit(yod.wait() + 100)"
+    command = (sys.executable, "-c", wrapper, BIN / "yod", "-sz", "2", "sh", "-c", POLITE)
+    with here.start_command(*command, process_group=0) as process:
+        count(process, b"ready\n", 2)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 100 - signal.SIGINT
+    assert out.count(b"term\n") == 2
+    assert err.count(b"SIGTERM sent") == 1 and b"SIGKILL sent" not in err
+
+
+def test_a_program_that_embeds_yod_gets_a_result_and_its_own_signals_back(here):
+    with here.start_command(sys.executable, "-c", EMBEDS) as python:
+        out, err = python.communicate(timeout=LIMIT_S)
+    assert (python.returncode, out) == (0, b"130 2\nown\n"), err
 
 
 def test_interrupts_end_yod_though_nobody_takes_its_output(here):
@@ -123,117 +193,14 @@ def test_interrupts_end_yod_though_nobody_takes_its_output(here):
             yod.send_signal(signal.SIGINT)
             said += read_some(yod.stderr.fileno())
         said += yod.stderr.read()
-        assert yod.returncode in (130, -signal.SIGINT)
+        assert yod.returncode == -signal.SIGINT
     assert b"SIGTERM sent to all ranks" in said
     assert b"bytes of output that nobody takes are dropped" in said
-
-
-def unread(fd: int) -> int:
-    """Bytes that wait in a pipe."""
-    answer = bytearray(4)
-    fcntl.ioctl(fd, termios.FIONREAD, answer)
-    return int.from_bytes(answer, sys.byteorder)
 
 
 def read_some(fd: int) -> bytes:
     """What comes within a while."""
     return os.read(fd, 65536) if select.select([fd], [], [], 0.3)[0] else b""
-
-
-@contextmanager
-def on_a_terminal(
-    partition: Partition, *words: str
-) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """yod in a session of its own whose terminal's other end is ours."""
-    ours, theirs = pty.openpty()
-    settings = termios.tcgetattr(theirs)
-    settings[1] &= ~termios.OPOST
-    settings[3] &= ~termios.ECHO
-    termios.tcsetattr(theirs, termios.TCSANOW, settings)
-    # setsid -c makes the terminal the controlling one.
-    process = subprocess.Popen(
-        ["setsid", "-c", BIN / "yod", *words],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=partition.environment(),
-        cwd=ROOT,
-    )
-    os.close(theirs)
-    try:
-        yield process, ours
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-
-
-def test_three_presses_of_ctrl_c_on_a_terminal(here):
-    with on_a_terminal(here, "-sz", "2", "sh", "-c", STUBBORN) as (yod, terminal):
-        read_until(terminal, b"ready\n")
-        os.write(terminal, b"\x03")
-        read_until(terminal, b"interrupt again to send SIGKILL\n")
-        os.write(terminal, b"\x03")
-        read_until(terminal, b"interrupt again to reset the nodes and leave\n")
-        os.write(terminal, b"\x03")
-        # It may be on its way out already when the last one comes: the same to a shell.
-        assert yod.wait(timeout=LIMIT_S) in (130, -signal.SIGINT)
-
-
-def test_ctrl_c_reaches_yod_only(here):
-    """A rank that would die of SIGINT gets the SIGTERM that it can catch."""
-    with on_a_terminal(here, "-sz", "2", "sh", "-c", POLITE) as (yod, terminal):
-        read_until(terminal, b"ready\n")
-        os.write(terminal, b"\x03")
-        read_until(terminal, b"term\n")
-        assert yod.wait(timeout=LIMIT_S) == 130
-
-
-def test_what_is_typed_reaches_rank_0_and_ctrl_d_ends_it(here):
-    with on_a_terminal(here, "-sz", "2", "cat") as (yod, terminal):
-        os.write(terminal, b"typed\n")
-        read_until(terminal, b"typed\n")
-        os.write(terminal, b"\x04")
-        assert yod.wait(timeout=LIMIT_S) == 0
-
-
-def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
-    """It reads the terminal only in the foreground: SIGTTIN would stop it."""
-    fifo = tmp_path / "fifo"
-    for rank in range(2):
-        os.mkfifo(f"{fifo}{rank}")
-    shell = f"""
-        set -m
-        {BIN}/yod -sz 2 sh -c 'echo up; read line < {fifo}$YOD_RANK; echo $line' &
-        read word
-        echo went on with $word
-        echo go > {fifo}0
-        echo go > {fifo}1
-        wait
-        echo over
-    """
-    ours, theirs = pty.openpty()
-    settings = termios.tcgetattr(theirs)
-    settings[1] &= ~termios.OPOST
-    settings[3] &= ~termios.ECHO
-    termios.tcsetattr(theirs, termios.TCSANOW, settings)
-    with subprocess.Popen(
-        ["setsid", "-c", "bash", "-c", shell],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=here.environment(),
-    ) as process:
-        os.close(theirs)
-        seen = b""
-        while seen.count(b"up\n") < 2:
-            seen += read_until(ours, b"\n")
-        os.write(ours, b"typed\n")
-        text = read_until(ours, b"over\n")
-        process.wait(timeout=LIMIT_S)
-    os.close(ours)
-    assert b"went on with typed" in text
-    assert text.count(b"go\n") == 2
 
 
 SHOW_SIGNALS = """
@@ -281,22 +248,6 @@ def test_what_yod_ignores_it_does_not_pass_on_either(here):
         yod.send_signal(signal.SIGUSR2)
         out, err = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, out + err) == (0, b"SIGUSR2\nSIGUSR2\n")
-
-
-def test_an_interactive_shell_as_a_rank_reads_its_input_and_does_not_wait_for_a_terminal(here):
-    with on_a_terminal(here, "-sz", "1", "bash", "--norc", "-i") as (yod, terminal):
-        os.write(terminal, b"echo $((6 * 7)) > /dev/tty || echo $((6 * 7))\n")
-        read_until(terminal, b"42\n")
-        os.write(terminal, b"exit 7\n")
-        assert yod.wait(timeout=LIMIT_S) == 7
-
-
-def test_a_rank_that_asks_for_a_password_reads_it_from_its_input(here):
-    code = "import getpass; print('got', getpass.getpass(''))"
-    with on_a_terminal(here, "-sz", "1", sys.executable, "-c", code) as (yod, terminal):
-        os.write(terminal, b"secret\n")
-        read_until(terminal, b"got secret\n")
-        assert yod.wait(timeout=LIMIT_S) == 0
 
 
 def test_yod_under_nohup_does_not_end_when_its_terminal_goes(here):

@@ -317,6 +317,27 @@ def test_a_closed_loop_leaves_no_handler_and_no_descriptor(clock):
     assert set(os.listdir("/proc/self/fd")) == before
 
 
+def test_a_closed_loop_gives_signals_back_to_who_had_them(clock):
+    """yod.api runs in a user's program, whose Ctrl-C is to raise KeyboardInterrupt again."""
+    seen = []
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    wakeup_fd = signal.set_wakeup_fd(writing)
+    try:
+        loop = Reactor(clock)
+        for _ in range(2):
+            loop.on_signal(signal.SIGUSR1, lambda: None)
+        loop.close()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert seen == [signal.SIGUSR1]
+        assert os.read(reading, 8) == bytes([signal.SIGUSR1])
+    finally:
+        signal.set_wakeup_fd(wakeup_fd)
+        signal.signal(signal.SIGUSR1, before)
+        os.close(reading)
+        os.close(writing)
+
+
 # -- children --------------------------------------------------------------
 
 

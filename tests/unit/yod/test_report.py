@@ -14,11 +14,13 @@ def report(size=3, *, names=("a.out",), sizes=None):
     return one
 
 
-def status(*outcomes, size=3, sent=(), interrupted_by=0):
+def status(*outcomes, size=3, sent=(), interrupted_by=0, keeps_going=False):
+    """The exit status; the interrupt comes behind the first outcome."""
     one = report(size)
-    for each in outcomes:
+    for number, each in enumerate(outcomes):
+        if number == 1 and interrupted_by:
+            one.interrupt(interrupted_by, keeps_going)
         one.complete(each, sent)
-    one.interrupted_by = interrupted_by
     one.close()
     return one.exit_status
 
@@ -84,9 +86,12 @@ def test_a_rank_that_died_by_itself_decides_over_the_abort_that_came_of_it():
     assert aborted(outcome(1, wait_status=11), ours, outcome(0, wait_status=9)) == 139
 
 
-def test_an_interrupt_counts_where_no_rank_has_failed():
-    assert status(outcome(0, 1, 2), interrupted_by=15) == 143
-    assert status(outcome(0, 1, 2, wait_status=5 << 8), interrupted_by=15) == 5
+def test_an_interrupt_counts_where_no_rank_had_failed():
+    failed = outcome(1, wait_status=5 << 8)
+    assert status(outcome(0), outcome(1, 2), interrupted_by=15) == 143
+    assert status(outcome(0), failed, interrupted_by=15) == 143
+    assert status(failed, outcome(0), interrupted_by=15) == 5
+    assert status(failed, outcome(0), interrupted_by=15, keeps_going=True) == 143
 
 
 def test_a_failure_of_the_launch_decides_over_what_ranks_do_afterwards():

@@ -5,28 +5,52 @@ import pytest
 from yod.signals import Interrupts, Press, Stage
 
 
-def test_presses_are_counted_up_to_the_reset_and_the_first_signal_is_kept():
-    presses = Interrupts()
-    assert (presses.press, presses.first_signal) == (Press.NONE, 0)
-    for number, step in (
-        (15, Press.TERMINATE),
-        (2, Press.KILL),
-        (2, Press.RESET),
-        (2, Press.RESET),
-    ):
-        presses.next(number, Stage.RUNNING)
-        assert (presses.press, presses.first_signal) == (step, 15)
+def test_presses_are_counted_up_to_the_one_that_leaves():
+    presses = Interrupts(1.0)
+    assert presses.press is Press.NONE
+    for now, step in enumerate((Press.TERMINATE, Press.KILL, Press.LEAVE, Press.LEAVE)):
+        assert presses.take(float(now))
+        assert presses.press is step
 
 
-@pytest.mark.parametrize("stage", [Stage.RUNNING, Stage.ENDING, Stage.LEAVING])
+def test_what_comes_within_a_second_after_a_press_belongs_to_it():
+    presses = Interrupts(1.0)
+    assert [presses.take(now) for now in (10.0, 10.0, 10.9, 11.0, 11.5, 12.1)] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
+def test_who_leans_on_ctrl_c_presses_every_second():
+    presses = Interrupts(1.0)
+    assert sum(presses.take(now / 30) for now in range(91)) == 4
+
+
+@pytest.mark.parametrize("stage", Stage)
 def test_every_press_but_the_one_that_leaves_says_what_the_next_does(stage):
-    presses = Interrupts()
-    said = [presses.next(2, stage) for _ in range(3)]
-    assert all("interrupt" in text for text in said if not text.startswith("leaving"))
+    presses = Interrupts(1.5)
+    for now in (0.0, 2.0):
+        presses.take(now)
+        if stage is not Stage.LOADING or presses.press is Press.TERMINATE:
+            assert "interrupt" in presses.said(stage)
+    presses.take(4.0)
+    assert presses.said(stage) == "the nodes are told to reset; leaving"
 
 
 def test_what_is_said_follows_what_the_interrupt_finds():
-    presses = Interrupts()
-    assert presses.next(2, Stage.LOADING).startswith("the load is being cancelled")
-    assert presses.next(2, Stage.ENDING).startswith("nodes are being reset")
-    assert presses.next(2, Stage.LEAVING).startswith("leaving")
+    presses = Interrupts(1.0)
+    presses.take(0.0)
+    assert presses.said(Stage.LOADING).startswith("the load is being cancelled")
+    presses.take(1.0)
+    assert presses.said(Stage.ENDING).startswith("nodes are being reset")
+
+
+def test_the_delay_between_presses_is_named_where_there_is_one():
+    for press_s, text in ((0.25, "again after 0.25 s to send SIGKILL"), (0.0, "again to send")):
+        presses = Interrupts(press_s)
+        presses.take(0.0)
+        assert text in presses.said(Stage.RUNNING)

@@ -1,0 +1,54 @@
+"""A terminal for yod: a session of its own whose terminal's other end is the test's."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import termios
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tests.support.partitions import BIN, ROOT, Partition, Word
+
+CTRL_C, CTRL_D, CTRL_Z = b"\x03", b"\x04", b"\x1a"
+
+
+@contextmanager
+def on_a_terminal(
+    partition: Partition, *words: Word, env: Mapping[str, str | None] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """yod with these words. Nothing that is typed comes back, no line end is changed."""
+    with command_on_a_terminal(partition, BIN / "yod", *words, env=env) as started:
+        yield started
+
+
+@contextmanager
+def command_on_a_terminal(
+    partition: Partition, *command: Word, env: Mapping[str, str | None] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Any command: the leader of the session."""
+    ours, theirs = pty.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    # setsid -c makes the terminal the controlling one.
+    process = subprocess.Popen(
+        ["setsid", "-c", *command],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=partition.environment(env),
+        cwd=ROOT,
+    )
+    os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        try:
+            os.close(ours)
+        except OSError:  # the test has closed it, as a user closes a window
+            pass

@@ -1,0 +1,112 @@
+"""yod on a terminal, and under a shell that has one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.support.partitions import BIN
+from tests.support.terminal import CTRL_C, CTRL_D, command_on_a_terminal, on_a_terminal
+from tests.support.wait import LIMIT_S, read_until, wait_until
+
+AT_ONCE = {"YOD_PRESS_S": "0"}  # every signal is a press
+STUBBORN = "trap '' INT TERM; echo ready; while :; do sleep 60 & wait; done"
+POLITE = "trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 60 & wait $!; done"
+
+
+def test_three_presses_of_ctrl_c_on_a_terminal(here):
+    words = ("-sz", "2", "sh", "-c", STUBBORN)
+    with on_a_terminal(here, *words, env=AT_ONCE) as (yod, terminal):
+        read_until(terminal, b"ready\n")
+        os.write(terminal, CTRL_C)
+        read_until(terminal, b"interrupt again to send SIGKILL\n")
+        os.write(terminal, CTRL_C)
+        read_until(terminal, b"interrupt again to reset the nodes and leave\n")
+        os.write(terminal, CTRL_C)
+        assert yod.wait(timeout=LIMIT_S) == -signal.SIGINT
+
+
+def test_ctrl_c_reaches_yod_only(here):
+    """A rank that would die of SIGINT gets the SIGTERM that it can catch."""
+    with on_a_terminal(here, "-sz", "2", "sh", "-c", POLITE) as (yod, terminal):
+        read_until(terminal, b"ready\n")
+        os.write(terminal, CTRL_C)
+        read_until(terminal, b"term\n")
+        assert yod.wait(timeout=LIMIT_S) == -signal.SIGINT
+
+
+def test_what_is_typed_reaches_rank_0_and_ctrl_d_ends_it(here):
+    with on_a_terminal(here, "-sz", "2", "cat") as (yod, terminal):
+        os.write(terminal, b"typed\n")
+        read_until(terminal, b"typed\n")
+        os.write(terminal, CTRL_D)
+        assert yod.wait(timeout=LIMIT_S) == 0
+
+
+def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
+    """It reads the terminal only in the foreground: SIGTTIN would stop it."""
+    fifo = tmp_path / "fifo"
+    for rank in range(2):
+        os.mkfifo(f"{fifo}{rank}")
+    shell = f"""
+        set -m
+        {BIN}/yod -sz 2 sh -c 'echo up; read line < {fifo}$YOD_RANK; echo $line' &
+        read word
+        echo went on with $word
+        echo go > {fifo}0
+        echo go > {fifo}1
+        wait
+        echo over
+    """
+    with command_on_a_terminal(here, "bash", "-c", shell) as (process, terminal):
+        seen = b""
+        while seen.count(b"up\n") < 2:
+            seen += read_until(terminal, b"\n")
+        os.write(terminal, b"typed\n")
+        text = read_until(terminal, b"over\n")
+        process.wait(timeout=LIMIT_S)
+    assert b"went on with typed" in text
+    assert text.count(b"go\n") == 2
+
+
+def test_an_interactive_shell_as_a_rank_reads_its_input_and_does_not_wait_for_a_terminal(here):
+    with on_a_terminal(here, "-sz", "1", "bash", "--norc", "-i") as (yod, terminal):
+        os.write(terminal, b"echo $((6 * 7)) > /dev/tty || echo $((6 * 7))\n")
+        read_until(terminal, b"42\n")
+        os.write(terminal, b"exit 7\n")
+        assert yod.wait(timeout=LIMIT_S) == 7
+
+
+def test_a_rank_that_asks_for_a_password_reads_it_from_its_input(here):
+    code = "import getpass; print('got', getpass.getpass(''))"
+    with on_a_terminal(here, "-sz", "1", sys.executable, "-c", code) as (yod, terminal):
+        os.write(terminal, b"secret\n")
+        read_until(terminal, b"got secret\n")
+        assert yod.wait(timeout=LIMIT_S) == 0
+
+
+@pytest.mark.parametrize("rank", ["echo ready; exec sleep 60", POLITE.replace("exit 0", "exit 3")])
+def test_ctrl_c_stops_a_shells_loop(here, rank):
+    """bash goes on when its command has exited, and stops when it has died of SIGINT."""
+    shell = f'for i in 1 2 3; do {BIN}/yod -sz 2 sh -c "$0"; done'
+    with command_on_a_terminal(here, "bash", "-c", shell, rank) as (bash, terminal):
+        read_until(terminal, b"ready\n")
+        os.write(terminal, CTRL_C)
+        assert bash.wait(timeout=LIMIT_S) == -signal.SIGINT
+
+
+def test_a_terminal_that_closes_is_one_press(here, tmp_path):
+    """The ranks have SIGTERM and their time; nothing is left, though nobody presses again."""
+    rank = f"trap 'sleep 0.2; : > {tmp_path}/$YOD_RANK; exit 0' TERM; echo ready; "
+    rank += "while :; do echo more; sleep 0.01; done"
+    shell = f'{BIN}/yod -sz 2 sh -c "$0"; exit 0'
+    with command_on_a_terminal(here, "bash", "-c", shell, rank) as (bash, terminal):
+        seen = b""
+        while seen.count(b"ready\n") < 2:
+            seen += read_until(terminal, b"\n")
+        os.close(terminal)
+        bash.wait(timeout=LIMIT_S)
+        wait_until(lambda: {"0", "1"} <= set(os.listdir(tmp_path)), what="the ranks' ends")
