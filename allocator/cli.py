@@ -17,11 +17,12 @@ from allocator import keys, nodesfile
 from allocator.driver import Driver
 from allocator.ledger import Ledger
 from allocator.nodes import NodeTable
-from native import limits, options, stdio
+from native import limits, options, stdio, userdirs
 from native.address import numeric
 from native.errors import UsageError, YodError
 from native.machine import fault_text
 from native.reactor import Reactor
+from native.text import shown
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ def command(
             max_unproven_each=in_force.unproven_each_count,
         )
     except PtlError as error:
-        where = f"{listen} and {unix_path}" if unix_path else listen
+        where = shown(f"{listen} and {unix_path}" if unix_path else listen)
         raise YodError(f"cannot listen at {where}: {error.reason}") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
@@ -215,16 +216,20 @@ def _contain(whose: str, error: Exception) -> None:
 def _default_state_directory() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/yod")
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state, "yod", "bebopd")
+    try:
+        return Path(userdirs.make_state(os.environ), "bebopd")
+    except OSError as error:
+        raise YodError(
+            f"no place for records: {shown(error.filename)}: {error.strerror}; say --state-dir DIR"
+        ) from None
 
 
 def _read_nodes(path: str) -> dict[str, int]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"nodes file {path}: {getattr(error, 'strerror', error)}") from None
-    return nodesfile.parse(text, path)
+        raise UsageError(f"nodes file {shown(path)}: {getattr(error, 'strerror', error)}") from None
+    return nodesfile.parse(text, shown(path))
 
 
 def _raise_descriptor_limit() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from native.keyfile import KEY_BYTES, KeyFileError, read_partition_key
+from native.text import shown
 
 
 def read_or_make(path: str) -> bytes:
@@ -25,19 +26,16 @@ def read_or_make(path: str) -> bytes:
     # Complete before it has its name: two first starts agree on one key.
     temporary = f"{path}.{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.write(fd, os.urandom(KEY_BYTES))
             os.fsync(fd)
-        finally:
-            os.close(fd)
-        try:
             os.link(temporary, path)
         except FileExistsError:
             pass
         finally:
+            os.close(fd)
             os.unlink(temporary)
     except OSError as error:
-        raise KeyFileError(f"key file {path}: {error.strerror}") from None
+        raise KeyFileError(f"key file {shown(path)}: {error.strerror}") from None
     return read_partition_key(path)

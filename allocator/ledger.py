@@ -17,6 +17,7 @@ from typing import Any
 
 from allocator import jobids
 from native.errors import YodError
+from native.text import shown
 
 FLUSH_AFTER_S = 0.2  # from the first collected line
 
@@ -45,7 +46,7 @@ class Ledger:
     """The records of one partition. One bebopd at a time."""
 
     def __init__(self, directory: Path) -> None:
-        """Open the ledger of a state directory, which is made if it is not there.
+        """Open the ledger of a state directory, which is made where its parent is there.
 
         Raises:
             LedgerError: another bebopd has it, or it cannot be read or written.
@@ -53,15 +54,17 @@ class Ledger:
         self._path = directory / "bebopd.sqlite"
         self._waiting: list[tuple[str, Sequence[object]]] = []
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, exist_ok=True)
             self._lock = os.open(directory / "bebopd.lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise LedgerError(f"{directory}: {error.strerror}") from None
+            raise LedgerError(f"{shown(str(directory))}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise LedgerError(f"{directory}: another bebopd keeps its records here") from None
+            raise LedgerError(
+                f"{shown(str(directory))}: another bebopd keeps its records here"
+            ) from None
         try:
             self._db = sqlite3.connect(self._path, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")

@@ -61,6 +61,8 @@ def command(
     rows = show.merge(_ask(partition))
     if wanted is not None and (unknown := set(wanted) - {row.node for row in rows}):
         raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")
+    if job_id is not None and not show.select(rows, job_id=job_id):
+        raise UsageError(f"no job {job_id} in this partition; it has ended, or was of another one")
     rows = show.select(rows, nodes=wanted, job_id=job_id, owner=_me() if is_mine else None)
     if is_parsed:
         _print(show.parse_lines(rows))

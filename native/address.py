@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from native.errors import UsageError
+from native.text import shown
 
 UNIX = "unix:"
 
@@ -22,7 +23,7 @@ def numeric(address: str, what: str = "address") -> str:
         return address
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise UsageError(f"{what} {address}: must be HOST:PORT")
+        raise UsageError(f"{what} {shown(address)}: must be HOST:PORT")
     if all(part.isdecimal() for part in host.split(".")):
         return address
     import socket  # takes 3 ms to import; most addresses are numeric
@@ -30,7 +31,9 @@ def numeric(address: str, what: str = "address") -> str:
     try:
         return f"{socket.gethostbyname(host)}:{port}"
     except OSError as error:
-        raise UsageError(f"{what} {address}: {host}: {error.strerror or error}") from None
+        raise UsageError(
+            f"{what} {shown(address)}: {shown(host)}: {error.strerror or error}"
+        ) from None
 
 
 def facing(address: str) -> str:

@@ -12,6 +12,7 @@ import stat
 
 from native import auth
 from native.errors import YodError
+from native.text import shown
 
 KEY_BYTES = auth.KEY_BYTES
 FILE_MAX_BYTES = 256
@@ -30,7 +31,7 @@ def read_partition_key(path: str) -> bytes:
     """
     data = _read(path)
     if len(data) != KEY_BYTES:
-        raise KeyFileError(f"key file {path}: {len(data)} bytes, a key has {KEY_BYTES}")
+        raise KeyFileError(f"key file {shown(path)}: {len(data)} bytes, a key has {KEY_BYTES}")
     return data
 
 
@@ -46,7 +47,7 @@ def read_any_key(path: str) -> tuple[int | None, bytes]:
     try:
         data = _read(path)
     except FileNotFoundError as error:
-        raise KeyFileError(f"key file {path}: {error.strerror}") from None
+        raise KeyFileError(f"key file {shown(path)}: {error.strerror}") from None
     if len(data) == KEY_BYTES:
         return None, data
     words = data.split()
@@ -57,7 +58,7 @@ def read_any_key(path: str) -> tuple[int | None, bytes]:
                 return uid, key
     except ValueError:
         pass
-    raise KeyFileError(f"key file {path}: neither a partition's key nor a user's")
+    raise KeyFileError(f"key file {shown(path)}: neither a partition's key nor a user's")
 
 
 def user_key_line(partition_key: bytes, uid: int) -> str:
@@ -71,17 +72,18 @@ def _read(path: str) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise KeyFileError(f"key file {path}: {error.strerror}") from None
+        raise KeyFileError(f"key file {shown(path)}: {error.strerror}") from None
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise KeyFileError(f"key file {path}: not a file")
+            raise KeyFileError(f"key file {shown(path)}: not a file")
         if status.st_uid not in (os.geteuid(), 0):
-            raise KeyFileError(f"key file {path}: belongs to uid {status.st_uid}")
+            raise KeyFileError(f"key file {shown(path)}: belongs to uid {status.st_uid}")
         if status.st_mode & 0o077:
             mode = stat.S_IMODE(status.st_mode)
+            name = shown(path)
             raise KeyFileError(
-                f"key file {path}: mode {mode:04o} lets others use it: chmod 600 {path}"
+                f"key file {name}: mode {mode:04o} lets others use it: chmod 600 {name}"
             )
         return os.read(fd, FILE_MAX_BYTES)
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from native.errors import UsageError
+from native.text import shown
 
 
 class Limits(Struct, frozen=True):
@@ -24,7 +25,6 @@ class Limits(Struct, frozen=True):
     kill_delay_s: float = 2.0
     press_s: float = 1.0
     orphan_s: float = 10.0
-    completion_delay_s: float = 0.1
     arity_count: int = 8
     bulk_arity_count: int = 2
     bulk_bytes: int = 4 * 1024 * 1024
@@ -50,7 +50,6 @@ MEANINGS = {
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "press_s": "signals that interrupt yod within this after one are the same press",
     "orphan_s": "a PCT without a parent looks for an ancestor this long",
-    "completion_delay_s": "normal completions are collected this long at each hop",
     "arity_count": "children of a node in the job's tree",
     "bulk_arity_count": "the same for a job whose objects exceed bulk_bytes: they share a link",
     "bulk_bytes": "objects of a job up to this size go down the wide tree",
@@ -115,8 +114,8 @@ def _number(name: str, text: str) -> float | int:
     try:
         value = kind(text)
     except ValueError:
-        raise UsageError(f"{variable(name)}={text}: not a number") from None
+        raise UsageError(f"{variable(name)}={shown(text)}: not a number") from None
     low, high = _SMALLEST.get(name, 0), _LARGEST.get(name, 1 << 40)
     if not low <= value <= high:
-        raise UsageError(f"{variable(name)}={text}: must be from {low} to {high}")
+        raise UsageError(f"{variable(name)}={shown(text)}: must be from {low} to {high}")
     return value

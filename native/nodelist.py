@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from native.errors import UsageError
+from native.text import shown
 from native.wire.base import NODE_MAX
 
 _DIGITS = frozenset("0123456789")
@@ -24,8 +25,9 @@ def parse(text: str) -> tuple[int, ...]:
     """
     strange = [character for character in text if character not in _ALLOWED]
     if strange:
+        first = f"'{strange[0]}'" if strange[0].isprintable() else shown(strange[0])
         raise UsageError(
-            f"node list `{text}`: {strange[0]!r} is not allowed"
+            f"node list `{shown(text)}`: {first} is not allowed"
             " (digits, dots and commas, as in 5,1..3)"
         )
     nodes: dict[int, None] = {}
@@ -53,11 +55,13 @@ def _item(item: str, text: str) -> range:
 
 def _number(digits: str, item: str, text: str) -> int:
     if not digits or not _DIGITS.issuperset(digits):
-        what = f"`{item}` is neither a number nor a range a..b" if item else "an item is empty"
-        raise UsageError(f"node list `{text}`: {what}")
+        what = (
+            f"`{shown(item)}` is neither a number nor a range a..b" if item else "an item is empty"
+        )
+        raise UsageError(f"node list `{shown(text)}`: {what}")
     # The length first: a number of a million digits takes minutes to convert.
     if len(digits) > 18 or int(digits) > NODE_MAX:
-        raise UsageError(f"node list `{text}`: nodes are numbered from 0 to {NODE_MAX}")
+        raise UsageError(f"node list `{shown(text)}`: nodes are numbered from 0 to {NODE_MAX}")
     return int(digits)
 
 

@@ -10,18 +10,29 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-def open_closed() -> None:
-    """Give descriptors 0 to 2 the null device where the caller has closed them.
+# A descriptor of it only names it (O_PATH): every read and write fails as on one that is
+# closed, and so does all that could be had from it but another file of no use.
+_NO_STREAM = "/proc/self/stat"
 
-    Other files of ours would get these numbers else.
+
+def open_closed() -> None:
+    """Give a command its three streams where the caller has closed them; see below."""
+    take_numbers()
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
+def take_numbers() -> None:
+    """Take the descriptors 0 to 2 where the caller has closed them.
+
+    Else other files and sockets of ours would get these numbers, and what is written there.
+    Reading and writing fails there as it did.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = sys.stdout or os.fdopen(1, "w")
-    sys.stderr = sys.stderr or os.fdopen(2, "w")
+            os.open(_NO_STREAM, os.O_PATH)  # takes the lowest free number
 
 
 def say(text: str) -> None:

@@ -17,6 +17,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.port import Port
 from native.reactor import Reactor
+from native.text import shown
 from native.wire.alloc import Grant
 
 if TYPE_CHECKING:
@@ -81,10 +82,8 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
 
     if (up := state.load()) is not None:
         address = up.unix_address or up.address
-        return Where(f"{address} (yodctl up)", address, key_file or up.key_file)
-    if (site := _site_address(environment)) is not None:
-        return _where(site, "cplant-host file", key_file)
-    return Where(EMBEDDED)
+        return Where(f"{shown(address)} (yodctl up)", address, key_file or up.key_file)
+    return _site(environment, key_file) or Where(EMBEDDED)
 
 
 def preparation() -> Iterator[None]:
@@ -136,33 +135,51 @@ def _early_pmix_server(reactor: Reactor) -> PmixServer | None:
         return None
 
 
-def _where(address: str, source: str, key_file: str) -> Where:
+def _where(address: str, source: str, key_file: str, place: str = "") -> Where:
+    """A partition by its address.
+
+    Args:
+        source: what named it.
+        place: where that is, for the error; empty: the source says it.
+    """
     if address == EMBEDDED:
         return Where(EMBEDDED)
     if not address.startswith("unix:"):
         host, colon, port = address.rpartition(":")
-        if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+        if not (colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+            why = "no port" if place and not colon else "not an address"
             raise PartitionError(
-                f"{source} {address}: not an address; use host:port, unix:PATH or embedded"
+                f"{place or source} {shown(address)}: {why}; use host:port, unix:PATH or embedded"
             )
-    return Where(f"{address} ({source})", address, key_file)
+    return Where(f"{shown(address)} ({source})", address, key_file)
 
 
-def _site_address(environment: Mapping[str, str]) -> str | None:
+def _site(environment: Mapping[str, str], key_file: str) -> Where | None:
     """The bebopd that a cplant-host file names: a line ``bebopd host:port``.
+
+    Lines that begin with another word are of other daemons, as in Cplant's file.
 
     Raises:
         PartitionError: the file was named and cannot be read, or names no bebopd.
     """
     path = environment.get(HOST_FILE_VARIABLE, "")
+    name = shown(path or HOST_FILE_DEFAULT)
     try:
-        with open(path or HOST_FILE_DEFAULT, encoding="utf-8", errors="replace") as file:
-            lines = [line.split() for line in file if not line.lstrip().startswith("#")]
+        with open(path or HOST_FILE_DEFAULT, encoding="utf-8", errors="surrogateescape") as file:
+            lines = [line.partition("#")[0].split() for line in file]
     except OSError as error:
-        if path:
-            raise PartitionError(f"{HOST_FILE_VARIABLE} {path}: {error.strerror}") from None
-        return None
-    for words in lines:
-        if len(words) >= 2 and words[0] == "bebopd":
-            return words[1]
-    raise PartitionError(f"{path or HOST_FILE_DEFAULT}: no line `bebopd host:port`")
+        if not path and isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            return None
+        source = HOST_FILE_VARIABLE if path else "site file"
+        raise PartitionError(f"{source} {name}: {error.strerror}") from None
+    others = []
+    for number, (keyword, *words) in ((n, line) for n, line in enumerate(lines, 1) if line):
+        if keyword != "bebopd":
+            others.append(f"{shown(keyword)} in line {number}")
+        elif len(words) == 1:
+            return _where(words[0], "cplant-host file", key_file, f"{name}:{number}: bebopd")
+        else:
+            line = shown(" ".join(("bebopd", *words)))
+            raise PartitionError(f"{name}:{number}: `{line}`: must be `bebopd host:port`")
+    found = f"; there is {', '.join(others[:3])}" if others else ""
+    raise PartitionError(f"{name}: no line `bebopd host:port`{found}")

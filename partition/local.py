@@ -18,8 +18,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from native import userdirs
 from native.errors import PartitionError
 from native.reactor import Reactor
+from native.text import shown
 from partition import processes, state
 from partition.state import Daemon, State
 
@@ -57,7 +59,7 @@ def up(
         PartitionError: it does not come up; the text has the end of the log.
     """
     where = state.directory(environment)
-    _make_directory(where)
+    _make_directories(where, environment)
     with _locked(where):
         _refuse_second(environment)
         _clean(where, removes_itself=False)
@@ -242,27 +244,41 @@ def _refuse_second(environment: Mapping[str, str]) -> None:
     found = state.load_any(environment)
     if found is not None and not is_stale(found):
         nodes = len(found.daemons) - 1
+        if not processes.is_alive(found.daemons[0]):
+            left = sum(map(processes.is_alive, found.daemons[1:]))
+            raise AlreadyUpError(
+                f"{found.daemons[0]} of the partition that was up is gone, {left} of its"
+                f" {nodes} nodes are left; `yodctl down` ends them"
+            )
         raise AlreadyUpError(
             f"a partition of {nodes} nodes is up already, at"
             f" {found.unix_address or found.address}; `yodctl down` takes it down"
         )
 
 
-def _make_directory(where: Path) -> None:
+def _make_directories(where: Path, environment: Mapping[str, str]) -> None:
+    """That of the partition, and the user's, which has the records."""
     try:
-        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        userdirs.make_state(environment)
+    except OSError as error:
+        raise PartitionError(
+            f"no place for records: {shown(error.filename)}: {error.strerror};"
+            " XDG_STATE_HOME names a directory for them"
+        ) from None
+    try:
+        where.mkdir(mode=0o700, exist_ok=True)
         if where.stat().st_uid != os.geteuid():
-            raise PartitionError(f"{where}: belongs to another user")
+            raise PartitionError(f"{shown(str(where))}: belongs to another user")
         where.chmod(0o700)
     except OSError as error:
-        raise PartitionError(f"{where}: {error.strerror}") from None
+        raise PartitionError(f"{shown(str(where))}: {error.strerror}") from None
 
 
 @contextmanager
 def _locked(where: Path) -> Iterator[None]:
     """One yodctl at a time; the directory is there as long as it is locked."""
     while True:
-        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        where.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(fd, fcntl.LOCK_EX)
         try:

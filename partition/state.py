@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import MsgspecError, Struct
 
+from native import userdirs
 from native.errors import PartitionError
+from native.text import shown
 
 if TYPE_CHECKING:  # takes 3 ms to import, and every launch looks for this file
     from pathlib import Path
@@ -76,7 +78,7 @@ def records_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """Where bebopd keeps what outlives the partition."""
     from pathlib import Path
 
-    return Path(_persistent(environment), "records")
+    return Path(userdirs.state(environment), "records")
 
 
 def load(environment: Mapping[str, str] = os.environ) -> State | None:
@@ -98,13 +100,13 @@ def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise PartitionError(f"{path}: {error.strerror}") from None
+        raise PartitionError(f"{shown(path)}: {error.strerror}") from None
     from msgspec import json  # most launches have no partition of their own
 
     try:
         state = json.decode(data, type=State)
     except MsgspecError as error:
-        raise PartitionError(f"{path}: damaged ({error}); remove it") from None
+        raise PartitionError(f"{shown(path)}: damaged ({error}); remove it") from None
     return state if state.boot_id == boot_id() else None
 
 
@@ -132,13 +134,7 @@ def _directory(environment: Mapping[str, str]) -> str:
     runtime = environment.get("XDG_RUNTIME_DIR", "")
     if runtime and _is_own(runtime):
         return os.path.join(runtime, "yod")
-    return _persistent(environment)
-
-
-def _persistent(environment: Mapping[str, str]) -> str:
-    home = environment.get("HOME") or os.path.expanduser("~")
-    state = environment.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return os.path.join(state, "yod")
+    return userdirs.state(environment)
 
 
 def _is_own(path: str) -> bool:

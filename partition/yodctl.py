@@ -12,6 +12,7 @@ import click
 from native import limits, options, stdio
 from native.errors import PartitionError, UsageError, YodError
 from native.keyfile import read_partition_key, user_key_line
+from native.text import shown
 from native.wire.base import SLOTS_MAX
 from partition import local, processes, state
 from partition.state import State
@@ -73,7 +74,8 @@ def up(count: int, slots: int, base_port: int, debug: bool) -> None:
     took_s = time.monotonic() - began
     each = f" of {slots} slots" if slots > 1 else ""
     click.echo(f"{count} nodes{each} are up at {_address(found)} ({took_s:.2f} s)")
-    click.echo("yod finds them by itself; `yodctl down` takes them down")
+    chosen = _chosen_otherwise(found)
+    click.echo(f"{chosen or 'yod finds them by itself'}; `yodctl down` takes it down")
 
 
 @command.command()
@@ -82,7 +84,8 @@ def status() -> None:
     found = state.load_any()
     if found is None or local.is_stale(found):
         gone = " (its daemons are gone; `yodctl up` cleans up)" if found is not None else ""
-        click.echo(f"no partition is up{gone}")
+        chosen = _chosen_otherwise(None)
+        click.echo(f"no partition is up{gone}" + (chosen and f"; {chosen}, which pingd shows"))
         sys.exit(FAILED)
     alive = [processes.is_alive(daemon) for daemon in found.daemons]
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.began))
@@ -98,6 +101,8 @@ def status() -> None:
         raise PartitionError("bebopd is gone; `yodctl down` clears what is left")
     for line in _totals(found):
         click.echo(line)
+    if chosen := _chosen_otherwise(found):
+        click.echo(chosen)
     if not all(alive):
         gone_nodes = [
             daemon for daemon, lives in zip(found.daemons, alive, strict=True) if not lives
@@ -138,11 +143,11 @@ def user_key(user: str, key_file: str | None) -> None:
     try:
         uid = int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid
     except KeyError:
-        raise UsageError(f"no user {user} here") from None
+        raise UsageError(f"no user {shown(user)} here") from None
     try:
         partition_key = read_partition_key(key_file)
     except FileNotFoundError as error:
-        raise PartitionError(f"key file {key_file}: {error.strerror}") from None
+        raise PartitionError(f"key file {shown(key_file)}: {error.strerror}") from None
     click.echo(user_key_line(partition_key, uid), nl=False)
 
 
@@ -173,6 +178,14 @@ def main() -> None:
     except OSError as error:
         status = _fail(stdio.blame(error), FAILED)
     sys.exit(stdio.ended("yodctl", status, FAILED))
+
+
+def _chosen_otherwise(found: State | None) -> str:
+    """That yod will not use what `up` has started; empty: it will."""
+    chosen = os.environ.get("YOD_PARTITION", "")
+    if not chosen or (found is not None and chosen in (found.address, found.unix_address)):
+        return ""
+    return f"YOD_PARTITION is set: yod and pingd use {shown(chosen)}"
 
 
 def _address(found: State) -> str:

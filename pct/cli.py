@@ -18,6 +18,7 @@ from native.keyfile import read_partition_key
 from native.machine import fault_text
 from native.process import become_subreaper
 from native.reactor import Reactor
+from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.cgroup import Cgroup
 from pct.driver import Driver
@@ -149,7 +150,7 @@ def _key(path: str) -> bytes:
     try:
         return read_partition_key(path)
     except FileNotFoundError as error:
-        raise PartitionError(f"key file {path}: {error.strerror}") from None
+        raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
 
 
 def _raise_descriptor_limit() -> None:

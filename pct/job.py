@@ -32,6 +32,7 @@ import msgspec
 from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.text import shown
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
 from pct import environment, foreign, spec
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 
 MAP_PIECE = 8192  # ranks of the map in one message
 SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
+COMPLETION_DELAY_S = 0.05  # normal ends are collected this long, and again per level below
 LEVEL_GRACE = 0.1  # of a deadline, per level below: who is late is told by its neighbour
 
 
@@ -947,7 +949,7 @@ class Job:
         return patience
 
     def _completion_delay_s(self) -> float:
-        return 0.05 * (1 + self._group.levels)
+        return COMPLETION_DELAY_S * (1 + self._group.levels)
 
     def _up(self, message: Message) -> list[Action]:
         return [] if self._group.parent is None else [Send(self._group.parent, message)]
@@ -964,7 +966,7 @@ class Job:
         for member in self._arguments.members:
             if rank < member.size:
                 path = self._load.objects[member.object_index].path
-                return path.decode(errors="replace")
+                return shown(path)
             rank -= member.size
         raise AssertionError(f"no member for rank {rank}")
 

@@ -14,10 +14,11 @@ from itertools import pairwise
 from msgspec import Struct
 
 from native import limits as limits_module
-from native import stdio
+from native import stdio, userdirs
 from native.errors import UsageError, YodError
 from native.limits import Limits
 from native.reactor import Reactor
+from native.text import shown
 from native.wire import codec
 from native.wire.load import Arguments, MemberLoad, Protocol, ShippedObject
 from yod import closure, image, linked
@@ -36,6 +37,7 @@ FORWARDED_LIMITS = (
     resource.RLIMIT_NOFILE,
 )
 LOG_VARIABLE = "LOGFILENAME"
+NO_LOG = "none"
 
 
 class Result(Struct, frozen=True):
@@ -99,7 +101,7 @@ def make_plan(
         meanwhile=meanwhile,
     )
     if options.libpmix and not is_shipped and not os.path.isfile(options.libpmix):
-        raise UsageError(f"--libpmix {options.libpmix}: no such file")
+        raise UsageError(f"--libpmix {shown(options.libpmix)}: no such file")
     directory = os.fsencode(image.current_directory())
     entries = tuple(name + b"=" + value for name, value in environment.items())
 
@@ -128,7 +130,7 @@ def make_plan(
     plan = Plan(
         specs=tuple(member.spec for member in members),
         origins=tuple(member.origin for member in members),
-        names=tuple(_printable(member.words[0]) for member in members),
+        names=tuple(shown(member.words[0]) for member in members),
         arguments=arguments,
         objects=shipped,
         are_arguments_inline=is_inline,
@@ -139,7 +141,10 @@ def make_plan(
         batch_job=batch_job,
         mpi=mpi,
         mpi_reason=mpi_reason,
-        warning="" if options.mpi == "none" else _mixture(members, libraries),
+        warnings=(
+            *filter(None, map(image.carriage_return, objects)),
+            *(() if options.mpi == "none" else _mixture(members, libraries)),
+        ),
     )
     return plan, b"" if is_inline else encoded
 
@@ -167,6 +172,7 @@ def launch(
     """
     from partition import discover
 
+    stdio.take_numbers()
     options = options or Options()
     limits = limits or limits_module.load(os.environ)
     began = time.monotonic()
@@ -215,22 +221,23 @@ def _timing(machine: Launch, began: float, resolved: float) -> tuple[tuple[str, 
     return tuple(lines)
 
 
-def _mixture(members: list[Member], libraries: tuple[str, ...]) -> str:
-    """A warning where members have libraries that do not go together; empty: none."""
+def _mixture(members: list[Member], libraries: tuple[str, ...]) -> list[str]:
+    """A warning where members have libraries that do not go together."""
     if len(set(libraries) - {""}) < 2:
-        return ""
+        return []
     from yod import mixture
 
-    return mixture.warning(
+    text = mixture.warning(
         [
             mixture.Part(
-                _printable(member.words[0]) + (member.origin and f", {member.origin}"),
+                shown(member.words[0]) + (member.origin and f", {member.origin}"),
                 member.spec.size,
                 library,
             )
             for member, library in zip(members, libraries, strict=True)
         ]
     )
+    return [text] if text else []
 
 
 def _arguments_object(encoded: bytes) -> ShippedObject:
@@ -238,11 +245,6 @@ def _arguments_object(encoded: bytes) -> ShippedObject:
 
     digest = blake2b(encoded, digest_size=image.DIGEST_BYTES).digest()
     return ShippedObject(b"", len(encoded), digest, 0o600)
-
-
-def _printable(name: str) -> str:
-    """A program's name for messages, which are text; file names need not be."""
-    return os.fsencode(name).decode(errors="replace")
 
 
 def _ignored_signals() -> tuple[int, ...]:
@@ -265,7 +267,7 @@ def _write_log(report: Report, started: float, plan: Plan) -> None:
     """
     chosen = os.environ.get(LOG_VARIABLE)
     path = chosen or _default_log()
-    if path == "none":
+    if path == NO_LOG:
         return
     stamp = "%m/%d/%Y %H:%M:%S"
     ended = time.time()
@@ -275,15 +277,10 @@ def _write_log(report: Report, started: float, plan: Plan) -> None:
         time.strftime(stamp, time.localtime(ended)),
         ended - started,
         _user_name(),
-        os.fsdecode(plan.objects[first].path),
+        shown(plan.objects[first].path),
         plan.batch_job,
     )
     try:
-        if os.path.dirname(path):
-            try:
-                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            except FileExistsError:  # no directory: opening the log says so
-                pass
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags | os.O_NONBLOCK, 0o644)
         try:
@@ -294,12 +291,15 @@ def _write_log(report: Report, started: float, plan: Plan) -> None:
         if chosen:
             is_link = error.errno == errno.ELOOP
             reason = "a symbolic link" if is_link else (error.strerror or "").lower()
-            stdio.say(f"yod: {LOG_VARIABLE}: {path}: {reason}; this launch is not logged")
+            stdio.say(f"yod: {LOG_VARIABLE}: {shown(path)}: {reason}; this launch is not logged")
 
 
 def _default_log() -> str:
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(state, "yod", "userlog")
+    """The user's own log; none where there is no place for it."""
+    try:
+        return os.path.join(userdirs.make_state(os.environ), "userlog")
+    except OSError:
+        return NO_LOG
 
 
 @cache

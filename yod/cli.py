@@ -12,6 +12,7 @@ from yod import lean  # noqa: F401
 from native import nodelist, options, stdio
 from native.errors import UsageError, YodError
 from native.options import Option
+from native.text import shown
 from yod import api, image, loadfile, request
 from yod.report import SIGNAL_BASE
 
@@ -131,8 +132,10 @@ def _members(
     if not image.is_load_file(path):
         return request.from_command_line(size, nodes, (program, *arguments))
     if arguments:
-        raise UsageError(f"{program} is a load file (it has no execute permission): no arguments")
-    lines = loadfile.parse(image.read_load_file(path), program)
+        raise UsageError(
+            f"{shown(program)} is a load file (it has no execute permission): no arguments"
+        )
+    lines = loadfile.parse(image.read_load_file(path), shown(program))
     members, warnings = request.from_load_file(lines, size, nodes)
     for text in warnings:
         if not is_quiet:
@@ -147,13 +150,13 @@ def _show_plan(members: list[request.Member], plan: request.Plan, where: str) ->
         spec, last = member.spec, first + member.spec.size - 1
         ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
         nodes = f" on nodes {nodelist.format_nodes(spec.nodes)}" if spec.nodes else ""
-        path = os.fsdecode(plan.objects[load.object_index].path)
-        print(f"{ranks}{nodes}: {path} {' '.join(member.words[1:])}".rstrip())
+        words = [shown(plan.objects[load.object_index].path), *map(shown, member.words[1:])]
+        print(f"{ranks}{nodes}: {' '.join(words)}".rstrip())
         first = last + 1
     offered = " and ".join(protocol.value for protocol in plan.mpi.offered) or "none"
     print(f"mpi: {offered} ({plan.mpi_reason})")
-    if plan.warning:
-        print(plan.warning)
+    for text in plan.warnings:
+        print(text)
     if plan.mpi.has_portals:
         print("portals: each rank has an address, the job's key and the map of all")
 
@@ -164,16 +167,18 @@ def _show_result(
     report = result.report
     if report.was_left:
         is_quiet, wants_timing = True, False  # nor does anybody wait for a reader of these
+    is_told = False
     if report_file is not None and report.job_id:
         try:
             with open(report_file, "a", encoding="utf-8") as file:
                 file.write(" ".join(sys.argv) + "\n" + "\n".join(report.table()) + "\n")
         except OSError as error:
-            _say(f"{report_file}: {error.strerror}; the report follows here")
+            _say(f"{shown(report_file)}: {(error.strerror or '').lower()}; the report follows here")
             for line in report.table():
                 _say(line)
+            is_told = True
     is_pipe_closed = result.exit_status == SIGNAL_BASE + signal.SIGPIPE and not report.reason
-    if report.completions and not is_quiet and not is_pipe_closed:
+    if report.completions and not (is_quiet or is_told or is_pipe_closed):
         for line in report.summary():
             _say(line)
     if wants_timing:

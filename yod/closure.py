@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from native.errors import UsageError
+from native.text import shown
 from native.wire.load import Mpi, Protocol
 from yod import linked
 
@@ -83,7 +84,9 @@ def mpi_of(
         UsageError: no such choice.
     """
     if choice not in CHOICES:
-        raise UsageError(f"--mpi={choice}: must be {', '.join(CHOICES[:-1])} or {CHOICES[-1]}")
+        raise UsageError(
+            f"--mpi={shown(choice)}: must be {', '.join(CHOICES[:-1])} or {CHOICES[-1]}"
+        )
     if libpmix and choice not in ("auto", "pmix"):
         raise UsageError(f"--libpmix is for --mpi=pmix or auto, not {choice}")
     speech_by_program = {

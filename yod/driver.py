@@ -30,6 +30,7 @@ from native.port import (
 )
 from native.reactor import Reactor
 from native.slices import Slices, Work
+from native.text import shown
 from native.wire import pmi
 from native.wire.alloc import Grant
 from native.wire.load import ShippedObject
@@ -283,8 +284,8 @@ class Driver:
 
     def _not_shared(self, number: int, directory: str, error: OSError) -> None:
         text = (
-            f"and the shared file system {directory} cannot take it either: {error.strerror}; "
-            f"set {SHARED_VARIABLE} to a directory that all nodes see"
+            f"and the shared file system {shown(directory)} cannot take it either: "
+            f"{error.strerror}; set {SHARED_VARIABLE} to a directory that all nodes see"
         )
         self.handle(events.NotShared(number, text))
 

@@ -7,10 +7,12 @@ import stat
 from _blake2 import blake2b
 
 from native.errors import ProgramNotExecutableError, ProgramNotFoundError, UsageError
+from native.text import shown
 from native.wire.load import ShippedObject
 
 DIGEST_BYTES = 32
 LOAD_FILE_MAX_BYTES = 16 << 20
+LINE_MAX_BYTES = 256  # of a first line, as Linux reads it
 _READ_BYTES = 4 << 20
 
 
@@ -33,7 +35,7 @@ def find(word: str, directory: str = "") -> str:
     if "/" in word:
         if os.path.exists(here):
             return here
-        raise ProgramNotFoundError(f"{word}: no such program or load file")
+        raise ProgramNotFoundError(f"{shown(word)}: no such program or load file")
     if is_executable(here):
         return here
     for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
@@ -43,7 +45,7 @@ def find(word: str, directory: str = "") -> str:
     if os.path.exists(here):
         return here
     raise ProgramNotFoundError(
-        f"{word}: no such program in PATH, no program or load file in the current directory"
+        f"{shown(word)}: no such program in PATH, no program or load file in the current directory"
     )
 
 
@@ -74,26 +76,26 @@ def is_load_file(path: str) -> bool:
     Raises:
         ProgramNotExecutableError: a directory, a script or binary without permission.
     """
-    status = os.stat(path)
+    status, name = os.stat(path), shown(path)
     if stat.S_ISDIR(status.st_mode):
-        raise ProgramNotExecutableError(f"{path}: a directory")
+        raise ProgramNotExecutableError(f"{name}: a directory")
     if not stat.S_ISREG(status.st_mode):
-        raise ProgramNotExecutableError(f"{path}: not a regular file")
+        raise ProgramNotExecutableError(f"{name}: not a regular file")
     if is_executable(path):
         return False
     try:
         with open(path, "rb") as file:
             start = file.read(4)
     except OSError as error:
-        raise ProgramNotExecutableError(f"{path}: {(error.strerror or '').lower()}") from None
+        raise ProgramNotExecutableError(f"{name}: {(error.strerror or '').lower()}") from None
     if start.startswith((b"#!", b"\x7fELF")):
         kind = "script" if start.startswith(b"#!") else "program"
         raise ProgramNotExecutableError(
-            f"{path}: this {kind} has no execute permission; chmod +x {path}"
+            f"{name}: this {kind} has no execute permission; chmod +x {name}"
         )
     if path.endswith(".py"):
         raise ProgramNotExecutableError(
-            f"{path}: this script has no execute permission; say python {path}"
+            f"{name}: this script has no execute permission; say python {name}"
         )
     return True
 
@@ -107,11 +109,32 @@ def read_load_file(path: str) -> str:
     with open(path, "rb") as file:
         data = file.read(LOAD_FILE_MAX_BYTES + 1)
     if len(data) > LOAD_FILE_MAX_BYTES:
-        raise UsageError(f"{path}: larger than {LOAD_FILE_MAX_BYTES} bytes: not a load file")
+        raise UsageError(f"{shown(path)}: larger than {LOAD_FILE_MAX_BYTES} bytes: not a load file")
+    if b"\0" in data:
+        raise UsageError(f"{shown(path)}: neither an executable program nor a load file")
+    return os.fsdecode(data)  # names of files are any bytes
+
+
+def carriage_return(path: str) -> str:
+    """What there is to say of a script whose ``#!`` line gives its interpreter a carriage return.
+
+    An interpreter without a word behind it is left to the kernel, which does not find it.
+
+    Returns:
+        A line for the user; empty: it is no such script.
+    """
     try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: neither an executable program nor a load file") from None
+        with open(path, "rb", buffering=0) as file:
+            line, end, _ = file.read(LINE_MAX_BYTES).partition(b"\r\n")
+    except OSError:
+        return ""
+    words = line[2:].split(None, 1)
+    if not line.startswith(b"#!") or b"\n" in line or not end or len(words) < 2:
+        return ""
+    return (
+        f"{shown(path)}: its first line ends in a carriage return, which "
+        f"{shown(words[0])} gets with `{shown(words[1])}`: convert it with dos2unix"
+    )
 
 
 def measure(path: str, is_shipped: bool) -> ShippedObject:
@@ -125,20 +148,20 @@ def measure(path: str, is_shipped: bool) -> ShippedObject:
     Raises:
         ProgramNotExecutableError: no regular file, no permission, or unreadable.
     """
-    status = os.stat(path)
+    status, name = os.stat(path), shown(path)
     if not stat.S_ISREG(status.st_mode):
-        raise ProgramNotExecutableError(f"{path}: not a regular file")
+        raise ProgramNotExecutableError(f"{name}: not a regular file")
     if status.st_size == 0:
-        raise ProgramNotExecutableError(f"{path}: an empty file is no program")
+        raise ProgramNotExecutableError(f"{name}: an empty file is no program")
     if not os.access(path, os.X_OK):
-        raise ProgramNotExecutableError(f"{path}: no execute permission; chmod +x {path}")
+        raise ProgramNotExecutableError(f"{name}: no execute permission; chmod +x {name}")
     digest = b""
     if is_shipped:
         try:
             digest = digest_of(path)
         except OSError as error:
             raise ProgramNotExecutableError(
-                f"{path}: cannot be read to be shipped: {(error.strerror or '').lower()}"
+                f"{name}: cannot be read to be shipped: {(error.strerror or '').lower()}"
             ) from None
     mode = stat.S_IMODE(status.st_mode)
     return ShippedObject(os.fsencode(path), status.st_size, digest, mode)

@@ -24,6 +24,7 @@ from native.errors import IllegalTransition, Refusal, UsageError
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.text import shown
 from native.wire import alloc, codec, io, load, pmi
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 from yod.events import (
@@ -162,7 +163,7 @@ class Launch:
             case ObjectDelivered():
                 return []
             case ObjectUndelivered(number, text):
-                name = self._plan.objects[number].path.decode(errors="replace")
+                name = shown(self._plan.objects[number].path)
                 return self._give_up(f"{name} could not be sent: {text}", now)
             case Shared(number, path):
                 return self._shared(number, path)
@@ -283,7 +284,7 @@ class Launch:
             if number not in self._to_share
         ]
         for room in vote.no_room:
-            name = self._plan.objects[room.object_index].path.decode(errors="replace")
+            name = shown(self._plan.objects[room.object_index].path)
             text = f"no room for {name} on {room.name} ({room.text}): using the shared file system"
             actions += [Tell(text), CopyToShared(room.object_index, self._job_id)]
         if not vote.lacking and not vote.no_room:
@@ -306,8 +307,7 @@ class Launch:
         if count := self._before_exec_count:
             text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
             actions.append(Tell(text, is_error=False))
-        if self._plan.warning:
-            actions.append(Tell(self._plan.warning))
+        actions += map(Tell, self._plan.warnings)
         self._enter(Phase.RUNNING, now, None)
         return [*actions, *self._to_root(load.Go(self._job_id))]
 
@@ -415,7 +415,7 @@ class Launch:
             return self._not_spawned(ask, text)
         self._placement.add(runs)
         self._world_count += 1
-        names = tuple(command.program.decode(errors="replace") for command in question.commands)
+        names = tuple(shown(command.program) for command in question.commands)
         sizes = tuple(command.count for command in question.commands)
         self.report.spawn(names, sizes, runs, is_tool=question.is_tool)
         return self._to_root(message)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from native import nodelist, options
 from native.errors import LoadFileError, UsageError
+from native.text import shown
 from native.wire.base import MEMBERS_MAX, SIZE_MAX
 
 OPTIONS = (options.Option(("-sz", "-size", "-s"), True), options.Option(("-list", "-l"), True))
@@ -51,7 +52,7 @@ def _line(content: str, path: str, number: int) -> Line:
     try:
         words = shlex.split(content)
     except ValueError as error:
-        raise LoadFileError(path, number, f"{str(error).lower()} in: {content}") from None
+        raise LoadFileError(path, number, f"{str(error).lower()} in: {shown(content)}") from None
     size: int | None = None
     nodes: tuple[int, ...] | None = None
     try:
@@ -79,7 +80,7 @@ def parse_size(option: str, value: str) -> int:
     """
     digits = value[1:] if value[:1] in ("+", "-") else value
     if not digits.isascii() or not digits.isdigit():
-        raise UsageError(f"{option} {value}: not a number of ranks")
+        raise UsageError(f"{option} {shown(value)}: not a number of ranks")
     if len(digits) > 18:  # a number of a million digits takes minutes to convert
         raise UsageError(f"{option} {value[:18]}...: at most {SIZE_MAX} ranks")
     size = int(value)

@@ -54,7 +54,7 @@ class Plan(Struct, frozen=True):
     Attributes:
         names: the program of each member, for reports.
         mpi_reason: why ``mpi`` is what it is, for people.
-        warning: said before go, a line; empty: nothing.
+        warnings: said before go, a line each.
         ignored_signals: that yod was started to ignore, as by nohup.
     """
 
@@ -71,7 +71,7 @@ class Plan(Struct, frozen=True):
     batch_job: str = ""
     mpi: Mpi = Mpi(offered=())
     mpi_reason: str = ""
-    warning: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from native.errors import UsageError
+from native.text import shown
 from native.wire.alloc import Grant, Run
 from native.wire.base import SIZE_MAX
 from native.wire.keeper import RANKS_MAX
@@ -74,7 +75,7 @@ class Placement:
             return range(len(self._names))
         places = []
         for host in hosts:
-            name = host.decode(errors="replace")
+            name = shown(host)
             found = [place for place, each in enumerate(self._names) if each == name]
             if not found:
                 raise UsageError(f"{name}: no node of this job; it has {_some(self._names)}")

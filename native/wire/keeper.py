@@ -36,6 +36,7 @@ from struct import Struct as Layout
 from msgspec import Struct
 
 from native.errors import PeerProtocolError
+from native.text import shown
 
 MAGIC = 0x314B4F59
 RANKS_MAX = 4096  # of one keeper
@@ -190,7 +191,10 @@ class ExecFailed(Struct, frozen=True):
         reason = _REASONS.get(self.errno) or errno_names.errorcode.get(
             self.errno, f"error {self.errno}"
         )
-        return _EXPLANATIONS[self.step].format(text=self.text, reason=reason)
+        text = _EXPLANATIONS[self.step].format(text=shown(self.text), reason=reason)
+        if self.step is ExecStep.INTERPRETER and self.text.endswith("\r"):
+            text += "; its first line ends in a carriage return: convert it with dos2unix"
+        return text
 
 
 class RankEnded(Struct, frozen=True):
@@ -402,7 +406,8 @@ def _decode(
         case 2:
             return (RankHeld(rank, HowHeld(value)),)
         case 3:
-            return (ExecFailed(rank, value, ExecStep(step), _text(text, text_bytes)),)
+            path = text[:text_bytes].decode(errors="surrogateescape")
+            return (ExecFailed(rank, value, ExecStep(step), path),)
         case 4:
             was_released = bool(flags & _WAS_RELEASED)
             used = (user_us / 1e6, system_us / 1e6, max_rss_kb * 1024, ended_at_ns / 1e9)

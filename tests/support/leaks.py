@@ -212,7 +212,7 @@ def _is_a_stores(path: str) -> bool:
 def _stat_fields(unix_pid: int) -> list[str]:
     """Fields of /proc/PID/stat from the state on; empty when it has ended."""
     try:
-        return Path(f"/proc/{unix_pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{unix_pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
 

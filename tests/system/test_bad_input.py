@@ -333,6 +333,32 @@ def test_a_cplant_host_file_that_names_no_bebopd(embedded, tmp_path):
     is_one_line(embedded.yod("true", env=env), 125, str(path), "bebopd host:port")
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("bebopd", ":2: `bebopd`: must be `bebopd host:port`"),
+        ("bebopd host 1234", ":2: `bebopd host 1234`: must be `bebopd host:port`"),
+        ("bebopd host", ":2: bebopd host: no port; use host:port"),
+        ("bebopd host:", ":2: bebopd host:: not an address; use host:port"),
+        ("bebopd host:many", ":2: bebopd host:many: not an address"),
+        ("bebop host:1234\n\npct other", "bebop in line 2, pct in line 4"),
+        ("\ufeffbebopd \x1b[2Jhost:1", "`bebopd host:port`; there is $'"),
+    ],
+)
+def test_a_line_of_a_cplant_host_file_that_is_wrong_is_named(embedded, tmp_path, line, said):
+    path = tmp_path / "cplant-host"
+    path.write_text(f"# daemons\n{line}\n")
+    done = embedded.yod("true", env={"CPLANT_HOST_FILE": str(path)})
+    is_one_line(done, 125, str(path), said)
+
+
+def test_other_daemons_and_comments_in_a_cplant_host_file_do_no_harm(embedded, tmp_path):
+    path = tmp_path / "cplant-host"
+    path.write_text("pct all\n\nbebopd unix:/none # the allocator\n")
+    done = embedded.yod("true", env={"CPLANT_HOST_FILE": str(path)})
+    is_one_line(done, 125, "unix:/none (cplant-host file)")
+
+
 def test_a_version_that_the_partition_does_not_speak(local):
     """A yod of another time, played by a port with other versions."""
     text = (

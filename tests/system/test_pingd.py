@@ -66,7 +66,6 @@ def test_conditions_choose_the_lines(local, job):
     assert nodes("-job", job_id) == [0, 1]
     assert nodes("-mine") == [0, 1]
     assert nodes("-mine", "-list", "1..3") == [1]
-    assert nodes("-job", "999999") == []
     assert nodes("-all") == [0, 1, 2, 3]
 
 
@@ -104,6 +103,8 @@ def test_a_node_that_is_down_is_shown_so(start_local, nothing_left_behind, place
     [
         (["-list", "x"], "node list `x`: 'x' is not allowed"),
         (["-list", "1,9"], "no node 9 in this partition"),
+        (["-job", "999999"], "no job 999999 in this partition; it has ended, or"),
+        (["-parse", "-job", "999999"], "no job 999999 in this partition"),
         (["-list", "1", "2"], "one node list at a time"),
         (["-job", "0"], "Invalid value for '-job'"),
         (["-x"], "-x: no such option here"),

@@ -237,7 +237,7 @@ def test_a_program_of_the_current_directory_comes_before_the_path(here, tmp_path
 
 
 def test_the_user_log_gets_one_line_a_launch(here, tmp_path):
-    log = tmp_path / "logs" / "userlog"
+    log = tmp_path / "userlog"
     for code in (0, 4):
         here.yod("-sz", "2", "sh", "-c", f"exit {code}", env={"LOGFILENAME": str(log)})
     good, bad = log.read_text().splitlines()
@@ -254,6 +254,7 @@ def test_a_user_log_that_cannot_be_written_is_told_of_and_the_job_goes_on(here, 
     (tmp_path / "home/.local").write_text("")
     for path, reason in [
         (file / "log", "not a directory"),
+        (tmp_path / "missing" / "log", "no such file or directory"),
         (tmp_path, "is a directory"),
         (tmp_path / "link", "a symbolic link"),
         ("/dev/full", "no space left on device"),
@@ -264,6 +265,28 @@ def test_a_user_log_that_cannot_be_written_is_told_of_and_the_job_goes_on(here, 
         assert done == (3, "on\n", said)
     env = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": None, "LOGFILENAME": None}
     assert here.yod("true", env=env) == (0, "", "")  # nobody asked for that one
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_home_is_not_made_for_the_user_log(here, tmp_path):
+    def launched(**env):
+        done = here.yod("true", env={"LOGFILENAME": None, "XDG_STATE_HOME": None, **env})
+        assert done == (0, "", "")
+
+    home, state = tmp_path / "home", tmp_path / "state"
+    launched(HOME=str(home))
+    launched(HOME=str(tmp_path), XDG_STATE_HOME=str(state))
+    assert not home.exists() and not state.exists()
+    home.mkdir()
+    launched(HOME=str(home))
+    assert (home / ".local/state/yod/userlog").read_text().count("\n") == 1
+    assert (home / ".local").stat().st_mode & 0o777 == 0o700
+    state.mkdir()
+    launched(XDG_STATE_HOME=str(state))
+    assert (state / "yod/userlog").exists()
+    # A path that depends on the directory is none; HOME stands in.
+    launched(HOME=str(home), XDG_STATE_HOME="state")
+    assert (home / ".local/state/yod/userlog").read_text().count("\n") == 2
 
 
 def test_pingd_shows_who_runs_where(local, place):

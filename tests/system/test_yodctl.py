@@ -129,6 +129,45 @@ def test_a_lost_bebopd_is_seen(place, four):
     assert run("yodctl", "down").out == "ended 4 daemons of 5 (1 were gone)\n"
 
 
+def test_a_start_beside_nodes_whose_bebopd_is_gone_says_so(place, four):
+    """It said that a partition is up, which nobody could reach."""
+    bebopd, *_ = unix_pids(place)
+    os.kill(bebopd, signal.SIGKILL)
+    wait_for_exit(bebopd)
+    done = run("yodctl", "up", "--local", "1")
+    assert (done.status, done.err) == (
+        1,
+        f"yodctl: bebopd (process {bebopd}) of the partition that was up is gone,"
+        " 4 of its 4 nodes are left; `yodctl down` ends them\n",
+    )
+
+
+def test_a_partition_that_yod_will_not_use_is_told_of(place, down):
+    other = {"YOD_PARTITION": "host:1"}
+    said = "YOD_PARTITION is set: yod and pingd use host:1"
+    assert run("yodctl", "status", env=other)[:2] == (
+        1,
+        f"no partition is up; {said}, which pingd shows\n",
+    )
+    done = run("yodctl", "up", "--local", "1", env=other)
+    assert done.out.splitlines()[1] == f"{said}; `yodctl down` takes it down"
+    status = run("yodctl", "status", env=other)
+    assert (status.status, status.out.splitlines()[-1]) == (0, said)
+    own = done.out.split()[5]
+    assert "YOD_PARTITION" not in run("yodctl", "status", env={"YOD_PARTITION": own}).out
+
+
+def test_a_home_that_is_missing_is_not_made(place, down, tmp_path):
+    home = tmp_path / "none"
+    done = run("yodctl", "up", "--local", "1", env={"HOME": str(home), "XDG_STATE_HOME": ""})
+    assert (done.status, done.err) == (
+        1,
+        f"yodctl: no place for records: {home}: No such file or directory;"
+        " XDG_STATE_HOME names a directory for them\n",
+    )
+    assert not home.exists() and not (place.runtime / "yod").exists()
+
+
 def test_a_daemon_that_is_stopped_is_killed_in_the_end(place, four):
     _, first, *_ = unix_pids(place)
     os.kill(first, signal.SIGSTOP)

@@ -77,6 +77,7 @@ DOES_IO = {
     "yod.cli",
     "yod.command",
     "yod.api",
+    "native.userdirs",
 }
 COMMANDS = {"yod.cli", "yod.command", "allocator.cli", "allocator.pingd", "pct.cli"}
 COMMANDS |= {"partition.yodctl"}

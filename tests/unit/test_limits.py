@@ -1,5 +1,7 @@
 """Limits: one place, each with a meaning, set by the environment, checked."""
 
+from pathlib import Path
+
 import pytest
 
 from native import limits
@@ -11,6 +13,20 @@ def test_every_limit_has_a_meaning_and_a_unit_in_its_name():
     assert set(limits.MEANINGS) == set(Limits.__struct_fields__)
     for name in limits.MEANINGS:
         assert name.rpartition("_")[2] in ("s", "bytes", "count", "percent")
+
+
+def test_every_limit_is_in_force_somewhere():
+    """One of them did nothing."""
+    root = Path(limits.__file__).parents[1]
+    read = [
+        path.read_text()
+        for package in ("allocator", "native", "partition", "pct", "yod")
+        for path in (root / package).glob("*.py")
+        if path != Path(limits.__file__)
+    ]
+    idle = [name for name in limits.MEANINGS if not any(f"limits.{name}" in text for text in read)]
+    idle = [name for name in idle if not any(f"in_force.{name}" in text for text in read)]
+    assert not idle
 
 
 def test_without_an_environment_the_defaults_are_in_force():

@@ -12,12 +12,19 @@ from native.keyfile import KeyFileError
 
 
 def test_the_key_is_made_once_for_its_owner_only(tmp_path):
-    path = tmp_path / "new" / "key"
+    path = tmp_path / "key"
     key = keys.read_or_make(str(path))
     assert len(key) == 32
     assert path.stat().st_mode & 0o777 == 0o600
     assert keys.read_or_make(str(path)) == key
     assert os.listdir(path.parent) == ["key"]
+
+
+def test_no_directory_is_made_for_a_key(tmp_path):
+    path = tmp_path / "new" / "key"
+    with pytest.raises(KeyFileError, match=f"key file {path}: No such file or directory"):
+        keys.read_or_make(str(path))
+    assert not path.parent.exists()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])

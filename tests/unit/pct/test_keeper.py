@@ -136,7 +136,7 @@ def test_every_report_is_decoded() -> None:
         wire.StreamsTaken(8, False, True, True, False),
         wire.RankStarted(8, 4711),
         wire.RankHeld(8, wire.HowHeld.BEFORE_EXEC),
-        wire.ExecFailed(9, errno.ENOENT, wire.ExecStep.INTERPRETER, "/no/\\xffsh"),
+        wire.ExecFailed(9, errno.ENOENT, wire.ExecStep.INTERPRETER, "/no/\udcffsh"),
         wire.RankEnded(8, 9 << 8, True, 1.5, 0.25, 2048 * 1024, 3.0),
         wire.RankEnded(9, 0, True, 0.0, 0.0, 0, 0.0, "/mpi/libmpi.so.12"),
         wire.RankEnded(8, 9, True, 0.0, 0.0, 0, 0.0, was_signalled=True),

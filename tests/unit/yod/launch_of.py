@@ -47,7 +47,7 @@ def grant(size: int) -> alloc.Grant:
 NO_MPI = load.Mpi(())
 
 
-def plan(size: int, mpi: load.Mpi = NO_MPI, warning: str = "", **options) -> Plan:
+def plan(size: int, mpi: load.Mpi = NO_MPI, warnings: tuple[str, ...] = (), **options) -> Plan:
     member = load.MemberLoad(size, 0, (b"a.out",), b"/home")
     return Plan(
         specs=(alloc.NodeSpec(size),),
@@ -60,7 +60,7 @@ def plan(size: int, mpi: load.Mpi = NO_MPI, warning: str = "", **options) -> Pla
         limits=(),
         options=Options(**{"has_input": False, **options}),
         mpi=mpi,
-        warning=warning,
+        warnings=warnings,
     )
 
 

@@ -189,7 +189,7 @@ def test_ranks_held_before_exec_are_counted_over_all_pieces():
 
 
 def test_a_warning_of_the_plan_is_said_before_go():
-    yod = Yod(1, warning="take care").to(Phase.STARTING)
+    yod = Yod(1, warnings=("take care",)).to(Phase.STARTING)
     assert yod.receive(held(0)) == [Tell("take care"), GO]
 
 

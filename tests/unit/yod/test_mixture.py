@@ -96,8 +96,8 @@ def test_the_plan_of_a_mixed_job_has_the_line(library, tmp_path, choice, is_said
         members.append(Member(NodeSpec(1), (str(program),), "job.load:1"))
     options = Options(mpi=choice)
     plan = api.make_plan(members, options, Limits(), {}, is_shipped=False)[0]
-    assert bool(plan.warning) == is_said
-    assert "job.load:1) " in plan.warning or not is_said
+    assert bool(plan.warnings) == is_said
+    assert not is_said or "job.load:1) " in plan.warnings[0]
     alone = api.make_plan(members[:1] * 2, options, Limits(), {}, is_shipped=False)[0]
-    assert not alone.warning
+    assert not alone.warnings
     assert Protocol.PMI1 in plan.mpi.offered or choice == "none"

@@ -1,0 +1,45 @@
+"""Where the user's own state lies: ``$XDG_STATE_HOME/yod``, else ``~/.local/state/yod``.
+
+A directory is made only below one that is the user's and there: a home that is missing,
+as of many system users, is not made.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+
+
+def state(environment: Mapping[str, str]) -> str:
+    """The user's directory for what outlives a session. It need not be there."""
+    return os.path.join(*_places(environment))
+
+
+def make_state(environment: Mapping[str, str]) -> str:
+    """The same, made where it is missing, for the user only.
+
+    Raises:
+        OSError: it cannot be made; names the directory at fault, which is the home
+            (or what XDG_STATE_HOME names) where that is missing.
+    """
+    path, *below = _places(environment)
+    if not os.path.isdir(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    for name in below:
+        path = os.path.join(path, name)
+        if not os.path.isdir(path):
+            try:
+                os.mkdir(path, 0o700)
+            except FileExistsError:  # another command was quicker, or it is no directory
+                if not os.path.isdir(path):
+                    raise
+    return path
+
+
+def _places(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """A directory of the user's, and what is ours below it."""
+    chosen = environment.get("XDG_STATE_HOME", "")
+    if os.path.isabs(chosen):  # the XDG specification: another is to be ignored
+        return chosen, "yod"
+    return environment.get("HOME") or os.path.expanduser("~"), ".local", "state", "yod"

@@ -1,0 +1,97 @@
+"""Standard streams that are closed: errors where they are needed, never another file."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.support.partitions import BIN, Done
+from tests.support.wait import LIMIT_S
+
+
+def yod(partition, redirection, *words):
+    """Run yod under a shell that closes streams of it."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", BIN / "yod", *words],
+        env=partition.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_closed_output_cannot_be_written_and_that_is_said_once(here):
+    said = "yod: the application's output cannot be written: Bad file descriptor\n"
+    assert yod(here, ">&-", "-sz", "3", "echo", "word") == (125, "", said)
+
+
+def test_a_closed_output_that_nobody_needs_is_no_error(here):
+    for redirection in (">&-", "2>&-", "<&-", "<&- >&- 2>&-"):
+        assert yod(here, redirection, "true") == (0, "", "")
+
+
+def test_ranks_errors_that_cannot_be_written_fail_the_launch(here):
+    assert yod(here, "2>&-", "sh", "-c", "echo out; echo err >&2") == (125, "out\n", "")
+
+
+def test_yods_own_words_that_cannot_be_written_change_no_status(here):
+    assert yod(here, "2>&-", "sh", "-c", "exit 3") == (3, "", "")
+    assert yod(here, "2>&-", "no-such-program") == (127, "", "")
+
+
+def test_a_closed_input_is_an_empty_one(here):
+    assert yod(here, "<&-", "cat") == (0, "", "")
+
+
+@pytest.mark.parametrize("words", [("-help",), ("--version",), ("--dry-run", "true")])
+def test_what_yod_itself_prints_is_lost_with_a_word(embedded, words):
+    said = "yod: standard output: bad file descriptor\n"
+    assert yod(embedded, ">&-", *words) == (125, "", said)
+
+
+def test_no_file_or_socket_of_yods_takes_the_place_of_a_closed_stream(embedded, tmp_path):
+    """What a rank writes would go there."""
+    look = 'for n in 0 1 2; do readlink "/proc/$YOD_JOB_ID/fd/$n"; done >"$0"'
+    seen = tmp_path / "seen"
+    assert yod(embedded, "<&- >&- 2>&-", "sh", "-c", look, seen) == (0, "", "")
+    # In an embedded partition the job's number is yod's process; /proc/<pid>/stat is no stream.
+    assert all(line.endswith("/stat") for line in seen.read_text().split()), seen.read_text()
+    assert len(seen.read_text().split()) == 3
+
+
+def test_a_program_of_the_interface_with_closed_streams(embedded, tmp_path):
+    """yod as a function, in a process that has closed its streams."""
+    look = tmp_path / "seen"
+    text = (
+        "import os, sys\n"
+        "os.closerange(0, 3)\n"
+        "from yod import api, request\n"
+        "words = ('sh', '-c', 'echo word')\n"
+        "done = api.launch(request.from_command_line(2, None, words), partition='embedded')\n"
+        "open(sys.argv[1], 'w').write(str(done.exit_status))\n"
+    )
+    subprocess.run(
+        [BIN / "python", "-c", text, look], env=embedded.environment(), timeout=LIMIT_S, check=False
+    )
+    assert look.read_text() == "125"
+
+
+def test_daemons_and_their_commands_live_with_closed_streams(embedded, place):
+    env = embedded.environment()
+
+    def run(command):
+        done = subprocess.run(
+            ["sh", "-c", command], env=env, capture_output=True, text=True, timeout=LIMIT_S
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    assert run("yodctl up --local 1 <&- >&- 2>&-").status in (0, 1)  # 1: its words are lost
+    try:
+        assert run("yod echo word <&-") == (0, "word\n", "")
+        assert run("pingd >&-") == (1, "", "pingd: standard output: bad file descriptor\n")
+        assert run("yodctl status >&-").err == "yodctl: standard output: bad file descriptor\n"
+    finally:
+        assert run("yodctl down").status == 0
