@@ -37,6 +37,10 @@ class Limits(Struct, frozen=True):
     unproven_each_count: int = 256
     arguments_inline_bytes: int = 64 * 1024
     store_user_percent: int = 50
+    line_quiet_s: float = 0.05
+    line_hold_s: float = 0.5
+    line_max_bytes: int = 64 * 1024
+    line_room_bytes: int = 4 * 1024 * 1024
 
 
 MEANINGS = {
@@ -54,7 +58,7 @@ MEANINGS = {
     "bulk_arity_count": "the same for a job whose objects exceed bulk_bytes: they share a link",
     "bulk_bytes": "objects of a job up to this size go down the wide tree",
     "chunk_bytes": "unit in which an object goes down the tree",
-    "output_window_bytes": "output on its way over one hop; a quarter of it for input",
+    "output_window_bytes": "a stream of output on its way over one hop; a quarter of it for input",
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host that is gone, or a daemon that answers nothing, is lost after this",
@@ -62,6 +66,10 @@ MEANINGS = {
     "unproven_each_count": "the same of one user of its host, or of one other address",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
     "store_user_percent": "of a file system, for what a root's pct stores for all jobs of a user",
+    "line_quiet_s": "yod shows a line without its end after so long without other output",
+    "line_hold_s": "output waits at most this long for a line's end",
+    "line_max_bytes": "a line this long makes way to others' before its end",
+    "line_room_bytes": "unfinished lines of all ranks, and what waits for one, in yod's memory",
 }
 
 # Those that travel in a message are within its ranges.
@@ -77,6 +85,8 @@ _SMALLEST = {
     "unproven_each_count": 1,
     "output_window_bytes": 65536,
     "store_user_percent": 1,
+    "line_max_bytes": 1,
+    "line_room_bytes": 4096,
 }
 _LARGEST = {
     "arity_count": 64,
@@ -85,6 +95,7 @@ _LARGEST = {
     "unproven_count": 1 << 20,
     "unproven_each_count": 1 << 20,
     "output_window_bytes": 1 << 30,
+    "line_room_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,
     "store_user_percent": 100,
 }

@@ -268,10 +268,10 @@ class Driver:
                 parts = self._jobs.get(job_id)
                 if world is None and parts and parts.pmix:
                     parts.pmix.end()
-            case events.PauseOutput(job_id):
-                self._pause(job_id, True)
-            case events.ResumeOutput(job_id):
-                self._pause(job_id, False)
+            case events.PauseOutput(job_id, stream):
+                self._pause(job_id, stream, True)
+            case events.ResumeOutput(job_id, stream):
+                self._pause(job_id, stream, False)
             case events.WriteInput(job_id, data):
                 self._write_input(job_id, data)
             case events.OpenPmi():
@@ -480,7 +480,7 @@ class Driver:
 
         for stream, fd in ((1, stdout), (2, stderr)):
             pipe = OutputPipe(self._reactor, fd, output(stream))
-            pipe.pause(parts.is_paused)
+            pipe.pause(stream in parts.paused)
             parts.outputs[rank, stream] = pipe
         if stdin is not None:
             parts.input = InputPipe(
@@ -496,11 +496,12 @@ class Driver:
             if world is None or number == world:
                 call(keeper)
 
-    def _pause(self, job_id: int, is_paused: bool) -> None:
+    def _pause(self, job_id: int, stream: int, is_paused: bool) -> None:
         parts = self._jobs[job_id]
-        parts.is_paused = is_paused
-        for pipe in parts.outputs.values():
-            pipe.pause(is_paused)
+        parts.paused = parts.paused | {stream} if is_paused else parts.paused - {stream}
+        for (_, number), pipe in parts.outputs.items():
+            if number == stream:
+                pipe.pause(is_paused)
 
     def _write_input(self, job_id: int, data: bytes) -> None:
         parts = self._jobs.get(job_id)

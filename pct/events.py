@@ -239,15 +239,17 @@ class KeeperEnd(Action, frozen=True):
 
 
 class PauseOutput(Action, frozen=True):
-    """Read no more from the job's ranks for now."""
+    """Read no more of this stream of the job's ranks for now."""
 
     job_id: int
+    stream: int
 
 
 class ResumeOutput(Action, frozen=True):
     """Read again."""
 
     job_id: int
+    stream: int
 
 
 class WriteInput(Action, frozen=True):

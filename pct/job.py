@@ -148,7 +148,10 @@ class Job:
         self._open_outputs: set[tuple[int, int]] = set()
         total = sum(run.count for run in message.runs if run.place in below_us)
         self._outcomes = Outcomes(message.job_id, total)
-        self._relay = OutputRelay(message.job_id, message.output_window_bytes)
+        self._relays = {
+            stream: OutputRelay(message.job_id, stream, message.output_window_bytes)
+            for stream in io.STREAMS
+        }
         self._failed: set[load.FailureKind] = set()
         self._phase_until: float | None = now + self._patience()
         self._last_signal = 0
@@ -215,7 +218,7 @@ class Job:
             case KeeperReported(_, report, world):
                 return self._keeper_report(report, world, now)
             case OutputRead(_, rank, stream, data):
-                return self._output_read(rank, stream, data, now)
+                return self._output_read(rank, stream, data)
             case InputTaken(_, count_bytes):
                 return self._up(io.InputCredit(self.job_id, count_bytes))
         if self._wireup is not None:
@@ -261,16 +264,16 @@ class Job:
         if source in self._group.children:
             return self._from_child(self._group.children[source], message, now)
         if source == self._group.adopter and isinstance(message, group.Adopted):
-            return self._adopted(now)
+            return self._adopted()
         if self._group.has_member(source):
             return []  # late: a lost parent or child that was not
         raise PeerProtocolError(f"{type(message).__name__} from {source}, no part of the job")
 
     def _from_parent(self, message: Message, now: float) -> list[Action]:
         match message:
-            case io.OutputCredit(_, count_bytes):
-                self._relay.credit(count_bytes)
-                return self._flow(now)
+            case io.OutputCredit(_, stream, count_bytes):
+                self._relays[stream].credit(count_bytes)
+                return self._flow(stream)
             case io.Input(_, data) if self._group.is_root:
                 return [WriteInput(self.job_id, data)]
             case load.Ports() if not self._group.is_root:
@@ -303,8 +306,8 @@ class Job:
     def _from_child(self, place: int, message: Message, now: float) -> list[Action]:
         match message:
             case io.Output():
-                self._relay.pass_on(place, message)
-                return self._flow(now)
+                self._relays[message.stream].pass_on(place, message)
+                return self._flow(message.stream)
             case load.Vote():
                 return self._after_vote(self._votes.give(place, message), now)
             case load.Loaded(_, slowest):
@@ -486,7 +489,7 @@ class Job:
                 self._unix_pids[rank] = unix_pid
                 if port and self._listeners is not None:
                     self._listeners.own(rank, port)
-                self._open_outputs |= {(rank, 1), (rank, 2)}
+                self._open_outputs |= {(rank, stream) for stream in io.STREAMS}
                 return []
             case keeper.RankHeld(rank, how):
                 if world:
@@ -583,27 +586,28 @@ class Job:
 
     # -- run --------------------------------------------------------------
 
-    def _output_read(self, rank: int, stream: int, data: bytes, now: float) -> list[Action]:
+    def _output_read(self, rank: int, stream: int, data: bytes) -> list[Action]:
         if data:
-            self._relay.read(SELF, rank, stream, data)
+            self._relays[stream].read(SELF, rank, data)
         else:
             self._open_outputs.discard((rank, stream))
-        return [*self._flow(now), *self._release_if_over()]
+        return [*self._flow(stream), *self._release_if_over()]
 
-    def _flow(self, now: float) -> list[Action]:
-        """Send what the window allows; stop or resume reading our ranks."""
-        was_paused = self._relay.is_paused
-        messages, credits = self._relay.take()
+    def _flow(self, stream: int) -> list[Action]:
+        """Send what the stream's window allows; stop or resume reading it of our ranks."""
+        relay = self._relays[stream]
+        was_paused = relay.is_paused
+        messages, credits = relay.take()
         actions: list[Action] = []
         for message in messages:
             actions += self._up(message)
         for place, count_bytes in credits:
             child = self._group.id_of(place)
             if child in self._group.children:
-                actions.append(Send(child, io.OutputCredit(self.job_id, count_bytes)))
-        if self._relay.is_paused != was_paused:
-            pause = PauseOutput if self._relay.is_paused else ResumeOutput
-            actions.append(pause(self.job_id))
+                actions.append(Send(child, io.OutputCredit(self.job_id, stream, count_bytes)))
+        if relay.is_paused != was_paused:
+            pause = PauseOutput if relay.is_paused else ResumeOutput
+            actions.append(pause(self.job_id, stream))
         if messages:
             actions += self._release_if_over()
         return actions
@@ -781,18 +785,22 @@ class Job:
         self._keepers[world] = _Keeper.GONE
         return self._release_if_over()
 
+    @property
+    def _is_output_gone(self) -> bool:
+        return all(relay.is_empty for relay in self._relays.values())
+
     def _release_if_over(self) -> list[Action]:
         """Ours is over when no keeper is left and every byte of output is on its way."""
         if self.state is not JobState.ENDING or self._has_keepers:
             return []
-        if self._open_outputs or not self._relay.is_empty:
+        if self._open_outputs or not self._is_output_gone:
             return []
         self._released.give(SELF, (self._here.node,))
         # Not only now: children may have been waiting for their output to leave here.
         return self._after_released(self._released.is_complete)
 
     def _after_released(self, is_complete: bool) -> list[Action]:
-        if not is_complete or self.state is not JobState.ENDING or not self._relay.is_empty:
+        if not is_complete or self.state is not JobState.ENDING or not self._is_output_gone:
             return []
         self.state = JobState.RELEASED
         self._group.end()
@@ -865,16 +873,19 @@ class Job:
         adopter = self._group.lose_parent(now)
         if adopter is None:
             return self._end_alone(now)
-        self._relay.hold()
+        for relay in self._relays.values():
+            relay.hold()
         return [Send(adopter, group.Orphan(self.job_id, self._group.place))]
 
-    def _adopted(self, now: float) -> list[Action]:
+    def _adopted(self) -> list[Action]:
         self._group.be_adopted()
-        self._relay.new_parent()
         actions: list[Action] = []
         for message in self._outcomes.repeat():
             actions += self._up(message)
-        return [*actions, *self._flow(now)]
+        for stream, relay in self._relays.items():
+            relay.new_parent()
+            actions += self._flow(stream)
+        return actions
 
     def _adopt(self, source: PortalId, message: group.Orphan) -> list[Action]:
         self._group.adopt(source, message.place)
@@ -897,8 +908,11 @@ class Job:
 
     def _end_alone(self, now: float) -> list[Action]:
         """End without waiting for anybody above to take output."""
-        self._relay.abandon()
-        return [*self._end(now), *self._flow(now)]
+        actions = self._end(now)
+        for stream, relay in self._relays.items():
+            relay.abandon()
+            actions += self._flow(stream)
+        return actions
 
     def _deadline_reached(self, now: float) -> list[Action]:
         actions = self._completions(now)

@@ -36,7 +36,7 @@ class JobParts:
         self.began = time.time()
         self.host_files = ""  # their directory
         self.portals_fd = -1  # the file for the ranks' map
-        self.is_paused = False
+        self.paused: set[int] = set()  # streams that are not read
 
     def all_keepers(self) -> dict[int, Keeper]:
         """The keeper of each world, and that of the PMIx server."""

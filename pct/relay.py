@@ -1,6 +1,7 @@
 """Output on its way up: ordered, bounded, never dropped in silence.
 
-A node may have one window of output on its way to its parent. The parent gives
+Standard output and error have a relay each: neither waits for the other's reader. A
+node may have one window of a stream on its way to its parent. The parent gives
 credit back as it passes output on. While the window is used up, the node's own
 ranks are not read (their pipes fill, and they wait), and what children have sent
 waits here: at most one window from each.
@@ -22,19 +23,20 @@ def cost(message: Output) -> int:
 
 
 class OutputRelay:
-    """One node's output of one job.
+    """One node's standard output or error of one job.
 
     Attributes:
         is_paused: own ranks must not be read.
     """
 
-    def __init__(self, job_id: int, window_bytes: int) -> None:
+    def __init__(self, job_id: int, stream: int, window_bytes: int) -> None:
         self.is_paused = False
         self._job_id = job_id
+        self._stream = stream
         self._window_bytes = window_bytes
         self._credit = window_bytes
         self._queue: deque[tuple[int, Output]] = deque()  # place of origin, message
-        self._offsets: dict[tuple[int, int], int] = {}
+        self._offsets: dict[int, int] = {}  # by rank
         self._owed: dict[int, int] = {}  # place of a child: credit not yet given back
 
     @property
@@ -42,13 +44,14 @@ class OutputRelay:
         """Everything has been sent to the parent."""
         return not self._queue
 
-    def read(self, own: int, rank: int, stream: int, data: bytes) -> None:
+    def read(self, own: int, rank: int, data: bytes) -> None:
         """A rank of this node has written; ``own`` marks the origin."""
-        offset = self._offsets.get((rank, stream), 0)
-        self._offsets[rank, stream] = offset + len(data)
+        offset = self._offsets.get(rank, 0)
+        self._offsets[rank] = offset + len(data)
         for start in range(0, len(data), DATA_MAX):
             piece = data[start : start + DATA_MAX]
-            self._queue.append((own, Output(self._job_id, rank, stream, offset + start, piece)))
+            message = Output(self._job_id, rank, self._stream, offset + start, piece)
+            self._queue.append((own, message))
 
     def pass_on(self, place: int, message: Output) -> None:
         """A child has sent output."""

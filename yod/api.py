@@ -45,11 +45,13 @@ class Result(Struct, frozen=True):
 
     Attributes:
         timing: (phase, seconds, slowest node or empty), in order.
+        is_line_open: the last line on standard error has no end.
     """
 
     exit_status: int
     report: Report
     timing: tuple[tuple[str, float, str], ...]
+    is_line_open: bool = False
 
 
 def make_plan(
@@ -192,9 +194,7 @@ def launch(
     will_offer_pmix = Protocol.PMIX in plan.mpi.offered
     opened = discover.open_partition(where, reactor, limits, will_offer_pmix=will_offer_pmix)
     machine = Launch(plan, limits, opened.bebopd, where.name)
-    driver = Driver(
-        machine, plan, arguments, opened.port, reactor, opened.use_grant, limits.chunk_bytes
-    )
+    driver = Driver(machine, plan, arguments, opened.port, reactor, opened.use_grant, limits)
     reactor.when_idle(_user_name)  # for the log, which our caller waits for
     started = time.time()
     try:
@@ -206,7 +206,8 @@ def launch(
     _write_log(machine.report, started, plan)
     status = machine.report.exit_status
     assert status is not None
-    return Result(status, machine.report, _timing(machine, began, resolved))
+    timing = _timing(machine, began, resolved)
+    return Result(status, machine.report, timing, driver.is_line_open)
 
 
 def _timing(machine: Launch, began: float, resolved: float) -> tuple[tuple[str, float, str], ...]:

@@ -14,6 +14,7 @@ from native.errors import UsageError, YodError
 from native.options import Option
 from native.text import shown
 from yod import api, image, loadfile, request
+from yod.lines import Style
 from yod.report import SIGNAL_BASE
 
 # Read by native.options, not by click, which every other command uses: importing
@@ -29,6 +30,8 @@ OPTIONS = (
     Option(("-interactive",), False, "Interactive, also inside a batch job."),
     Option(("-D",), False, "Show what happens; twice: each message."),
     Option(("--keep-going",), False, "A rank's abnormal end ends nothing else."),
+    Option(("--label",), False, "Put its rank in front of each line of output."),
+    Option(("--raw",), False, "Show output byte by byte as it comes, not in whole lines."),
     Option(("--mpi",), True, "Offer auto (default), pmi1, pmi2, pmix or none.", "WHAT"),
     Option(("--libpmix",), True, "The PMIx library to use.", "PATH"),
     Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),
@@ -73,6 +76,8 @@ def command(argv: list[str]) -> int:
         raise UsageError("-batch and -interactive exclude each other")
     if "-kill" in given and "--keep-going" in given:
         raise UsageError("-kill and --keep-going exclude each other")
+    if "--label" in given and "--raw" in given:
+        raise UsageError("--label and --raw exclude each other")
     is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job())
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
     chosen = request.Options(
@@ -84,6 +89,7 @@ def command(argv: list[str]) -> int:
         libpmix=_last(given, "--libpmix") or "",
         has_portals="--with-portals" in given,
         debug=len(given.get("-D", ())),
+        style=_style(given),
     )
     program, *arguments = words
     size, nodes = _last(given, "-sz"), _last(given, "-list")
@@ -117,6 +123,13 @@ def _version() -> str:
 def _last(given: dict[str, list[str]], name: str) -> str | None:
     """The value of an option, of several the last; None: not given."""
     return given[name][-1] if name in given else None
+
+
+def _style(given: dict[str, list[str]]) -> Style:
+    """How the ranks' output is shown."""
+    if "--label" in given:
+        return Style.LABELLED
+    return Style.RAW if "--raw" in given else Style.WHOLE
 
 
 def _members(
@@ -167,26 +180,29 @@ def _show_result(
     report = result.report
     if report.was_left:
         is_quiet, wants_timing = True, False  # nor does anybody wait for a reader of these
-    is_told = False
+    words: list[str] = []
     if report_file is not None and report.job_id:
         try:
             with open(report_file, "a", encoding="utf-8") as file:
                 file.write(" ".join(sys.argv) + "\n" + "\n".join(report.table()) + "\n")
         except OSError as error:
-            _say(f"{shown(report_file)}: {(error.strerror or '').lower()}; the report follows here")
-            for line in report.table():
-                _say(line)
-            is_told = True
+            why = (error.strerror or "").lower()
+            words.append(f"{shown(report_file)}: {why}; the report follows here")
+            words += report.table()
     is_pipe_closed = result.exit_status == SIGNAL_BASE + signal.SIGPIPE and not report.reason
-    if report.completions and not (is_quiet or is_told or is_pipe_closed):
-        for line in report.summary():
-            _say(line)
+    if report.completions and not (is_quiet or words or is_pipe_closed):
+        words += report.summary()
     if wants_timing:
         total = 0.0
         for phase, seconds, slowest in result.timing:
             total += seconds
-            _say(f"{phase:<10} {seconds:8.4f} s" + (f"  slowest: {slowest}" if slowest else ""))
-        _say(f"{'total':<10} {total:8.4f} s")
+            text = f"{phase:<10} {seconds:8.4f} s"
+            words.append(text + (f"  slowest: {slowest}" if slowest else ""))
+        words.append(f"{'total':<10} {total:8.4f} s")
+    if words and result.is_line_open:
+        stdio.say("")
+    for line in words:
+        _say(line)
 
 
 def _is_batch_job() -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from native.errors import InternalError, YodError
 from native.ids import ObjectKey
+from native.limits import Limits
 from native.machine import (
     Action,
     DeadlineReached,
@@ -35,9 +36,10 @@ from native.wire import pmi
 from native.wire.alloc import Grant
 from native.wire.load import ShippedObject
 from yod import events, image
+from yod.display import Display, open_displays
 from yod.launch import Launch, Phase
 from yod.request import Plan
-from yod.terminal import InputStream, OutputStream, TerminalGone
+from yod.terminal import InputStream, TerminalGone
 
 SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"
 SHARED_DEFAULT = "/enfs/tmp"
@@ -53,7 +55,6 @@ class Driver:
     Args:
         arguments: the encoded arguments, where they travel as object 0.
         use_grant: called with the grant, to open connections with its key.
-        chunk_bytes: unit in which objects go down the tree.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Driver:
         port: Port,
         reactor: Reactor,
         use_grant: Callable[[Grant], None],
-        chunk_bytes: int,
+        limits: Limits,
     ) -> None:
         self._machine = machine
         self._plan = plan
@@ -72,16 +73,21 @@ class Driver:
         self._port = port
         self._reactor = reactor
         self._use_grant = use_grant
-        self._chunk_bytes = chunk_bytes
         self._slices = Slices(reactor)
+        self._chunk_bytes = limits.chunk_bytes
         self._is_finished = False
         self._shared: list[str] = []  # our copies in the shared file system
-        self._streams = {
-            number: OutputStream(reactor, number, self._written, self._broken) for number in (1, 2)
-        }
+        self._displays = open_displays(
+            reactor, plan.options.style, plan.size, limits, self._written, self._broken
+        )
         self._input = InputStream(reactor, 0, lambda data: self.handle(events.InputRead(data)))
         self._watch = reactor.watch(port.fileno(), self._port_ready)
         self._stop_timer = reactor.add_timer(machine.deadline, self._due)
+
+    @property
+    def is_line_open(self) -> bool:
+        """The last line on standard error has no end."""
+        return self._displays[2].is_line_open
 
     def run(self) -> None:
         """Run the launch to its end.
@@ -127,8 +133,8 @@ class Driver:
             self._slices.cancel(self._machine.grant.job_id)
         self._watch.close()
         self._input.close()
-        for stream in self._streams.values():
-            stream.close()
+        for display in self._each_display():
+            display.close()
         for path in self._shared:
             try:
                 os.unlink(path)
@@ -165,9 +171,9 @@ class Driver:
     def _due(self) -> None:
         self.handle(DeadlineReached())
 
-    def _written(self, count_bytes: int, count_messages: int) -> None:
+    def _written(self, stream: int, count_bytes: int) -> None:
         if self._machine.phase is not Phase.DONE:
-            self.handle(events.OutputWritten(count_bytes, count_messages))
+            self.handle(events.OutputWritten(stream, count_bytes))
         self._is_over()
 
     def _broken(self, error: OSError) -> None:
@@ -182,7 +188,7 @@ class Driver:
 
     def _is_over(self) -> bool:
         """Stop the loop once the launch is done and its output is out."""
-        is_over = self._is_finished and all(stream.is_empty for stream in self._streams.values())
+        is_over = self._is_finished and all(each.is_empty for each in self._each_display())
         if is_over:
             self._reactor.stop()
         return is_over
@@ -200,8 +206,8 @@ class Driver:
                 self._port.send(target, message)
             case events.UseGrant(grant):
                 self._use_grant(grant)
-            case events.Write(stream, _, data):
-                self._streams[stream].write(data)
+            case events.Write(stream, rank, data):
+                self._displays[stream].show(rank, stream, data)
             case events.ReadInput(count_bytes):
                 self._input.allow(count_bytes)
             case events.Tell(text, is_error):
@@ -215,9 +221,11 @@ class Driver:
                 self._copy_to_shared(number, job_id)
             case events.Finish():
                 self._is_finished = True
+                for display in self._each_display():
+                    display.finish()
                 self._is_over()
             case events.Leave():
-                if count := sum(stream.drop() for stream in self._streams.values()):
+                if count := sum(display.drop() for display in self._each_display()):
                     self._say(f"left: {count} bytes of output that nobody takes are dropped")
                 self._reactor.stop()
             case _:
@@ -234,7 +242,10 @@ class Driver:
 
     def _say(self, text: str) -> None:
         """yod's own words go to standard error, a line each, behind what is queued there."""
-        self._streams[2].write(f"yod: {text}\n".encode(errors="surrogateescape"))
+        self._displays[2].say(f"yod: {text}")
+
+    def _each_display(self) -> set[Display]:
+        return set(self._displays.values())
 
     def _send_object(self, action: events.SendObject) -> None:
         number = action.number

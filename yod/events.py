@@ -22,10 +22,10 @@ class SignalToPass(Event, frozen=True):
 
 
 class OutputWritten(Event, frozen=True):
-    """Output has left yod."""
+    """Output of the ranks has left yod."""
 
+    stream: int
     count_bytes: int
-    count_messages: int
 
 
 class OutputFailed(Event, frozen=True):

@@ -49,6 +49,7 @@ from yod.events import (
     UseGrant,
     Write,
 )
+from yod.lines import Style
 from yod.output import OutputLedger
 from yod.report import NEVER_STARTED, SIGNAL_BASE, Report
 from yod.request import Plan
@@ -106,7 +107,7 @@ class Launch:
         self._kill_at: float | None = None
         self._has_sent_term = False
         self._interrupts = Interrupts(limits.press_s)
-        self._output = OutputLedger(limits.output_window_bytes)
+        self._outputs = {stream: OutputLedger(limits.output_window_bytes) for stream in io.STREAMS}
         self._sent_signals: set[int] = set()
         self._to_confirm: dict[PortalId, int] = {}  # PCT -> node, not yet released
         self._to_share: set[int] = set()
@@ -150,10 +151,9 @@ class Launch:
                 return self._interrupted(number, now)
             case SignalToPass(number):
                 return self._pass_signal(number)
-            case OutputWritten(count_bytes, count_messages):
+            case OutputWritten(stream, count_bytes):
                 self._output_flows(now)
-                due = self._output.written(count_bytes, count_messages)
-                return self._to_root(io.OutputCredit(self._job_id, due)) if due else []
+                return self._output_credit(stream, self._outputs[stream].written(count_bytes))
             case OutputFailed(text):
                 return self._output_failed(NEVER_STARTED, text, now)
             case OutputClosed():
@@ -309,7 +309,12 @@ class Launch:
             actions.append(Tell(text, is_error=False))
         actions += map(Tell, self._plan.warnings)
         self._enter(Phase.RUNNING, now, None)
-        return [*actions, *self._to_root(load.Go(self._job_id))]
+        actions += self._to_root(load.Go(self._job_id))
+        if self._plan.options.style is not Style.RAW:
+            # What lines hold back comes out of no window: with many ranks it would fill one.
+            for stream in self._outputs:
+                actions += self._output_credit(stream, self._limits.line_room_bytes)
+        return actions
 
     # -- run --------------------------------------------------------------
 
@@ -319,13 +324,19 @@ class Launch:
             self._until = now + self._limits.end_s
 
     def _output_arrived(self, message: io.Output) -> list[Action]:
-        data, gap = self._output.arrived(message)
-        actions: list[Action] = []
+        ledger = self._outputs[message.stream]
+        data, gap = ledger.arrived(message)
+        actions = self._output_credit(message.stream, ledger.credit())
         if gap:
             actions.append(Tell(f"{gap} bytes of rank {message.rank}'s output are lost"))
             self.report.note(f"{gap} bytes of output lost")
         actions.append(Write(message.stream, message.rank, data))
         return actions
+
+    def _output_credit(self, stream: int, due_bytes: int) -> list[Action]:
+        if not due_bytes:
+            return []
+        return self._to_root(io.OutputCredit(self._job_id, stream, due_bytes))
 
     def _completions(self, outcomes: tuple[load.Outcome, ...], now: float) -> list[Action]:
         actions: list[Action] = []
@@ -568,7 +579,7 @@ class Launch:
                 reason = f"bebopd at {self._bebopd_name} did not answer in {waited:g} s"
                 self.report.fail(NEVER_STARTED, reason)
                 return [Tell(f"{reason}; {ADVICE}"), *self._done()]
-            case Phase.ENDING if self._output.waiting_bytes:
+            case Phase.ENDING if any(each.waiting_bytes for each in self._outputs.values()):
                 self._output_flows(now)  # its reader has stopped
                 return []
             case Phase.ENDING:

@@ -12,6 +12,7 @@ from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
 from native.wire.load import Arguments, Mpi, ShippedObject
+from yod.lines import Style
 from yod.loadfile import Line
 
 
@@ -24,6 +25,7 @@ class Options(Struct, frozen=True):
         mpi: what to offer to MPI libraries: one of :data:`yod.closure.CHOICES`.
         libpmix: the PMIx library to use; empty: found as the manual says.
         has_portals: each rank gets what Portals needs, whatever its program is linked to.
+        style: how the output of several ranks is shown (``--raw``, ``--label``).
     """
 
     is_quiet: bool = False
@@ -34,6 +36,7 @@ class Options(Struct, frozen=True):
     libpmix: str = ""
     has_portals: bool = False
     debug: int = 0
+    style: Style = Style.WHOLE
 
 
 class Member(Struct, frozen=True):

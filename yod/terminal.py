@@ -6,12 +6,15 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 from native.reactor import Reactor
 from native.wire.base import DATA_MAX
+from yod.lines import Piece
 
 PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
+PIECES_MAX = 256  # in one write; POSIX allows at least 16, Linux 1024
 
 
 class TerminalGone(OSError):
@@ -25,7 +28,9 @@ class OutputStream:
     non-blocking; where the system gives us a description of our own, that is.
 
     Args:
-        on_written: called with bytes and messages that have been written.
+        on_written: called with a rank's stream and how many bytes of it have been written;
+            with 0 for yod's own words.
+        on_taken: called when what had to wait has been written.
         on_broken: called once with the error that ended the stream.
     """
 
@@ -34,48 +39,50 @@ class OutputStream:
         reactor: Reactor,
         fd: int,
         on_written: Callable[[int, int], None],
+        on_taken: Callable[[], None],
         on_broken: Callable[[OSError], None],
     ) -> None:
         self._fd = fd
         self._on_written = on_written
+        self._on_taken = on_taken
         self._on_broken = on_broken
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[Piece] = deque()
         self._is_broken = False
-        self._write_max = 1 << 20
         self._is_always_ready = False
         self._is_terminal = os.isatty(fd)
         self._own_fd = _own_description(fd)
         self._watch = None
         try:
-            self._watch = reactor.watch(self._target, None, self._drain)
+            self._watch = reactor.watch(self._target, None, self._writable)
             self._watch.set(None, None)
         except PermissionError:  # a regular file: always ready
             self._is_always_ready = True
         except OSError:  # closed: the first write says so
             self._is_always_ready = True
-        if self._own_fd < 0 and not self._is_always_ready:
-            self._write_max = PIPE_BUF
+        # Else it is ready for no more than a little at a time, as far as we know.
+        self._takes_much = self._own_fd >= 0 or self._is_always_ready
 
     @property
     def is_empty(self) -> bool:
         """Nothing waits to be written."""
         return not self._queue
 
-    def write(self, data: bytes) -> None:
+    def write(self, pieces: list[Piece]) -> None:
         """Write, now or when there is room."""
         if self._is_broken:
-            self._on_written(len(data), 1)
+            self._tell(pieces)
             return
-        self._queue.append(data)
-        if self._own_fd >= 0 or self._is_always_ready:
-            if len(self._queue) == 1 or self._is_always_ready:
+        was_empty = not self._queue
+        self._queue.extend(pieces)
+        if self._takes_much:
+            if was_empty or self._is_always_ready:
                 self._drain()
         elif self._watch is not None:
-            self._watch.set(None, self._drain)
+            self._watch.set(None, self._writable)
 
     def drop(self) -> int:
-        """Forget what is queued; gives its size in bytes."""
-        size = sum(map(len, self._queue))
+        """Forget what is queued; gives how many bytes of the ranks it had."""
+        size = sum(count for _, _, count in self._queue)
         self._queue.clear()
         if self._watch is not None:
             self._watch.set(None, None)
@@ -93,27 +100,49 @@ class OutputStream:
     def _target(self) -> int:
         return self._own_fd if self._own_fd >= 0 else self._fd
 
+    def _writable(self) -> None:
+        self._drain()
+        if not self._queue:
+            self._on_taken()
+
     def _drain(self) -> None:
+        written: list[Piece] = []
         try:
             while self._queue:
-                data = self._queue[0]
-                count = os.write(self._target, data[: self._write_max])
-                if count < len(data):
-                    self._queue[0] = data[count:]
-                    self._on_written(count, 0)
-                    if self._write_max == PIPE_BUF:
-                        break  # ready for no more than this, as far as we know
-                    continue
-                self._queue.popleft()
-                self._on_written(count, 1)
-                if self._write_max == PIPE_BUF:
+                written += self._write_some()
+                if not self._takes_much:
                     break
         except BlockingIOError:
             pass
         except OSError as error:
             self._break(error)
         if self._watch is not None:
-            self._watch.set(None, self._drain if self._queue else None)
+            self._watch.set(None, self._writable if self._queue else None)
+        self._tell(written)
+
+    def _write_some(self) -> list[Piece]:
+        """One write; gives the pieces whose last byte has been written."""
+        queue = self._queue
+        if self._takes_much:
+            buffers = [buffer for buffer, _, _ in islice(queue, PIECES_MAX)]
+        else:
+            buffers = [memoryview(queue[0][0])[:PIPE_BUF]]
+        count = os.writev(self._target, buffers)
+        written = []
+        while queue and count >= len(queue[0][0]):
+            count -= len(queue[0][0])
+            written.append(queue.popleft())
+        if count:
+            buffer, stream, of_rank = queue[0]
+            queue[0] = (memoryview(buffer)[count:], stream, of_rank)
+        return written
+
+    def _tell(self, pieces: Iterable[Piece]) -> None:
+        counts: dict[int, int] = {}
+        for _, stream, count in pieces:
+            counts[stream] = counts.get(stream, 0) + count
+        for stream, count in counts.items():
+            self._on_written(stream, count)
 
     def _break(self, error: OSError) -> None:
         self._is_broken = True
@@ -122,7 +151,7 @@ class OutputStream:
         dropped = list(self._queue)
         self._queue.clear()
         self._on_broken(error)
-        self._on_written(sum(map(len, dropped)), len(dropped))
+        self._tell(dropped)
 
 
 def _own_description(fd: int) -> int:

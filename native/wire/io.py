@@ -13,25 +13,29 @@ MESSAGE_COST_BYTES = 64  # of credit beside a message's data, so that tiny write
 Credit = Annotated[int, Meta(ge=1, lt=1 << 40)]
 
 
+STREAMS = (1, 2)  # standard output, standard error
+Stream = Annotated[int, Meta(ge=1, le=2)]
+
+
 class Output(Message, frozen=True, tag="io.output"):
     """Up: what a rank has written.
 
     Attributes:
-        stream: 1 standard output, 2 standard error.
         offset: of the first byte in the rank's stream; a gap means loss.
     """
 
     job_id: JobId
     rank: Rank
-    stream: Annotated[int, Meta(ge=1, le=2)]
+    stream: Stream
     offset: U63
     data: Data
 
 
 class OutputCredit(Message, frozen=True, tag="io.output_credit"):
-    """Down one hop: so many more bytes of output may be sent."""
+    """Down one hop: so many more bytes of a stream may be sent."""
 
     job_id: JobId
+    stream: Stream
     count_bytes: Credit
 
 

@@ -38,7 +38,7 @@ class JobParts:
         self.landed: set[int] = set()
         self.passed_on: set[int] = set()
         self.lacking: set[int] = set()
-        self.is_paused = False
+        self.paused: set[int] = set()
         self.input: list[bytes] = []  # not yet in the pipe
 
 
@@ -178,10 +178,10 @@ class PctActor(Actor):
                     keeper.end()
                 if ended is None and (server := self._pmix(job_id)):
                     server.end()
-            case events.PauseOutput(job_id):
-                self._pause(job_id, True)
-            case events.ResumeOutput(job_id):
-                self._pause(job_id, False)
+            case events.PauseOutput(job_id, stream):
+                self._pause(job_id, stream, True)
+            case events.ResumeOutput(job_id, stream):
+                self._pause(job_id, stream, False)
             case events.WriteInput(job_id, data):
                 parts = self.parts[job_id]
                 parts.input.append(data)
@@ -226,7 +226,7 @@ class PctActor(Actor):
             for stream, pipe in rank.out.items():
                 pipe.connect(
                     lambda data, stream=stream: self._read(job_id, number, stream, data),  # type: ignore[misc]
-                    parts.is_paused,
+                    stream in parts.paused,
                 )
             if rank.has_pmi_fd:
                 self._accept(job_id, rank.socket, number)
@@ -312,12 +312,11 @@ class PctActor(Actor):
         if self.process.is_alive and job_id in self.parts:
             self.handle(events.OutputRead(job_id, rank, stream, data))
 
-    def _pause(self, job_id: int, is_paused: bool) -> None:
+    def _pause(self, job_id: int, stream: int, is_paused: bool) -> None:
         parts = self.parts[job_id]
-        parts.is_paused = is_paused
+        parts.paused = parts.paused | {stream} if is_paused else parts.paused - {stream}
         for rank in parts.ranks.values():
-            for pipe in rank.out.values():
-                pipe.pause(is_paused)
+            rank.out[stream].pause(is_paused)
 
     def _feed(self, job_id: int, parts: JobParts) -> None:
         """Pass input on as far as rank 0's pipe takes it."""

@@ -94,7 +94,7 @@ class YodActor(Actor):
         self.was_confirmed = False
         self.was_refused = False
         self.has_left = False  # the reader of its output
-        self._queue: deque[int] = deque()
+        self._queue: deque[tuple[int, int]] = deque()
         self._is_draining = False
         self._is_finished = False
         self._allowed = 0
@@ -188,7 +188,7 @@ class YodActor(Actor):
                 assert self.truth is not None
                 gap, self._gap = self._gap, 0
                 self.truth.arrived(rank, stream, data, gap)
-                self._write(len(data))
+                self._write(stream, len(data))
             case launch.ReadInput(count_bytes):
                 self._allowed += count_bytes
                 sim.clock.after(1e-5, self._read)
@@ -227,22 +227,22 @@ class YodActor(Actor):
         paths = tuple(b"/bin/" + name for name in names)
         self.handle(launch.ProgramsFound(ask, () if text else paths, text))
 
-    def _write(self, count: int) -> None:
+    def _write(self, stream: int, count: int) -> None:
         self._written += count
         if self.has_left:
-            self._was_written(count, 1)
+            self._was_written(stream, count)
             return
         if self.job.reader is Reader.LEAVES and self._written > 2000:
             self.has_left = True
             self.presses.append(signal.SIGPIPE)
             self.handle(launch.Interrupted(signal.SIGPIPE))
-            self._was_written(count, 1)
+            self._was_written(stream, count)
             return
         if self.job.reader is Reader.FAST:
-            self._was_written(count, 1)
+            self._was_written(stream, count)
             return
-        self._queue.append(count)
-        rules.check_yod_queue(self, sum(self._queue))
+        self._queue.append((stream, count))
+        rules.check_yod_queue(self, sum(count for each, count in self._queue if each == stream))
         if not self._is_draining:
             self._is_draining = True
             stops = self.job.reader is Reader.STOPS and self._written < 100_000
@@ -251,16 +251,16 @@ class YodActor(Actor):
     def _drain(self) -> None:
         if not self.process.is_alive or not self._queue:
             return
-        count = self._queue.popleft()
+        stream, count = self._queue.popleft()
         if self._queue:
             self.sim.clock.after(count / 3e6 + 1e-5, self._drain)
         else:
             self._is_draining = False
-        self._was_written(count, 1)
+        self._was_written(stream, count)
 
-    def _was_written(self, count_bytes: int, count_messages: int) -> None:
+    def _was_written(self, stream: int, count_bytes: int) -> None:
         if self.machine.phase is not Phase.DONE:
-            self.handle(launch.OutputWritten(count_bytes, count_messages))
+            self.handle(launch.OutputWritten(stream, count_bytes))
         self._look()
 
     def _read(self) -> None:

@@ -43,17 +43,18 @@ def check_pct(pct: PctActor) -> None:
     if sum(used.values()) > pct.sim.slots[pct.number]:
         raise Violation(f"rule 1: {pct.name} has {pct.sim.slots[pct.number]} slots, runs {used}")
     for job_id, job in pct.machine.jobs.items():
-        relay = job._relay
-        bound = (len(job._group.children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
         if pct.stopped_until:
             return  # it has read more at once than a process would
-        if (waiting := sum(map(cost, (each for _, each in relay._queue)))) > bound:
-            raise Violation(f"{pct.name}: {waiting} bytes of job {job_id}'s output wait")
+        for relay in job._relays.values():
+            bound = (len(job._group.children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
+            if (waiting := sum(map(cost, (each for _, each in relay._queue)))) > bound:
+                raise Violation(f"{pct.name}: {waiting} bytes of job {job_id}'s output wait")
 
 
 def check_yod_queue(yod: YodActor, waiting: int) -> None:
     """A slow reader does not grow yod's memory beyond the window; an end may flush more."""
-    bound = yod.sim.limits.output_window_bytes + RELAY_SLACK_BYTES
+    limits = yod.sim.limits
+    bound = limits.output_window_bytes + limits.line_room_bytes + RELAY_SLACK_BYTES
     if waiting > bound and yod.machine.phase is Phase.RUNNING:
         raise Violation(f"{yod.name}: {waiting} bytes of output wait to be written")
 

@@ -63,6 +63,7 @@ def run(seed: int, nodes: int = 100, machines: Machines | None = None) -> Sim:
         silent_s=70.0,
         arity_count=rng.choice([1, 2, 2, 3, 8]) if nodes < 50 else rng.choice([2, 2, 3, 8]),
         output_window_bytes=rng.choice([65536, 65536, 1 << 20]),
+        line_room_bytes=65536,
     )
     slots = rng.choice([1, 1, 2, 4])
     sim = Sim(seed, nodes, lambda number: slots, limits, machines)
@@ -200,7 +201,13 @@ def _other_fault(rng: random.Random) -> Fault:
 def chatty(seed: int, machines: Machines | None = None) -> Sim:
     """Seven nodes, much output, small windows, slow readers; a crash, or none."""
     rng = random.Random(seed)
-    limits = Limits(heartbeat_s=30.0, silent_s=100.0, output_window_bytes=65536, arity_count=2)
+    limits = Limits(
+        heartbeat_s=30.0,
+        silent_s=100.0,
+        output_window_bytes=65536,
+        line_room_bytes=4096,
+        arity_count=2,
+    )
     sim = Sim(seed, 7, limits=limits, machines=machines)
     sim.network.latency_s = (1e-3, 1e-2)  # much is on its way when something breaks
     mix = Mix(uses_pmi=False, writes=60, largest_write=4_000, seconds=0.2, forks=0.2)

@@ -53,7 +53,7 @@ def test_output_and_errors_stay_apart(here):
 
 def test_a_reader_that_is_slow_gets_everything(here):
     """More than all windows on the way hold: the ranks wait."""
-    with here.start_yod("-sz", "2", sys.executable, "-c", WRITE, str(4 * MB)) as yod:
+    with here.start_yod("--raw", "-sz", "2", sys.executable, "-c", WRITE, str(4 * MB)) as yod:
         got = 0
         while data := os.read(yod.stdout.fileno(), 1000 if got < 100_000 else MB):
             got += len(data)

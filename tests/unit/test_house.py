@@ -72,6 +72,7 @@ DOES_IO = {
     "yod.linked",
     "yod.mixture",
     "yod.pythons",
+    "yod.display",
     "yod.terminal",
     "yod.driver",
     "yod.cli",

@@ -178,7 +178,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("parent", "`load.go`"): (_alone, PARENT, load.Go(ID)),
     ("parent", "`load.signal`"): (_alone, PARENT, load.Signal(ID, 10)),
     ("parent", "`load.all_done`"): (_alone, PARENT, load.AllDone(ID)),
-    ("parent", "`io.output_credit`"): (_alone, PARENT, io.OutputCredit(ID, 1)),
+    ("parent", "`io.output_credit`"): (_alone, PARENT, io.OutputCredit(ID, 1, 1)),
     ("parent", "`io.input` (to the root)"): (_alone, PARENT, io.Input(ID, b"x")),
     ("parent", "`io.input` (to another)"): (_leaf, job_of.pct(0), io.Input(ID, b"x")),
     ("parent", "`pmi.fence_out` (present number)"): (

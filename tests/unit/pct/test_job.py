@@ -517,26 +517,31 @@ def filled(*events, **fields) -> Job:
     job = a_job(*RUNNING, *events, **fields)
     for _ in range(2):
         actions = job.handle(OutputRead(JOB_ID, 0, 1, bytes(64 * 1024)), NOW)
-    assert actions == [PauseOutput(JOB_ID)]
+    assert actions == [PauseOutput(JOB_ID, 1)]
     return job
 
 
 def test_output_beyond_the_window_pauses_the_ranks_until_there_is_credit():
     job = filled()
-    assert job.handle(OutputRead(JOB_ID, 0, 2, b"x"), NOW) == []
-    credit = received(YOD, io.OutputCredit(JOB_ID, 64 * 1024 + 256))
+    credit = received(YOD, io.OutputCredit(JOB_ID, 1, 64 * 1024 + 256))
     assert job.handle(credit, NOW) == [
         to_yod(io.Output(JOB_ID, 0, 1, 64 * 1024, bytes(64 * 1024))),
-        to_yod(io.Output(JOB_ID, 0, 2, 0, b"x")),
-        ResumeOutput(JOB_ID),
+        ResumeOutput(JOB_ID, 1),
     ]
+
+
+def test_standard_error_never_waits_for_the_reader_of_standard_output():
+    """One window served both: a pager that had stopped kept errors from the screen."""
+    job = filled()
+    error = to_yod(io.Output(JOB_ID, 0, 2, 0, b"x"))
+    assert job.handle(OutputRead(JOB_ID, 0, 2, b"x"), NOW) == [error]
 
 
 def test_a_lost_yod_ends_the_job_though_its_output_window_is_full():
     """The window of a yod that was killed stays full for ever: slots were never freed."""
     job = filled()
     actions = job.handle(PeerGone(YOD, "killed"), NOW)
-    assert actions == [KeeperEnd(JOB_ID), ResumeOutput(JOB_ID)]
+    assert actions == [KeeperEnd(JOB_ID), ResumeOutput(JOB_ID, 1)]
     assert job.handle(EMPTY, NOW) == []
     assert job.handle(OutputRead(JOB_ID, 0, 1, b"more"), NOW) == []
     job.handle(OutputRead(JOB_ID, 0, 1, b""), NOW)
@@ -548,7 +553,7 @@ def test_a_lost_yod_ends_the_job_though_its_output_window_is_full():
 
 def test_a_yod_that_is_lost_while_the_job_ends_keeps_nothing_from_ending():
     job = filled(ALL_DONE)
-    assert job.handle(PeerGone(YOD, "killed"), NOW) == [ResumeOutput(JOB_ID)]
+    assert job.handle(PeerGone(YOD, "killed"), NOW) == [ResumeOutput(JOB_ID, 1)]
     for event in (EMPTY, OutputRead(JOB_ID, 0, 1, b""), OutputRead(JOB_ID, 0, 2, b"")):
         actions = job.handle(event, NOW)
     assert actions == [TellBebopd(alloc.Freed(JOB_ID, (20,))), DropJob(JOB_ID)]
@@ -558,7 +563,7 @@ def test_a_reset_sends_what_is_left_of_the_output_without_credit():
     job = filled(ALL_DONE)
     assert job.handle(RESET, NOW) == [
         to_yod(io.Output(JOB_ID, 0, 1, 64 * 1024, bytes(64 * 1024))),
-        ResumeOutput(JOB_ID),
+        ResumeOutput(JOB_ID, 1),
     ]
     for event in (EMPTY, OutputRead(JOB_ID, 0, 1, b""), OutputRead(JOB_ID, 0, 2, b"")):
         actions = job.handle(event, NOW)
@@ -703,15 +708,15 @@ def test_output_of_a_leaf_stops_when_yod_takes_none_and_nothing_is_lost():
     tree.take_to_yod()
     for part in range(60):
         tree.at(2, OutputRead(JOB_ID, 2, 1, bytes([part]) * 8192))
-    assert tree.took(2, PauseOutput) == [PauseOutput(JOB_ID)]
+    assert tree.took(2, PauseOutput) == [PauseOutput(JOB_ID, 1)]
     taken = tree.take_to_yod()
     while taken[-1].data[0] < 59:
-        tree.from_yod(io.OutputCredit(JOB_ID, 32 * 1024))
+        tree.from_yod(io.OutputCredit(JOB_ID, 1, 32 * 1024))
         more = tree.take_to_yod()
         assert sum(len(message.data) + 64 for message in more) < 32 * 1024 + 8192 + 64
         taken += more
     assert [message.offset for message in taken] == [part * 8192 for part in range(60)]
-    assert tree.took(2, ResumeOutput)[-1:] == [ResumeOutput(JOB_ID)]
+    assert tree.took(2, ResumeOutput)[-1:] == [ResumeOutput(JOB_ID, 1)]
 
 
 def test_the_end_waits_for_output_of_the_children_and_not_for_ever():
@@ -728,7 +733,7 @@ def test_the_end_waits_for_output_of_the_children_and_not_for_ever():
     last = [OutputRead(JOB_ID, 2, 1, b"last"), *(OutputRead(JOB_ID, 2, s, b"") for s in (1, 2))]
     tree.at(2, *last, EMPTY)
     assert load.Released not in map(type, tree.take_to_yod())
-    tree.from_yod(io.OutputCredit(JOB_ID, 64 * 1024))
+    tree.from_yod(io.OutputCredit(JOB_ID, 1, 64 * 1024))
     assert [type(message) for message in tree.take_to_yod()] == [io.Output, load.Released]
 
 
@@ -912,7 +917,7 @@ def test_an_orphans_output_waits_for_its_next_parent():
     orphan = tree.jobs[3]
     actions = orphan.handle(PeerGone(pct(1), "gone"), NOW)
     assert actions == [Send(pct(0), group.Orphan(JOB_ID, 3))]
-    assert orphan.handle(OutputRead(JOB_ID, 3, 1, b"kept"), NOW) == [PauseOutput(JOB_ID)]
+    assert orphan.handle(OutputRead(JOB_ID, 3, 1, b"kept"), NOW) == [PauseOutput(JOB_ID, 1)]
     adopted = orphan.handle(received(pct(0), group.Adopted(JOB_ID)), NOW)
     assert Send(pct(0), io.Output(JOB_ID, 3, 1, 0, b"kept")) in adopted
 

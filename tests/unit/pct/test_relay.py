@@ -15,7 +15,7 @@ JOB_ID = 7
 
 
 def relay():
-    return OutputRelay(JOB_ID, WINDOW)
+    return OutputRelay(JOB_ID, 1, WINDOW)
 
 
 def of_child(rank, offset, data):
@@ -24,14 +24,14 @@ def of_child(rank, offset, data):
 
 def test_what_a_rank_writes_carries_its_offset():
     node = relay()
-    node.read(SELF, 0, 1, b"one")
-    node.read(SELF, 0, 1, b"two")
-    node.read(SELF, 0, 2, b"error")
+    node.read(SELF, 0, b"one")
+    node.read(SELF, 0, b"two")
+    node.read(SELF, 5, b"other")
     assert node.take() == (
         [
             Output(JOB_ID, 0, 1, 0, b"one"),
             Output(JOB_ID, 0, 1, 3, b"two"),
-            Output(JOB_ID, 0, 2, 0, b"error"),
+            Output(JOB_ID, 5, 1, 0, b"other"),
         ],
         [],
     )
@@ -39,8 +39,8 @@ def test_what_a_rank_writes_carries_its_offset():
 
 
 def test_more_than_a_message_holds_is_cut():
-    node = OutputRelay(JOB_ID, 1 << 20)
-    node.read(SELF, 0, 1, bytes(DATA_MAX + 5))
+    node = OutputRelay(JOB_ID, 1, 1 << 20)
+    node.read(SELF, 0, bytes(DATA_MAX + 5))
     messages, _ = node.take()
     assert [(each.offset, len(each.data)) for each in messages] == [(0, DATA_MAX), (DATA_MAX, 5)]
 
@@ -48,7 +48,7 @@ def test_more_than_a_message_holds_is_cut():
 def test_at_most_a_window_and_one_message_are_on_their_way():
     node = relay()
     for _ in range(20):
-        node.read(SELF, 0, 1, bytes(8192))
+        node.read(SELF, 0, bytes(8192))
     messages, _ = node.take()
     assert WINDOW <= sum(map(cost, messages)) < WINDOW + cost(messages[-1])
     assert node.is_paused
@@ -60,16 +60,16 @@ def test_at_most_a_window_and_one_message_are_on_their_way():
 def test_tiny_writes_count_with_their_messages():
     node = relay()
     for _ in range(WINDOW // (MESSAGE_COST_BYTES + 1) + 2):
-        node.read(SELF, 0, 1, b"x")
+        node.read(SELF, 0, b"x")
     node.take()
     assert node.is_paused
 
 
 def test_ranks_are_read_again_when_all_has_gone():
     node = relay()
-    node.read(SELF, 0, 1, bytes(WINDOW))
+    node.read(SELF, 0, bytes(WINDOW))
     node.take()
-    node.read(SELF, 0, 1, b"x")
+    node.read(SELF, 0, b"x")
     node.take()
     assert node.is_paused
     node.credit(WINDOW)
@@ -88,7 +88,7 @@ def test_children_get_credit_for_what_has_been_passed_on_in_quarters_of_a_window
 
 def test_children_get_no_credit_for_what_waits_here():
     node = relay()
-    node.read(SELF, 0, 1, bytes(WINDOW))
+    node.read(SELF, 0, bytes(WINDOW))
     node.pass_on(1, of_child(3, 0, bytes(40_000)))
     messages, credits = node.take()
     assert [message.rank for message in messages] == [0] and credits == []
@@ -97,17 +97,17 @@ def test_children_get_no_credit_for_what_waits_here():
 def test_own_ranks_and_children_go_up_in_the_order_in_which_they_came():
     node = relay()
     node.pass_on(1, of_child(3, 0, b"a"))
-    node.read(SELF, 0, 1, b"b")
+    node.read(SELF, 0, b"b")
     node.pass_on(2, of_child(5, 0, b"c"))
-    node.read(SELF, 0, 1, b"d")
+    node.read(SELF, 0, b"d")
     assert [message.data for message in node.take()[0]] == [b"a", b"b", b"c", b"d"]
 
 
 def test_a_new_parent_takes_a_fresh_window():
     node = relay()
-    node.read(SELF, 0, 1, bytes(WINDOW))
+    node.read(SELF, 0, bytes(WINDOW))
     node.take()
-    node.read(SELF, 0, 1, b"x")
+    node.read(SELF, 0, b"x")
     node.new_parent()
     assert [message.data for message in node.take()[0]] == [b"x"]
 
@@ -115,7 +115,7 @@ def test_a_new_parent_takes_a_fresh_window():
 def test_a_relay_that_is_abandoned_waits_for_nobody():
     node = relay()
     for _ in range(100):
-        node.read(SELF, 0, 1, bytes(DATA_MAX))
+        node.read(SELF, 0, bytes(DATA_MAX))
     node.take()
     node.abandon()
     node.take()
@@ -157,7 +157,7 @@ def test_whatever_the_interleaving_nothing_is_lost_order_is_kept_and_bounds_hold
     for step, number, size in steps:
         match step:
             case "own" if not node.is_paused:
-                node.read(SELF, number, 1, bytes(size))
+                node.read(SELF, number, bytes(size))
                 given_in[number, 1] = given_in.get((number, 1), 0) + size
             case "child" if child_credit[number] > 0:
                 rank = 10 + number

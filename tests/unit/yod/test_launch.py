@@ -57,8 +57,10 @@ from yod.launch import (
     UseGrant,
     Write,
 )
+from yod.lines import Style
 
 GO = to_root(load.Go(JOB_ID))
+LINES = [to_root(io.OutputCredit(JOB_ID, each, LIMITS.line_room_bytes)) for each in io.STREAMS]
 ALL_DONE = to_root(load.AllDone(JOB_ID))
 RELEASE = to_bebopd(alloc.Release(JOB_ID))
 INT, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
@@ -104,7 +106,7 @@ def test_a_launch_goes_through_its_phases_and_exits_with_0():
     assert yod.receive(load.Loaded(JOB_ID, slowest(1))) == []
     assert yod.phase is Phase.STARTING
 
-    assert yod.receive(held(0, 1)) == [GO]
+    assert yod.receive(held(0, 1)) == [GO, *LINES]
     assert yod.phase is Phase.RUNNING
     assert yod.machine.deadline() is None
 
@@ -177,7 +179,7 @@ def test_where_nothing_is_lacking_there_is_nothing_to_load():
 def test_the_map_may_come_in_pieces_and_go_waits_for_the_last():
     yod = Yod(2).to(Phase.STARTING)
     assert yod.receive(held(0, is_last=False)) == []
-    assert yod.receive(held(1)) == [GO]
+    assert yod.receive(held(1)) == [GO, *LINES]
     assert yod.report.unix_pids == {0: 3000, 1: 3001}
 
 
@@ -185,12 +187,12 @@ def test_ranks_held_before_exec_are_counted_over_all_pieces():
     yod = Yod(2).to(Phase.STARTING)
     yod.receive(held(0, is_last=False, before_exec=(0,)))
     text = "2 ranks were held before exec: tracing is forbidden on their nodes"
-    assert yod.receive(held(1, before_exec=(1,))) == [Tell(text, is_error=False), GO]
+    assert yod.receive(held(1, before_exec=(1,))) == [Tell(text, is_error=False), GO, *LINES]
 
 
 def test_a_warning_of_the_plan_is_said_before_go():
     yod = Yod(1, warnings=("take care",)).to(Phase.STARTING)
-    assert yod.receive(held(0)) == [Tell("take care"), GO]
+    assert yod.receive(held(0)) == [Tell("take care"), GO, *LINES]
 
 
 def test_phases_and_who_was_slowest_are_kept_for_timing():
@@ -515,7 +517,7 @@ def test_an_end_waits_for_output_however_slow_its_reader():
     yod.receive(completions(0))
     assert yod.phase is Phase.ENDING
     assert yod.wait(10 * LIMITS.end_s) == []
-    assert yod.handle(OutputWritten(1000, 1)) == []
+    assert yod.handle(OutputWritten(1, 1000)) == []
     assert yod.wait(LIMITS.end_s - 1.0) == []
     assert yod.wait(1.0)[0] == Tell("no end confirmed by n20: resetting")
 
@@ -713,8 +715,25 @@ def test_output_is_written_as_it_comes_and_a_gap_is_told():
 def test_credit_goes_down_as_output_leaves_yod_in_quarters_of_a_window():
     yod = Yod(2).to(Phase.RUNNING)
     quarter = LIMITS.output_window_bytes // 4
-    assert yod.handle(OutputWritten(quarter - 65, 1)) == []
-    assert yod.handle(OutputWritten(1, 0)) == [to_root(io.OutputCredit(JOB_ID, quarter))]
+    for stream in io.STREAMS:
+        assert yod.handle(OutputWritten(stream, quarter - 1)) == []
+    for stream in io.STREAMS:
+        credit = to_root(io.OutputCredit(JOB_ID, stream, quarter))
+        assert yod.handle(OutputWritten(stream, 1)) == [credit]
+
+
+def test_credit_for_messages_does_not_wait_until_their_lines_are_shown():
+    yod = Yod(2).to(Phase.RUNNING)
+    count = LIMITS.output_window_bytes // 4 // io.MESSAGE_COST_BYTES
+    for offset in range(count - 1):
+        assert yod.receive(output(1, b"x", offset)) == [Write(1, 1, b"x")]
+    due = to_root(io.OutputCredit(JOB_ID, 1, count * io.MESSAGE_COST_BYTES))
+    assert yod.receive(output(1, b"x", count - 1)) == [due, Write(1, 1, b"x")]
+
+
+def test_bytes_as_they_come_need_no_room_for_lines():
+    yod = Yod(2, style=Style.RAW).to(Phase.STARTING)
+    assert yod.receive(held(0, 1)) == [GO]
 
 
 def test_output_that_cannot_be_written_ends_the_job():
@@ -760,7 +779,7 @@ def test_an_event_that_no_launch_knows_is_a_bug():
 
 def test_a_launch_that_is_done_takes_nothing_more():
     yod = Yod(2).to(Phase.DONE)
-    for event in (PeerGone(ROOT, "gone"), OutputWritten(1 << 30, 1)):
+    for event in (PeerGone(ROOT, "gone"), OutputWritten(1, 1 << 30)):
         assert yod.handle(event) == []
 
 

@@ -3,22 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.wire.io import Output
+from native.wire.io import MESSAGE_COST_BYTES, Output
 from pct.relay import cost
 from yod.output import OutputLedger
 
 WINDOW = 1 << 16
 
 
-def arrived(ledger, offset, data, rank=0, stream=1):
-    return ledger.arrived(Output(7, rank, stream, offset, data))
+def arrived(ledger, offset, data, rank=0):
+    return ledger.arrived(Output(7, rank, 1, offset, data))
 
 
 def test_output_in_order_is_passed_on_as_it_is():
     ledger = OutputLedger(WINDOW)
     assert arrived(ledger, 0, b"one") == (b"one", 0)
     assert arrived(ledger, 3, b"two") == (b"two", 0)
-    assert arrived(ledger, 0, b"x", stream=2) == (b"x", 0)
     assert arrived(ledger, 0, b"y", rank=1) == (b"y", 0)
 
 
@@ -40,14 +39,34 @@ def test_what_came_before_is_not_written_twice():
 
 def test_credit_is_what_has_been_written_in_quarters_of_a_window():
     ledger = OutputLedger(WINDOW)
-    assert ledger.written(WINDOW // 4 - 64 - 1, 1) == 0
-    assert ledger.written(1, 0) == WINDOW // 4
-    assert ledger.written(0, 0) == 0
+    arrived(ledger, 0, bytes(WINDOW // 4 - MESSAGE_COST_BYTES))
+    assert ledger.credit() == 0
+    assert ledger.written(WINDOW // 4 - MESSAGE_COST_BYTES - 1) == 0
+    assert ledger.written(1) == WINDOW // 4
+    assert ledger.written(0) == 0
 
 
 def test_yod_counts_a_message_as_its_sender_does():
     message = Output(7, 0, 1, 0, b"hello")
-    assert OutputLedger(4).written(len(message.data), 1) == cost(message)
+    ledger = OutputLedger(4)
+    ledger.arrived(message)
+    assert ledger.written(len(message.data)) == cost(message)
+
+
+def test_what_messages_cost_is_given_back_though_their_data_waits_for_a_lines_end():
+    ledger = OutputLedger(WINDOW)
+    for offset in range(WINDOW // 4 // MESSAGE_COST_BYTES):
+        assert ledger.credit() == 0
+        arrived(ledger, offset, b"x")
+    assert ledger.credit() == WINDOW // 4
+    assert ledger.waiting_bytes == WINDOW // 4 // MESSAGE_COST_BYTES
+
+
+def test_what_came_before_waits_for_nobody():
+    ledger = OutputLedger(WINDOW)
+    arrived(ledger, 0, b"abc")
+    arrived(ledger, 0, b"abc")
+    assert ledger.waiting_bytes == 3
 
 
 @given(
