@@ -998,8 +998,11 @@ def _first_of_each(rooms: Iterable[load.NoRoom]) -> tuple[load.NoRoom, ...]:
 
 
 def _how_it_ended(wait_status: int) -> str:
-    if wait_status & 0x7F:
-        return f"killed by {signal.Signals(wait_status & 0x7F).name}"
+    if number := wait_status & 0x7F:
+        try:
+            return f"killed by {signal.Signals(number).name}"
+        except ValueError:  # a real-time one
+            return f"killed by signal {number}"
     return f"ended with exit code {wait_status >> 8 & 0xFF}"
 
 

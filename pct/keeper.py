@@ -16,13 +16,14 @@ import _socket  # `socket` takes 10 ms to import and adds nothing that is used h
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import native
 from native.errors import PeerProtocolError
 from native.reactor import Reactor, Watch
 from native.wire import keeper as wire
+from pct.reports import Reports
 
 NATIVE = os.path.dirname(os.path.abspath(native.__file__ or "native/__init__.py"))
 KEEPER = os.path.join(NATIVE, "keeper", "yod-keeper")
@@ -57,7 +58,9 @@ class Keeper:
         reactor: Reactor,
         on_event: OnEvent,
         on_streams: OnStreams,
+        ranks: Iterable[int],
     ) -> None:
+        self._reports = Reports(ranks)
         self.unix_pid = unix_pid
         self._control = control
         self._on_event: OnEvent | None = on_event
@@ -96,7 +99,8 @@ class Keeper:
         except BaseException:
             ours.close()
             raise
-        return cls(ours, unix_pid, reactor, on_event, on_streams)
+        ranks = (rank.rank for rank in spec.ranks)
+        return cls(ours, unix_pid, reactor, on_event, on_streams, ranks)
 
     def go(self) -> None:
         """Release all ranks together. One that is not held yet passes without a stop."""
@@ -172,6 +176,7 @@ class Keeper:
         for report in wire.decode_reports(packet):
             if self._on_event is None:  # closed by what it heard before
                 return
+            self._reports.check(report)
             match report:
                 case wire.StreamsTaken(rank, has_stdin, True, True, has_pmi):
                     if len(fds) < 2 + has_stdin + has_pmi:

@@ -89,9 +89,11 @@ def command(
                 environment += [line for line in value.split(b"\n") if line.find(b"=") > 0]
     if not 0 < len(program) <= PATH_MAX or len(directory) > PATH_MAX:
         raise Refused("invalid_path")
-    return SpawnCommand(
-        program, tuple(arguments), size, directory, tuple(environment), tuple(hosts)
-    )
+    words = program, tuple(arguments), size, directory, tuple(environment), tuple(hosts)
+    try:
+        return SpawnCommand(*words)
+    except ValueError:  # a NUL, which C strings have not
+        raise Refused("invalid_argument") from None
 
 
 def _name(name: bytes) -> str:

@@ -7,7 +7,7 @@ from enum import Enum
 from native.errors import PeerProtocolError
 from native.wire import load, pmi, pmix
 from native.wire.load import Protocol
-from native.wire.pmi import FenceKind, KeyValue, Participants
+from native.wire.pmi import FENCE_RANKS_MAX, FenceKind, KeyValue, Participants
 from pct import kvs
 from pct.fences import TreeFences
 from pct.questions import (
@@ -23,8 +23,6 @@ from pct.questions import (
     number_in,
 )
 from pct.world import World, Worlds
-
-FENCE_RANKS_MAX = 16384  # that a fence names one by one: they travel with each of its messages
 
 
 class State(Enum):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from native.errors import PeerProtocolError
-from native.wire import pmi
-from native.wire.base import MESSAGE_MAX_BYTES, Message
+from native.wire import codec, pmi
+from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX, Message
 from native.wire.pmi import COMMANDS_MAX, KEYS_MAX, KeyValue
 from pct import kvs
 
@@ -110,8 +110,11 @@ class Questions:
         if text:
             then(pmi.Reply(self._job_id, self._place, 0, NO_RESOURCE, (), text), step)
             return
-        self._asked[self._serial] = then
         ask = pmi.Ask(self._job_id, self._place, target, self._serial, question)
+        if text := codec.why_refused(ask):
+            then(pmi.Reply(self._job_id, self._place, 0, ERROR, (), text[:TEXT_MAX]), step)
+            return
+        self._asked[self._serial] = then
         self._forward(ask, step)
 
     def tell(self, target: int, question: AnyQuestion, step: Step) -> None:

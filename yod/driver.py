@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from native.errors import InternalError, YodError
+from native.errors import InternalError, PeerProtocolError, YodError
 from native.ids import ObjectKey
 from native.limits import Limits
 from native.machine import (
@@ -154,7 +154,10 @@ class Driver:
     def _port_event(self, event: PortEvent) -> None:
         match event:
             case Received(source, principal, message):
-                self.handle(MessageReceived(source, principal, message))
+                try:
+                    self.handle(MessageReceived(source, principal, message))
+                except PeerProtocolError as error:
+                    self._say(f"from {source}: {error}")
             case PeerLost(peer, _, text):
                 self.handle(PeerGone(peer, text))
             case ObjectSent(key):

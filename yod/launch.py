@@ -20,7 +20,7 @@ from __future__ import annotations
 import signal
 from enum import Enum
 
-from native.errors import IllegalTransition, Refusal, UsageError
+from native.errors import IllegalTransition, PeerProtocolError, Refusal, UsageError
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
@@ -136,6 +136,7 @@ class Launch:
         """Advance by one event.
 
         Raises:
+            PeerProtocolError: a message about what is not there; nothing has changed.
             IllegalTransition: no such event here; a bug.
         """
         if self.phase is Phase.DONE and not isinstance(event, Interrupted):
@@ -270,6 +271,9 @@ class Launch:
         return [Tell(self.report.reason), *self._done()]
 
     def _voted_by_all(self, vote: load.Vote, now: float) -> list[Action]:
+        named = {*vote.lacking, *(room.object_index for room in vote.no_room)}
+        if named and max(named) >= len(self._plan.objects):
+            raise PeerProtocolError(f"a vote about object {max(named)}")
         self.slowest[Phase.FORMING] = vote.slowest
         if self.phase is not Phase.FORMING or self._voted:
             return []
@@ -421,8 +425,7 @@ class Launch:
             source=ask.source,
             serial=ask.serial,
         )
-        if len(codec.encode_part(message)) > MESSAGE_MAX_BYTES:
-            text = f"the spawn's message has more than {MESSAGE_MAX_BYTES} bytes"
+        if text := codec.why_refused(message):
             return self._not_spawned(ask, text)
         self._placement.add(runs)
         self._world_count += 1

@@ -49,6 +49,8 @@ def parse(text: str, path: str) -> list[Line]:
 def _line(content: str, path: str, number: int) -> Line:
     import shlex  # few launches read a load file
 
+    if "\0" in content:
+        raise LoadFileError(path, number, "a NUL character, which no argument can have")
     try:
         words = shlex.split(content)
     except ValueError as error:

@@ -23,6 +23,7 @@ nothing.
 
 HEAD_MAX = 1024  # bytes of the first line with its end
 BODY_MAX = 1 << 20  # bytes of directory and command
+DIRECTORY_MAX = 4096  # bytes of the directory: PATH_MAX
 ANSWER_MAX = 4096  # bytes of an answer with its end
 FIRST_WORD = b"cmd=agent"  # of the first line, followed by a blank
 
@@ -116,6 +117,8 @@ def decode_body(body: bytes) -> tuple[bytes, bytes]:
     parts = body.split(b"\0")
     if len(parts) != 2:
         raise AgentError(f"a body of {len(parts)} parts, not a directory and a command")
+    if len(parts[0]) > DIRECTORY_MAX:
+        raise AgentError(f"a directory of {len(parts[0])} bytes, at most {DIRECTORY_MAX}")
     if not parts[0].startswith(b"/"):
         raise AgentError(f"not an absolute directory: {_shown(parts[0])}")
     return parts[0], parts[1]

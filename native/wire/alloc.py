@@ -26,6 +26,8 @@ from native.wire.base import (
     Seconds,
     Text,
     Uid,
+    demand_distinct,
+    demand_same_length,
 )
 
 Nodes = Annotated[tuple[NodeNumber, ...], Meta(max_length=NODE_MAX + 1)]
@@ -74,6 +76,20 @@ class Run(Part, frozen=True):
     count: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
 
 
+def demand_fitting(nodes: tuple[GrantedNode, ...], runs: tuple[Run, ...]) -> None:
+    """Refuse nodes and runs that are no job's.
+
+    Raises:
+        ValueError: a node twice, a run elsewhere, more ranks than a job has.
+    """
+    demand_distinct("node numbers", tuple(node.node for node in nodes))
+    demand_distinct("addresses of nodes", tuple((node.nid, node.pid) for node in nodes))
+    if (place := max(run.place for run in runs)) >= len(nodes):
+        raise ValueError(f"place {place} contradicts {len(nodes)} nodes")
+    if (size := sum(run.count for run in runs)) > SIZE_MAX:
+        raise ValueError(f"{size} ranks contradict the limit of {SIZE_MAX}")
+
+
 class Grant(Message, frozen=True, tag="alloc.grant"):
     """bebopd gives nodes; they are pending until the job's PCTs hear from yod.
 
@@ -97,6 +113,9 @@ class Grant(Message, frozen=True, tag="alloc.grant"):
     pending_s: Seconds
     addresses: tuple[tuple[U32, Name], ...] = ()
 
+    def __post_init__(self) -> None:
+        demand_fitting(self.nodes, self.runs)
+
 
 class Credential(Part, frozen=True):
     """What a PCT must see, MACed, before it starts anything.
@@ -117,6 +136,10 @@ class Credential(Part, frozen=True):
     nodes: Nodes
     slots: tuple[Annotated[int, Meta(ge=1, le=SLOTS_MAX)], ...]
     nodes_digest: Digest
+
+    def __post_init__(self) -> None:
+        demand_distinct("nodes", self.nodes)
+        demand_same_length(nodes=self.nodes, slots=self.slots)
 
 
 class Refused(Message, frozen=True, tag="alloc.refused"):

@@ -14,6 +14,7 @@ NAME_MAX = 255  # characters of a host or user name
 PATH_MAX = 4096
 DATA_MAX = 64 * 1024  # bytes of output or input in one message
 ARITY_MAX = 64
+DIGEST_BYTES = 32
 SLOTS_MAX = 1 << 16
 TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
@@ -27,10 +28,11 @@ Seconds = Annotated[float, Meta(ge=0, le=TIME_MAX_S)]
 Interval = Annotated[float, Meta(gt=0, le=TIME_MAX_S)]
 Uid = Annotated[int, Meta(ge=0, lt=(1 << 32) - 1)]
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
-Name = Annotated[str, Meta(max_length=NAME_MAX)]
+Name = Annotated[str, Meta(max_length=NAME_MAX, pattern=r"^[^\0]*\Z")]
 Path = Annotated[bytes, Meta(max_length=PATH_MAX)]
 Data = Annotated[bytes, Meta(max_length=DATA_MAX)]
-Digest = Annotated[bytes, Meta(max_length=32)]  # BLAKE2b-256, or empty
+Digest = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]  # BLAKE2b-256, or empty
+ObjectNumber = Annotated[int, Meta(ge=0, lt=OBJECTS_MAX)]
 SignalNumber = Annotated[int, Meta(ge=1, le=64)]
 
 
@@ -40,3 +42,36 @@ class Message(Struct, frozen=True, array_like=True, tag_field="message"):
 
 class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
+
+
+def demand_no_nul(*strings: bytes) -> None:
+    """Refuse what the kernel cannot take as a path, an argument or a variable.
+
+    Raises:
+        ValueError: one holds a NUL; decoding turns it into its own error.
+    """
+    for string in strings:
+        if b"\0" in string:
+            raise ValueError(f"a NUL in {string[:80]!r}")
+
+
+def demand_same_length(**columns: tuple[object, ...]) -> None:
+    """Refuse columns of one table that do not go together.
+
+    Raises:
+        ValueError: they have different lengths.
+    """
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{count} {name}" for name, count in lengths.items())
+        raise ValueError(f"columns contradict one another: {said}")
+
+
+def demand_distinct(what: str, things: tuple[object, ...]) -> None:
+    """Refuse a list that names something twice.
+
+    Raises:
+        ValueError: it does.
+    """
+    if len(set(things)) != len(things):
+        raise ValueError(f"{what} contradict: one is there twice")

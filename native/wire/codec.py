@@ -77,6 +77,18 @@ def decode(data: bytes | memoryview) -> Message:
         raise PeerProtocolError(f"not a message: {error}") from None
 
 
+def why_refused(message: Message) -> str:
+    """Why no peer would take a message; empty: they do.
+
+    For one that is made of what others have said: constructing it checks less.
+    """
+    try:
+        decode(encode(message))
+    except (ValueError, PeerProtocolError) as error:
+        return str(error)
+    return ""
+
+
 def encode_part(part: Struct) -> bytes:
     """The bytes of a struct that is no message: a credential, an arguments object."""
     return _encoder.encode(part)

@@ -12,9 +12,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.alloc import GrantedNode, Nodes, Run
+from native.wire.alloc import GrantedNode, Nodes, Run, demand_fitting
 from native.wire.base import (
     ARITY_MAX,
+    DIGEST_BYTES,
     MEMBERS_MAX,
     NODE_MAX,
     OBJECTS_MAX,
@@ -28,12 +29,15 @@ from native.wire.base import (
     Message,
     Name,
     NodeNumber,
+    ObjectNumber,
     Part,
     Path,
     Rank,
     Seconds,
     SignalNumber,
     Text,
+    demand_no_nul,
+    demand_same_length,
 )
 from native.wire.pmi import KeyValue, Place, Process, World
 
@@ -57,6 +61,14 @@ class ShippedObject(Part, frozen=True):
     digest: Digest
     mode: U32
 
+    def __post_init__(self) -> None:
+        demand_no_nul(self.path)
+        names = self.path.lstrip(b"/").split(b"/")
+        if self.path and (self.path[:1] != b"/" or not {b"", b".", b".."}.isdisjoint(names)):
+            raise ValueError(f"not the absolute and normal path of a file: {self.path[:80]!r}")
+        if self.digest and (len(self.digest) != DIGEST_BYTES or not self.size):
+            raise ValueError(f"{self.size} bytes contradict a digest of {len(self.digest)}")
+
 
 class MemberLoad(Part, frozen=True):
     """One member of the job: a program on consecutive ranks.
@@ -72,12 +84,18 @@ class MemberLoad(Part, frozen=True):
     arguments: Annotated[tuple[bytes, ...], Meta(min_length=1)]
     directory: Path
 
+    def __post_init__(self) -> None:
+        demand_no_nul(self.directory, *self.arguments)
+
 
 class Arguments(Part, frozen=True):
     """Members and environment: in the load message when small, else the first object."""
 
     members: Annotated[tuple[MemberLoad, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
     environment: tuple[bytes, ...]  # NAME=value
+
+    def __post_init__(self) -> None:
+        demand_no_nul(*self.environment)
 
 
 class Protocol(Enum):
@@ -113,6 +131,9 @@ class Mpi(Part, frozen=True):
     is_libpmix_chosen: bool = False
     universe_size: Annotated[int, Meta(ge=0, le=SIZE_MAX)] = 0
     has_portals: bool = False
+
+    def __post_init__(self) -> None:
+        demand_no_nul(self.library, *self.libpmix)
 
 
 class Load(Message, frozen=True, tag="load.load"):
@@ -152,6 +173,11 @@ class Load(Message, frozen=True, tag="load.load"):
     addresses: tuple[tuple[U32, Name], ...] = ()
     ignored: Annotated[tuple[SignalNumber, ...], Meta(max_length=64)] = ()
 
+    def __post_init__(self) -> None:
+        demand_fitting(self.nodes, self.runs)
+        if self.place >= len(self.nodes):
+            raise ValueError(f"place {self.place} contradicts {len(self.nodes)} nodes")
+
 
 class Slowest(Part, frozen=True):
     """The node that took longest, counted from its load message."""
@@ -164,7 +190,7 @@ class Slowest(Part, frozen=True):
 class NoRoom(Part, frozen=True):
     """A node that cannot store an object, and why."""
 
-    object_index: Count
+    object_index: ObjectNumber
     node: NodeNumber
     name: Name
     text: Text
@@ -181,7 +207,7 @@ class Vote(Message, frozen=True, tag="load.vote"):
 
     job_id: JobId
     count: Count
-    lacking: tuple[Count, ...]
+    lacking: tuple[ObjectNumber, ...]
     no_room: tuple[NoRoom, ...]
     slowest: Slowest
 
@@ -190,8 +216,11 @@ class UseShared(Message, frozen=True, tag="load.use_shared"):
     """Down: an object is not shipped; it lies at this path for all."""
 
     job_id: JobId
-    object_index: Count
+    object_index: ObjectNumber
     path: Path
+
+    def __post_init__(self) -> None:
+        demand_no_nul(self.path)
 
 
 class Loaded(Message, frozen=True, tag="load.loaded"):
@@ -221,6 +250,10 @@ class Held(Message, frozen=True, tag="load.held"):
     slowest: Slowest
     is_last: bool
     ports: tuple[Port, ...] = ()
+
+    def __post_init__(self) -> None:
+        demand_same_length(ranks=self.ranks, unix_pids=self.unix_pids)
+        demand_same_length(ranks=self.ranks, ports=self.ports or self.ranks)
 
 
 class Ports(Message, frozen=True, tag="load.ports"):
@@ -303,6 +336,11 @@ class Spawn(Message, frozen=True, tag="load.spawn"):
     source: Place
     serial: U32
 
+    def __post_init__(self) -> None:
+        demand_no_nul(*self.paths)
+        for environment in self.environments:
+            demand_no_nul(*environment)
+
 
 class Spawned(Message, frozen=True, tag="load.spawned"):
     """Up, to the root: what became of a world's ranks on one node.
@@ -345,6 +383,17 @@ class Outcome(Part, frozen=True):
     system_ms: tuple[U63, ...]
     max_rss_kb: tuple[U63, ...]
     was_signalled: bool = False
+
+    def __post_init__(self) -> None:
+        demand_same_length(
+            ranks=self.ranks,
+            nodes=self.nodes,
+            unix_pids=self.unix_pids,
+            elapsed_ms=self.elapsed_ms,
+            user_ms=self.user_ms,
+            system_ms=self.system_ms,
+            max_rss_kb=self.max_rss_kb,
+        )
 
 
 class Completions(Message, frozen=True, tag="load.completions"):

@@ -24,10 +24,13 @@ from native.wire.base import (
     Part,
     Rank,
     Text,
+    demand_distinct,
+    demand_no_nul,
 )
 
 COMMANDS_MAX = 256  # programs of one spawn
 KEYS_MAX = 1024  # names in one question
+FENCE_RANKS_MAX = 16384  # that a fence names one by one: they travel with each of its messages
 
 Place = Annotated[int, Meta(ge=0, le=NODE_MAX)]
 World = Annotated[int, Meta(ge=0, lt=1 << 20)]
@@ -79,6 +82,11 @@ class Fence(Part, frozen=True):
     kind: FenceKind
     participants: Annotated[tuple[Participants, ...], Meta(min_length=1)]
     number: U32
+
+    def __post_init__(self) -> None:
+        demand_distinct("worlds", tuple(each.world for each in self.participants))
+        if sum(len(each.ranks) for each in self.participants) > FENCE_RANKS_MAX:
+            raise ValueError(f"a fence names at most {FENCE_RANKS_MAX} ranks one by one")
 
 
 class FenceIn(Message, frozen=True, tag="pmi.fence_in"):
@@ -158,6 +166,9 @@ class SpawnCommand(Part, frozen=True):
     directory: Annotated[bytes, Meta(max_length=PATH_MAX)] = b""
     environment: tuple[bytes, ...] = ()
     hosts: tuple[bytes, ...] = ()
+
+    def __post_init__(self) -> None:
+        demand_no_nul(self.program, self.directory, *self.arguments, *self.environment, *self.hosts)
 
 
 class EndTool(Question, frozen=True, tag="end_tool"):

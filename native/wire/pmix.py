@@ -20,7 +20,17 @@ from typing import Annotated, TypeVar, Union
 from msgspec import DecodeError, Meta, Struct, msgpack
 
 from native.errors import PeerProtocolError
-from native.wire.base import NODE_MAX, PATH_MAX, SIZE_MAX, U32, Name, Part, Rank, Text
+from native.wire.base import (
+    NODE_MAX,
+    PATH_MAX,
+    SIZE_MAX,
+    U32,
+    Name,
+    Part,
+    Rank,
+    Text,
+    demand_no_nul,
+)
 from native.wire.pmi import FenceKind, KeyValue, SpawnCommand, Status
 
 MESSAGE_MAX_BYTES = 64 << 20  # fences carry the data of a whole job
@@ -196,6 +206,10 @@ class Added(PmixMessage, frozen=True, tag="added"):
     status: Status
     environments: tuple[tuple[bytes, ...], ...]
     text: Text = ""
+
+    def __post_init__(self) -> None:
+        for environment in self.environments:
+            demand_no_nul(*environment)
 
 
 class Joined(PmixMessage, frozen=True, tag="joined"):

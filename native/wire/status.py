@@ -26,6 +26,7 @@ from native.wire.base import (
     Seconds,
     Text,
     Uid,
+    demand_distinct,
 )
 
 
@@ -61,6 +62,9 @@ class Announce(Message, frozen=True, tag="status.announce"):
     pid: U32
     incarnation: U63
     jobs: tuple[HostedJob, ...] = ()
+
+    def __post_init__(self) -> None:
+        demand_distinct("jobs", tuple(job.job_id for job in self.jobs))
 
 
 class Accepted(Message, frozen=True, tag="status.accepted"):

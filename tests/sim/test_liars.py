@@ -59,8 +59,8 @@ class Liar:
         """Send something."""
         if not source.is_alive or not self.heard:
             return
-        message = self._changed(self.rng.choice(self.heard[-300:]), job_ids)
         try:
+            message = self._changed(self.rng.choice(self.heard[-300:]), job_ids)
             codec.decode(codec.encode(message))
         except (PeerProtocolError, ValueError):
             return  # the codec's door keeps it out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
@@ -304,12 +305,13 @@ def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
             return [True, False], [0, 1, None, "true"]
         case inspect.StrType(max_length=longest):
             assert longest is not None
-            return ["", "x" * longest, "€" * longest], ["x" * (longest + 1), b"x", None, 1]
+            bad = ["x" * (longest + 1), b"x", None, 1, *(["a\0b"] if kind.pattern else [])]
+            return ["", "x" * longest, "€" * longest], bad
         case inspect.BytesType(min_length=shortest, max_length=longest):
             bad = ["x", None, 1, *([b""] if shortest else [])]
             if longest is None:
                 return [b""], bad
-            return [bytes(shortest or 0), bytes(longest)], [bytes(longest + 1), *bad]
+            return [b"x"[: shortest or 0], b"/" + b"x" * (longest - 1)], [bytes(longest + 1), *bad]
         case inspect.EnumType(cls=cls):
             return [each.value for each in cls], [0, 99, "no such", None]
         case inspect.VarTupleType(min_length=fewest, max_length=most):
@@ -347,11 +349,19 @@ def test_a_value_at_the_edge_of_its_range_is_taken_and_one_beyond_is_refused(nam
         good, bad = _variants(kind, value)
         for each in good:
             if len(data := _encoded(_replaced(whole, path, each))) <= MESSAGE_MAX_BYTES:
-                decode(name, data)
+                _taken_alone(name, data)
         for each in bad:
             with pytest.raises(PeerProtocolError):
                 decode(name, _encoded(_replaced(whole, path, each)))
                 pytest.fail(f"{path} of {name} took {each!r}")
+
+
+def _taken_alone(name: str, data: bytes) -> None:
+    """Decode; what another field contradicts may be refused."""
+    try:
+        decode(name, data)
+    except PeerProtocolError as error:
+        assert "contradict" in str(error)
 
 
 def _encoded(value: Any) -> bytes:
@@ -360,3 +370,83 @@ def _encoded(value: Any) -> bytes:
         return msgpack.encode(value)
     except OverflowError:
         return b"\xc1"
+
+
+# -- what no machine can use -------------------------------------------------
+
+
+def changed(name: str, **fields: Any) -> bytes:
+    """The example of a message with other fields, as anybody can send it."""
+    example = decode(name, VECTORS[name])
+    values = [fields.get(key, getattr(example, key)) for key in example.__struct_fields__]
+    return msgpack.encode([name, *values] if name in MESSAGES else values)
+
+
+def shipped(path: bytes = b"/a", size: int = 1, digest: bytes = b"d" * 32) -> list[Any]:
+    return [path, size, digest, 0o755]
+
+
+def member(directory: bytes = b"/", *arguments: bytes) -> list[Any]:
+    return [1, 0, arguments or (b"a",), directory]
+
+
+NODE = (5, "n5", 1, 1)
+COLUMN = (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "text"),
+    [
+        ("load.load", {"objects": [shipped(b"/a\0b")]}, "a NUL in b'/a"),
+        ("load.load", {"objects": [shipped(b"/a/../b")]}, "not the absolute and normal path"),
+        ("load.load", {"objects": [shipped(b"/a//b")]}, "not the absolute and normal path"),
+        ("load.load", {"objects": [shipped(b"/a/")]}, "not the absolute and normal path"),
+        ("load.load", {"objects": [shipped(b"a")]}, "not the absolute and normal path"),
+        ("load.load", {"objects": [shipped(size=0)]}, "0 bytes contradict a digest of 32"),
+        ("load.load", {"objects": [shipped(digest=b"short")]}, "contradict a digest of 5"),
+        ("load.load", {"arguments": [[member(b"/a\0")], []]}, "a NUL"),
+        ("load.load", {"arguments": [[member(b"/", b"a", b"b\0")], []]}, "a NUL"),
+        ("load.load", {"arguments": [[member()], [b"A=\0"]]}, "a NUL"),
+        ("load.load", {"mpi": [[], False, b"\0"]}, "a NUL"),
+        ("load.load", {"mpi": [[], False, b"", [], [b"\0"]]}, "a NUL"),
+        ("load.load", {"nodes": [NODE, NODE]}, "node numbers contradict"),
+        ("load.load", {"nodes": [NODE, (6, "n6", 1, 1)]}, "addresses of nodes contradict"),
+        ("load.load", {"nodes": [(5, "n\0", 1, 1)]}, "matching regex"),
+        ("load.load", {"runs": [(7, 1)]}, "place 7 contradicts 2 nodes"),
+        ("load.load", {"runs": [(0, 1 << 20), (1, 1)]}, "1048577 ranks contradict"),
+        ("load.load", {"place": 2}, "place 2 contradicts 2 nodes"),
+        ("alloc.grant", {"runs": [(2, 1)]}, "place 2 contradicts 2 nodes"),
+        ("alloc.grant", {"nodes": [NODE, NODE]}, "contradict"),
+        ("Credential", {"nodes": (5, 5)}, "nodes contradict"),
+        ("Credential", {"slots": (2,)}, "2 nodes, 1 slots"),
+        ("status.announce", {"jobs": [(7, 0, 1, (), 0.0)] * 2}, "jobs contradict"),
+        ("load.use_shared", {"path": b"/a\0"}, "a NUL"),
+        ("load.use_shared", {"object_index": 1024}, "<= 1023"),
+        ("load.vote", {"lacking": (1024,)}, "<= 1023"),
+        ("load.held", {"unix_pids": (1,)}, "columns contradict"),
+        ("load.held", {"ports": (1,)}, "columns contradict"),
+        ("load.completions", {"outcomes": [(0, True, (0, 1), *[COLUMN] * 5, (1,))]}, "1 max_rss"),
+        ("load.spawn", {"paths": (b"\0",)}, "a NUL"),
+        ("load.spawn", {"environments": ((b"A=\0",),)}, "a NUL"),
+        ("load.spawn", {"members": (member(b"\0"),)}, "a NUL"),
+        ("pmi.fence_in", {"fence": ("pmi", ((0, ()), (0, ())), 0)}, "worlds contradict"),
+        ("pmi.fence_in", {"fence": ("pmi", ((0, (1,) * 16385),), 0)}, "at most 16384 ranks"),
+        ("pmi.ask", {"question": ["spawn", (0, 0), [(b"a\0", (), 1)], ()]}, "a NUL"),
+        ("pmi.ask", {"question": ["spawn", (0, 0), [(b"a", (b"\0",), 1)], ()]}, "a NUL"),
+    ],
+)
+def test_what_no_machine_can_use_is_refused(name, fields, text):
+    if name == "pmi.ask":
+        data = msgpack.encode([name, 7, 1, 0, 1, fields["question"]])
+    else:
+        data = changed(name, **fields)
+    with pytest.raises(PeerProtocolError, match=re.escape(text)):
+        decode(name, data)
+
+
+def test_a_message_that_no_peer_would_take_is_known_before_it_is_sent():
+    assert codec.why_refused(load.Go(1)) == ""
+    assert "2^" not in codec.why_refused(load.Go(0)) and codec.why_refused(load.Go(0))
+    pairs = (pmi.KeyValue(b"k", bytes(MESSAGE_MAX_BYTES)),)
+    fence = pmi.Fence(pmi.FenceKind.PMI, (pmi.Participants(0, ()),), 0)
+    assert "exceeds 262144" in codec.why_refused(pmi.FenceIn(1, fence, pairs, True))

@@ -49,13 +49,6 @@ def test_a_file_is_hashed_in_slices_once(file):
         next(digests.has(wanted, MYSELF))
 
 
-def test_an_empty_file_is_an_empty_object(tmp_path):
-    (tmp_path / "empty").touch(0o644)
-    (tmp_path / "empty").chmod(0o644)
-    assert run(Digests().has(shipped(tmp_path / "empty", b""), MYSELF))
-    assert not run(Digests().has(shipped(tmp_path / "empty", b"x", 0), MYSELF))
-
-
 @pytest.mark.parametrize("size", [0, SLICE_BYTES, 9 * SLICE_BYTES])
 def test_a_file_that_shrinks_or_grows_while_it_is_read_is_another(file, size):
     """Nor is it read for ever."""

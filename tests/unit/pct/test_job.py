@@ -399,6 +399,7 @@ def test_a_program_that_cannot_be_executed_names_rank_path_and_reason(errno, ste
     [
         (3 << 8, "ended with exit code 3 before its entry"),
         (11, "killed by SIGSEGV before its entry"),
+        (35, "killed by signal 35 before its entry"),
     ],
 )
 def test_a_rank_that_ends_before_its_entry_fails_the_job_and_is_counted(wait_status, text):

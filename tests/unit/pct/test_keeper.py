@@ -227,6 +227,7 @@ class Peer:
             self.reactor,  # type: ignore[arg-type]
             self.events.append,
             lambda *streams: self.streams.append(streams),
+            range(8),
         )
         self.watch = self.reactor.watches[0]
 
@@ -284,7 +285,7 @@ def test_missing_descriptors_end_the_conversation(peer: Peer, fds: int) -> None:
 
 def test_descriptors_that_nobody_announced_are_closed(peer: Peer) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    peer.say(report(2, 4, 1), (0, 1, 2))
+    peer.say(report(4, 4, 1), (0, 1, 2))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -328,8 +329,8 @@ def test_a_closed_keeper_tells_nothing_more(peer: Peer) -> None:
 def test_closing_on_what_was_heard_drops_the_rest(peer: Peer) -> None:
     before = len(os.listdir("/proc/self/fd"))
     peer.keeper._on_event = lambda event: (peer.events.append(event), peer.keeper.close())[0]
-    peer.say(report(2, 4, 1) + report(1, 5, 100, fds=6) + report(5), (0, 1))
-    assert peer.events == [wire.RankHeld(4, wire.HowHeld.PRELOAD)]
+    peer.say(report(4, 4, 1) + report(1, 5, 100, fds=6) + report(5), (0, 1))
+    assert [type(event) for event in peer.events] == [wire.RankEnded]
     assert peer.streams == []
     assert len(os.listdir("/proc/self/fd")) == before - 1  # its own end
 

@@ -107,7 +107,7 @@ def test_a_node_without_an_ipv4_address_says_so_and_starts_nothing():
 
 @pytest.mark.parametrize(
     ("ranks", "ports"),
-    [((1,), ()), ((1,), (7, 8)), ((2,), (7,)), ((0,), (7,)), ((3,), (7,)), ((1, 2), (7, 8))],
+    [((1,), ()), ((2,), (7,)), ((0,), (7,)), ((3,), (7,)), ((1, 2), (7, 8))],
 )
 def test_a_child_tells_of_each_of_its_own_ranks_and_of_no_other(ranks, ports):
     tree = Tree(3, mpi=PORTALS)

@@ -217,9 +217,7 @@ MISFIT = "the members' sizes do not add up to the grant's ranks"
         (granted(credential=b"\x90"), "the credential is not this partition's"),
         (granted(of_job_id=8), "a credential of job 8 for job 7"),
         (granted(of_uid=1001), "user 1000 uses a grant of user 1001"),
-        (granted(place=1), "place 1 of 1 nodes"),
         (granted(nodes=(node(1),)), "this is node 20, not 21"),
-        (granted(runs=(Run(0, 1), Run(1, 1))), "ranks on place 1 of 1 nodes"),
         (granted(runs=(Run(0, 2),)), "2 ranks on node 20, 1 granted"),
         (
             granted(2, 1, nodes=(node(0), node(3)), of_nodes=(20, 21)),
@@ -232,7 +230,10 @@ MISFIT = "the members' sizes do not add up to the grant's ranks"
             "neither arguments nor an object that holds them",
         ),
         (
-            granted(arguments=None, objects=(msgspec.structs.replace(CARRIER, size=0), PROGRAM)),
+            granted(
+                arguments=None,
+                objects=(msgspec.structs.replace(CARRIER, size=0, digest=b""), PROGRAM),
+            ),
             "arguments of 0 bytes, at most 268435456",
         ),
         (

@@ -93,6 +93,7 @@ fences = st.builds(
         st.builds(Participants, worlds, st.lists(small, max_size=2).map(tuple)),
         min_size=1,
         max_size=2,
+        unique_by=lambda each: each.world,
     ).map(tuple),
     st.integers(0, 2),
 )

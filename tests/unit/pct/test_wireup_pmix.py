@@ -4,7 +4,7 @@ import pytest
 
 from native.errors import PeerProtocolError
 from native.wire import load, pmi, pmix
-from native.wire.alloc import GrantedNode
+from native.wire.alloc import GrantedNode, Run
 from native.wire.load import FailureKind, Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from native.wire.pmix import NamedProcess
@@ -520,7 +520,9 @@ def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
 
 def shared_of(protocols, nodes, names=frozenset()):
     """What ranks share on a node that has no fabric."""
-    wireup = Wireup(load_message(2, mpi=protocols, nodes=nodes), [0, 0], names)
+    runs = tuple(Run(place, 1) for place in range(len(nodes)))
+    message = load_message(2, mpi=protocols, nodes=nodes, runs=runs)
+    wireup = Wireup(message, [0, 0], names)
     wireup.port_opened(PmiOpened(JOB_ID, b"", lacks_fabric=True, lacks_devices=True))
     return wireup.shared_environment()
 

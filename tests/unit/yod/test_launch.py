@@ -159,7 +159,7 @@ def test_large_arguments_are_left_to_the_first_object():
 def test_a_load_that_fits_no_message_is_refused_before_anybody_hears_of_it():
     """Such a job ended yod with a traceback."""
     long = msgspec.structs.replace(
-        plan(1), arguments=load.Arguments(plan(1).arguments.members, (bytes(1 << 18),))
+        plan(1), arguments=load.Arguments(plan(1).arguments.members, (b"x" * (1 << 18),))
     )
     yod = Yod(1)
     yod.machine = Launch(long, LIMITS, BEBOPD, "host:1")

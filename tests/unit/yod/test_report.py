@@ -117,14 +117,6 @@ def test_a_rank_that_the_job_does_not_have_is_nothing():
     assert one.completions == {} and one.has_succeeded_so_far
 
 
-def test_columns_of_unequal_length_end_with_the_shortest():
-    one = report()
-    crooked = outcome(0, 1)
-    crooked = type(crooked)(0, True, (0, 1), (20,), (3000, 3001), (1, 1), (1, 1), (1, 1), (1, 1))
-    one.complete(crooked, ())
-    assert sorted(one.completions) == [0]
-
-
 # -- blame -----------------------------------------------------------------
 
 

@@ -1,0 +1,68 @@
+"""What a keeper may report of its ranks, and in which order.
+
+A keeper runs as the owner of its job, who can make it say anything; the job's machine
+relies on what is checked here. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from native.errors import PeerProtocolError
+from native.wire import keeper as wire
+
+
+class _Rank(IntEnum):
+    """How far a rank is."""
+
+    ASKED_FOR = 0
+    STARTED = 1
+    HELD = 2
+    ENDED = 3
+
+
+class Reports:
+    """The reports of one keeper.
+
+    Args:
+        ranks: that it was told to start.
+    """
+
+    def __init__(self, ranks: Iterable[int]) -> None:
+        self._ranks = dict.fromkeys(ranks, _Rank.ASKED_FOR)
+
+    def check(self, report: wire.Report | wire.StreamsTaken | wire.KeeperFailed) -> None:
+        """Take one report.
+
+        Raises:
+            PeerProtocolError: of a rank that is not the keeper's, or out of order.
+        """
+        match report:
+            case wire.StreamsTaken(rank):
+                self._demand(rank, _Rank.ASKED_FOR, report)
+            case wire.RankStarted(rank, unix_pid):
+                if unix_pid <= 0:
+                    raise PeerProtocolError(f"keeper: rank {rank} has process id {unix_pid}")
+                self._enter(rank, _Rank.STARTED, report)
+            case wire.RankHeld(rank):
+                self._enter(rank, _Rank.HELD, report)
+            case wire.ExecFailed(rank):
+                if self._ranks.get(rank, _Rank.ENDED) is _Rank.ENDED:
+                    raise _out_of_order(rank, report)
+            case wire.RankEnded(rank):
+                if self._ranks.get(rank, _Rank.ENDED) is _Rank.ENDED:
+                    raise _out_of_order(rank, report)
+                self._ranks[rank] = _Rank.ENDED
+
+    def _enter(self, rank: int, state: _Rank, report: object) -> None:
+        self._demand(rank, _Rank(state - 1), report)
+        self._ranks[rank] = state
+
+    def _demand(self, rank: int, state: _Rank, report: object) -> None:
+        if self._ranks.get(rank) is not state:
+            raise _out_of_order(rank, report)
+
+
+def _out_of_order(rank: int, report: object) -> PeerProtocolError:
+    return PeerProtocolError(f"keeper: {type(report).__name__} of rank {rank} makes no sense now")
