@@ -158,6 +158,18 @@ class Bebopd:
                 return self._sweep(now) + self.jobs.due(now)
         raise IllegalTransition("bebopd", event)
 
+    def state(self, now: float) -> list[str]:
+        """For people: a line for each node, and one for each job."""
+        lines = [f"partition {self._name}: {len(self.nodes)} nodes, {len(self.jobs)} jobs"]
+        for node in self.nodes:
+            how = "up" if node.is_up else f"down: {node.down_text}"
+            lines.append(f"{node}: {how}, {node.used()} of {node.slots} slots in use")
+        for job in self.jobs:
+            held, age = format_nodes(job.holdings), now - job.since
+            said = f"of {job.owner}: {job.state.value}, nodes {held}, for {age:.0f} s"
+            lines.append(f"job {job.job_id} {said}")
+        return lines
+
     def check(self) -> None:
         """Assert what must always hold."""
         self.nodes.check()

@@ -19,6 +19,7 @@ from allocator.ledger import Ledger
 from allocator.nodes import NodeTable
 from native import limits, options, stdio, userdirs
 from native.address import numeric
+from native.daemon import take_signals
 from native.errors import UsageError, YodError
 from native.machine import fault_text
 from native.reactor import Reactor
@@ -100,6 +101,7 @@ def command(
         raise YodError(f"cannot listen at {where}: {error.reason}") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
+    take_signals(reactor, log.info, lambda: ["bebopd begins"])
     ready = _Ready(ready_fd, expect)
     ready.listening(str(port.id))
 
@@ -128,6 +130,7 @@ def command(
         began=-math.inf if expect else reactor.monotonic(),
         contain=_contain,
     )
+    take_signals(reactor, log.info, lambda: machine.state(reactor.monotonic()))
     driver = Driver(
         machine,
         port,

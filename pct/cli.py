@@ -13,6 +13,7 @@ import click
 from native import limits as limits_module
 from native import options, stdio
 from native.address import facing, numeric
+from native.daemon import take_signals
 from native.errors import PartitionError, UsageError, YodError
 from native.keyfile import read_partition_key
 from native.machine import fault_text
@@ -130,6 +131,7 @@ def command(
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
+    take_signals(reactor, _say, lambda: machine.state(reactor.monotonic()))
     if ready_fd is not None:
         os.write(ready_fd, f"{port.id}\n".encode())
         os.close(ready_fd)

@@ -23,6 +23,7 @@ from native.machine import (
     fault_text,
     propagate,
 )
+from native.nodelist import format_nodes
 from native.wire import alloc, codec, group, load, status
 from native.wire.base import TEXT_MAX, Message
 from pct.job import Job, JobState, TellBebopd
@@ -121,6 +122,17 @@ class Node:
             self._faulty[job_id] = now + self._limits.end_s
             return self._guarded(job, lambda: job.give_up(fault_text(error), now), now)
         return self._translated(job, job.drop(fault_text(error)))
+
+    def state(self, now: float) -> list[str]:
+        """For people: a line for the node, and one for each job."""
+        slots = f"{self.reservation.slots_used} of {self.reservation.slots} slots in use"
+        trouble = f", bebopd: {self._trouble}" if self._trouble else ""
+        lines = [f"node {self.number} ({self._name}): {slots}, {len(self.jobs)} jobs{trouble}"]
+        for job in self.jobs.values():
+            ranks, age = format_nodes(job.ranks) or "none", now - job.started_at
+            said = f"uid {job.uid}, {job.state.value}, ranks {ranks}, for {age:.0f} s"
+            lines.append(f"job {job.job_id}: {said}")
+        return lines
 
     def check(self) -> None:
         """Assert the invariants."""

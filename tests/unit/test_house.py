@@ -21,6 +21,7 @@ DOES_IO = {
     "native.address",
     "native.build_native",
     "native.codecache",
+    "native.daemon",
     "native.keyfile",
     "native.port",
     "native.endpoint",
