@@ -33,6 +33,7 @@ class Limits(Struct, frozen=True):
     jobs_per_node_count: int = 64
     connect_s: float = 5.0
     liveness_s: float = 20.0
+    notice_s: float = 2.0
     unproven_count: int = 1024
     unproven_each_count: int = 256
     arguments_inline_bytes: int = 64 * 1024
@@ -62,6 +63,7 @@ MEANINGS = {
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host that is gone, or a daemon that answers nothing, is lost after this",
+    "notice_s": "what is awaited for longer is told, then ever more rarely",
     "unproven_count": "connections of a daemon that have not proven who they are",
     "unproven_each_count": "the same of one user of its host, or of one other address",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
@@ -76,6 +78,7 @@ MEANINGS = {
 _SMALLEST = {
     "heartbeat_s": 0.001,
     "announce_retry_s": 0.001,
+    "notice_s": 0.001,
     "phase_s": 0.001,
     "orphan_s": 0.001,
     "arity_count": 1,

@@ -72,6 +72,7 @@ from pct.events import (
     WriteInput,
 )
 from pct.group import Group
+from pct.late import LateNodes
 from pct.load import ObjectTable, misfit
 from pct.outcomes import Outcomes, Tally
 from pct.questions import Step
@@ -118,7 +119,12 @@ class Job:
     """
 
     def __init__(
-        self, message: load.Load, credential: alloc.Credential, parent: PortalId, now: float
+        self,
+        message: load.Load,
+        credential: alloc.Credential,
+        parent: PortalId,
+        now: float,
+        notice_s: float = float("inf"),
     ) -> None:
         self.state = JobState.FORMING
         self.job_id = message.job_id
@@ -154,6 +160,8 @@ class Job:
         }
         self._failed: set[load.FailureKind] = set()
         self._phase_until: float | None = now + self._patience()
+        self._late = LateNodes(message.job_id, notice_s, self._group.levels)
+        self._late.begin(now)
         self._last_signal = 0
         self._wireup: Wireup | None = None
         self._listeners: Listeners | None = None
@@ -186,7 +194,7 @@ class Job:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        times = (self._phase_until, self._group.deadline(), self._outcomes.due)
+        times = (self._phase_until, self._group.deadline(), self._outcomes.due, self._late.due)
         return min([due for due in times if due is not None], default=None)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -308,9 +316,14 @@ class Job:
             case io.Output():
                 self._relays[message.stream].pass_on(place, message)
                 return self._flow(message.stream)
+            case load.Late():
+                self._late.hear(place, message)
+                return []
             case load.Vote():
+                self._late.came(place)
                 return self._after_vote(self._votes.give(place, message), now)
             case load.Loaded(_, slowest):
+                self._late.came(place)
                 return self._after_loaded(self._loaded.give(place, slowest), now)
             case load.Held():
                 if place not in self._held.awaited or self.state not in BEFORE_HELD:
@@ -319,6 +332,8 @@ class Job:
                     self._listeners.come_up(place, message)
                 self._map.append(message)
                 is_complete = message.is_last and self._held.give(place, message.slowest)
+                if message.is_last:
+                    self._late.came(place)
                 return self._after_held(is_complete, now)
             case load.Failure():
                 return self._up(message)
@@ -326,6 +341,7 @@ class Job:
                 self._outcomes.merge(outcomes, now + self._completion_delay_s())
                 return [*self._completions(now), *self._ended_below(place, outcomes)]
             case load.Released(_, nodes):
+                self._late.came(place)
                 return self._after_released(self._released.give(place, nodes))
             case load.Spawned():
                 return self._tell_of_spawn(message)
@@ -772,6 +788,7 @@ class Job:
             return []
         self.state = JobState.ENDING
         self._phase_until = None
+        self._late.begin(now)
         actions = self._down(load.AllDone(self.job_id))
         if self._has_keepers:
             return [*actions, KeeperEnd(self.job_id)]
@@ -804,6 +821,7 @@ class Job:
             return []
         self.state = JobState.RELEASED
         self._group.end()
+        self._late.end()
         if self._wireup is not None:
             self._wireup.end()
         nodes = tuple(node for given in self._released.given.values() for node in given)
@@ -924,32 +942,65 @@ class Job:
         if self._phase_until is not None and now >= self._phase_until:
             self._phase_until = None
             actions += self._fail(load.FailureKind.TIMED_OUT, self._who_is_late())
+        if self._late.is_due(now):
+            actions += self._tell_who_is_late()
         return actions
 
-    def _who_is_late(self) -> str:
+    def _awaited(self) -> set[int]:
+        """Places that have not given what this state waits for."""
         match self.state:
             case JobState.FORMING:
-                awaited = self._votes.awaited
+                return self._votes.awaited
             case JobState.LOADING:
-                awaited = self._loaded.awaited
-            case _:
-                awaited = self._held.awaited
+                return self._loaded.awaited
+            case JobState.ENDING:
+                return self._released.awaited
+        return self._held.awaited
+
+    def _tell_who_is_late(self) -> list[Action]:
+        awaited = self._awaited()
+        own = [self._late_node(SELF)] if SELF in awaited and not self._is_held_back() else []
+        children = {place: self._late_node(place) for place in awaited - {SELF}}
+        told = self._late.tell(own, children)
+        return self._up(told) if told is not None else []
+
+    def _is_held_back(self) -> bool:
+        """Output waits for who reads it, and that is none of the job's nodes."""
+        return any(relay.is_paused for relay in self._relays.values())
+
+    def _late_node(self, place: int) -> load.LateNode:
+        if place == SELF:
+            return load.LateNode(self._here.node, self._here.name, self._own_wait()[:255])
+        node = self._load.nodes[place]
+        return load.LateNode(node.node, node.name)
+
+    def _own_wait(self) -> str:
+        """What is awaited of this node itself."""
+        if self.state is JobState.ENDING:
+            return "processes of the job have not ended" if self._has_keepers else "last output"
+        if not self._objects.is_complete:
+            is_forming = self.state is JobState.FORMING
+            return "looks for the files" if is_forming else "files are on their way"
+        if 0 in self._keepers:
+            waiting = sorted(set(self.ranks) - self._own_held)
+            return f"ranks not at their entry: {_some(waiting)}"
+        return "its wire-up is not ready"
+
+    def _who_is_late(self) -> str:
+        awaited = self._awaited()
         names = [self._load.nodes[place].name for place in sorted(awaited - {SELF})]
         if SELF in awaited:
-            waiting = sorted(set(self.ranks) - self._own_held)
-            names.append(
-                f"{self._here.name} (ranks not at their entry: {_some(waiting)})"
-                if 0 in self._keepers
-                else self._here.name
-            )
+            names.append(f"{self._here.name} ({self._own_wait()})")
         return f"no answer in {self._patience():.0f} s from {', '.join(names)}"
 
     # -- small things -----------------------------------------------------
 
     def _enter(self, state: JobState, now: float) -> None:
         self.state = state
+        self._late.begin(now)
         self._extend_deadline(now)
         if state is JobState.HELD:
+            self._late.end()
             self._phase_until = None  # yod decides how long to hold
 
     def _extend_deadline(self, now: float) -> None:

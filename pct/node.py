@@ -196,7 +196,7 @@ class Node:
             return self._refused(source, message.job_id, refusal)
         credential = codec.decode_credential(message.credential)
         try:
-            job = Job(message, credential, source, now)
+            job = Job(message, credential, source, now, self._limits.notice_s)
         except Exception as error:
             self._contain(f"job {message.job_id}", error)
             self.reservation.give_back(message.job_id)

@@ -55,6 +55,7 @@ from yod.report import NEVER_STARTED, SIGNAL_BASE, Report
 from yod.request import Plan
 from yod.signals import Interrupts, Press, Stage
 from yod.spawn import Placement
+from yod.waiting import Waiting, files
 
 
 class Phase(Enum):
@@ -105,6 +106,7 @@ class Launch:
         self._bebopd_name = bebopd_name
         self._until: float | None = None
         self._kill_at: float | None = None
+        self._waiting = Waiting(limits.notice_s)
         self._has_sent_term = False
         self._interrupts = Interrupts(limits.press_s)
         self._outputs = {stream: OutputLedger(limits.output_window_bytes) for stream in io.STREAMS}
@@ -129,7 +131,7 @@ class Launch:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        times = (self._until, self._kill_at)
+        times = (self._until, self._kill_at, self._waiting.due)
         return min((due for due in times if due is not None), default=None)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -153,7 +155,8 @@ class Launch:
             case SignalToPass(number):
                 return self._pass_signal(number)
             case OutputWritten(stream, count_bytes):
-                self._output_flows(now)
+                if count_bytes:  # else these were yod's own words
+                    self._output_flows(now)
                 return self._output_credit(stream, self._outputs[stream].written(count_bytes))
             case OutputFailed(text):
                 return self._output_failed(NEVER_STARTED, text, now)
@@ -208,6 +211,9 @@ class Launch:
                 return []
             case load.Held():
                 return self._held(message, now)
+            case load.Late():
+                self._waiting.late = message
+                return []
             case load.Failure():
                 return self._failure(message, now)
             case load.Completions(_, outcomes):
@@ -326,6 +332,11 @@ class Launch:
         """An end waits for output as long as there is any, however slow its reader."""
         if self.phase is Phase.ENDING:
             self._until = now + self._limits.end_s
+            self._waiting.begin(now)
+
+    def _has_output_waiting(self) -> bool:
+        """Its reader has not taken it yet."""
+        return any(each.waiting_bytes for each in self._outputs.values())
 
     def _output_arrived(self, message: io.Output) -> list[Action]:
         ledger = self._outputs[message.stream]
@@ -574,7 +585,7 @@ class Launch:
         if self._kill_at is not None and now >= self._kill_at:
             return self._kill_due(now)
         if self._until is None or now < self._until:
-            return []
+            return self._tell_what_is_awaited(now)
         self._until = None
         match self.phase:
             case Phase.ALLOCATING:
@@ -582,7 +593,7 @@ class Launch:
                 reason = f"bebopd at {self._bebopd_name} did not answer in {waited:g} s"
                 self.report.fail(NEVER_STARTED, reason)
                 return [Tell(f"{reason}; {ADVICE}"), *self._done()]
-            case Phase.ENDING if any(each.waiting_bytes for each in self._outputs.values()):
+            case Phase.ENDING if self._has_output_waiting():
                 self._output_flows(now)  # its reader has stopped
                 return []
             case Phase.ENDING:
@@ -595,6 +606,35 @@ class Launch:
                 self.report.note("bebopd did not confirm that the nodes are free")
                 return self._done()
         return self._give_up(f"timed out in phase {self.phase.value}: no answer from the root", now)
+
+    def _tell_what_is_awaited(self, now: float) -> list[Action]:
+        """A line for who wonders why nothing happens."""
+        if not self._waiting.is_due(now):
+            return []
+        if self.phase is Phase.ENDING and self._has_output_waiting():
+            self._waiting.begin(now)  # for the user: the output's reader has stopped
+            return []
+        return [Tell(self._waiting.say(self._awaited(), now), is_error=False)]
+
+    def _awaited(self) -> str:
+        """What of whom."""
+        bebopd = f"bebopd at {self._bebopd_name}"
+        if self.phase is Phase.ALLOCATING:
+            return f"a grant from {bebopd}"
+        if self.phase is Phase.RELEASING:
+            return f"{bebopd} to confirm that the nodes are free"
+        if self.phase is Phase.RESETTING:
+            return f"the reset of {', '.join(self._unconfirmed()[:6])}"
+        assert self.grant is not None
+        who = self._waiting.who(self.grant.nodes[0].name)
+        match self.phase:
+            case Phase.FORMING:
+                return f"votes from {who}"
+            case Phase.LOADING:
+                return f"{files(self._plan.objects)} to be sent to {who}"
+            case Phase.STARTING:
+                return f"ranks to be at their entry on {who}"
+        return f"the end of the job on {who}"
 
     # -- end --------------------------------------------------------------
 
@@ -638,6 +678,7 @@ class Launch:
     def _done(self) -> list[Action]:
         self.phase = Phase.DONE
         self._until = self._kill_at = None
+        self._waiting.end()
         self.report.close()
         return [Finish()]
 
@@ -673,6 +714,10 @@ class Launch:
     def _enter(self, phase: Phase, now: float, within_s: float | None) -> None:
         self.phase = phase
         self.began.setdefault(phase, now)
+        if phase is Phase.RUNNING:
+            self._waiting.end()
+        else:
+            self._waiting.begin(now)
         self._until = None if within_s is None else now + within_s
 
     def _to_root(self, message: Message) -> list[Action]:

@@ -43,6 +43,7 @@ from native.wire.pmi import KeyValue, Place, Process, World
 
 Resource = Annotated[int, Meta(ge=0, lt=64)]  # RLIMIT_ number
 Port = Annotated[int, Meta(ge=1, lt=1 << 16)]
+LATE_MAX = 8  # nodes that are named where more may be late
 SoftLimit = Annotated[int, Meta(ge=-1, le=(1 << 63) - 1)]
 
 
@@ -354,6 +355,30 @@ class Spawned(Message, frozen=True, tag="load.spawned"):
     world: World
     count: Count
     text: Text = ""
+
+
+class LateNode(Part, frozen=True):
+    """A node that keeps others waiting.
+
+    Attributes:
+        text: what of it is awaited; empty: any word.
+    """
+
+    node: NodeNumber
+    name: Name
+    text: Name = ""
+
+
+class Late(Message, frozen=True, tag="load.late"):
+    """Up, after a while: for whom this subtree waits.
+
+    Attributes:
+        more: nodes that are late and not named.
+    """
+
+    job_id: JobId
+    nodes: Annotated[tuple[LateNode, ...], Meta(min_length=1, max_length=LATE_MAX)]
+    more: Count = 0
 
 
 class Signal(Message, frozen=True, tag="load.signal"):

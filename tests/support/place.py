@@ -46,6 +46,7 @@ class Place:
         return {
             **kept,
             MARK: self.mark,
+            "YOD_NOTICE_S": "3600",  # a busy machine makes no lines of its own
             "HOME": str(self.directory / "home"),
             "XDG_RUNTIME_DIR": str(self.runtime),
             "XDG_STATE_HOME": str(self.directory / "state"),

@@ -225,6 +225,11 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
         CHILD,
         load.Held(ID, (1,), (3001,), (), job_of.slowest(1), True),
     ),
+    ("child", "`load.late`"): (
+        _root,
+        CHILD,
+        load.Late(ID, (load.LateNode(21, "n21"),)),
+    ),
     ("child", "`load.failure`"): (
         _root,
         CHILD,
@@ -293,7 +298,7 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
     from_parent |= {"io.output_credit", "io.input", "pmi.fence_out", "group.adopted"}
     from_parent |= {"load.spawn", "pmi.reply"}
     from_child = {"load.vote", "load.loaded", "load.held", "load.failure", "load.completions"}
-    from_child |= {"load.released", "load.spawned", "io.output", "pmi.fence_in"}
+    from_child |= {"load.late", "load.released", "load.spawned", "io.output", "pmi.fence_in"}
     from_child |= {"pmi.reply", "pmi.alone", *(f"pmi.ask.{name}" for name in QUESTIONS)}
     anybody = {"load.reset", "group.orphan", "load.load"}
     for name in protocol.VECTORS:
@@ -321,6 +326,10 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     ),
     "`load.loaded`": (launch_of.ROOT, load.Loaded(launch_of.JOB_ID, launch_of.slowest())),
     "`load.held`": (launch_of.ROOT, launch_of.held(0, 1)),
+    "`load.late`": (
+        launch_of.ROOT,
+        load.Late(launch_of.JOB_ID, (load.LateNode(21, "n21"),)),
+    ),
     "`load.failure`": (launch_of.ROOT, launch_of.failure()),
     "`load.failure` NODE_LOST": (
         launch_of.ROOT,

@@ -206,6 +206,7 @@ class Tree:
 
     Args:
         has_servers: PMIx servers answer; else the test does.
+        notice_s: who is late for longer is told.
 
     Attributes:
         to_yod, to_bebopd: messages that have gone there, in order.
@@ -213,7 +214,12 @@ class Tree:
     """
 
     def __init__(
-        self, size: int = 3, ranks_each: int = 1, has_servers: bool = True, **fields
+        self,
+        size: int = 3,
+        ranks_each: int = 1,
+        has_servers: bool = True,
+        notice_s: float = float("inf"),
+        **fields,
     ) -> None:
         self.now = BEGIN
         self.size = size
@@ -224,6 +230,7 @@ class Tree:
         self.gone: set[int] = set()
         self.credential = credential(size, ranks_each)
         self.has_servers = has_servers
+        self.notice_s = notice_s
         self._places = {pct(place): place for place in range(size)}
         self._waiting: deque[tuple[PortalId, PortalId, Message]] = deque()
         self._send(YOD, pct(0), load_message(size, 0, ranks_each, **fields))
@@ -303,7 +310,8 @@ class Tree:
             elif place is None or place in self.gone:
                 continue
             elif isinstance(message, load.Load):
-                job = self.jobs[place] = Job(message, self.credential, source, self.now)
+                job = Job(message, self.credential, source, self.now, self.notice_s)
+                self.jobs[place] = job
                 self._do(place, job.begin(self.now))
             elif self.jobs[place].state is JobState.RELEASED:  # as a node answers
                 if isinstance(message, (load.AllDone, load.Reset)):

@@ -35,7 +35,7 @@ DAEMON = Principal(PrincipalKind.PARTITION, 0)
 OWNER = Principal(PrincipalKind.JOB, 1000, JOB_ID)
 USER = Principal(PrincipalKind.USER, 1000)
 UNIX_TIME = 5000.0
-LIMITS = Limits()
+LIMITS = Limits(notice_s=1e6)  # nobody waits for so long
 
 
 def a_node(wanted=-1, slots=4, **limits) -> Node:
