@@ -94,7 +94,7 @@ _SMALLEST = {
 _LARGEST = {
     "arity_count": 64,
     "bulk_arity_count": 64,
-    "chunk_bytes": 1 << 26,
+    "chunk_bytes": 1 << 22,
     "unproven_count": 1 << 20,
     "unproven_each_count": 1 << 20,
     "output_window_bytes": 1 << 30,

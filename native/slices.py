@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from native.reactor import Owner, Reactor
@@ -22,13 +22,18 @@ T = TypeVar("T")
 Work = Generator[None, None, T]
 
 
-class _Piece(NamedTuple):
+class _Piece:
     """Work that is under way."""
 
-    job_id: int
-    owner: Owner | None
-    work: Work[Any]
-    done: Callable[[Any], None]
+    __slots__ = ("done", "job_id", "owner", "work")
+
+    def __init__(
+        self, job_id: int, owner: Owner | None, work: Work[Any], done: Callable[[Any], None]
+    ) -> None:
+        self.job_id = job_id
+        self.owner = owner
+        self.work = work
+        self.done = done
 
 
 class Slices:

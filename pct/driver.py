@@ -395,7 +395,9 @@ class Driver:
                 self._trace(f"job {job_id}: removed {name}, which nobody has mapped")
             self.handle(event)
 
-        parts = self._jobs[job_id]
+        parts = self._jobs.get(job_id)
+        if parts is None:  # it has been dropped
+            return
         self._store.slices.start(job_id, leftovers.remove(parts.owner.uid, parts.began), done)
 
     def _open_pmi(self, action: events.OpenPmi) -> None:
@@ -446,6 +448,7 @@ class Driver:
                 lambda message: self.handle(events.PmixReceived(job_id, message)),
                 on_end,
                 self._tracer(job_id),
+                self._store.slices,
             )
         except (OSError, ValueError) as error:
             if server is not None:

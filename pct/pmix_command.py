@@ -12,6 +12,9 @@ import os
 import stat
 import sys
 
+from native.slices import Work
+from pct import removal
+
 DEPTH_MAX = 16  # directories below one another: the PCT has other users too
 ENTRIES_MAX = 10_000
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,7 +53,7 @@ def make_directory(parent: str, uid: int, gid: int, server: str) -> bytes:
     return path
 
 
-def remove_directory(path: bytes, uid: int) -> bool:
+def remove_directory(path: bytes, uid: int) -> Work[bool]:
     """Remove a server's directory with all that is in it, if it is the user's.
 
     Returns:
@@ -63,7 +66,7 @@ def remove_directory(path: bytes, uid: int) -> bool:
     except FileNotFoundError:
         return True
     try:
-        _Removal(uid).remove(parent, name, DEPTH_MAX)
+        yield from _Removal(uid).remove(parent, name, DEPTH_MAX)
         return True
     except OSError:
         return False
@@ -78,7 +81,7 @@ class _Removal:
         self._uid = uid
         self._entries_left = ENTRIES_MAX
 
-    def remove(self, parent: int, name: bytes, depth: int) -> None:
+    def remove(self, parent: int, name: bytes, depth: int) -> Work[None]:
         """Remove a directory of the user's below an open one, if it is there.
 
         Raises:
@@ -92,20 +95,22 @@ class _Removal:
             if os.fstat(directory).st_uid != self._uid:
                 raise PermissionError(errno.EPERM, "another user's", name)
             for entry in os.listdir(directory):
-                self._remove_entry(directory, os.fsencode(entry), depth)
+                yield from self._remove_entry(directory, os.fsencode(entry), depth)
         finally:
             os.close(directory)
         os.rmdir(name, dir_fd=parent)
 
-    def _remove_entry(self, directory: int, name: bytes, depth: int) -> None:
+    def _remove_entry(self, directory: int, name: bytes, depth: int) -> Work[None]:
         self._entries_left -= 1
+        if self._entries_left % removal.ENTRIES == 0:
+            yield
         if not depth or not self._entries_left:
             raise OSError(errno.ENOTEMPTY, "too much", name)
         try:
             mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
-                self.remove(directory, name, depth - 1)
+                yield from self.remove(directory, name, depth - 1)
             else:
-                os.unlink(name, dir_fd=directory)
+                yield from removal.remove_file(name, directory)
         except FileNotFoundError:  # its owner was faster
             return

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from native.errors import PeerProtocolError
 from native.reactor import Reactor
+from native.slices import Slices
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.keeper import Keeper
@@ -54,6 +55,7 @@ class PmixServer:
         self._say: Callable[[str], None] = _nobody
         self._streams: tuple[int, int, int] | None = None  # before they can be used
         self._early: list[wire.Report] = []
+        self._slices: Slices | None = None
         self._socket: ClientSocket | None = None
         self._outputs: list[OutputPipe] = []
         self._buffer = bytearray()
@@ -93,6 +95,7 @@ class PmixServer:
         on_message: Callable[[pmix.FromServer], None],
         on_end: Callable[[wire.Report, str], None],
         say: Callable[[str], None],
+        slices: Slices,
     ) -> None:
         """Let it serve.
 
@@ -102,6 +105,7 @@ class PmixServer:
             on_message: takes what it says.
             on_end: called once, with the last report of its keeper and what became of it.
             say: takes a line for the log.
+            slices: where its directory is removed.
 
         Raises:
             OSError: its directory cannot be made.
@@ -110,6 +114,7 @@ class PmixServer:
         self._begin = replace(begin, directory=directory)
         self._on_message = on_message
         self._on_end = on_end
+        self._slices = slices
         self._say = say
         if self._streams is not None:
             self._open(*self._streams)
@@ -175,8 +180,12 @@ class PmixServer:
             case wire.KeeperEmpty() | wire.KeeperLost():
                 self._stop_timer()
                 self._give_back()
-                remove_directory(self._begin.directory, self._begin.uid)
-                self._on_end(report, f"its process {self._why}")
+                assert self._slices is not None
+                work = remove_directory(self._begin.directory, self._begin.uid)
+                self._slices.start(0, work, lambda _: self._ended(report))
+
+    def _ended(self, report: wire.Report) -> None:
+        self._on_end(report, f"its process {self._why}")
 
     def _kill(self) -> None:
         self._end_at = None

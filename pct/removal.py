@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from fcntl import LOCK_EX, LOCK_NB, flock
+from fcntl import F_SETLEASE, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, fcntl, flock
 
 from native.slices import Work
 
@@ -18,7 +18,7 @@ DEPTH_MAX = 16  # directories below one another
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def remove_file(name: str, directory: int | None = None) -> Work[None]:
+def remove_file(name: str | bytes, directory: int | None = None) -> Work[None]:
     """Remove a file; one that is not there is no fault.
 
     Args:
@@ -38,23 +38,34 @@ def remove_file(name: str, directory: int | None = None) -> Work[None]:
     except OSError:
         pass
     if fd >= 0:
-        yield from give_back(fd)
+        yield from give_back(fd, _is_ours_alone(fd))
 
 
-def give_back(fd: int) -> Work[None]:
-    """Close a file whose name has been removed; one with another name is let alone.
+def give_back(fd: int, is_ours_alone: bool = True) -> Work[None]:
+    """Close a file whose name has been removed; what is in it is lost, if it is ours alone.
 
-    Its size stays: the transport may still have it mapped.
+    Its size stays: our transport may still have it mapped.
     """
     try:
-        status = os.fstat(fd)
-        size = status.st_size
-        while size > SLICE_BYTES and not status.st_nlink:
+        size = os.fstat(fd).st_size
+        while is_ours_alone and size > SLICE_BYTES:
             size -= SLICE_BYTES
             _punch(fd, size)
             yield
     finally:
         os.close(fd)
+
+
+def _is_ours_alone(fd: int) -> bool:
+    """A file has no name, and nobody else has it open or mapped: then a lease is given."""
+    try:
+        if os.fstat(fd).st_nlink:
+            return False
+        fcntl(fd, F_SETLEASE, F_WRLCK)
+        fcntl(fd, F_SETLEASE, F_UNLCK)  # nobody can open what has no name
+        return True
+    except OSError:
+        return False
 
 
 def _punch(fd: int, offset: int) -> None:

@@ -1,11 +1,12 @@
 /* ptl_fwd.h - an object on its way down a tree.
  *
  * Receiver: one match entry over the mapped file, one counter of chunks, and
- * per child a triggered put of chunk k at threshold k + 1. Chunks come in
- * order from one parent, so the count says which have landed. They are hashed
- * in order after they have been passed on. When all have landed the writable
- * mapping goes (a file that is open for writing cannot be executed) and a
- * read-only one takes its place until the children have everything.
+ * per child a triggered put of chunk k at threshold k + 1; a few hundred of
+ * them exist at a time. Chunks come in order from one parent, so the count says
+ * which have landed. They are hashed in order after they have been passed on.
+ * When all have landed the writable mapping goes (a file that is open for
+ * writing cannot be executed) and a read-only one takes its place until the
+ * children have everything.
  *
  * Source: chunks are read with pread into a few buffers as they drain. A map
  * of a file that shrinks would be SIGBUS.

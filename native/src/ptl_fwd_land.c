@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include "ptl_ni.h"
 
 #define NO_PARENT UINT64_MAX
+#define ARMED_MAX 256u /* puts to a child that exist at a time */
 
 static int permits (struct ptl_me *me, const struct ptl_who *who,
                     uint64_t offset, uint64_t length)
@@ -75,6 +77,27 @@ static void hash_landed (struct ptl_fwd *fwd)
                             ptl_fwd_chunk_length (fwd, fwd->hashed));
 }
 
+/* Puts of the next chunks, which their landing releases: as many as are needed
+ * to keep every child busy, however many chunks there are. */
+static int arm_triggers (struct ptl_fwd *fwd)
+{
+    const struct ptlx_object *o = &fwd->object;
+    struct ptl_op *op;
+
+    while (fwd->armed < fwd->n_chunks
+           && fwd->n_ops < ARMED_MAX * o->n_children) {
+        for (uint32_t i = 0; i < o->n_children; i++) {
+            op = ptl_fwd_chunk (fwd, fwd->armed, &o->children[i],
+                                fwd->map + fwd->armed * o->chunk_bytes);
+            if (!op)
+                return PTL_NO_SPACE;
+            ptl_ct_trigger (fwd->ct, &op->work);
+        }
+        fwd->armed++;
+    }
+    return PTL_OK;
+}
+
 static void arrive (struct ptl_fwd *fwd)
 {
     ptl_me_free (fwd->me);
@@ -87,6 +110,10 @@ static void arrive (struct ptl_fwd *fwd)
 void ptl_fwd_tend_receiver (struct ptl_fwd *fwd)
 {
     hash_landed (fwd);
+    if (arm_triggers (fwd) != PTL_OK) {
+        ptl_fwd_fail (fwd, PTLX_OBJECT_FILE_ERROR, ENOMEM, NULL);
+        return;
+    }
     if (fwd->landed < fwd->n_chunks)
         return;
     if (!fwd->is_arrived)
@@ -138,22 +165,6 @@ static int open_entry (struct ptl_fwd *fwd)
         fwd->me->object = fwd;
     }
     return rc;
-}
-
-static int arm_triggers (struct ptl_fwd *fwd)
-{
-    const struct ptlx_object *o = &fwd->object;
-    struct ptl_op *op;
-
-    for (uint64_t k = 0; k < fwd->n_chunks; k++)
-        for (uint32_t i = 0; i < o->n_children; i++) {
-            op = ptl_fwd_chunk (fwd, k, &o->children[i],
-                           fwd->map + k * o->chunk_bytes);
-            if (!op)
-                return PTL_NO_SPACE;
-            ptl_ct_trigger (fwd->ct, &op->work);
-        }
-    return PTL_OK;
 }
 
 int ptl_fwd_arm_receiver (struct ptl_fwd *fwd)

@@ -27,6 +27,7 @@ struct ptl_fwd {
     struct ptl_ct *ct;
     uint64_t parent; /* serial of the connection */
     uint64_t landed, hashed; /* chunks */
+    uint64_t armed;          /* chunks whose puts to the children exist */
     struct ptl_blake2b hash;
     int64_t first_ns, last_ns;
 

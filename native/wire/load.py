@@ -167,7 +167,7 @@ class Load(Message, frozen=True, tag="load.load"):
     limits: tuple[tuple[Resource, SoftLimit], ...]
     mpi: Mpi
     has_input: bool
-    chunk_bytes: Annotated[int, Meta(ge=4096, le=1 << 26)]
+    chunk_bytes: Annotated[int, Meta(ge=4096, le=1 << 22)]
     deadline_s: Interval
     orphan_s: Interval
     output_window_bytes: Annotated[int, Meta(ge=64 * 1024, le=1 << 30)]

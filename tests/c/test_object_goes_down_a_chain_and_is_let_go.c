@@ -7,7 +7,6 @@
 #include "harness.h"
 
 #define SIZE (3000000 + 7)
-#define CHUNK (300 * 1024)
 #define BITS (UINT64_C (9) << 16 | 4)
 
 static int file (const uint8_t *data)
@@ -21,13 +20,13 @@ static int file (const uint8_t *data)
 }
 
 static void arm (const struct end *end, int fd, const struct end *child,
-                 int is_source)
+                 int is_source, uint64_t chunk_bytes)
 {
     struct ptlx_object object = {
         .match_bits = BITS,
         .job_id = 9,
         .size = SIZE,
-        .chunk_bytes = CHUNK,
+        .chunk_bytes = chunk_bytes,
         .children = child ? &child->id : NULL,
         .n_children = child ? 1 : 0,
         .fd = fd,
@@ -51,7 +50,7 @@ static int mappings (void)
     return count;
 }
 
-int main (void)
+static void forward (uint64_t chunk_bytes)
 {
     struct end ends[3], *source = ends, *relay = ends + 1, *leaf = ends + 2;
     uint8_t *data = malloc (SIZE), *landed = malloc (SIZE);
@@ -66,10 +65,10 @@ int main (void)
     from = file (data);
     at_relay = file (NULL);
     at_leaf = file (NULL);
-    arm (leaf, at_leaf, NULL, 0);
-    arm (relay, at_relay, leaf, 0);
+    arm (leaf, at_leaf, NULL, 0, chunk_bytes);
+    arm (relay, at_relay, leaf, 0, chunk_bytes);
     CHECK (mappings () == 2);
-    arm (source, from, relay, 1);
+    arm (source, from, relay, 1, chunk_bytes);
     pump_until (ends, 3, source, PTLX_EVENT_OBJECT_SENT, 1);
     pump_until (ends, 3, relay, PTLX_EVENT_OBJECT_SENT, 1);
     pump_until (ends, 3, leaf, PTLX_EVENT_OBJECT_ARRIVED, 1);
@@ -92,5 +91,11 @@ int main (void)
         end_close (&ends[i]);
     free (data);
     free (landed);
+}
+
+int main (void)
+{
+    forward (300 * 1024);
+    forward (4096); /* more chunks than have their puts at a time */
     return 0;
 }

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from native.slices import run
 from native.wire.pmi import KeyValue, SpawnCommand
 from native.wire.pmix import (
     AbortJob,
@@ -192,7 +193,7 @@ class Pct:
             node.socket.close()
             node.process.wait(LIMIT_S)
         for path in self.directories:
-            remove_directory(path, os.getuid())
+            run(remove_directory(path, os.getuid()))
 
     def wait_ready(self) -> None:
         """Return when every server has answered Begin."""
@@ -230,7 +231,7 @@ class Pct:
                 self._handle_all(node, messages)
         statuses = [node.process.wait(LIMIT_S) for node in self.nodes]
         for path in self.directories:
-            remove_directory(path, os.getuid())
+            run(remove_directory(path, os.getuid()))
         return statuses
 
     def left_over(self) -> list[bytes]:

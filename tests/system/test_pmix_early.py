@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from native.reactor import Reactor
+from native.slices import Slices
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.keeper import children_of
@@ -63,7 +64,8 @@ def run_until(reactor: Reactor, condition: Callable[[], object]) -> None:
 
 def begin(server: PmixServer, parent: object) -> Told:
     told = Told()
-    server.begin(BEGIN, str(parent), told.messages.append, told.end, told.lines.append)
+    takers = (told.messages.append, told.end, told.lines.append)
+    server.begin(BEGIN, str(parent), *takers, Slices(server._reactor))
     return told
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from native import slices
 from native.wire.pmi import FenceKind
 from native.wire.pmix import (
     AddWorld,
@@ -527,7 +528,7 @@ def test_what_a_killed_server_leaves_can_be_removed(lonely: Pct):
     server.kill()
     wait_for_exit(server.pid)
     assert lonely.left_over()
-    assert remove_directory(lonely.directories[0], os.getuid())
+    assert slices.run(remove_directory(lonely.directories[0], os.getuid()))
     assert not lonely.left_over()
 
 
@@ -573,15 +574,15 @@ def made(tmp_path: Path) -> bytes:
 def test_a_servers_directory_is_its_users_alone(made: bytes, tmp_path: Path):
     assert made == os.fsencode(tmp_path) + b"/pmix-a_.._b"
     assert os.stat(made).st_mode & 0o777 == 0o700
-    assert remove_directory(made, os.getuid())
-    assert remove_directory(made, os.getuid())  # there is none
+    assert slices.run(remove_directory(made, os.getuid()))
+    assert slices.run(remove_directory(made, os.getuid()))  # there is none
 
 
 def test_a_link_in_place_of_the_directory_is_not_followed(made: bytes, tmp_path: Path):
     (tmp_path / "kept").touch()
     os.rmdir(made)
     os.symlink(tmp_path, made)
-    assert not remove_directory(made, os.getuid())
+    assert not slices.run(remove_directory(made, os.getuid()))
     assert (tmp_path / "kept").exists()
 
 
@@ -589,16 +590,16 @@ def test_links_in_the_directory_are_removed_and_not_followed(made: bytes, tmp_pa
     (tmp_path / "kept").touch()
     os.symlink(tmp_path, made + b"/there")
     os.symlink(tmp_path / "kept", made + b"/file")
-    assert remove_directory(made, os.getuid())
+    assert slices.run(remove_directory(made, os.getuid()))
     assert (tmp_path / "kept").exists()
 
 
 def test_another_users_directory_is_left_alone(made: bytes, needs_root: None):
-    assert not remove_directory(made, 1234)
+    assert not slices.run(remove_directory(made, 1234))
     assert os.path.isdir(made)
 
 
 def test_a_directory_that_is_too_deep_costs_the_pct_no_more_than_a_look(made: bytes):
     os.makedirs(made + b"/deep" * 40)
-    assert not remove_directory(made, os.getuid())
+    assert not slices.run(remove_directory(made, os.getuid()))
     shutil.rmtree(made)
