@@ -1,6 +1,7 @@
 # make run     builds everything into .venv and starts examples/ring.py on 4 ranks
 # make test    sets up what the tests need and runs all of them
 # make test-mpi-large  runs each MPI library with 16 and 32 ranks, which takes minutes
+# make test-newest DIR=/some/directory  runs the MPI and launch tests with Debian's newest suite (root, debootstrap)
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
 # make bench   measures launches, MPI and the transport beside others; writes bench/RESULTS.md
 # make clean   removes what the others made
@@ -17,7 +18,7 @@ SECONDS ?= 600
 SOURCES := setup.py pyproject.toml native/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map')
 
-.PHONY: run test test-mpi-large check pytest fuzz bench clean build
+.PHONY: run test test-mpi-large test-newest check pytest fuzz bench clean build
 
 run: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
@@ -42,6 +43,10 @@ pytest:
 test-mpi-large: $(VENV)/.installed-test
 	tests/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m large tests/system
+
+# The first run makes a root directory of that suite in DIR; see tests/newest.
+test-newest: $(BIN)/python
+	tests/newest "$(DIR)"
 
 # What it finds is left in tests/fuzz/found, what reaches new code in tests/fuzz/new.
 fuzz: $(VENV)/.installed-test

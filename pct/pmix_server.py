@@ -40,6 +40,7 @@ from pct.pmix_plain import (
 from pct.pmix_upcalls import Upcalls
 
 READ_BYTES = 1 << 16
+HEARD_MAX = 600  # bytes of what a library says when it fails
 IGNORED = (1, 2, 3, 13, 15)  # SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM
 SIG_IGN = 1
 HWLOC_PARTS = "-x86,-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero"
@@ -47,7 +48,7 @@ HWLOC_IO = ",-linuxio,-pci"
 # Settings of the library and its hwloc; those of the environment have precedence.
 SETTINGS = {
     "PMIX_MCA_gds": "hash",  # no files for what is known of a world
-    "PMIX_MCA_preg": "native",  # maps are strings, however long
+    "PMIX_MCA_preg": "^compress",  # maps are strings, however long, and not bytes with NULs
     "HWLOC_PLUGINS_PATH": "/dev/null",  # it loads also those that it may not use
 }
 _OUTER = ("PMIX_", "PMI_", "PRTE_")
@@ -87,6 +88,33 @@ class Channel:
         while (message := take(self._buffer)) is not None:
             messages.append(message)
         return messages
+
+
+class Overheard:
+    """Standard error of this process while a library is at work, kept in memory.
+
+    Attributes:
+        text: what was written there, once that is over.
+    """
+
+    text = b""
+
+    def __enter__(self) -> Overheard:
+        self._memory = os.memfd_create("stderr")
+        self._before = os.dup(2)
+        os.dup2(self._memory, 2)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.dup2(self._before, 2)
+        self.text = os.pread(self._memory, HEARD_MAX, 0)
+        os.close(self._before)
+        os.close(self._memory)
+
+    def line(self) -> str:
+        """The text as one line, without rules that libraries draw around it."""
+        words = self.text.decode(errors="replace").split()
+        return " ".join(word for word in words if word.strip("-*=#"))
 
 
 class Server:
@@ -251,12 +279,15 @@ def _run(channel: Channel) -> None:
         channel.send(Unavailable(short_text(str(error))))
         return
     server = Server(channel, library, begin, begin.directory)
+    heard = Overheard()
     try:
-        server.start()
+        with heard:
+            server.start()
     except LibraryError as error:
-        text = f"{os.fsdecode(library.path)}: {error}"
-        channel.send(Unavailable(short_text(text)))
+        said = f"; it says: {line}" if (line := heard.line()) else ""
+        channel.send(Unavailable(short_text(f"{os.fsdecode(library.path)}: {error}{said}")))
         return
+    os.write(2, heard.text)
     channel.send(Ready(library.path, short_text(library.version)))
     try:
         server.serve()

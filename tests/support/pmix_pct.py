@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from native.slices import run
@@ -61,13 +62,13 @@ class Node:
         answer: Ready or Unavailable, when it has come.
     """
 
-    def __init__(self, name: str, begin: Begin, errors: Path) -> None:
+    def __init__(self, name: str, begin: Begin, errors: Path, settings: Mapping[str, str]) -> None:
         self.name = name
         ours, its = socket.socketpair()
         with its, errors.open("ab") as stderr:
             self.process = subprocess.Popen(
                 command(),
-                env={"PMI_FD": str(its.fileno()), "PATH": os.environ["PATH"]},
+                env={"PMI_FD": str(its.fileno()), "PATH": os.environ["PATH"], **settings},
                 pass_fds=(its.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stderr=stderr,
@@ -143,6 +144,7 @@ class Pct:
         node_count: int = 1,
         is_only: bool = True,
         kills_on_failure: bool = True,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.directory = directory
         self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
@@ -177,7 +179,7 @@ class Pct:
                 *owner,
                 self.directories[number],
             )
-            self.nodes.append(Node(f"node{number}", begin, self.errors))
+            self.nodes.append(Node(f"node{number}", begin, self.errors, settings))
 
     # -- what a test does -------------------------------------------------
 

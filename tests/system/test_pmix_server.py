@@ -433,9 +433,15 @@ def test_an_abort_of_a_client_brings_its_text(version: str, tmp_path: Path):
 # -- the library ----------------------------------------------------------
 
 
-def answer_of(directory: Path, libraries: Sequence[str], is_only: bool) -> Ready | Unavailable:
-    """What a server says to Begin."""
-    with Pct(directory, libraries, is_only=is_only) as pct:
+def answer_of(
+    directory: Path, libraries: Sequence[str], is_only: bool, **settings: str
+) -> Ready | Unavailable:
+    """What a server says to Begin.
+
+    Args:
+        settings: of the library, in the server's environment.
+    """
+    with Pct(directory, libraries, is_only=is_only, settings=settings) as pct:
         pct.wait_ready()
         answer = pct.nodes[0].answer
         assert answer is not None
@@ -482,6 +488,22 @@ def test_another_library_is_told_by_what_it_lacks(tmp_path: Path):
     answer = answer_of(tmp_path, ["libm.so.6"], is_only=True)
     assert isinstance(answer, Unavailable)
     assert "libm.so.6: undefined symbol: PMIx_Get_version" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [("4", "no-such-part"), ("5", "help-pmix-mca-base.txt")],  # PyPI's lacks its own texts
+)
+def test_what_a_library_says_of_its_failure_is_told_with_it(
+    release: str, said: str, tmp_path: Path
+):
+    answer = answer_of(tmp_path, [LIBPMIX[release]], True, PMIX_MCA_preg="no-such-part")
+    assert isinstance(answer, Unavailable)
+    failed, _, says = answer.text.partition("; it says: ")
+    assert failed.startswith(f"{LIBPMIX[release]}: PMIx_server_init: status ")
+    assert said in says
+    assert "\n" not in says
+    assert "\n" not in answer.text
 
 
 # -- its end --------------------------------------------------------------
