@@ -66,13 +66,10 @@ class Ledger:
                 f"{shown(str(directory))}: another bebopd keeps its records here"
             ) from None
         try:
-            self._db = sqlite3.connect(self._path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.executescript(_SCHEMA)
+            self._db = _opened(self._path)
         except sqlite3.Error as error:
             os.close(self._lock)
-            raise LedgerError(f"{self._path}: {error}") from None
+            raise LedgerError(f"{shown(str(self._path))}: {error}") from None
 
     def first_job_id(self) -> int:
         """The first id of a block that nobody has used, now reserved."""
@@ -171,3 +168,20 @@ class Ledger:
 
     def _collect(self, statement: str, *values: object) -> None:
         self._waiting.append((statement, values))
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The records in a file, which is made where there is none.
+
+    Raises:
+        sqlite3.Error: it is not a database of ours, or cannot be written.
+    """
+    records = sqlite3.connect(path, isolation_level=None)
+    try:
+        records.execute("PRAGMA journal_mode = WAL")
+        records.execute("PRAGMA synchronous = NORMAL")
+        records.executescript(_SCHEMA)
+    except sqlite3.Error:
+        records.close()
+        raise
+    return records

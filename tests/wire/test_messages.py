@@ -202,7 +202,8 @@ NESTED = b"\x91" * 100_000
     ids=["after its fields", "after arguments", "after a credential"],
 )
 def test_arrays_nested_without_end_are_refused(name, data):
-    with pytest.raises(PeerProtocolError, match="recursion depth"):
+    # Python 3.14 measures the stack that is left, and so may come to the end of the data.
+    with pytest.raises(PeerProtocolError, match="recursion depth|truncated"):
         decode(name, data)
 
 
