@@ -55,6 +55,9 @@ PRODUCTS = [
 # little of what follows; msgspec asks for typing_extensions first, slow to import where
 # it is installed, and does as well with typing; and taking an interpreter down in order
 # serves nobody after main() has returned. An interrupt before main() is no traceback.
+#
+# Under a limit of file sizes (ulimit -f) no .pyc is written: Python does not see that it is
+# cut short, and every later start would fail.
 SCRIPT = """\
 #!/bin/sh
 ''':'
@@ -75,6 +78,7 @@ exec "$python" -EPS "$0" "$@"
 import _signal
 import gc
 import os
+import resource
 import sys
 from _frozen_importlib_external import PathFinder
 
@@ -102,6 +106,8 @@ if os.path.exists(f"{prefix}/yod/command.py"):  # pip install --target
     sys.path.append(prefix)
 sys.path += SOURCES
 sys.meta_path.append(Elsewhere)
+if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+    sys.dont_write_bytecode = True
 gc.disable()
 sys.modules["typing_extensions"] = None
 from MODULE import main

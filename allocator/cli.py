@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import resource
 import signal
 import sys
 import time
@@ -23,6 +22,7 @@ from native.daemon import take_signals
 from native.errors import UsageError, YodError
 from native.machine import fault_text
 from native.reactor import Reactor
+from native.rlimits import raise_soft
 from native.text import shown
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def command(
     in_force = limits.load(os.environ)
     directory = Path(state_dir) if state_dir else _default_state_directory()
     names = _read_nodes(nodes_file) if nodes_file else {}
-    _raise_descriptor_limit()
+    raise_soft()  # every PCT and yod is a connection
     ledger = Ledger(directory)
     key = keys.read_or_make(key_file or str(directory / "key"))
     reactor = Reactor()
@@ -233,12 +233,6 @@ def _read_nodes(path: str) -> dict[str, int]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"nodes file {shown(path)}: {getattr(error, 'strerror', error)}") from None
     return nodesfile.parse(text, shown(path))
-
-
-def _raise_descriptor_limit() -> None:
-    """Every PCT and yod is a connection."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _fail(text: str, status: int) -> int:

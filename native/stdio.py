@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from native.text import shown
+
 TYPE_CHECKING = False  # typing takes time to import
 if TYPE_CHECKING:
     from typing import TextIO
@@ -45,7 +47,11 @@ def say(text: str) -> None:
 
 def blame(error: OSError) -> str:
     """What a command says that ends by an error of the system, which may be standard output's."""
-    return _why_lost(sys.stdout) or str(error)
+    if why := _why_lost(sys.stdout):
+        return why
+    if error.filename is None:
+        return error.strerror or str(error)
+    return f"{shown(error.filename)}: {error.strerror}"
 
 
 def ended(name: str, status: int, lost_status: int) -> int:

@@ -21,6 +21,7 @@ from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, S
 from native.port import Hub, MemoryPort, PeerLost, Port, Received
 from native.process import become_subreaper
 from native.reactor import Reactor
+from native.rlimits import raise_soft, restore
 from native.wire.alloc import Grant
 from native.wire.base import SLOTS_MAX
 from pct.driver import Driver as PctDriver
@@ -46,6 +47,7 @@ class EmbeddedPartition:
     def __init__(
         self, reactor: Reactor, limits: Limits, pmix_server: PmixServer | None = None
     ) -> None:
+        self._soft_limits = raise_soft()
         key = os.urandom(32)
 
         def sign(data: bytes) -> bytes:
@@ -89,6 +91,7 @@ class EmbeddedPartition:
         """End what is left of any job."""
         self._pct.close()
         self._allocator.close()
+        restore(self._soft_limits)
 
 
 class _Allocator:

@@ -315,5 +315,7 @@ def _tail(log: str) -> str:
     except OSError:
         return ""
     if not lines:
-        return "; it has written nothing"
+        room = os.statvfs(log)
+        full = f"; no space is left in {shown(os.path.dirname(log))}" if not room.f_bavail else ""
+        return f"; it has written nothing{full}"
     return "".join(f"\n    {line}" for line in lines[-TAIL_LINES:])

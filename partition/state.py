@@ -111,14 +111,21 @@ def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
 
 
 def save(state: State, where: Path) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file, whole or not at all.
+
+    Raises:
+        PartitionError: it cannot be written.
+    """
     from msgspec import json
 
     temporary = where / f"{TEMPORARY}{os.getpid()}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(json.format(json.encode(state), indent=1))
-    temporary.rename(where / FILE_NAME)
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(json.format(json.encode(state), indent=1))
+        temporary.rename(where / FILE_NAME)
+    except OSError as error:
+        raise PartitionError(f"{shown(str(where / FILE_NAME))}: {error.strerror}") from None
 
 
 def boot_id() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 import time
@@ -19,6 +18,7 @@ from native.keyfile import read_partition_key
 from native.machine import fault_text
 from native.process import become_subreaper
 from native.reactor import Reactor
+from native.rlimits import raise_soft
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.cgroup import Cgroup
@@ -74,7 +74,7 @@ def command(
     from native.portals_port import PortalsPort
 
     limits = limits_module.load(os.environ)
-    _raise_descriptor_limit()
+    raise_soft()  # a daemon holds many connections
     _keep_memory()
     key = _key(key_file)
     reactor = Reactor()
@@ -153,12 +153,6 @@ def _key(path: str) -> bytes:
         return read_partition_key(path)
     except FileNotFoundError as error:
         raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
-
-
-def _raise_descriptor_limit() -> None:
-    """A daemon holds many connections; the keeper gives ranks the user's limit."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _keep_memory() -> None:

@@ -22,6 +22,7 @@ from functools import partial
 import native
 from native.errors import PeerProtocolError
 from native.reactor import Reactor, Watch
+from native.rlimits import write_whole
 from native.wire import keeper as wire
 from pct.reports import Reports
 
@@ -32,6 +33,7 @@ START_LIBRARY = os.path.join(NATIVE, "start", "yodstart.so")
 _CONTROL_FD, _SPEC_FD, _PORTALS_FD, _FIRST_FREE_FD = 3, 4, 5, 6
 _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
 _RECEIVE_FDS_BYTES = _socket.CMSG_SPACE(wire.FDS_PER_PACKET * 4)
+_MANY_RANKS = 64  # from which on it is asked whether they can be
 _MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
 _WALKS_MAX = 16  # a process that forks faster than we walk must not keep us
 
@@ -88,9 +90,11 @@ class Keeper:
             portals_fd: the file for the map, where ranks want Portals; stays the caller's.
 
         Raises:
-            ValueError: no keeper takes this specification.
+            ValueError: no keeper takes this specification, or this node has no room for
+                so many ranks.
             OSError: it can not be spawned: no keeper program, no process, no descriptor.
         """
+        _check_capacity(spec)
         encoded = wire.encode_spec(spec, os.getpid(), os.fsencode(start_library))
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         try:
@@ -276,13 +280,24 @@ def _kill(unix_pid: int, signo: int) -> None:
         pass
 
 
+def _check_capacity(spec: wire.KeeperSpec) -> None:
+    """Raise ValueError where descriptors or processes are known not to suffice."""
+    if len(spec.ranks) < _MANY_RANKS:
+        return
+    from pct import capacity
+
+    descriptors = sum(2 + rank.wants_stdin + rank.wants_pmi for rank in spec.ranks)
+    if text := capacity.refusal(len(spec.ranks), descriptors):
+        raise ValueError(text)
+
+
 def _spawn(keeper: str, control_fd: int, encoded: bytes, portals_fd: int) -> int:
     """Start the program with its descriptors; its own two are closed here."""
     spec_fd = -1
     own_portals_fd = -1  # a number that the other two do not take
     try:
         spec_fd = os.memfd_create("yod-keeper")
-        os.write(spec_fd, encoded)
+        write_whole(spec_fd, encoded)
         control_fd, spec_fd = _move_up(control_fd), _move_up(spec_fd)
         portals: list[tuple[int, int, int]] = []
         if portals_fd >= 0:

@@ -30,6 +30,7 @@ from native.port import (
     Refused,
 )
 from native.reactor import Reactor
+from native.rlimits import write_whole
 from native.slices import Slices, Work
 from native.text import shown
 from native.wire import pmi
@@ -258,7 +259,7 @@ class Driver:
                 fd = os.open(shipped.path, os.O_RDONLY | os.O_CLOEXEC)
             else:
                 fd = os.memfd_create("yod-arguments")
-                os.write(fd, self._arguments)
+                write_whole(fd, self._arguments)
         except OSError as error:
             self.handle(events.ObjectUndelivered(number, error.strerror or str(error)))
             return

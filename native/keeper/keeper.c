@@ -7,7 +7,7 @@
  * death signal) ends every process below it, and only then it leaves.
  *
  * One loop over four descriptors: commands, signals, messages of children
- * that are on their way to user code, nothing else. It never waits for a
+ * that are on their way to user code, and the pipe that lets them go. It never waits for a
  * user's program or file: children do what may hang.
  *
  * Exit status: 0 nothing is left below; 64 the specification makes no sense;
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -93,6 +94,7 @@ struct keeper {
     struct rank *ranks;
     size_t n_started;                   /* ranks [0, n_started) were tried */
     bool is_go;
+    size_t go_owed;                     /* bytes that the pipe has not taken */
     bool is_ending;
     bool has_children;
     int signal_fd;
@@ -256,7 +258,7 @@ static void start_some (struct keeper *k)
     }
 }
 
-static void release (struct keeper *k, size_t index, size_t *n_preloaded)
+static void release (struct keeper *k, size_t index)
 {
     struct rank *rank = &k->ranks[index];
 
@@ -264,22 +266,28 @@ static void release (struct keeper *k, size_t index, size_t *n_preloaded)
         return;
     rank->state = RANK_RELEASED;
     if (rank->how == HELD_PRELOAD)
-        ++*n_preloaded;
+        k->go_owed++;
     else if (rank->how == HELD_TRACE)
         trace_release (rank->unix_pid);
     else
         start_open_gate (&k->starter, index, GATE_GO);
 }
 
-/* One byte for each; there are never more than fit the pipe. */
-static void write_go (struct keeper *k, size_t n_preloaded)
+/* One byte for each rank. What the pipe does not take at once follows when ranks
+ * have read. */
+static void write_go (struct keeper *k)
 {
-    static const char bytes[SPEC_MAX_RANKS];
+    static const char bytes[PIPE_BUF];
 
-    if (n_preloaded > 0)
-        while (write (k->starter.go_writer, bytes, n_preloaded) < 0
-               && errno == EINTR)
-            ;
+    while (k->go_owed > 0) {
+        size_t count = k->go_owed < PIPE_BUF ? k->go_owed : PIPE_BUF;
+        ssize_t n = write (k->starter.go_writer, bytes, count);
+
+        if (n > 0)
+            k->go_owed -= (size_t) n;
+        else if (errno != EINTR)
+            break;
+    }
 }
 
 static uint64_t now_ms (void)
@@ -292,12 +300,10 @@ static uint64_t now_ms (void)
 
 static void release_all (struct keeper *k)
 {
-    size_t n_preloaded = 0;
-
     k->is_go = true;
     for (size_t i = 0; i < k->spec->n_ranks; i++)
-        release (k, i, &n_preloaded);
-    write_go (k, n_preloaded);
+        release (k, i);
+    write_go (k);
     k->go_ms = now_ms ();
     k->look_ms = LOOK_FIRST_MS;
 }
@@ -305,7 +311,6 @@ static void release_all (struct keeper *k)
 static void hold (struct keeper *k, size_t index, enum held_how how)
 {
     struct rank *rank = &k->ranks[index];
-    size_t n_preloaded = 0;
 
     if (rank->state != RANK_STARTING)
         return;                         /* a message that is not true */
@@ -313,8 +318,8 @@ static void hold (struct keeper *k, size_t index, enum held_how how)
     rank->how = how;
     report_add (&k->box, REPORT_HELD, number (k, index))->value = (int) how;
     if (k->is_go) {                     /* the PCT did not wait for this one */
-        release (k, index, &n_preloaded);
-        write_go (k, n_preloaded);
+        release (k, index);
+        write_go (k);
     }
 }
 
@@ -643,6 +648,7 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
         { .fd = CONTROL_FD, .events = 0 },
         { .fd = k->signal_fd, .events = POLLIN },
         { .fd = k->starter.messages_fd, .events = POLLIN },
+        { .fd = k->go_owed > 0 ? k->starter.go_writer : -1, .events = POLLOUT },
     };
     int timeout_ms = -1, n;
 
@@ -660,7 +666,7 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
     } else if (k->look_ms > 0) {
         timeout_ms = look_when_due (k);
     }
-    n = poll (fds, 3, timeout_ms);
+    n = poll (fds, 4, timeout_ms);
     if (n > 0 && fds[0].revents & (POLLHUP | POLLERR)) {
         k->is_ending = true;
         k->box.is_broken = true;
@@ -671,6 +677,8 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
         take_signal_records (k);
     if (n > 0 && fds[2].revents)
         take_messages (k);
+    if (n > 0 && fds[3].revents)
+        write_go (k);
     return n == 0;
 }
 

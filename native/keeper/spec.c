@@ -162,7 +162,7 @@ static void take_all (struct cursor *c, struct spec *spec)
     spec->listen_nid = take_u32 (c);
     spec->ignored = take_u64 (c);
     if (!c->problem && (spec->n_ranks == 0 || spec->n_ranks > SPEC_MAX_RANKS))
-        c->problem = "the number of ranks is not within 1 and 4096";
+        c->problem = "the number of ranks is not within 1 and 65536";
     if (!c->problem && (spec->uid == (uid_t) -1 || spec->gid == (gid_t) -1))
         c->problem = "no owner";
 

@@ -15,8 +15,7 @@
 
 #define SPEC_MAGIC 0x314b4f59u          /* "YOK1" */
 #define SPEC_MAX_BYTES (256u << 20)
-/* One byte of the go pipe per rank: what fits a pipe of the smallest size. */
-#define SPEC_MAX_RANKS 4096u
+#define SPEC_MAX_RANKS 65536u           /* slots of a node, native/wire/base.py */
 #define SPEC_KEEP (UINT64_MAX - 1)       /* leave this half of a limit alone */
 
 enum spec_hold {

@@ -39,7 +39,7 @@ from native.errors import PeerProtocolError
 from native.text import shown
 
 MAGIC = 0x314B4F59
-RANKS_MAX = 4096  # of one keeper
+RANKS_MAX = 1 << 16  # of one keeper: SLOTS_MAX
 SPEC_MAX_BYTES = 256 << 20
 UNLIMITED = -1  # as a limit
 KEEP = -2  # as a limit: what this node has

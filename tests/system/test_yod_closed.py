@@ -24,8 +24,10 @@ def yod(partition, redirection, *words):
 
 
 def test_a_closed_output_cannot_be_written_and_that_is_said_once(here):
-    said = "yod: the application's output cannot be written: Bad file descriptor\n"
-    assert yod(here, ">&-", "-sz", "3", "echo", "word") == (125, "", said)
+    done = yod(here, ">&-", "-sz", "3", "echo", "word")
+    said = "the application's output cannot be written: Bad file descriptor\n"
+    assert (done.status, done.out) == (125, "")
+    assert done.err.startswith(f"yod: {said}") and done.err.count(said) == 1
 
 
 def test_a_closed_output_that_nobody_needs_is_no_error(here):

@@ -90,7 +90,7 @@ def changed(**fields: object) -> wire.KeeperSpec:
     "spec",
     [
         changed(ranks=()),
-        changed(ranks=SPEC.ranks * 2049),
+        changed(ranks=SPEC.ranks * 32769),
         changed(ranks=(wire.RankSpec(0, 1, (), False, False),)),
         changed(environment=(b"A=1\0B=2",)),
         changed(programs=(wire.ProgramSpec(b"", (b"a",), b"/"),)),

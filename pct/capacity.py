@@ -1,0 +1,69 @@
+"""Whether this node has descriptors and processes for many ranks, asked before any is started."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+SPARE_COUNT = 64  # descriptors and processes that are left to everything else
+CGROUPS = "/sys/fs/cgroup"
+
+
+def refusal(ranks: int, descriptors: int) -> str:
+    """Why so many ranks cannot be started here; empty: they can, as far as is known.
+
+    Args:
+        ranks: processes, one each.
+        descriptors: of their streams, which this process will hold.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = limit - len(os.listdir("/proc/self/fd")) - SPARE_COUNT
+    if descriptors > free:
+        return (
+            f"{ranks} ranks need {descriptors} descriptors for their streams, "
+            f"{max(free, 0)} are free: the limit of open files is {limit} (ulimit -Hn)"
+        )
+    for what, limit, used in _process_limits():
+        if ranks > (free := limit - used - SPARE_COUNT):
+            return (
+                f"{ranks} ranks need as many processes, {max(free, 0)} are free: {what} is {limit}"
+            )
+    return ""
+
+
+def _process_limits() -> list[tuple[str, int, int]]:
+    """What bounds processes here: its name, its number, how many there are."""
+    found = []
+    limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if limit != resource.RLIM_INFINITY and os.geteuid() != 0:  # it binds no root
+        found.append(("the user's limit of processes (ulimit -u)", limit, 0))
+    running = _number("/proc/loadavg", 3, "/")
+    for name in ("threads-max", "pid_max"):
+        found.append((f"kernel.{name}", _number(f"/proc/sys/kernel/{name}"), running))
+    path = _own_cgroup()
+    while path:
+        if limit := _number(f"{CGROUPS}{path}/pids.max"):
+            used = _number(f"{CGROUPS}{path}/pids.current")
+            found.append((f"pids.max of the control group {path}", limit, used))
+        path = path.rpartition("/")[0]
+    return [(name, limit, used) for name, limit, used in found if limit]
+
+
+def _own_cgroup() -> str:
+    """The path of our control group, of the unified hierarchy; empty: the root, or none."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            paths = [line.rstrip("\n")[3:] for line in file if line.startswith("0::")]
+    except OSError:
+        return ""
+    return paths[0].rstrip("/") if paths else ""
+
+
+def _number(path: str, word: int = 0, behind: str = "") -> int:
+    """A number in a file of the kernel's; 0: there is none, as for `max`."""
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read().split()[word].rpartition(behind)[2] if behind else file.read()
+        return int(text)
+    except (OSError, ValueError, IndexError):
+        return 0

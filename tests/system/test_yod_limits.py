@@ -1,0 +1,97 @@
+"""What the shell limits (ulimit): raised where it may be, else named with its number."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+
+import pytest
+
+from tests.support.partitions import BIN, Done
+from tests.support.wait import LIMIT_S
+
+
+def under(partition, limits, *words, timeout=LIMIT_S):
+    """Run yod under limits of a shell."""
+    done = subprocess.run(
+        ["sh", "-c", f'{limits}; exec "$@"', "sh", BIN / "yod", *words],
+        env=partition.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_five_thousand_ranks_run_where_descriptors_suffice(embedded):
+    """One keeper took 4096."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 10_200:
+        pytest.skip(f"the hard limit of open files is {hard}, 5000 ranks need 10001")
+    done = embedded.yod("-sz", "5000", "sh", "-c", "echo $YOD_RANK", timeout=10 * LIMIT_S)
+    assert (done.status, done.err) == (0, "")
+    assert sorted(map(int, done.out.split())) == list(range(5000))
+
+
+def test_soft_limits_are_the_ranks_and_bind_no_launch(embedded):
+    text = "echo $(ulimit -Sn) $(ulimit -Sf)"
+    done = under(embedded, "ulimit -Sn 200; ulimit -Sf 1", "-sz", "150", "sh", "-c", text)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.split() == ["200", "1"] * 150
+
+
+def test_too_few_descriptors_refuse_a_launch_before_anything_runs(embedded, tmp_path):
+    ran = tmp_path / "ran"
+    done = under(embedded, "ulimit -n 300", "-sz", "200", "touch", ran)
+    assert (done.status, done.out) == (125, "")
+    assert "200 ranks need 401 descriptors for their streams, " in done.err
+    assert "the limit of open files is 300 (ulimit -Hn)" in done.err
+    assert len(done.err.splitlines()) == 1 and not ran.exists()
+
+
+def test_a_limit_of_file_sizes_that_stops_a_launch_is_named(embedded):
+    done = under(embedded, "ulimit -f 1", "-sz", "2", "true")
+    assert (done.status, done.out) == (125, "")
+    (line,) = done.err.splitlines()
+    assert "a file of " in line and "the limit is 512 (ulimit -f)" in line
+
+
+def test_no_bytecode_is_written_where_it_would_be_cut(embedded, tmp_path):
+    """Python left such files in the installation, and no later start could read them."""
+    said = "import sys; print(sys.dont_write_bytecode)"
+    script = (BIN / "yod").read_text()
+    assert script.count("from yod.command import main\n") == 1
+    probe = tmp_path / "yod"
+    probe.write_text(script.replace("from yod.command import main\n", f"{said}; sys.exit()\n"))
+    probe.chmod(0o755)
+    (tmp_path / "python3").symlink_to(BIN / "python3")
+    for limits, expected in (("true", "False"), ("ulimit -f 1", "True")):
+        done = subprocess.run(
+            ["sh", "-c", f'{limits}; exec "$@"', "sh", probe], capture_output=True, text=True
+        )
+        assert done.stdout.strip() == expected, done.stderr
+
+
+def test_a_start_on_a_full_disk_names_it(embedded, place, needs_root, tmp_path):
+    """It said `[Errno 28]` and no file."""
+    full = tmp_path / "full"
+    full.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k,mode=700", "none", full], check=True)
+    try:
+        for filled, said in (
+            (16, f"it has written nothing; no space is left in {full}/yod/logs"),
+            (8, f"yodctl: {full}/yod/partition.json: No space left on device"),
+        ):
+            (full / "ballast").write_bytes(bytes(filled << 10))
+            done = subprocess.run(
+                [BIN / "yodctl", "up", "--local", "1"],
+                env=embedded.environment({"XDG_RUNTIME_DIR": str(full)}),
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+            )
+            assert done.returncode == 1 and said in done.stderr, done.stderr
+            assert [path.name for path in full.iterdir()] == ["ballast"]
+    finally:
+        subprocess.run(["umount", full], check=True)
