@@ -71,7 +71,8 @@ static void open_memory (ptl_size_t size)
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .match_bits = DATA,
     };
-    ptl_md_t md = { .length = size };
+    ptl_md_t md = { .length = size, .eq_handle = PTL_EQ_NONE,
+                    .ct_handle = PTL_CT_NONE };
 
     side.size = size;
     me.start = side.in = pair_memory (size);
@@ -102,7 +103,8 @@ static void give (ptl_size_t size)
  * only our side counts. */
 static void reach (void)
 {
-    ptl_md_t md = { .options = PTL_MD_EVENT_CT_SEND };
+    ptl_md_t md = { .options = PTL_MD_EVENT_CT_SEND,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     ptl_ct_event_t seen;
     ptl_handle_md_t empty;
 
@@ -276,7 +278,8 @@ static size_t heap_bytes (void)
 /* Learns whom to put to, puts, and is there until `end` does. */
 static void be_peer (int from, int to, int end)
 {
-    ptl_md_t md = { .length = ANSWER, .options = PTL_MD_EVENT_CT_SEND };
+    ptl_md_t md = { .length = ANSWER, .options = PTL_MD_EVENT_CT_SEND,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     char byte;
 
     if (read (from, &side.other, sizeof (side.other))

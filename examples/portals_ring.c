@@ -43,7 +43,8 @@ int main (void)
                     .match_id.rank = PTL_RANK_ANY,
                     .match_bits = 42 };
     check (PtlMEAppend (ni, index, &me, PTL_PRIORITY_LIST, NULL, &entry));
-    ptl_md_t md = { .start = &token, .length = sizeof (token) };
+    ptl_md_t md = { .start = &token, .length = sizeof (token),
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     check (PtlMDBind (ni, &md, &memory));
     PMI_Barrier (); /* everybody's entry is there */
 

@@ -143,7 +143,7 @@ def _in_range(call: Callable[P, Result]) -> Callable[P, Result]:
 
 
 class _Object:
-    """Something with a handle; 0 once it is closed."""
+    """Something with a handle; 0, PTL_INVALID_HANDLE, once it is closed."""
 
     _what = "object"
 
@@ -170,6 +170,10 @@ class _Object:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _handle_of(part: _Object | None, none: int) -> int:
+    return none if part is None else part.handle
 
 
 def _process(nid: int, pid: int) -> Any:
@@ -263,7 +267,7 @@ class NetworkInterface(_Object):
 
     def notify(self, queue: EventQueue | None) -> None:
         """Events about peers and objects go to this queue."""
-        check(lib.PtlxNotify(self.handle, queue.handle if queue else 0), "PtlxNotify")
+        check(lib.PtlxNotify(self.handle, _handle_of(queue, lib.PTL_EQ_NONE)), "PtlxNotify")
 
     def events(self, queue: EventQueue) -> tuple[Any, int]:
         """Drive progress and take a batch of events.
@@ -364,7 +368,8 @@ class NetworkInterface(_Object):
         """Allocate a portal table entry; its index."""
         found = ffi.new("uint32_t *")
         options = lib.PTL_PT_FLOWCTRL if flow_control else 0
-        rc = lib.PtlPTAlloc(self.handle, options, queue.handle if queue else 0, index, found)
+        queue_handle = _handle_of(queue, lib.PTL_EQ_NONE)
+        rc = lib.PtlPTAlloc(self.handle, options, queue_handle, index, found)
         check(rc, "PtlPTAlloc")
         return int(found[0])
 
@@ -405,7 +410,7 @@ class EventQueue(_Object):
         interface._parts.append(self)
 
     def close(self) -> None:
-        """Free it. Raises InUseError while an entry or descriptor posts to it."""
+        """Free it; entries and descriptors that post to it post nowhere then."""
         if self._handle:
             check(lib.PtlEQFree(self._handle), "PtlEQFree")
             self._interface._parts.remove(self)
@@ -438,7 +443,7 @@ class CountingEvent(_Object):
         check(lib.PtlCTInc(self.handle, event[0]), "PtlCTInc")
 
     def close(self) -> None:
-        """Free it; triggered operations that wait are discarded."""
+        """Free it; triggered operations that wait are discarded, nothing counts in it."""
         if self._handle:
             check(lib.PtlCTFree(self._handle), "PtlCTFree")
             self._interface._parts.remove(self)
@@ -466,8 +471,8 @@ class MemoryDescriptor(_Object):
         md.start = self._memory
         md.length = len(self._memory)
         md.options = options
-        md.eq_handle = queue.handle if queue else 0
-        md.ct_handle = counter.handle if counter else 0
+        md.eq_handle = _handle_of(queue, lib.PTL_EQ_NONE)
+        md.ct_handle = _handle_of(counter, lib.PTL_CT_NONE)
         handle = ffi.new("uint32_t *")
         check(lib.PtlMDBind(interface.handle, md, handle), "PtlMDBind")
         self._handle = handle[0]
@@ -554,7 +559,7 @@ class MatchEntry(_Object):
         me.match_bits = match_bits
         me.ignore_bits = ignore_bits
         me.min_free = min_free
-        me.ct_handle = counter.handle if counter else 0
+        me.ct_handle = _handle_of(counter, lib.PTL_CT_NONE)
         me.options = options | lib.PTL_ME_OP_PUT | lib.PTL_ME_EVENT_LINK_DISABLE
         self._list = lib.PTL_PRIORITY_LIST
         if min_free:

@@ -116,7 +116,7 @@ class PortalTableEntry(Part):
         state.records[number] = Operation(user_ptr, UNKNOWN)
         pointer = ffi.cast("void *", number)
         rc = getattr(lib, call)(self.handle, self.index, entry, operation, pointer)
-        if rc or self.queue is None:
+        if rc or self.queue is None or self.queue.is_closed:
             state.records.pop(number, None)
             check(rc, call)
         else:

@@ -75,6 +75,7 @@ class EventQueue(Part):
 
     _what = "event queue"
     _free_name = "PtlEQFree"
+    _none = lib.PTL_EQ_NONE
 
     @_in_range
     def __init__(self, interface: Interface, count: int) -> None:
@@ -242,6 +243,7 @@ class CountingEvent(Part):
 
     _what = "counting event"
     _free_name = "PtlCTFree"
+    _none = lib.PTL_CT_NONE
 
     def __init__(self, interface: Interface) -> None:
         super().__init__(state_of(interface))

@@ -129,6 +129,7 @@ class Part(_Object):
     _free: Callable[[int], int]
     _free_name: str
     ends_itself = False  # C may unlink it
+    _none = 0  # what C takes where there is none; 0: it takes nothing else
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -194,9 +195,9 @@ class Part(_Object):
 
 
 def handle_of(part: Sort | None, kind: type[Sort]) -> int:
-    """The handle of an object for C, 0 for None. Raises TypeError, ValueError (closed)."""
+    """The handle of an object for C, or its "none". Raises TypeError, ValueError (closed)."""
     if part is None:
-        return 0
+        return kind._none
     if not isinstance(part, kind):
         raise TypeError(f"{part!r:.80} is no {kind.__name__}")
     return part.handle

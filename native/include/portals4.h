@@ -46,10 +46,11 @@ typedef uint64_t ptl_hdr_data_t;
 typedef uint32_t ptl_time_t; /* milliseconds */
 typedef int ptl_sr_value_t;
 
-/* Handles are compared with == ; these are constants. */
+/* Handles are compared with == ; these are constants, and name nothing. One
+ * that was never set, in memory of zeros, is invalid: that is not "none". */
 #define PTL_INVALID_HANDLE 0u
-#define PTL_EQ_NONE PTL_INVALID_HANDLE
-#define PTL_CT_NONE PTL_INVALID_HANDLE
+#define PTL_EQ_NONE 0x2fffffffu
+#define PTL_CT_NONE 0x3fffffffu
 #define PTL_IFACE_DEFAULT 0u
 #define PTL_NID_ANY 0xffffffffu /* 65535 is a port, so not the short forms */
 #define PTL_PID_ANY 0xffffffffu
@@ -378,7 +379,7 @@ PTL_API int PtlMESearch (ptl_handle_ni_t ni, ptl_pt_index_t index,
 
 /* ---- event queues (spec 3.13) ----
  *   PtlEQAlloc: PTL_NO_SPACE; PTL_ARG_INVALID for no event, or more than 2^20.
- *   PtlEQFree: PTL_IN_USE while a descriptor or table entry posts to it.
+ *   PtlEQFree: none; what posts to it posts nowhere from then on.
  *   PtlEQGet, PtlEQWait, PtlEQPoll: PTL_EQ_DROPPED (an event was lost before the
  *   one given).
  *   PtlEQGet, PtlEQPoll: PTL_EQ_EMPTY.
@@ -396,7 +397,8 @@ PTL_API int PtlEQPoll (const ptl_handle_eq_t *eqs, unsigned int size,
 
 /* ---- counting events (spec 3.14) ----
  *   PtlCTAlloc: PTL_NO_SPACE.
- *   PtlCTFree: PTL_IN_USE while a descriptor or an entry counts there.
+ *   PtlCTFree: none; what counts there counts nowhere, and what it triggers is
+ *   discarded.
  *   PtlCTWait, PtlCTPoll: PTL_ABORTED, PTL_INTERRUPTED.
  *   PtlCTPoll: PTL_CT_NONE_REACHED.
  */

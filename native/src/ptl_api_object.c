@@ -71,8 +71,6 @@ int PtlEQFree (ptl_handle_eq_t handle)
     if (rc != PTL_OK)
         return rc;
     end = eq->ni->end;
-    if (eq->users > 0 || eq->promised > 0 || end->notify == eq)
-        return ptl_leave (NULL, PTL_IN_USE);
     ptl_eq_free (eq);
     ptl_wait_wake (end);
     return ptl_leave (end, PTL_OK);
@@ -131,8 +129,6 @@ int PtlCTFree (ptl_handle_ct_t handle)
 
     if (rc != PTL_OK)
         return rc;
-    if (ct->users > 0)
-        return ptl_leave (NULL, PTL_IN_USE);
     end = ct->ni->end;
     ptl_ct_free (ct);
     ptl_wait_wake (end);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "ptl_end.h"
+#include "ptl_md.h"
+#include "ptl_me.h"
 #include "ptl_ni.h"
 #include "ptl_op.h"
 #include "ptl_process.h"
@@ -86,8 +88,36 @@ static void forget_changes (struct ptl_ct *ct)
 
 /* ---- life ---- */
 
+static void forget_descriptors (struct ptl_ct *ct)
+{
+    struct ptl_ni *ni = ct->ni;
+    struct ptl_md *md;
+
+    for (struct ptl_node *n = ni->mds.next; n != &ni->mds; n = n->next) {
+        md = ptl_entry (n, struct ptl_md, node);
+        if (md->ct == ct)
+            md->ct = NULL;
+    }
+}
+
+static void forget_entries (struct ptl_ct *ct)
+{
+    struct ptl_ni *ni = ct->ni;
+    struct ptl_me *me;
+
+    for (struct ptl_node *n = ni->mes.next; n != &ni->mes; n = n->next) {
+        me = ptl_entry (n, struct ptl_me, all);
+        if (me->ct == ct)
+            me->ct = NULL;
+    }
+}
+
 void ptl_ct_free (struct ptl_ct *ct)
 {
+    if (ct->users > 0) {
+        forget_descriptors (ct);
+        forget_entries (ct);
+    }
     ptl_ct_cancel (ct);
     forget_changes (ct);
     ptl_handle_forget (ct->handle);

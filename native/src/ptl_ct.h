@@ -20,7 +20,7 @@ struct ptl_ct {
     struct ptl_node node; /* in ni->cts */
     struct ptl_ni *ni;
     uint32_t handle;
-    unsigned users;
+    unsigned users; /* entries and descriptors that count here */
     ptl_ct_event_t value;
     struct ptl_node triggers; /* of struct ptl_work */
     struct ptl_node changes; /* of this counter, that wait for another */
@@ -28,7 +28,8 @@ struct ptl_ct {
 
 int ptl_ct_alloc (struct ptl_ni *ni, struct ptl_ct **ctp);
 
-/* Triggered operations that have not been released are discarded. */
+/* Triggered operations that have not been released are discarded; who counted
+ * here counts nowhere from now on. */
 void ptl_ct_free (struct ptl_ct *ct);
 
 void ptl_ct_add (struct ptl_ct *ct, uint64_t success, uint64_t failure);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ptl_end.h"
+#include "ptl_md.h"
 #include "ptl_ni.h"
 #include "ptl_process.h"
 
@@ -36,8 +37,35 @@ static void drop_oldest (struct ptl_eq *eq)
     eq->dropped = true;
 }
 
+static void forget_table (struct ptl_eq *eq)
+{
+    struct ptl_ni *ni = eq->ni;
+
+    for (int i = 0; i <= ni->limits.max_pt_index; i++)
+        if (ni->pt[i].eq == eq)
+            ni->pt[i].eq = NULL;
+}
+
+static void forget_descriptors (struct ptl_eq *eq)
+{
+    struct ptl_ni *ni = eq->ni;
+    struct ptl_md *md;
+
+    for (struct ptl_node *n = ni->mds.next; n != &ni->mds; n = n->next) {
+        md = ptl_entry (n, struct ptl_md, node);
+        if (md->eq == eq)
+            md->eq = NULL;
+    }
+}
+
 void ptl_eq_free (struct ptl_eq *eq)
 {
+    if (eq->users > 0) {
+        forget_table (eq);
+        forget_descriptors (eq);
+    }
+    if (eq->ni->end->notify == eq)
+        eq->ni->end->notify = NULL;
     while (eq->used > 0)
         drop_oldest (eq);
     ptl_handle_forget (eq->handle);

@@ -19,7 +19,7 @@ struct ptl_eq {
     struct ptl_node node; /* in ni->eqs */
     struct ptl_ni *ni;
     uint32_t handle;
-    unsigned users; /* entries and descriptors that post here */
+    unsigned users; /* table entries and descriptors that post here */
     struct ptlx_event *slots;
     size_t count; /* slots asked for */
     size_t size;  /* slots there are */
@@ -32,7 +32,7 @@ struct ptl_eq {
 /* PTL_OK, PTL_ARG_INVALID (count 0 or above 2^20), PTL_NO_SPACE. */
 int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp);
 
-/* Unread events are discarded. */
+/* Unread events are discarded; who posted here posts nowhere from now on. */
 void ptl_eq_free (struct ptl_eq *eq);
 
 /* Room for one event more, whatever the memory is later. False: no memory. */

@@ -128,7 +128,7 @@ void ptl_me_count (struct ptl_me *me, unsigned option, int fail,
 {
     bool by_bytes = me->me.options & PTL_ME_EVENT_CT_BYTES;
 
-    if (!me->ct || !(me->me.options & option))
+    if (!me->ct || (me->me.options & option) != option)
         return;
     if (fail == PTL_NI_OK)
         ptl_ct_add (me->ct, by_bytes ? mlength : 1, 0);
@@ -434,7 +434,7 @@ bool ptl_me_is_last (const struct ptl_me *me, uint64_t taken)
     return (taken < room ? room - taken : 0) < me->me.min_free;
 }
 
-void ptl_me_begin (struct ptl_me *me, uint64_t taken)
+bool ptl_me_begin (struct ptl_me *me, uint64_t taken)
 {
     bool is_last = ptl_me_is_last (me, taken);
     uint64_t room = me->mem.length - me->used;
@@ -442,10 +442,14 @@ void ptl_me_begin (struct ptl_me *me, uint64_t taken)
     me->busy++;
     if (me->me.options & PTL_ME_MANAGE_LOCAL)
         me->used += taken < room ? taken : room;
-    if (!is_last)
-        return;
-    take_from_list (me);
-    if (me->list == PTL_OVERFLOW_LIST)
+    if (is_last)
+        take_from_list (me);
+    return is_last;
+}
+
+void ptl_me_used_up (struct ptl_me *me)
+{
+    if (me->list == PTL_OVERFLOW_LIST && !me->is_silent)
         post (me, PTL_EVENT_AUTO_UNLINK);
 }
 

@@ -5,8 +5,9 @@
  * operations that are under way and by headers that nobody has taken. One
  * that unlinks itself (USE_ONCE, min_free) lives until it is held no longer;
  * then a priority entry posts AUTO_UNLINK, so that event always says "this
- * memory is yours again". An overflow entry posts AUTO_UNLINK at once, so that
- * another can take its place, and AUTO_FREE at the end.
+ * memory is yours again". An overflow entry posts AUTO_UNLINK right behind the
+ * operation that used it up, so that another can take its place, and AUTO_FREE
+ * at the end.
  */
 #ifndef PTL_ME_H
 #define PTL_ME_H
@@ -125,11 +126,15 @@ int ptl_me_permits (const struct ptl_me *me,
 bool ptl_me_reaches (const struct ptl_me *me, unsigned needs, uint64_t offset,
                      uint64_t first, uint64_t mlength);
 
-/* An operation begins, and takes `taken` of a locally managed entry. */
-void ptl_me_begin (struct ptl_me *me, uint64_t taken);
+/* An operation begins, and takes `taken` of a locally managed entry. True: it
+ * has used the entry up. */
+bool ptl_me_begin (struct ptl_me *me, uint64_t taken);
 
 /* Would one that takes so much make it unlink itself? */
 bool ptl_me_is_last (const struct ptl_me *me, uint64_t taken);
+
+/* The one that did has been told of: say so, where that is an event's turn. */
+void ptl_me_used_up (struct ptl_me *me);
 
 /* It has ended; the entry may be freed by this. */
 void ptl_me_end (struct ptl_me *me);

@@ -167,6 +167,16 @@ static bool has_ack (const struct ptl_move *m)
     return false;
 }
 
+/* Whom would an ack tell something? Without one there is nothing to wait for:
+ * the descriptor is free once its bytes have left. */
+static bool wants_ack (const struct ptl_move *m)
+{
+    if (m->ack == PTL_NO_ACK_REQ)
+        return false;
+    return (m->ack == PTL_ACK_REQ && m->md->eq)
+        || (m->md->ct && (m->md->md.options & PTL_MD_EVENT_CT_ACK));
+}
+
 static bool is_operation (const struct ptl_move *m)
 {
     enum ptl_atomic_call call = PTL_CALL_ATOMIC;
@@ -270,7 +280,7 @@ int ptl_move (const struct ptl_move *m)
     op->kind = ni->kind;
     op->lane = PTL_LANE_DATA;
     op->pt_index = (uint8_t)m->pt_index;
-    op->ack = (uint8_t)m->ack;
+    op->ack = wants_ack (m) ? (uint8_t)m->ack : PTL_NO_ACK_REQ;
     op->operation = (uint8_t)m->operation;
     op->datatype = (uint8_t)m->datatype;
     op->match_bits = m->match_bits;

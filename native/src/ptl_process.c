@@ -13,8 +13,16 @@
 #include "ptl_wait.h"
 
 #define NUMBER_BITS 28
-#define NUMBER_COUNT (1u << NUMBER_BITS)
+#define NUMBER_COUNT ((1u << NUMBER_BITS) - 1) /* the last one is "none" */
 #define FIRST_BUCKETS 64
+
+_Static_assert (PTL_EQ_NONE
+                        == ((unsigned)PTL_HANDLE_EQ << NUMBER_BITS
+                            | NUMBER_COUNT)
+                    && PTL_CT_NONE
+                        == ((unsigned)PTL_HANDLE_CT << NUMBER_BITS
+                            | NUMBER_COUNT),
+                "no object has these");
 
 struct entry {
     struct entry *next; /* in the bucket, or in the list of unused ones */

@@ -65,7 +65,7 @@ int ptl_pt_free (struct ptl_ni *ni, uint32_t index)
         return PTL_PT_IN_USE;
     if (pt->eq)
         pt->eq->users--;
-    if (pt->options & PTL_PT_FLOWCTRL)
+    if (pt->eq && (pt->options & PTL_PT_FLOWCTRL))
         ptl_eq_unreserve (pt->eq);
     memset (pt, 0, sizeof (*pt));
     return PTL_OK;
@@ -174,7 +174,7 @@ static bool has_room (const struct ptl_pt *pt, size_t wanted)
 {
     size_t used;
 
-    if (!(pt->options & PTL_PT_FLOWCTRL))
+    if (!pt->eq || !(pt->options & PTL_PT_FLOWCTRL))
         return true;
     used = pt->eq->used + pt->eq->promised;
     return used == 0 || used + wanted <= pt->eq->count;
@@ -323,7 +323,7 @@ static void accept_it (struct ptl_ni *ni, const struct ptl_who *who,
         event = event_of (who, rx, PTL_NI_OK);
         ptl_unexpected_leave (rx->header, me, &event, needed (rx->type));
     }
-    ptl_me_begin (me, rx->mlength);
+    rx->is_last = ptl_me_begin (me, rx->mlength);
 }
 
 void ptl_pt_begin (struct ptl_end *end, const struct ptl_who *who,
@@ -381,6 +381,8 @@ void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail)
     if (pt->eq)
         pt->eq->promised -= rx->promised;
     post (who, rx, fail);
+    if (rx->is_last)
+        ptl_me_used_up (me);
     ptl_me_count (me, PTL_ME_EVENT_CT_COMM, fail, rx->mlength);
     if (me->owner)
         me->owner->landed (me, rx, fail);

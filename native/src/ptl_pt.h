@@ -23,7 +23,7 @@ struct ptl_mem;
 struct ptl_pt {
     bool is_allocated, is_enabled;
     unsigned options;
-    struct ptl_eq *eq; /* or NULL */
+    struct ptl_eq *eq; /* NULL: there was none, or it has been freed */
     struct ptl_node priority, overflow; /* of struct ptl_me */
     int n_linked[PTL_OVERFLOW_LIST + 1]; /* in each of them */
     struct ptl_node unexpected; /* of struct ptl_header */
@@ -61,6 +61,7 @@ struct ptl_rx {
     uint8_t promised; /* slots of the table entry's queue */
     bool is_open;     /* more fragments are to come */
     bool is_ack_disabled; /* by the entry */
+    bool is_last;         /* it has used the entry up */
 };
 
 /* Allocate an entry; `wanted` or, for PTL_PT_ANY, the first free one.

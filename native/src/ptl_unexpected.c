@@ -60,14 +60,20 @@ static void forget (struct ptl_header *header)
 
 /* ---- taking ---- */
 
+/* A counter that is given to a search has no other use. */
+static void count (struct ptl_me *me, int fail, uint64_t mlength)
+{
+    ptl_me_count (me, me->is_search ? 0 : PTL_ME_EVENT_CT_OVERFLOW, fail,
+                  mlength);
+}
+
 static void post (struct ptl_me *me, const struct ptlx_event *event)
 {
     if (!(me->me.options & PTL_ME_EVENT_OVER_DISABLE)
         && !(event->ni_fail == PTL_NI_OK
              && (me->me.options & PTL_ME_EVENT_SUCCESS_DISABLE)))
         ptl_pt_post (me->ni, me->pt_index, event);
-    ptl_me_count (me, PTL_ME_EVENT_CT_OVERFLOW, (int)event->ni_fail,
-                  event->mlength);
+    count (me, (int)event->ni_fail, event->mlength);
 }
 
 /* Landed and taken: tell the taker; the memory is the user's again. */
@@ -165,7 +171,7 @@ bool ptl_unexpected_take (struct ptl_me *me)
 
         is_last = (taken > 0 || (me->me.options & PTL_ME_USE_ONCE))
             && ptl_me_is_last (me, taken);
-        ptl_me_begin (me, taken);
+        (void)ptl_me_begin (me, taken);
         me->found++;
         header->taker = me;
         ptl_list_remove (&header->node);
@@ -209,8 +215,10 @@ void ptl_unexpected_searched (struct ptl_me *me)
         .list = PTL_OVERFLOW_LIST,
     };
 
-    if (me->found == 0 || !(me->me.options & PTL_ME_USE_ONCE))
+    if (me->found == 0)
         post (me, &event);
+    else if (!(me->me.options & PTL_ME_USE_ONCE))
+        count (me, PTL_NI_NO_MATCH, 0);
 }
 
 /* ---- end ---- */

@@ -49,7 +49,8 @@ bool ptl_unexpected_has (struct ptl_me *me);
  * USE_ONCE). */
 void ptl_unexpected_look (struct ptl_me *me);
 
-/* A search has ended: say so if it found nothing, or could have found more. */
+/* A search has ended: an event says so if it found nothing; where it could have
+ * found more its counter notes that this was all. */
 void ptl_unexpected_searched (struct ptl_me *me);
 
 /* Forget all headers of an interface that ends. */

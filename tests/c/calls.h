@@ -247,9 +247,9 @@ static inline ptl_handle_ni_t call_interface (unsigned options)
 static inline void call_make (ptl_handle_ni_t ni, struct given *g)
 {
     ptl_handle_any_t *h = g->handles;
-    ptl_handle_ct_t none = PTL_CT_NONE;
     entry_t entry = entry_of (call_memory, 8, PTL_LE_OP_PUT | PTL_LE_OP_GET);
-    ptl_md_t md = { .start = call_memory, .length = 8 };
+    ptl_md_t md = { .start = call_memory, .length = 8,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
 
     h[NI] = ni;
     CHECK (PtlGetId (ni, &g->self) == PTL_OK);
@@ -261,7 +261,6 @@ static inline void call_make (ptl_handle_ni_t ni, struct given *g)
     CHECK (PtlMDBind (ni, &md, &h[MD]) == PTL_OK);
     CHECK (PtlMDBind (ni, &md, &h[GET_MD]) == PTL_OK);
     CHECK (PtlPTAlloc (ni, 0, h[EQ], PTL_PT_ANY, &g->index) == PTL_OK);
-    entry.ct_handle = none;
     CHECK (entry_append (ni, g->index, &entry, PTL_PRIORITY_LIST, NULL,
                          &h[ENTRY])
            == PTL_OK);

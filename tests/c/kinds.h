@@ -65,6 +65,7 @@ static inline entry_t entry_of (void *memory, size_t size, unsigned options)
     memset (&entry, 0, sizeof (entry));
     entry.start = memory;
     entry.length = size;
+    entry.ct_handle = PTL_CT_NONE;
     entry.uid = PTL_UID_ANY;
     entry.options = options;
 #if !(KIND & 2)

@@ -71,7 +71,8 @@ static inline bool player_open (struct player *p)
         .partition_key = test_key,
         .connect_timeout_ms = patience_ms,
     };
-    ptl_md_t md = { .start = scenario_source, .length = LARGE_BYTES };
+    ptl_md_t md = { .start = scenario_source, .length = LARGE_BYTES,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
 
     if (!(p->is_open = went_well (PtlxNIInit (&config, &p->ni))))
         return false;

@@ -13,7 +13,7 @@ static ptl_handle_md_t md;
 
 static void make_objects (void)
 {
-    ptl_md_t all = { .ct_handle = PTL_CT_NONE };
+    ptl_md_t all = { .ct_handle = PTL_CT_NONE, .eq_handle = PTL_EQ_NONE };
 
     CHECK (PtlEQAlloc (ni, 16, &eq) == PTL_OK);
     all.eq_handle = eq;

@@ -54,8 +54,8 @@ static void link_and_unlink (void)
     append (PTL_OVERFLOW_LIST, PTL_LE_USE_ONCE | PTL_LE_UNEXPECTED_HDR_DISABLE);
     expect (eq, PTL_EVENT_LINK);
     put ();
-    expect (eq, PTL_EVENT_AUTO_UNLINK);
     expect (eq, PTL_EVENT_PUT);
+    expect (eq, PTL_EVENT_AUTO_UNLINK);
     expect (eq, PTL_EVENT_AUTO_FREE);
     CHECK (is_empty (eq));
 }

@@ -57,6 +57,7 @@ static void link_slab (struct member *m, unsigned i)
         .options = PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE
             | PTL_ME_MANAGE_LOCAL | PTL_ME_UNEXPECTED_HDR_DISABLE
             | PTL_ME_NO_TRUNCATE,
+        .ct_handle = PTL_CT_NONE,
     };
 
     CHECK (PtlMEAppend (m->ni, 0, &me, PTL_OVERFLOW_LIST,
@@ -74,6 +75,7 @@ static void open_tables (struct member *m)
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .options = PTL_ME_OP_PUT | PTL_ME_OP_GET | PTL_ME_EVENT_LINK_DISABLE
             | PTL_ME_EVENT_COMM_DISABLE,
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_md_t md = {
         .start = m->source,

@@ -119,8 +119,8 @@ static void entries (const struct end *end, ptl_pt_index_t index,
 /* Match entries are for interfaces with matching, list entries for others. */
 static void other_sort (const struct end *end, ptl_pt_index_t index)
 {
-    ptl_me_t me = { .uid = PTL_UID_ANY };
-    ptl_le_t le = { .uid = PTL_UID_ANY };
+    ptl_me_t me = { .uid = PTL_UID_ANY, .ct_handle = PTL_CT_NONE };
+    ptl_le_t le = { .uid = PTL_UID_ANY, .ct_handle = PTL_CT_NONE };
 
     entry = entry_of (NULL, 0, PTL_LE_OP_PUT);
     CHECK (append (end, index, PTL_PRIORITY_LIST) == PTL_OK);

@@ -19,6 +19,7 @@ static void link_slab (const struct end *end)
             | PTL_ME_UNEXPECTED_HDR_DISABLE | PTL_ME_EVENT_LINK_DISABLE,
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .ignore_bits = UINT64_MAX,
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_handle_me_t handle;
 

@@ -118,7 +118,8 @@ static void open_side (int kind)
 {
     ptl_ni_limits_t limits = { .max_eqs = 2 + kind };
     struct side *side = &sides[kind];
-    ptl_md_t md = { .start = &side->data, .length = 8 };
+    ptl_md_t md = { .start = &side->data, .length = 8,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     ptl_handle_ni_t again;
     ptl_handle_eq_t eq;
 
@@ -149,12 +150,14 @@ static void open_entry_of (int kind)
         .options = PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE,
         .ignore_bits = UINT64_MAX,
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_le_t le = {
         .start = &side->memory,
         .length = 8,
         .uid = PTL_UID_ANY,
         .options = PTL_LE_OP_PUT | PTL_LE_EVENT_LINK_DISABLE,
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_handle_any_t handle;
 

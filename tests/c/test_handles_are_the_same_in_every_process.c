@@ -1,5 +1,5 @@
 /* Handles (spec 3.2.1, 3.3.2): integers that are compared with == and have
- * constant initialisers; PtlHandleIsEqual and PtlNIHandle say what they name. Two
+ * constant initialisers, three that name nothing and are not the same; PtlHandleIsEqual and PtlNIHandle say what they name. Two
  * processes that make the same calls in the same order have the same ones,
  * whatever the network did meanwhile. One that is freed is never given again, not
  * for another kind of object nor after PtlFini.
@@ -14,7 +14,10 @@ static const ptl_handle_any_t nothing[]
     = { PTL_INVALID_HANDLE, PTL_EQ_NONE, PTL_CT_NONE };
 static ptl_handle_ni_t constant = PTL_INVALID_HANDLE;
 
-_Static_assert (PTL_EQ_NONE == PTL_INVALID_HANDLE, "they are constants");
+_Static_assert (PTL_EQ_NONE != PTL_INVALID_HANDLE
+                    && PTL_CT_NONE != PTL_INVALID_HANDLE
+                    && PTL_EQ_NONE != PTL_CT_NONE,
+                "they are constants, three of them");
 _Static_assert (sizeof (ptl_handle_any_t) == sizeof (uint32_t), "integers");
 
 static struct pair pair;
@@ -37,7 +40,8 @@ static ptl_handle_any_t keep (ptl_handle_any_t handle)
 static void make (int round)
 {
     entry_t entry = entry_of (NULL, 0, PTL_LE_OP_PUT);
-    ptl_md_t md = { .start = NULL };
+    ptl_md_t md = { .start = NULL, .eq_handle = PTL_EQ_NONE,
+                    .ct_handle = PTL_CT_NONE };
     ptl_handle_any_t eq, ct, handle, me;
     ptl_pt_index_t index;
 
@@ -64,7 +68,8 @@ static void work (void)
 {
     entry_t over = entry_of (NULL, 0, PTL_LE_OP_PUT);
     entry_t once = entry_of (NULL, 0, PTL_LE_OP_PUT | PTL_LE_USE_ONCE);
-    ptl_md_t md = { .start = NULL };
+    ptl_md_t md = { .start = NULL, .eq_handle = PTL_EQ_NONE,
+                    .ct_handle = PTL_CT_NONE };
     ptl_handle_any_t handle;
     ptl_pt_index_t index;
 
@@ -96,11 +101,12 @@ static int by_value (const void *a, const void *b)
 int main (void)
 {
     ptl_handle_any_t others[MANY];
+    ptl_handle_ni_t unused;
     int n_others, failed;
 
-    for (int i = 0; i < 3; i++)
-        CHECK (nothing[i] == constant);
     pair_open (&pair, NI_OPTIONS);
+    for (int i = 0; i < 3; i++)
+        CHECK (PtlNIHandle (nothing[i], &unused) == PTL_ARG_INVALID);
     keep (pair.ni);
     for (int i = 0; i < SOME; i++) {
         work ();

@@ -203,6 +203,7 @@ int main (void)
             .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
             .ignore_bits = i == 2 ? UINT64_MAX : 0,
             .match_bits = (uint64_t)i,
+            .ct_handle = PTL_CT_NONE,
         };
         ptl_handle_me_t handle;
 

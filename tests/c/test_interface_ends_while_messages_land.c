@@ -35,10 +35,11 @@ static ptl_handle_me_t append (ptl_handle_ni_t ni, void *memory, size_t size,
         .options = PTL_ME_OP_PUT,
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .ignore_bits = UINT64_MAX,
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_handle_me_t handle;
 
-    if (trigger)
+    if (trigger != PTL_CT_NONE)
         CHECK (PtlTriggeredMEAppend (ni, 0, &me, list, NULL, &handle, trigger,
                                      9)
                == PTL_OK);
@@ -52,9 +53,11 @@ int main (void)
     struct ptlx_config config = { .listen_nid = LOOPBACK, .is_local = 1 };
     uint8_t *source = calloc (1, LARGE), *target = malloc (LARGE);
     int64_t until = now_ms () + LIMIT_MS;
-    ptl_md_t none = { .options = 0 };
+    ptl_md_t none = { .options = 0, .eq_handle = PTL_EQ_NONE,
+                      .ct_handle = PTL_CT_NONE };
     ptl_ct_event_t value;
-    ptl_le_t le = { .uid = PTL_UID_ANY, .options = PTL_LE_OP_PUT };
+    ptl_le_t le = { .uid = PTL_UID_ANY, .options = PTL_LE_OP_PUT,
+                    .ct_handle = PTL_CT_NONE };
     ptl_handle_ni_t matching, other;
     ptl_handle_eq_t eq;
     ptl_handle_ct_t ct;

@@ -42,7 +42,8 @@ static void append_to (const struct side *side, void *memory, size_t size,
 
 static void open_side (struct side *side, void *memory, size_t size)
 {
-    ptl_md_t md = { .start = memory, .length = size };
+    ptl_md_t md = { .start = memory, .length = size,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
 
     CHECK (PtlEQAlloc (side->ni, 256, &side->target) == PTL_OK);
     CHECK (PtlEQAlloc (side->ni, 256, &side->initiator) == PTL_OK);

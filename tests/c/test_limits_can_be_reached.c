@@ -39,7 +39,9 @@ static int make_ct (ptl_handle_any_t *handle)
 
 static int make_md (ptl_handle_any_t *handle)
 {
-    return PtlMDBind (ni, &(ptl_md_t){ .start = NULL }, handle);
+    return PtlMDBind (ni, &(ptl_md_t){ .start = NULL,
+                                       .eq_handle = PTL_EQ_NONE,
+                                       .ct_handle = PTL_CT_NONE }, handle);
 }
 
 static int make_entry (ptl_handle_any_t *handle)
@@ -148,7 +150,8 @@ static void fill_vector (void)
 {
     unsigned n = (unsigned)limits.max_iovecs;
     ptl_iovec_t *pieces = calloc (n + 1, sizeof (*pieces));
-    ptl_md_t md = { .start = pieces, .length = n, .options = PTL_IOVEC };
+    ptl_md_t md = { .start = pieces, .length = n, .options = PTL_IOVEC,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     entry_t entry = entry_of (pieces, n, PTL_LE_OP_PUT | PTL_IOVEC);
     ptl_handle_any_t handle;
 
@@ -254,7 +257,8 @@ static void check_lengths (void)
     char *data = calloc (3, most);
     entry_t entry = entry_of (data, most, PTL_LE_OP_PUT | PTL_LE_OP_GET
                                               | PTL_LE_EVENT_LINK_DISABLE);
-    ptl_md_t md = { .start = data + most, .length = UINT64_MAX };
+    ptl_md_t md = { .start = data + most, .length = UINT64_MAX,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     ptl_event_t event;
     ptl_handle_any_t handle, eq;
 

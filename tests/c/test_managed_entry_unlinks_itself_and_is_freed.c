@@ -15,6 +15,7 @@ int main (void)
             | PTL_ME_UNEXPECTED_HDR_DISABLE | PTL_ME_EVENT_LINK_DISABLE,
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .ignore_bits = UINT64_MAX,
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_handle_me_t handle;
     ptl_handle_md_t md;
@@ -32,9 +33,9 @@ int main (void)
     pump_until (ends, 2, a, PTL_EVENT_ACK, 2);
     CHECK (b->n == 4);
     CHECK (b->log[0].type == PTL_EVENT_PUT && b->log[0].start == slab);
-    CHECK (b->log[1].type == PTL_EVENT_AUTO_UNLINK);
-    CHECK (b->log[2].type == PTL_EVENT_PUT);
-    CHECK ((char *)b->log[2].start == slab + 90);
+    CHECK (b->log[1].type == PTL_EVENT_PUT);
+    CHECK ((char *)b->log[1].start == slab + 90);
+    CHECK (b->log[2].type == PTL_EVENT_AUTO_UNLINK);
     CHECK (b->log[3].type == PTL_EVENT_AUTO_FREE);
     CHECK (b->log[3].user_ptr == slab);
     CHECK (PtlMEUnlink (handle) == PTL_ARG_INVALID); /* it is gone */

@@ -52,8 +52,8 @@ static void round_of (ptl_handle_md_t md, ptl_pt_index_t index,
     put_entry (b, index, &entry, PTL_OVERFLOW_LIST, NULL);
     expect (eq, PTL_EVENT_LINK);
     put_to (ends, 2, a, md, 8, b, index, 0, 0, 0);
-    expect (eq, PTL_EVENT_AUTO_UNLINK);
     expect (eq, PTL_EVENT_PUT);
+    expect (eq, PTL_EVENT_AUTO_UNLINK);
     put_entry (b, index, &entry, PTL_PRIORITY_LIST, NULL);
     expect (eq, PTL_EVENT_PUT_OVERFLOW);
     expect (eq, PTL_EVENT_AUTO_FREE);

@@ -139,7 +139,8 @@ int main (void)
     ptl_ni_limits_t limits = { .max_msg_size = 64, .max_atomic_size = 32,
                                .max_fetch_atomic_size = 16 };
     static uint8_t memory[100];
-    ptl_md_t plain = { .start = memory, .length = sizeof (memory) };
+    ptl_md_t plain = { .start = memory, .length = sizeof (memory),
+                       .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     struct ptlx_counters counters;
 
     kinds_open (ends, 2, 16, &limits);

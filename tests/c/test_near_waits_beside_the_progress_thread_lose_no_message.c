@@ -17,7 +17,7 @@ static void program_open (struct program *p)
 {
     ptl_md_t md = { .start = source, .length = sizeof (source),
                     .options = PTL_MD_EVENT_SEND_DISABLE,
-                    .ct_handle = PTL_CT_NONE };
+                    .ct_handle = PTL_CT_NONE, .eq_handle = PTL_EQ_NONE };
     ptl_me_t me = { .start = memory, .length = sizeof (memory),
                     .ct_handle = PTL_CT_NONE, .uid = PTL_UID_ANY,
                     .options = PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE,

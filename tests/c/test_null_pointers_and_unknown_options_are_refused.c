@@ -90,7 +90,8 @@ static void check_table (void)
 static void check_descriptors (void)
 {
     ptl_iovec_t pieces[2] = { { NULL, 0 }, { NULL, 1 } };
-    ptl_md_t md = { .start = pieces, .length = 1 };
+    ptl_md_t md = { .start = pieces, .length = 1, .eq_handle = PTL_EQ_NONE,
+                    .ct_handle = PTL_CT_NONE };
     ptl_handle_md_t handle;
 
     CHECK (PtlMDBind (ni, NULL, &handle) == PTL_ARG_INVALID);

@@ -1,7 +1,7 @@
-/* PtlMDRelease, PtlEQFree, PtlCTFree, PtlLEUnlink, PtlMEUnlink: PTL_IN_USE, and PtlPTFree:
- * PTL_PT_IN_USE, as long as something needs the object: an operation that waits
- * for its trigger, a descriptor, an entry, a header. It is as it was, and goes
- * once nothing does. A trigger may go: what waits for it goes with it.
+/* PtlMDRelease, PtlLEUnlink, PtlMEUnlink: PTL_IN_USE, and PtlPTFree: PTL_PT_IN_USE,
+ * as long as something needs the object: an operation that waits for its trigger,
+ * an entry, a header. It is as it was, and goes once nothing does. A trigger
+ * may go: what waits for it goes with it.
  * kinds: all */
 #include "calls.h"
 
@@ -11,7 +11,8 @@ static uint64_t memory;
 
 static void check_descriptor (void)
 {
-    ptl_md_t md = { .start = &memory, .length = 8 };
+    ptl_md_t md = { .start = &memory, .length = 8,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     ptl_handle_ct_t ct, trigger;
     ptl_handle_eq_t eq;
     ptl_handle_md_t handle;
@@ -22,7 +23,6 @@ static void check_descriptor (void)
     md.eq_handle = eq;
     md.ct_handle = ct;
     CHECK (PtlMDBind (ni, &md, &handle) == PTL_OK);
-    CHECK (PtlEQFree (eq) == PTL_IN_USE && PtlCTFree (ct) == PTL_IN_USE);
     for (int round = 0; round < 2; round++) {
         CHECK (PtlTriggeredPut (handle, 0, 8, PTL_CT_ACK_REQ, self, 0, 0, 0,
                                 NULL, 0, trigger, 5)
@@ -43,7 +43,8 @@ static void check_entry (void)
 {
     entry_t entry = entry_of (&memory, 8, PTL_LE_OP_PUT);
     entry_t once = entry_of (&memory, 8, PTL_LE_OP_PUT | PTL_LE_USE_ONCE);
-    ptl_md_t md = { .start = &memory, .length = 8 };
+    ptl_md_t md = { .start = &memory, .length = 8,
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     ptl_handle_ct_t ct, trigger;
     ptl_handle_eq_t eq;
     ptl_handle_any_t handle, over, source;
@@ -54,18 +55,15 @@ static void check_entry (void)
     CHECK (PtlCTAlloc (ni, &trigger) == PTL_OK);
     CHECK (PtlMDBind (ni, &md, &source) == PTL_OK);
     CHECK (PtlPTAlloc (ni, 0, eq, PTL_PT_ANY, &index) == PTL_OK);
-    CHECK (PtlEQFree (eq) == PTL_IN_USE);
     entry.ct_handle = ct;
     CHECK (entry_append_triggered (ni, index, &entry, PTL_PRIORITY_LIST, NULL,
                                    &handle, trigger, 5)
            == PTL_OK);
-    CHECK (PtlCTFree (ct) == PTL_IN_USE);
     CHECK (PtlPTFree (ni, index) == PTL_PT_IN_USE);
     CHECK (PtlCTFree (trigger) == PTL_OK); /* so it will never be linked */
     CHECK (entry_unlink (handle) == PTL_ARG_INVALID);
     CHECK (entry_append (ni, index, &entry, PTL_OVERFLOW_LIST, NULL, &over)
            == PTL_OK);
-    CHECK (PtlCTFree (ct) == PTL_IN_USE);
     CHECK (PtlPut (source, 0, 8, PTL_NO_ACK_REQ, self, index, 0, 0, NULL, 0)
            == PTL_OK);
     CHECK (entry_unlink (over) == PTL_IN_USE); /* a header */

@@ -262,7 +262,9 @@ static void bind_all (void)
     pieces[1] = (ptl_iovec_t){ NULL, 0 };
     pieces[2] = (ptl_iovec_t){ memory + 5, SIZE - 5 };
     full = bind ((ptl_md_t){ memory, SIZE, 0, eq, ct });
-    bare = bind ((ptl_md_t){ .start = memory, .length = SIZE });
+    bare = bind ((ptl_md_t){ .start = memory, .length = SIZE,
+                             .eq_handle = PTL_EQ_NONE,
+                             .ct_handle = PTL_CT_NONE });
     vector = bind ((ptl_md_t){ pieces, 3, PTL_IOVEC, eq, ct });
 }
 

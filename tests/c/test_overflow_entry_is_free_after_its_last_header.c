@@ -1,6 +1,6 @@
 /* PTL_EVENT_AUTO_UNLINK, PTL_EVENT_AUTO_FREE (spec 3.13.1), PtlLEUnlink,
- * PtlMEUnlink, PtlPTFree: an overflow entry that unlinks itself says AUTO_UNLINK at once,
- * and AUTO_FREE when the last header that it left has been taken. While it
+ * PtlMEUnlink, PtlPTFree: an overflow entry that unlinks itself says AUTO_UNLINK after the
+ * operation, and AUTO_FREE when the last header that it left has been taken. While it
  * has left headers it cannot be unlinked (PTL_IN_USE), nor its table entry be
  * freed (PTL_PT_IN_USE).
  * kinds: all */
@@ -27,9 +27,9 @@ int main (void)
     second = put_entry (b, index, &entry, PTL_OVERFLOW_LIST, &two);
     for (unsigned i = 0; i < 3; i++)
         put_to (ends, 2, a, md, 4, b, index, 0, 0, i);
+    CHECK (expect (eq, PTL_EVENT_PUT).user_ptr == &one);
     event = expect (eq, PTL_EVENT_AUTO_UNLINK);
     CHECK (event.user_ptr == &one && event.pt_index == index);
-    CHECK (expect (eq, PTL_EVENT_PUT).user_ptr == &one);
     CHECK (expect (eq, PTL_EVENT_PUT).user_ptr == &two);
     CHECK (expect (eq, PTL_EVENT_PUT).user_ptr == &two);
     CHECK (is_empty (eq));

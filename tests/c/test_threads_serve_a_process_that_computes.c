@@ -44,6 +44,7 @@ static ptl_handle_md_t memory (const struct pair *pair, uint64_t *from,
                           .length = PUTS * sizeof (*from),
                           .options = PTL_MD_EVENT_CT_ACK,
                           .ct_handle = ct,
+                          .eq_handle = PTL_EQ_NONE,
                       },
                       &md)
            == PTL_OK);

@@ -33,6 +33,7 @@ static void *work (void *context)
                             .options = PTL_ME_OP_PUT
                                 | PTL_ME_EVENT_LINK_DISABLE,
                             .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
+                            .ct_handle = PTL_CT_NONE,
                         },
                         PTL_PRIORITY_LIST, NULL, &me)
            == PTL_OK);

@@ -37,7 +37,7 @@ static void open_interface (void)
 /* An event for a queue: that of an entry which is linked. */
 static void post_to (int i)
 {
-    ptl_le_t le = { .uid = PTL_UID_ANY };
+    ptl_le_t le = { .uid = PTL_UID_ANY, .ct_handle = PTL_CT_NONE };
     ptl_handle_le_t handle;
 
     CHECK (PtlLEAppend (ni, index_of[i], &le, PTL_PRIORITY_LIST, NULL,

@@ -214,6 +214,7 @@ static inline void open_for_neighbour (const struct end *end, uint32_t nid,
         .options = PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE,
         .match_id.phys = { nid, pid },
         .match_bits = NEIGHBOUR_BITS,
+        .ct_handle = PTL_CT_NONE,
     };
 
     memset (neighbour_target, 0, sizeof (neighbour_target));
@@ -231,6 +232,7 @@ static inline void check_neighbour (struct end *end, struct end *neighbour)
         .start = neighbour_source,
         .length = sizeof (neighbour_source),
         .eq_handle = neighbour->own_eq,
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_process_t by_path = { .phys = { 1, PTL_PID_ANY } };
     ptl_handle_md_t handle;

@@ -130,7 +130,8 @@ static void open_ends (struct world *w)
         .unix_path = end_path.sun_path,
         .partition_key = partition_key,
     };
-    ptl_md_t md = { .start = large, .length = sizeof (large) };
+    ptl_md_t md = { .start = large, .length = sizeof (large),
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     ptl_pt_index_t index;
 
     end_open (&w->end, &config);

@@ -37,7 +37,8 @@ static void open_ends (struct world *w)
         .partition_key = partition_key,
         .is_local = 1,
     };
-    ptl_md_t md = { .start = source, .length = sizeof (source) };
+    ptl_md_t md = { .start = source, .length = sizeof (source),
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
     ptl_me_t me = {
         .start = memory,
         .length = sizeof (memory),
@@ -45,6 +46,7 @@ static void open_ends (struct world *w)
         .options = PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE,
         .match_id.phys = { PTL_NID_ANY, PTL_PID_ANY },
         .ignore_bits = UINT64_MAX,
+        .ct_handle = PTL_CT_NONE,
     };
     ptl_handle_me_t entry;
     ptl_pt_index_t index;

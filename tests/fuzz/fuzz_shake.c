@@ -57,7 +57,8 @@ static void open_ends (struct world *w)
         .partition_key = how % 4 < 2 ? partition_key : NULL,
         .max_unproven = 8,
     };
-    ptl_md_t md = { .start = source, .length = sizeof (source) };
+    ptl_md_t md = { .start = source, .length = sizeof (source),
+                    .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
 
     end_open (&w->end, &config);
     config.unix_path = NULL;

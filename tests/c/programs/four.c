@@ -21,12 +21,13 @@ static void expose_kind (int k)
     ptl_le_t le = { .start = cells[k],
                     .length = sizeof (cells[k]),
                     .uid = PTL_UID_ANY,
-                    .options = PTL_LE_OP_PUT | PTL_LE_EVENT_LINK_DISABLE };
+                    .options = PTL_LE_OP_PUT | PTL_LE_EVENT_LINK_DISABLE,
+                    .ct_handle = PTL_CT_NONE };
     ptl_me_t me = { .start = cells[k],
                     .length = sizeof (cells[k]),
                     .uid = PTL_UID_ANY,
                     .options = PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE,
-                    .match_bits = 99 };
+                    .match_bits = 99, .ct_handle = PTL_CT_NONE };
     ptl_handle_me_t handle;
     ptl_pt_index_t pt;
 

@@ -157,11 +157,26 @@ def test_a_key_of_another_length_raises_value_error(port: PortalsPort, key: byte
 
 
 def test_a_busy_object_cannot_be_closed(interface: NetworkInterface) -> None:
-    queue = EventQueue(interface, 8)
-    interface.pt_alloc(5, queue)
+    trigger = CountingEvent(interface)
+    md = MemoryDescriptor(interface, bytes(8))
+    md.put((LOOPBACK, 1), 5, 0, ack=False, trigger=trigger, threshold=1)
     with pytest.raises(InUseError):
-        queue.close()
-    assert not queue.is_closed
+        md.close()
+    assert not md.is_closed
+    trigger.close()  # and what waits for it with it
+    md.close()
+
+
+def test_a_queue_can_be_closed_before_what_posts_to_it(interface: NetworkInterface) -> None:
+    queue = EventQueue(interface, 8)
+    index = interface.pt_alloc(5, queue, flow_control=True)
+    md = MemoryDescriptor(interface, bytes(8), queue)
+    queue.close()
+    with pytest.raises(ValueError):
+        md.put(interface.id(), index, 0)  # an ack goes nowhere
+    md.put(interface.id(), index, 0, ack=False)
+    interface.pt_enable(index)
+    md.close()
 
 
 @pytest.mark.parametrize("chunk", [0, (64 << 20) + 1])

@@ -137,10 +137,9 @@ def test_closing_an_interface_closes_what_was_made_from_it(parts: Parts) -> None
 
 
 def test_what_is_in_use_cannot_be_closed(parts: Parts) -> None:
-    for one in (parts.queue, parts.counter, parts.pt):
-        with pytest.raises(InUseError):
-            one.close()
-        assert not one.is_closed
+    with pytest.raises(InUseError):
+        parts.pt.close()
+    assert not parts.pt.is_closed
     parts.md.put(SELF, 0, trigger=parts.counter, threshold=9)
     with pytest.raises(InUseError):
         parts.md.close()
@@ -149,6 +148,18 @@ def test_what_is_in_use_cannot_be_closed(parts: Parts) -> None:
     parts.counter.cancel_triggered()
     parts.md.close()
     parts.memory.clear()
+
+
+def test_what_a_closed_queue_and_counter_would_be_told_is_dropped(parts: Parts) -> None:
+    parts.queue.close()
+    parts.counter.close()
+    done = CountingEvent(parts.ni)
+    with MemoryDescriptor(parts.ni, bytes(8), counter=done, options=MdOption.EVENT_CT_ACK) as md:
+        md.put(parts.ni.id(), parts.pt.index, ack=AckReq.CT_ACK_REQ)
+        assert done.wait(1).success == 1
+    parts.pt.search()
+    with pytest.raises(ValueError, match="PtlPut"):
+        parts.md.put(SELF, 0, ack=AckReq.ACK_REQ)
 
 
 def test_what_with_leaves_in_use_is_freed_later(parts: Parts) -> None:
