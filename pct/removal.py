@@ -12,7 +12,7 @@ from fcntl import F_SETLEASE, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, fcntl, flock
 from native.slices import Work
 
 PREFIX = "yod-store-"
-SLICE_BYTES = 64 << 20  # given back between two looks at the loop
+SLICE_BYTES = 16 << 20  # given back between two looks at the loop
 ENTRIES = 256  # of a directory, between two looks
 DEPTH_MAX = 16  # directories below one another
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

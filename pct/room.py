@@ -12,7 +12,7 @@ from collections import Counter
 
 from native.slices import Work
 
-SLICE_BYTES = 16 << 20  # allocated between two looks at the loop; a RAM disk clears them
+SLICE_BYTES = 4 << 20  # allocated between two looks at the loop; a RAM disk clears them
 MEMORY = "memory"  # in place of a directory: files without a name
 ALL_PERCENT = 100
 

@@ -160,9 +160,10 @@ def test_who_lacks_room_waits_for_what_is_being_given_back(reactor, disk, monkey
     store = Store([str(disk)], reactor, user_percent=90)
     answers: list[object] = []
     wanted = (shipped(disk / "absent", size),)
-    store.check(1, wanted, False, MYSELF, answers.append)
-    store.check(2, wanted, False, MYSELF, answers.append)
     turns = Turns(reactor, disk)
+    store.check(1, wanted, False, MYSELF, answers.append)
+    turns.until(lambda: len(answers) == 1)
+    store.check(2, wanted, False, MYSELF, answers.append)
     turns.until(lambda: len(answers) == 2)
     first, second = answers
     assert isinstance(first, ObjectsChecked) and first.lacking == (0,)
