@@ -15,20 +15,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.hosts import Host, Hosts
+from tests.support.hosts import RAM_BYTES, Host, Hosts
 from tests.support.leaks import Watch, descendants
 from tests.support.place import MARK, Place
+from tests.support.standing import Key, Standing
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
+
+SLOTS = 4  # of a node, where a test does not say
 
 Word = str | bytes | os.PathLike[str]
 
@@ -119,6 +123,7 @@ class Daemon:
         self.unix_pid = process.pid
         self.log = log
         self._process = process
+        self._read_bytes = 0
 
     def kill(self) -> None:
         """SIGKILL it, and wait until it is gone."""
@@ -141,8 +146,12 @@ class Daemon:
         return self._process.poll() is None
 
     def text(self) -> str:
-        """What it has said so far."""
-        return self.log.read_text(errors="replace")
+        """What it has said so far in this test."""
+        return self.log.read_bytes()[self._read_bytes :].decode(errors="replace")
+
+    def begin_test(self) -> None:
+        """What it has said before does not concern this test."""
+        self._read_bytes = self.log.stat().st_size
 
 
 class Daemons(Partition):
@@ -156,6 +165,7 @@ class Daemons(Partition):
         pct_options: words for every PCT, or a function of the node's number.
         bebopd_options: words for bebopd.
         uses_default_store: PCTs find their stores by themselves.
+        base: the daemons' environment; None: that of the test process.
 
     Attributes:
         address: host:port of bebopd.
@@ -171,11 +181,12 @@ class Daemons(Partition):
         place: Place,
         count: int,
         *,
-        slots: int = 4,
+        slots: int = SLOTS,
         env: Mapping[str, str | None] | None = None,
         pct_options: Callable[[int], Sequence[Word]] | Sequence[Word] = (),
         bebopd_options: Sequence[Word] = (),
         uses_default_store: bool = False,
+        base: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         self.node_names = [f"node{number}" for number in range(count)]
@@ -190,6 +201,7 @@ class Daemons(Partition):
         self._off: set[int] = set()
         self.pcts: list[Daemon] = []
         self._slots = slots
+        self._base = base
         self._env = dict(env or {})
         self._pct_options = pct_options
         self._bebopd_options = bebopd_options
@@ -208,6 +220,26 @@ class Daemons(Partition):
                 daemon.kill()
             raise
         self._is_up = True
+        self._first = [daemon.unix_pid for daemon in (*self.pcts, self.bebopd)]
+
+    @property
+    def is_as_started(self) -> bool:
+        """Every daemon runs, and none has taken another's place."""
+        daemons = (*self.pcts, self.bebopd)
+        return (
+            not self._off
+            and [daemon.unix_pid for daemon in daemons] == self._first
+            and all(daemon.is_alive for daemon in daemons)
+        )
+
+    def begin_test(self, watch: Watch) -> None:
+        """From now on it is this test's: what it is like now is what it has to be at the end."""
+        for daemon in (*self.pcts, self.bebopd):
+            daemon.begin_test()
+        self._first_rows = []
+        self.watch = watch
+        # What holds hosts up is there to stay as well.
+        watch.partition(self, sorted(descendants(os.getpid())), self.lasting_pingd)
 
     def start_bebopd(self, expected: int, listen: str = "") -> None:
         """Start bebopd; returns when it listens, ``address`` then says where."""
@@ -347,7 +379,8 @@ class Daemons(Partition):
 
     def _daemon(self, command: Sequence[Word], node: int, fds: tuple[int, ...]) -> Daemon:
         log = self.directory / ("bebopd.log" if node < 0 else f"pct-{node}.log")
-        env = {name: value for name, value in os.environ.items() if name != "YOD_PARTITION"}
+        base = os.environ if self._base is None else self._base
+        env = {name: value for name, value in base.items() if name != "YOD_PARTITION"}
         with open(log, "ab") as file:
             process = self._popen_at(
                 node,
@@ -411,10 +444,14 @@ class HostDaemons(Daemons):
         options["env"]["XDG_RUNTIME_DIR"] = host.environment()["XDG_RUNTIME_DIR"]
         return host.popen([os.fsdecode(word) for word in command], **options)
 
+    def stop(self) -> None:
+        try:
+            super().stop()
+        finally:
+            self.hosts.close()
+
     def _make_directory(self, place: Place) -> Path:
-        directory = place.directory / "partition"  # all hosts see it
-        directory.mkdir()
-        return directory
+        return Path(tempfile.mkdtemp(prefix="p", dir=place.directory))  # all hosts see it
 
     def _listen(self, node: int) -> str:
         return f"{(self.front if node < 0 else self.hosts[node]).address}:0"
@@ -447,33 +484,55 @@ def wait_for_log(daemon: Daemon, text: str) -> str:
 
 
 class _Up:
-    """Brings daemons up for one test, and down when it is over."""
+    """The partitions of one test: brought up for it, or standing since an earlier one."""
 
-    def __init__(self, place: Place, watch: Watch) -> None:
-        self._place = place
+    def __init__(self, standing: Standing, watch: Watch) -> None:
+        self._standing = standing
         self._watch = watch
-        self._up: list[Daemons] = []
+        self._own: list[Daemons] = []
+        self._lent: list[Daemons] = []
 
-    def add(self, partition: Daemons) -> None:
+    def lend(self, key: Key, make: Callable[[Place], Daemons]) -> Daemons:
+        """One that other tests use as well."""
+        partition = self._standing.take(key, make)
+        self._lent.append(partition)
+        partition.begin_test(self._watch)
+        return partition
+
+    def add(self, partition: Daemons) -> Daemons:
+        """One for this test alone."""
         partition.start()
-        self._up.append(partition)
-        partition.watch = self._watch
-        # What holds hosts up is there to stay as well.
-        running = sorted(descendants(os.getpid()))
-        self._watch.partition(partition, running, partition.lasting_pingd)
+        self._own.append(partition)
+        partition.begin_test(self._watch)
+        return partition
 
     def end(self) -> None:
+        is_clean = False
+        every = (*self._lent, *self._own)
         try:
-            if self._up:
+            if every:
                 self._watch.check()
-            for partition in self._up:
-                assert FAULT not in partition.log(), "a daemon has failed at something"
+            is_clean = True
         except AssertionError as error:
-            logs = "".join(partition.log() for partition in self._up)
+            logs = "".join(partition.log() for partition in every)
             raise AssertionError(f"{error}\n{logs}") from None
         finally:
-            for partition in self._up:
+            for partition in self._lent:
+                self._standing.give_back(partition, is_clean)
+            for partition in self._own:
                 partition.stop()
+
+
+@pytest.fixture(scope="session")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    """Partitions that stay up from test to test."""
+    place = Place(tmp_path_factory.mktemp("standing"), uuid.uuid4().hex)
+    standing = Standing(place)
+    yield standing
+    try:
+        standing.close()
+    finally:
+        place.remove()
 
 
 @pytest.fixture
@@ -484,15 +543,21 @@ def embedded(place: Place) -> Partition:
 
 @pytest.fixture
 def start_local(
-    place: Place, nothing_left_behind: Watch, tmp_path: Path
+    standing: Standing, place: Place, nothing_left_behind: Watch
 ) -> Iterator[Callable[..., Daemons]]:
-    """A function that starts a partition of daemons on this host: see :class:`Daemons`."""
-    up = _Up(place, nothing_left_behind)
+    """A function that gives a partition of daemons on this host: see :class:`Daemons`.
 
-    def start(count: int, **options: Any) -> Daemons:
-        partition = Daemons(place, count, **options)
-        up.add(partition)
-        return partition
+    One with no other options than its size may have served other tests before.
+    """
+    up = _Up(standing, nothing_left_behind)
+
+    def start(count: int, *, slots: int = SLOTS, **options: Any) -> Daemons:
+        if options:
+            return up.add(Daemons(place, count, slots=slots, **options))
+        return up.lend(
+            Key("local", count, slots),
+            lambda place: Daemons(place, count, slots=slots, base=place.environment()),
+        )
 
     yield start
     up.end()
@@ -500,25 +565,32 @@ def start_local(
 
 @pytest.fixture
 def start_hosts(
-    place: Place, nothing_left_behind: Watch, needs_root: None
+    standing: Standing, place: Place, nothing_left_behind: Watch, needs_root: None
 ) -> Iterator[Callable[..., HostDaemons]]:
-    """A function that starts a partition on hosts of its own: see :class:`HostDaemons`."""
-    up = _Up(place, nothing_left_behind)
-    made: list[Hosts] = []
+    """A function that gives a partition on hosts of its own: see :class:`HostDaemons`.
 
-    def start(count: int, *, ram_bytes: int = 64 << 20, **options: Any) -> HostDaemons:
-        hosts = Hosts(count + 1, ram_bytes=ram_bytes)
-        made.append(hosts)
-        partition = HostDaemons(place, hosts, **options)
-        up.add(partition)
-        return partition
+    One with no other options than its size may have served other tests before.
+    """
+    up = _Up(standing, nothing_left_behind)
 
-    yield start
-    try:
-        up.end()
-    finally:
-        for hosts in made:
-            hosts.close()
+    def start(
+        count: int, *, slots: int = SLOTS, ram_bytes: int = RAM_BYTES, **options: Any
+    ) -> Daemons:
+        def make(place: Place, **more: Any) -> HostDaemons:
+            hosts = Hosts(count + 1, ram_bytes=ram_bytes)
+            try:
+                return HostDaemons(place, hosts, slots=slots, **more)
+            except BaseException:
+                hosts.close()
+                raise
+
+        if options:
+            return up.add(make(place, **options))
+        key = Key("hosts", count, slots, ram_bytes)
+        return up.lend(key, lambda place: make(place, base=place.environment()))
+
+    yield start  # type: ignore[misc]
+    up.end()
 
 
 @pytest.fixture
@@ -548,4 +620,13 @@ def here(request: pytest.FixtureRequest) -> Partition:
     return request.getfixturevalue("start_local")(2)  # type: ignore[no-any-return]
 
 
-__all__ = ["MARK", "anywhere", "embedded", "here", "local", "start_hosts", "start_local"]
+__all__ = [
+    "MARK",
+    "anywhere",
+    "embedded",
+    "here",
+    "local",
+    "standing",
+    "start_hosts",
+    "start_local",
+]

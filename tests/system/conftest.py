@@ -7,6 +7,7 @@ from tests.support.partitions import (  # noqa: F401
     embedded,
     here,
     local,
+    standing,
     start_hosts,
     start_local,
 )

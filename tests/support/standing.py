@@ -1,0 +1,68 @@
+"""Partitions that stay up from test to test.
+
+To bring a partition up and down takes far longer than most of what is tested in one. A
+test that asks for nothing special gets one that stands. When it ends the leak watch has
+compared the partition with what it was before; one that is not the same, or has lost a
+daemon, is taken down, and the next test gets a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.support.place import Place
+
+if TYPE_CHECKING:
+    from tests.support.partitions import Daemons
+
+STANDING_MAX = 4  # partitions that stand idle in one test process
+
+
+class Key(NamedTuple):
+    """What makes two partitions serve alike."""
+
+    kind: str
+    count: int
+    slots: int
+    ram_bytes: int = 0  # of each host
+
+
+class Standing:
+    """The partitions of one test process.
+
+    Args:
+        place: of all of them.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._idle: list[tuple[Key, Daemons]] = []  # the longest idle first
+        self._lent: dict[Daemons, Key] = {}
+
+    def take(self, key: Key, make: Callable[[Place], Daemons]) -> Daemons:
+        """One of the kind that nobody uses; it is started where there is none."""
+        for number, (other, partition) in enumerate(self._idle):
+            if other == key:
+                del self._idle[number]
+                self._lent[partition] = key
+                return partition
+        partition = make(self._place)
+        partition.start()
+        self._lent[partition] = key
+        return partition
+
+    def give_back(self, partition: Daemons, is_clean: bool) -> None:
+        """A test has ended; ``is_clean`` is what the leak watch says."""
+        key = self._lent.pop(partition)
+        if not is_clean or not partition.is_as_started:
+            partition.stop()
+            return
+        self._idle.append((key, partition))
+        if len(self._idle) > STANDING_MAX:
+            self._idle.pop(0)[1].stop()
+
+    def close(self) -> None:
+        """Take all of them down."""
+        while self._idle:
+            self._idle.pop()[1].stop()
