@@ -191,6 +191,8 @@ class _Ready:
             os.write(self._fd, line.encode())
         except BrokenPipeError:
             is_last = True  # nobody waits any more
+        except OSError as error:
+            raise UsageError(f"--ready-fd {self._fd}: {error.strerror}") from None
         if is_last:
             os.close(self._fd)
             self._fd = None

@@ -70,6 +70,9 @@ def command(
         raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")
     if slots is not None and not 1 <= slots <= SLOTS_MAX:
         raise UsageError(f"--slots {slots}: must be from 1 to {SLOTS_MAX}")
+    for directory in store:
+        if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
+            raise UsageError(f"--store {shown(directory)}: no directory that can be written")
     from native.endpoint import PtlError
     from native.portals_port import PortalsPort
 
@@ -133,8 +136,13 @@ def command(
         reactor.on_signal(number, reactor.stop)
     take_signals(reactor, _say, lambda: machine.state(reactor.monotonic()))
     if ready_fd is not None:
-        os.write(ready_fd, f"{port.id}\n".encode())
-        os.close(ready_fd)
+        try:
+            os.write(ready_fd, f"{port.id}\n".encode())
+            os.close(ready_fd)
+        except BrokenPipeError:
+            os.close(ready_fd)  # nobody waits any more
+        except OSError as error:
+            raise UsageError(f"--ready-fd {ready_fd}: {error.strerror}") from None
     driver.start()
     reactor.run()
     driver.close()

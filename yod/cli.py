@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from itertools import pairwise
 
 from yod import lean  # noqa: F401
 
 # isort: split
 from native import nodelist, options, stdio
-from native.errors import UsageError, YodError
+from native.errors import ProgramNotFoundError, UsageError, YodError
 from native.options import Option
 from native.text import shown
 from yod import api, image, loadfile, request
@@ -141,8 +142,14 @@ def _members(
 ) -> list[request.Member]:
     size = loadfile.parse_size("-sz", size_text) if size_text is not None else None
     nodes = tuple(nodelist.parse(nodes_text)) if nodes_text is not None else None
-    path = image.find(program)
+    try:
+        path = image.find(program)
+    except ProgramNotFoundError as error:
+        hint = f"; ranks are -sz {program}" if program.isdecimal() else ""
+        raise ProgramNotFoundError(f"{error}{hint}") from None
     if not image.is_load_file(path):
+        if not is_quiet and (text := _other_program(program, arguments)):
+            _say(text)
         return request.from_command_line(size, nodes, (program, *arguments))
     if arguments:
         raise UsageError(
@@ -154,6 +161,17 @@ def _members(
         if not is_quiet:
             _say(text)
     return members
+
+
+def _other_program(program: str, arguments: tuple[str, ...]) -> str:
+    """What to say of ``program : -n 2 other``, as mpiexec takes it; empty: it is not."""
+    for colon, option in pairwise(arguments):
+        if colon == ":" and option in ("-n", "-np", "-sz", "-c", "--np"):
+            return (
+                f"`: {option} ...` is an argument of {shown(program)} here; "
+                "several programs are lines of a load file"
+            )
+    return ""
 
 
 def _show_plan(members: list[request.Member], plan: request.Plan, where: str) -> None:

@@ -37,6 +37,38 @@ def test_no_such_program(here, tmp_path):
     is_one_line(here.yod(path), 127, f"{path}: no such program")
 
 
+def test_a_number_where_the_program_belongs_is_told_where_it_does(embedded):
+    is_one_line(embedded.yod("4", "true"), 127, "4: no such program", "ranks are -sz 4")
+
+
+def test_the_colon_of_mpiexec_is_an_argument_and_that_is_told(here, tmp_path):
+    done = here.yod("-n", "1", "echo", "one", ":", "-n", "3", "two")
+    assert (done.status, done.out) == (0, "one : -n 3 two\n")
+    assert done.err == (
+        "yod: `: -n ...` is an argument of echo here; several programs are lines of a load file\n"
+    )
+    assert here.yod("echo", ":", "two") == (0, ": two\n", "")
+
+
+def test_a_daemon_names_the_option_that_is_wrong(embedded, tmp_path):
+    key = tmp_path / "key"
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
+    pct = ("pct", "--bebopd", "127.0.0.1:1", "--key-file", key, "--listen", "127.0.0.1:0")
+    for words, said in (
+        ((*pct, "--ready-fd", "99"), "pct: --ready-fd 99: Bad file descriptor\n"),
+        ((*pct, "--store", "/no"), "pct: --store /no: no directory that can be written\n"),
+        (
+            ("bebopd", "--state-dir", tmp_path, "--ready-fd", "99"),
+            "bebopd: --ready-fd 99: Bad file descriptor\n",
+        ),
+    ):
+        done = subprocess.run(
+            [BIN / words[0], *words[1:]], capture_output=True, text=True, timeout=LIMIT_S
+        )
+        assert (done.returncode, done.stderr) == (2, said)
+
+
 def test_a_program_without_a_name(here, tmp_path):
     is_one_line(here.yod("-sz", "2", ""), 127, "the program's name is empty")
     path = tmp_path / "job.load"

@@ -124,6 +124,8 @@ def test_a_report_file_that_cannot_be_written_fails_no_job(here):
     done = here.yod("-file", "/proc/none/report", "true")
     assert done.status == 0
     assert "/proc/none/report" in done.err and "ended normally" in done.err
+    failed = here.yod("-file", "/proc/none/report", "sh", "-c", "exit 3")
+    assert (failed.status, failed.err.count("ended with exit code 3")) == (3, 1)
 
 
 def test_the_program_has_all_words_behind_its_name(here):
