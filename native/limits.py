@@ -11,6 +11,8 @@ from msgspec import Struct
 from native.errors import UsageError
 from native.text import shown
 
+JOB_STORE_BYTES = 256 * 1024 * 1024
+
 
 class Limits(Struct, frozen=True):
     """Limits in force; ``_s`` in a name: seconds; ``_bytes``, ``_count``, ``_percent``."""
@@ -42,6 +44,9 @@ class Limits(Struct, frozen=True):
     line_hold_s: float = 0.5
     line_max_bytes: int = 64 * 1024
     line_room_bytes: int = 4 * 1024 * 1024
+    job_store_bytes: int = JOB_STORE_BYTES
+    pmi_connections_count: int = 1024
+    pmix_server_bytes: int = 4 * 1024 * 1024 * 1024
 
 
 MEANINGS = {
@@ -72,6 +77,9 @@ MEANINGS = {
     "line_hold_s": "output waits at most this long for a line's end",
     "line_max_bytes": "a line this long makes way to others' before its end",
     "line_room_bytes": "unfinished lines of all ranks, and what waits for one, in yod's memory",
+    "job_store_bytes": "a node keeps so much for a job's ranks: pairs, names, requests, worlds",
+    "pmi_connections_count": "connections of a job to its PCT, if not more than four a rank",
+    "pmix_server_bytes": "memory of a job's PMIx server on a node",
 }
 
 # Those that travel in a message are within its ranges.
@@ -90,6 +98,8 @@ _SMALLEST = {
     "store_user_percent": 1,
     "line_max_bytes": 1,
     "line_room_bytes": 4096,
+    "job_store_bytes": 1024 * 1024,
+    "pmix_server_bytes": 128 * 1024 * 1024,
 }
 _LARGEST = {
     "arity_count": 64,

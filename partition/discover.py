@@ -116,7 +116,7 @@ def open_partition(
         PartitionError: the key cannot be read.
     """
     if where.is_embedded:
-        server = _early_pmix_server(reactor) if will_offer_pmix else None
+        server = _early_pmix_server(reactor, limits) if will_offer_pmix else None
         from partition.embedded import EmbeddedPartition
 
         return EmbeddedPartition(reactor, limits, server)
@@ -125,12 +125,13 @@ def open_partition(
     return RemotePartition(where, limits)
 
 
-def _early_pmix_server(reactor: Reactor) -> PmixServer | None:
+def _early_pmix_server(reactor: Reactor, limits: Limits) -> PmixServer | None:
     """A server for an embedded partition's job; None: the PCT will say why it cannot be."""
     from pct.pmix_process import Owner, PmixServer
 
     try:
-        return PmixServer(Owner(os.getpid(), os.getuid(), os.getgid(), ()), reactor)
+        owner = Owner(os.getpid(), os.getuid(), os.getgid(), ())
+        return PmixServer(owner, reactor, limits.pmix_server_bytes)
     except (OSError, ValueError):
         return None
 

@@ -61,6 +61,11 @@ class AgentConversation:
         return self._state is _State.OVER
 
     @property
+    def held_bytes(self) -> int:
+        """What is kept of what the agent has said."""
+        return len(self._input) + len(self._output)
+
+    @property
     def is_running(self) -> bool:
         """The command is to be killed if the connection ends now."""
         return self._state in (_State.ASKED, _State.RUNNING)

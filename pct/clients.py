@@ -12,10 +12,9 @@ from collections.abc import Callable
 from native.machine import Event
 from native.reactor import Reactor
 from pct import events
-from pct.pmi_port import PmiPort
+from pct.account import Account, Charge, OverLimit
+from pct.pmi_port import CONNECTIONS_PER_RANK, PmiPort
 from pct.streams import ClientSocket
-
-RANKS_MIN = 256  # for whose connections there is room, however few the ranks: they may spawn
 
 
 class Clients:
@@ -24,6 +23,7 @@ class Clients:
     Args:
         handle: takes the events.
         say: takes a line for the log.
+        account: what waits to be taken by clients is taken from it.
     """
 
     def __init__(
@@ -32,22 +32,26 @@ class Clients:
         reactor: Reactor,
         handle: Callable[[Event], None],
         say: Callable[[str], None],
+        account: Account,
     ) -> None:
         self._job_id = job_id
         self._reactor = reactor
         self._handle = handle
         self._say = say
+        self._account = account
         self._port: PmiPort | None = None
         self._sockets: dict[int, ClientSocket] = {}
+        self._leaving: dict[int, ClientSocket] = {}  # hung up on; they have not taken all
         self._by_port: set[int] = set()
         self._last = 0
 
-    def listen(self, uid: int, ranks: int) -> bytes:
+    def listen(self, uid: int, ranks: int, connections: int) -> bytes:
         """Open the listener.
 
         Args:
             uid: whose processes may connect.
             ranks: of the job on this node.
+            connections: for which there is room, however few the ranks: they may spawn.
 
         Returns:
             Its address; empty: there can be none here.
@@ -56,7 +60,7 @@ class Clients:
             self._port = PmiPort(
                 self._reactor,
                 uid,
-                max(ranks, RANKS_MIN),
+                max(connections, ranks * CONNECTIONS_PER_RANK),
                 lambda fd: self.add(fd, None),
                 self._say,
             )
@@ -79,30 +83,38 @@ class Clients:
 
         if rank is None:
             self._by_port.add(number)
-        self._sockets[number] = ClientSocket(self._reactor, fd, on_data)
+        self._sockets[number] = ClientSocket(self._reactor, fd, on_data, Charge(self._account))
         self._handle(events.PmiConnected(self._job_id, number, rank))
 
     def reply(self, number: int, data: bytes) -> None:
         """Write to a connection, if it is still there."""
-        if (socket := self._sockets.get(number)) is not None:
+        if (socket := self._sockets.get(number)) is None:
+            return
+        try:
             socket.send(data)
+        except OverLimit:
+            socket.close()
+            self._forget(number)
+            self._handle(events.PmiClosed(self._job_id, number))
 
     def hang_up(self, number: int) -> None:
         """Close a connection behind what is to be written."""
-        if (socket := self._sockets.get(number)) is not None:
-            self._forget(number)
-            socket.hang_up()
+        if (socket := self._sockets.pop(number, None)) is not None:
+            self._leaving[number] = socket
+            socket.hang_up(lambda: self._forget(number))
 
     def close(self) -> None:
         """Close everything."""
         if self._port is not None:
             self._port.close()
-        for socket in self._sockets.values():
+        for socket in (*self._sockets.values(), *self._leaving.values()):
             socket.close()
         self._sockets.clear()
+        self._leaving.clear()
 
     def _forget(self, number: int) -> None:
         self._sockets.pop(number, None)
+        self._leaving.pop(number, None)
         if number in self._by_port and self._port is not None:
             self._by_port.discard(number)
             self._port.ended()

@@ -403,8 +403,10 @@ class Driver:
     def _open_pmi(self, action: events.OpenPmi) -> None:
         job_id = action.job_id
         parts = self._jobs[job_id]
-        parts.clients = Clients(job_id, self._reactor, self.handle, self._tracer(job_id))
-        address = parts.clients.listen(action.uid, action.ranks)
+        account, most = self._node.jobs[job_id].account, self._node.limits.pmi_connections_count
+        tracer = self._tracer(job_id)
+        parts.clients = Clients(job_id, self._reactor, self.handle, tracer, account)
+        address = parts.clients.listen(action.uid, action.ranks, most)
         variables = self._launcher_variables(parts, action) if address else ()
         lacks_fabric = lacks_devices = False
         if action.home is not None:
@@ -449,6 +451,7 @@ class Driver:
                 on_end,
                 self._tracer(job_id),
                 self._store.slices,
+                self._node.jobs[job_id].account,
             )
         except (OSError, ValueError) as error:
             if server is not None:
@@ -464,7 +467,7 @@ class Driver:
         if self._early_server is not None and self._early_server.owner == owner:
             server, self._early_server = self._early_server, None
             return server
-        return PmixServer(owner, self._reactor)
+        return PmixServer(owner, self._reactor, self._node.limits.pmix_server_bytes)
 
     def _tracer(self, job_id: int) -> Callable[[str], None]:
         return lambda text: self._trace(f"job {job_id}: {text}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from native.wire import pmi
 from native.wire.pmi import KeyValue
 from pct import kvs
+from pct.account import Account, OverLimit
 from pct.questions import ROOT, Step
 from pct.world import Worlds
 
@@ -19,32 +20,53 @@ class TreeFences:
     Args:
         child_of: for each place below, the child on the way to it.
         on_over: called with a fence that is over, and all that was put.
+        account: what is kept of fences is taken from it. What it cannot keep is the job's
+            failure: the others would wait for ever.
     """
 
     def __init__(
-        self, job_id: int, place: int, child_of: dict[int, int], worlds: Worlds, on_over: OnOver
+        self,
+        job_id: int,
+        place: int,
+        child_of: dict[int, int],
+        worlds: Worlds,
+        on_over: OnOver,
+        account: Account,
     ) -> None:
         self._job_id = job_id
         self._place = place
         self._child_of = child_of
         self._worlds = worlds
         self._on_over = on_over
-        self._fences = kvs.Fences(self._awaited)
+        self._fences = kvs.Fences(self._awaited, account)
 
     def enter(self, meeting: kvs.Meeting, pairs: tuple[KeyValue, ...], step: Step) -> None:
         """All participants of this node are in."""
-        self._fences.enter(meeting, pairs)
-        self.look(step)
+        try:
+            self._fences.enter(meeting, pairs)
+        except OverLimit as over:
+            step.failure = str(over)
+        else:
+            self.look(step)
 
     def come_in(self, child: int, message: pmi.FenceIn, step: Step) -> None:
         """A child's subtree is in a fence."""
-        if self._fences.merge(child, message.fence, message.pairs, message.is_last):
-            self.look(step)
+        try:
+            is_present = self._fences.merge(child, message.fence, message.pairs, message.is_last)
+        except OverLimit as over:
+            step.failure = str(over)
+        else:
+            if is_present:
+                self.look(step)
 
     def come_down(self, message: pmi.FenceOut, step: Step) -> None:
         """All participants of a fence are in."""
         step.down.append(message)
-        pairs = self._fences.come_down(message.fence, message.pairs, message.is_last)
+        try:
+            pairs = self._fences.come_down(message.fence, message.pairs, message.is_last)
+        except OverLimit as over:
+            step.failure = str(over)
+            return
         if pairs is not None:
             self._on_over(message.fence, pairs, step)
 
@@ -57,6 +79,14 @@ class TreeFences:
                     self.come_down(pmi.FenceOut(self._job_id, fence, pairs, is_last), step)
                 else:
                     step.up.append(pmi.FenceIn(self._job_id, fence, pairs, is_last))
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._fences.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._fences.check()
 
     def _awaited(self, meeting: kvs.Meeting) -> tuple[bool, set[int]]:
         """Whether a fence waits for ranks of this node, and which children have some."""

@@ -31,11 +31,13 @@ import msgspec
 
 from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId
+from native.limits import JOB_STORE_BYTES
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.text import shown
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
 from pct import environment, foreign, spec
+from pct.account import Account
 from pct.collective import SELF, Gather
 from pct.events import (
     PMIX_SERVER,
@@ -125,8 +127,10 @@ class Job:
         parent: PortalId,
         now: float,
         notice_s: float = float("inf"),
+        store_bytes: int = JOB_STORE_BYTES,
     ) -> None:
         self.state = JobState.FORMING
+        self.account = Account(store_bytes)
         self.job_id = message.job_id
         self.uid = credential.uid
         self.started_at = now
@@ -158,6 +162,7 @@ class Job:
             stream: OutputRelay(message.job_id, stream, message.output_window_bytes)
             for stream in io.STREAMS
         }
+        self._input_room = message.output_window_bytes // 4  # that yod may send
         self._failed: set[load.FailureKind] = set()
         self._phase_until: float | None = now + self._patience()
         self._late = LateNodes(message.job_id, notice_s, self._group.levels)
@@ -228,6 +233,7 @@ class Job:
             case OutputRead(_, rank, stream, data):
                 return self._output_read(rank, stream, data)
             case InputTaken(_, count_bytes):
+                self._input_room += count_bytes
                 return self._up(io.InputCredit(self.job_id, count_bytes))
         if self._wireup is not None:
             return self._wireup_event(self._wireup, event, now)
@@ -258,6 +264,10 @@ class Job:
         assert all(rank < self._spawned.rank_count for rank in self._ended)
         if self.state in (JobState.HELD, JobState.RUNNING):
             assert self._own_held == set(self.ranks)
+        if self._wireup is not None:
+            self._wireup.check()
+        if self.state is JobState.RELEASED:
+            assert self.account.used_bytes == 0
 
     # -- messages ---------------------------------------------------------
 
@@ -283,6 +293,9 @@ class Job:
                 self._relays[stream].credit(count_bytes)
                 return self._flow(stream)
             case io.Input(_, data) if self._group.is_root:
+                if len(data) > self._input_room:
+                    raise PeerProtocolError(f"{len(data)} bytes of input, {self._input_room} due")
+                self._input_room -= len(data)
                 return [WriteInput(self.job_id, data)]
             case load.Ports() if not self._group.is_root:
                 return self._ports_known(message)
@@ -355,6 +368,8 @@ class Job:
                     return self._wire(self._wireup.replied(message))
                 case pmi.Alone():
                     return self._wire(self._wireup.alone(message))
+                case pmi.Excess():
+                    return self._wire(self._wireup.excess_below(message))
         raise PeerProtocolError(f"{type(message).__name__} is not a child's to send")
 
     # -- form and load ----------------------------------------------------
@@ -462,7 +477,8 @@ class Job:
             return []
         users = self._arguments.environment
         names = environment.names_of_user(users)
-        self._wireup = Wireup(self._load, spec.members_of(self._arguments.members), names)
+        members = spec.members_of(self._arguments.members)
+        self._wireup = Wireup(self._load, members, names, self.account)
         uid, gid, groups = self._credential.uid, self._credential.gid, self._credential.groups
         nodes = foreign.nodes_of(self._load)
         mpi = self._load.mpi
@@ -596,8 +612,7 @@ class Job:
         self._phase_until = None
         actions += [*self._down(message), *maps, KeeperGo(self.job_id)]
         if self._group.is_root and self._load.has_input:
-            window = self._load.output_window_bytes // 4
-            actions += self._up(io.InputCredit(self.job_id, window))
+            actions += self._up(io.InputCredit(self.job_id, self._input_room))
         return actions
 
     # -- run --------------------------------------------------------------
@@ -695,8 +710,7 @@ class Job:
                 wireup.port_opened(event)
                 return self._start_if_ready(now)
             case PmiConnected(_, connection, rank):
-                wireup.connected(connection, rank)
-                return []
+                return self._wire(wireup.connected(connection, rank))
             case PmiClosed(_, connection):
                 return self._wire(wireup.closed(connection))
             case PmixReceived(_, message):
@@ -730,10 +744,15 @@ class Job:
                 actions.append(KeeperEnd(self.job_id, world))
         if step.failure:
             actions += self._fail(load.FailureKind.NO_WIREUP, step.failure)
+        elif step.abort is None and (excess := self._excess()) is not None:
+            actions += self._up(excess)
         if step.abort is not None:
             rank, code, text = step.abort.rank, step.abort.exit_code, step.abort.text
             actions += self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=code)
         return actions
+
+    def _excess(self) -> pmi.Excess | None:
+        return self._wireup.excess() if self._wireup is not None else None
 
     def _table(self, serial: int, worlds: tuple[World, ...]) -> pmix.Table:
         """The answer to a question of the PMIx server."""
@@ -750,6 +769,7 @@ class Job:
         if self.state is not JobState.RUNNING or self._wireup is None:
             return []
         places = self._spawned.add(message)
+        self._wireup.spawn_comes(message)
         below = set(self._group.places_below())
         self._outcomes.expect(sum(place in below for place in places))
         if message.is_tool:

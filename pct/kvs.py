@@ -15,42 +15,80 @@ from collections.abc import Callable
 
 from native.wire.base import MESSAGE_MAX_BYTES
 from native.wire.pmi import Fence, FenceKind, KeyValue, Participants
+from pct.account import (
+    MEETING_BYTES,
+    MEETING_RANK_BYTES,
+    WORD_BYTES,
+    Account,
+    Charge,
+    of_pair,
+    of_pairs,
+)
 
 PIECE_BYTES = MESSAGE_MAX_BYTES * 5 // 8  # of pairs in a fence message; the rest for its ranks
 SHARE_BYTES = 64 * 1024  # of a node's data in one pair
 PAIR_BYTES = 16  # what a pair has beside its key and value, at most
-NAMES_MAX = 65536  # published at once in one job
-NAMES_BYTES = 64 << 20  # of them
 FENCES_MAX = 4096  # kinds of participants whose fences are counted
 
 Meeting = tuple[FenceKind, tuple[Participants, ...]]  # what a fence's number counts
 
 
 class KeyValueSpace:
-    """The pairs of one world, as one node knows them."""
+    """The pairs of one world, as one node knows them.
 
-    def __init__(self) -> None:
+    Args:
+        account: what it keeps is taken from it.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self._charge = Charge(account)
         self._pairs: dict[bytes, bytes] = {}
-        self._fresh: dict[bytes, bytes] = {}
+        self._fresh: dict[bytes, bytes] = {}  # put since the last fence
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Note a pair; other nodes see it after the next fence, this one at once."""
-        self._pairs[key] = value
+        """Note a pair; other nodes see it after the next fence, this one at once.
+
+        Raises:
+            OverLimit: it would be too much; nothing has changed.
+        """
+        old = self._fresh.get(key)
+        before = of_pair(key, old) if old is not None else 0
+        self._charge.set(self._charge.held_bytes + of_pair(key, value) - before)
         self._fresh[key] = value
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
-        return self._pairs.get(key)
+        value = self._fresh.get(key)
+        return self._pairs.get(key) if value is None else value
 
     def take_fresh(self) -> tuple[KeyValue, ...]:
         """What has been put here since the last fence."""
         fresh, self._fresh = self._fresh, {}
-        return tuple(KeyValue(key, value) for key, value in fresh.items())
+        self._charge.drop(sum(of_pair(*pair) for pair in fresh.items()))
+        taken = tuple(KeyValue(key, value) for key, value in fresh.items())
+        self.spread(taken)
+        return taken
 
     def spread(self, pairs: tuple[KeyValue, ...]) -> None:
-        """What a fence has brought."""
+        """What a fence has brought, which has had room for it until now."""
+        more_bytes = 0
         for pair in pairs:
-            self._pairs[pair.key] = pair.value
+            key, value = pair.key, pair.value
+            old = self._pairs.get(key)
+            more_bytes += of_pair(key, value) if old is None else len(value) - len(old)
+            self._pairs[key] = value
+        self._charge.owe(more_bytes)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._charge.clear()
+        self._pairs.clear()
+        self._fresh.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        pairs = (*self._pairs.items(), *self._fresh.items())
+        assert self._charge.held_bytes == sum(of_pair(*pair) for pair in pairs)
 
 
 class _Open:
@@ -60,7 +98,7 @@ class _Open:
         self.fence = fence
         self.is_in_here = False
         self.children_in: set[int] = set()
-        self.pairs: list[KeyValue] = []
+        self.pairs: list[KeyValue] = []  # until it goes up
         self.has_gone_up = False
         self.come_down: list[KeyValue] = []
 
@@ -71,16 +109,25 @@ class Fences:
     Args:
         awaited: for the participants of a fence, whether it waits for this node, and for
             which of its children.
+        account: what is kept of them is taken from it.
     """
 
-    def __init__(self, awaited: Callable[[Meeting], tuple[bool, set[int]]]) -> None:
+    def __init__(
+        self, awaited: Callable[[Meeting], tuple[bool, set[int]]], account: Account
+    ) -> None:
         self._awaited = awaited
+        self._charge = Charge(account)
         self._numbers: dict[Meeting, int] = {}
         self._open: dict[Meeting, _Open] = {}
 
     def enter(self, meeting: Meeting, pairs: tuple[KeyValue, ...]) -> None:
-        """Every participant of this node is in, with these pairs."""
+        """Every participant of this node is in, with these pairs.
+
+        Raises:
+            OverLimit: the node cannot keep them.
+        """
         fence = self._fence(meeting)
+        self._charge.add(of_pairs(pairs))
         fence.is_in_here = True
         fence.pairs += pairs
 
@@ -89,11 +136,15 @@ class Fences:
 
         Returns:
             Whether it is the present fence of these participants, and no earlier one.
+
+        Raises:
+            OverLimit: the node cannot keep what it brings.
         """
         meeting = (fence.kind, fence.participants)
         if fence.number != self._numbers.get(meeting, 0):
             return False
         here = self._fence(meeting)
+        self._charge.add(of_pairs(pairs))
         here.pairs += pairs
         if is_last:
             here.children_in.add(place)
@@ -112,7 +163,9 @@ class Fences:
             waits_here, children = self._awaited(meeting)
             if fence.children_in >= children and (fence.is_in_here or not waits_here):
                 fence.has_gone_up = True
-                found.append((fence.fence, pieces(fence.pairs)))
+                pairs, fence.pairs = fence.pairs, []
+                self._charge.drop(of_pairs(pairs))
+                found.append((fence.fence, pieces(pairs)))
         return found
 
     def come_down(
@@ -122,50 +175,81 @@ class Fences:
 
         Returns:
             All that it brings, with the last piece; None: not yet, or long known.
+
+        Raises:
+            OverLimit: the node cannot keep what it brings.
         """
         meeting = (fence.kind, fence.participants)
         if fence.number != self._numbers.get(meeting, 0):
             return None
         here = self._fence(meeting)
+        self._charge.add(of_pairs(pairs))
         here.come_down += pairs
         if not is_last:
             return None
         del self._open[meeting]
+        self._charge.drop(of_pairs(here.pairs) + of_pairs(here.come_down))
         self._numbers.pop(meeting, None)  # the newest last
         self._numbers[meeting] = fence.number + 1
         if len(self._numbers) > FENCES_MAX:
-            del self._numbers[next(iter(self._numbers))]
+            oldest = next(iter(self._numbers))
+            del self._numbers[oldest]
+            if oldest not in self._open:
+                self._charge.drop(_of_meeting(oldest))
         return here.come_down
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._charge.clear()
+        self._numbers.clear()
+        self._open.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        known = self._numbers.keys() | self._open.keys()
+        pairs = (of_pairs(each.pairs) + of_pairs(each.come_down) for each in self._open.values())
+        assert self._charge.held_bytes == sum(map(_of_meeting, known)) + sum(pairs)
 
     def _fence(self, meeting: Meeting) -> _Open:
         if (found := self._open.get(meeting)) is None:
-            number = self._numbers.get(meeting, 0)
-            found = self._open[meeting] = _Open(Fence(*meeting, number))
+            if (number := self._numbers.get(meeting)) is None:
+                self._charge.add(_of_meeting(meeting))
+            found = self._open[meeting] = _Open(Fence(*meeting, number or 0))
         return found
 
 
-class Names:
-    """What the ranks of a job have published; kept by its root."""
+def _of_meeting(meeting: Meeting) -> int:
+    """What it costs to know of a fence."""
+    ranks = sum(len(each.ranks) for each in meeting[1])
+    return MEETING_BYTES + MEETING_RANK_BYTES * ranks
 
-    def __init__(self) -> None:
+
+class Names:
+    """What the ranks of a job have published; kept by its root.
+
+    Args:
+        account: what it keeps is taken from it.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self._charge = Charge(account)
         self._values: dict[bytes, tuple[bytes, bool]] = {}  # value, read once
-        self._bytes = 0
 
     def publish(self, pairs: tuple[KeyValue, ...], is_read_once: bool) -> str:
         """Note names.
 
         Returns:
             Why not; empty: done.
+
+        Raises:
+            OverLimit: it would be too much.
         """
         keys = {pair.key for pair in pairs}
         if len(keys) < len(pairs) or not keys.isdisjoint(self._values):
             return "it is published already"
-        size = sum(len(pair.key) + len(pair.value) for pair in pairs)
-        if len(self._values) + len(pairs) > NAMES_MAX or self._bytes + size > NAMES_BYTES:
-            return f"the job has {NAMES_MAX} names or {NAMES_BYTES} bytes of them"
+        self._charge.add(sum(_of_name(pair.key, pair.value) for pair in pairs))
         for pair in pairs:
             self._values[pair.key] = (pair.value, is_read_once)
-        self._bytes += size
         return ""
 
     def lookup(self, keys: tuple[bytes, ...], is_waiting: bool) -> tuple[KeyValue, ...] | None:
@@ -190,8 +274,22 @@ class Names:
             if value is None:
                 were_there = False
             else:
-                self._bytes -= len(key) + len(value)
+                self._charge.drop(_of_name(key, value))
         return were_there
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._charge.clear()
+        self._values.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        held = sum(_of_name(key, value) for key, (value, _) in self._values.items())
+        assert self._charge.held_bytes == held
+
+
+def _of_name(key: bytes, value: bytes) -> int:
+    return of_pair(key, value) + WORD_BYTES
 
 
 def pieces(pairs: list[KeyValue]) -> list[tuple[KeyValue, ...]]:

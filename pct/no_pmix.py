@@ -56,3 +56,9 @@ class NoPmix:
 
     def ended(self, text: str, step: Step) -> None:
         """A server that was not started has ended."""
+
+    def clear(self) -> None:
+        """Nothing is kept."""
+
+    def check(self) -> None:
+        """Nothing can be wrong."""

@@ -24,8 +24,9 @@ from native.machine import (
     propagate,
 )
 from native.nodelist import format_nodes
-from native.wire import alloc, codec, group, load, status
+from native.wire import alloc, codec, group, io, load, status
 from native.wire.base import TEXT_MAX, Message
+from pct import tree
 from pct.job import Job, JobState, TellBebopd
 from pct.load import ARGUMENTS_MAX_BYTES, misfit
 from pct.reservation import Reservation
@@ -68,7 +69,7 @@ class Node:
         self._address = address
         self._bebopd = bebopd
         self._incarnation = incarnation
-        self._limits = limits
+        self.limits = limits
         self._is_signed = is_signed
         self._unix_time = unix_time
         self._contain = contain
@@ -119,7 +120,7 @@ class Node:
         if job is None:
             return []
         if job_id not in self._faulty:
-            self._faulty[job_id] = now + self._limits.end_s
+            self._faulty[job_id] = now + self.limits.end_s
             return self._guarded(job, lambda: job.give_up(fault_text(error), now), now)
         return self._translated(job, job.drop(fault_text(error)))
 
@@ -196,7 +197,8 @@ class Node:
             return self._refused(source, message.job_id, refusal)
         credential = codec.decode_credential(message.credential)
         try:
-            job = Job(message, credential, source, now, self._limits.notice_s)
+            limits = (self.limits.notice_s, self.limits.job_store_bytes)
+            job = Job(message, credential, source, now, *limits)
         except Exception as error:
             self._contain(f"job {message.job_id}", error)
             self.reservation.give_back(message.job_id)
@@ -224,6 +226,14 @@ class Node:
         here = message.nodes[message.place]
         if here.node != self.number:
             return f"this is node {self.number}, not {here.node}"
+        children = len(tree.children(message.place, len(message.nodes), message.arity))
+        windows = message.output_window_bytes * len(io.STREAMS) * (1 + children)
+        most = self.limits.job_store_bytes
+        if windows > most:
+            return (
+                f"windows of {windows} bytes for output, at most {most}:"
+                " lower YOD_OUTPUT_WINDOW_BYTES, or raise YOD_JOB_STORE_BYTES of the pct"
+            )
         granted = dict(zip(credential.nodes, credential.slots, strict=False))
         wanted: dict[int, int] = {}
         for run in message.runs:
@@ -269,7 +279,7 @@ class Node:
         return [Log(f"node {number} of the partition")] if is_new else []
 
     def _bebopd_lost(self, text: str, now: float) -> list[Action]:
-        self._heartbeat_s = self._limits.announce_retry_s
+        self._heartbeat_s = self.limits.announce_retry_s
         self._announce_at = now + self._heartbeat_s
         if text == self._trouble:
             return []

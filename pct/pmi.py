@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pct import pmi1
+from pct.account import REQUEST_BYTES
 from pct.pmi_request import (
     Abort,
     Fence,
@@ -104,6 +105,15 @@ class Conversation:
         self._untaken = 0
         self._is_over = False
 
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of what the client has said and has not been answered."""
+        held = len(self._buffer) + len(self._ready) + len(self._threaded) * REQUEST_BYTES
+        for slot in self._slots:
+            answer = slot if isinstance(slot, bytes) else slot.answer or b""
+            held += REQUEST_BYTES + len(answer)
+        return held + (self._speaker.held_bytes if self._speaker is not None else 0)
+
     def receive(self, data: bytes) -> list[Request]:
         """What the client has sent, in pieces of any size.
 
@@ -136,6 +146,10 @@ class Conversation:
         return data
 
     # Answers. One that the client waits for no longer is dropped.
+
+    def stored(self, request: Put | PutNode, error: str = "") -> None:
+        """The pair is there, or why not."""
+        self._answer(request, lambda slot: slot.speaker.stored(slot.command, request, error))
 
     def found(self, request: Get | GetNode, value: bytes | None) -> None:
         """The value; None: there is none."""

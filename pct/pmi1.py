@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from native.wire.pmi import COMMANDS_MAX, KEYS_MAX, KeyValue, SpawnCommand
 from pct import pmi_spawn
+from pct.account import WORD_BYTES
 from pct.pmi_request import (
     KEYLEN_MAX,
     KVSNAME_MAX,
@@ -112,6 +113,11 @@ class Speaker:
             b"get_my_kvsname": b"cmd=my_kvsname kvsname=%s\n" % identity.key_space,
         }
 
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of a spawn that has not been said to its end."""
+        return self._spawn.held_bytes if self._spawn is not None else 0
+
     def hear(self, line: bytes) -> Heard:
         """One line of the client.
 
@@ -142,6 +148,12 @@ class Speaker:
         if (name := _OBSOLETE.get(command)) is not None:
             return Heard(b"cmd=%s rc=-1 msg=obsolete\n" % name)
         raise PmiError(f"unknown command {command[:80]!r}")
+
+    def stored(self, command: bytes, request: Request, error: str) -> bytes:
+        """The answer to a put."""
+        if error:
+            return b"cmd=put_result rc=-1 msg=%s\n" % _word(error)
+        return b"cmd=put_result rc=0 msg=success\n"
 
     def found(self, command: bytes, request: Request, value: bytes | None) -> bytes:
         """The answer to a get."""
@@ -177,8 +189,8 @@ class Speaker:
         key, value = words.get(b"key"), words.get(b"value")
         fault = self._space_fault(words) or pair_fault(key, value)
         if fault or key is None or value is None:
-            return Heard(b"cmd=put_result rc=-1 msg=%s\n" % fault.encode())
-        return Heard(b"cmd=put_result rc=0 msg=success\n", Put(key=key, value=value))
+            return Heard(self.stored(b"put", Request(), fault))
+        return Heard(b"", Put(key=key, value=value), b"put")
 
     def _get(self, words: dict[bytes, bytes]) -> Heard:
         key = words.get(b"key", b"")
@@ -230,6 +242,12 @@ class _SpawnBlocks:
         self._words: pmi_spawn.Words = []
         self._is_inside = False
         self._bytes = 0
+        self._lines = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What it costs to keep what was said."""
+        return self._bytes + self._lines * 2 * WORD_BYTES
 
     def hear(self, line: bytes) -> bool:
         """One line. True: that was the end of the last block.
@@ -238,6 +256,7 @@ class _SpawnBlocks:
             PmiError: it belongs to no spawn, or contradicts what was said before.
         """
         self._bytes += len(line) + 1
+        self._lines += 1
         if self._bytes > SPAWN_MAX_BYTES:
             raise PmiError(f"a spawn of more than {SPAWN_MAX_BYTES} bytes")
         if not self._is_inside:

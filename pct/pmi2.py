@@ -98,6 +98,8 @@ class Speaker:
         claim: who a client is that says it is this rank; None: it is not.
     """
 
+    held_bytes = 0  # between frames nothing is kept
+
     def __init__(self, claim: Callable[[int], Identity | None]) -> None:
         self._claim = claim
         self._identity: Identity | None = None
@@ -129,6 +131,10 @@ class Speaker:
         is_there = b"FALSE" if value is None else b"TRUE"
         words: Answer = [(b"found", is_there), (b"flag", is_there), (b"value", value)]
         return _done(command, request.thread, words)
+
+    def stored(self, command: bytes, request: Request, error: str) -> bytes:
+        """The answer to a put."""
+        return _done(command, request.thread, error=error)
 
     def fenced(self, command: bytes, request: Request) -> bytes:
         """The answer to a fence."""
@@ -192,7 +198,7 @@ class Speaker:
                 if fault or value is None:
                     return _refused(command, thread, fault)
                 kind = Put if command == b"kvs-put" else PutNode
-                return Heard(_done(command, thread), kind(thread, key=key, value=value))
+                return Heard(b"", kind(thread, key=key, value=value), command)
         return None
 
     def _get(self, command: bytes, request: Get | GetNode) -> Heard:

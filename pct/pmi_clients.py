@@ -7,7 +7,9 @@ from collections.abc import Callable
 from native.wire import pmi
 from native.wire.pmi import FenceKind, KeyValue, Participants
 from pct import pmi as client
+from pct.account import CONNECTION_BYTES, Account, Charge, OverLimit
 from pct.fences import TreeFences
+from pct.kvs import KeyValueSpace
 from pct.mapping import process_mapping
 from pct.questions import ROOT, SUCCESS, Abort, Continuation, Questions, Step, number_in
 from pct.world import World, Worlds
@@ -18,11 +20,18 @@ class PmiClients:
 
     Args:
         universe_size: what the load says of it.
+        account: what is kept of connections is taken from it.
     """
 
     def __init__(
-        self, worlds: Worlds, fences: TreeFences, questions: Questions, universe_size: int
+        self,
+        worlds: Worlds,
+        fences: TreeFences,
+        questions: Questions,
+        universe_size: int,
+        account: Account,
     ) -> None:
+        self._account = account
         self._worlds = worlds
         self._fences = fences
         self._questions = questions
@@ -30,7 +39,7 @@ class PmiClients:
         self._connections: dict[int, _Connection] = {}
         self._mappings: dict[int, bytes] = {}
 
-    def connected(self, number: int, job_rank: int | None) -> None:
+    def connected(self, number: int, job_rank: int | None, step: Step) -> None:
         """A client has a connection.
 
         Args:
@@ -39,13 +48,30 @@ class PmiClients:
         """
         if job_rank is not None and self._worlds.of(job_rank) is None:
             job_rank = None
-        self._connections[number] = _Connection(
-            number, client.Conversation(self._identify, job_rank)
-        )
+        charge = Charge(self._account)
+        try:
+            charge.add(CONNECTION_BYTES)
+        except OverLimit:
+            step.hang_ups.append(number)
+            return
+        conversation = client.Conversation(self._identify, job_rank)
+        self._connections[number] = _Connection(number, conversation, charge)
 
     def closed(self, number: int) -> None:
         """A client has hung up, or was none."""
-        self._connections.pop(number, None)
+        if (here := self._connections.pop(number, None)) is not None:
+            here.charge.clear()
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        for number in list(self._connections):
+            self.closed(number)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for here in self._connections.values():
+            held = CONNECTION_BYTES + here.conversation.held_bytes
+            assert here.charge.held_bytes == held
 
     def received(self, number: int, data: bytes, step: Step) -> None:
         """Bytes of a client."""
@@ -56,11 +82,15 @@ class PmiClients:
             for request in here.conversation.receive(data):
                 self._request(here, request, step)
         except client.PmiError as error:
-            del self._connections[number]
-            step.hang_ups.append(number)
-            if (rank := here.conversation.rank) is not None:
-                step.abort = Abort(rank, 1, f"PMI: {error}")
+            self._drop(here, str(error), step)
         self._flush(here, step)
+
+    def _drop(self, here: _Connection, text: str, step: Step) -> None:
+        """Hang up on a client that went too far."""
+        self.closed(here.number)
+        step.hang_ups.append(here.number)
+        if (rank := here.conversation.rank) is not None:
+            step.abort = Abort(rank, 1, f"PMI: {text}")
 
     def look_at_barrier(self, world: World, step: Step) -> None:
         """Once all ranks of this node that live are in, the node is."""
@@ -108,7 +138,7 @@ class PmiClients:
             case client.Joined():
                 world.joined.add(rank)
             case client.Put(key=key, value=value):
-                world.space.put(key, value)
+                conversation.stored(request, _put(world.space, key, value))
             case client.Get(key=key):
                 conversation.found(request, world.space.get(key))
             case client.Fence():
@@ -116,11 +146,12 @@ class PmiClients:
                 world.inside.add(rank)
                 self.look_at_barrier(world, step)
             case client.PutNode(key=key, value=value):
-                world.node_pairs[key] = value
+                conversation.stored(request, _put(world.node_space, key, value))
                 self._answer_node_gets(world, step)
             case client.GetNode(key=key, is_waiting=is_waiting):
-                if key in world.node_pairs or not is_waiting:
-                    conversation.found(request, world.node_pairs.get(key))
+                found_here = world.node_space.get(key)
+                if found_here is not None or not is_waiting:
+                    conversation.found(request, found_here)
                 else:
                     here.node_gets.append(request)
             case client.Publish(name=name, port=port):
@@ -141,15 +172,23 @@ class PmiClients:
                 step.abort = Abort(conversation.rank, code, text)
 
     def _flush(self, here: _Connection, step: Step) -> None:
+        """Write what is ready, and account for what is not."""
         if data := here.conversation.take():
             step.replies.append((here.number, data))
+        if here.number not in self._connections:
+            return
+        try:
+            here.charge.set(CONNECTION_BYTES + here.conversation.held_bytes)
+        except OverLimit as over:
+            self._drop(here, str(over), step)
 
     def _answer_node_gets(self, world: World, step: Step) -> None:
         for here in self._of_world(world):
             waiting, here.node_gets = here.node_gets, []
             for request in waiting:
-                if request.key in world.node_pairs:
-                    here.conversation.found(request, world.node_pairs[request.key])
+                found = world.node_space.get(request.key)
+                if found is not None:
+                    here.conversation.found(request, found)
                 else:
                     here.node_gets.append(request)
             self._flush(here, step)
@@ -202,11 +241,21 @@ class PmiClients:
 class _Connection:
     """One client, and what it waits for."""
 
-    def __init__(self, number: int, conversation: client.Conversation) -> None:
+    def __init__(self, number: int, conversation: client.Conversation, charge: Charge) -> None:
         self.number = number
+        self.charge = charge
         self.conversation = conversation
         self.fence: client.Fence | None = None
         self.node_gets: list[client.GetNode] = []
+
+
+def _put(space: KeyValueSpace, key: bytes, value: bytes) -> str:
+    """Put a pair into a space; why not, else empty."""
+    try:
+        space.put(key, value)
+    except OverLimit as over:
+        return str(over)
+    return ""
 
 
 def _why(reply: pmi.Reply, otherwise: str) -> str:

@@ -39,7 +39,7 @@ class PmiPort:
 
     Args:
         uid: of the job.
-        ranks: of the job on this node.
+        room: connections at once.
         on_connection: takes over a descriptor, non-blocking; calls :meth:`ended` when it
             has closed it.
         on_refused: why a connection was closed.
@@ -55,12 +55,12 @@ class PmiPort:
         self,
         reactor: Reactor,
         uid: int,
-        ranks: int,
+        room: int,
         on_connection: Callable[[int], None],
         on_refused: Callable[[str], None],
     ) -> None:
         self._uid = uid
-        self._room = max(1, ranks) * CONNECTIONS_PER_RANK
+        self._room = room
         self._on_connection = on_connection
         self._on_refused = on_refused
         self._reports = 0

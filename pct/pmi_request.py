@@ -53,7 +53,7 @@ class Joined(Request, frozen=True):
 
 
 class Put(Request, frozen=True, kw_only=True):
-    """Put a pair into the world's space. Has been answered."""
+    """Put a pair into the world's space. Answer by ``stored``."""
 
     key: bytes
     value: bytes
@@ -70,7 +70,7 @@ class Fence(Request, frozen=True, kw_only=True):
 
 
 class PutNode(Request, frozen=True, kw_only=True):
-    """Put a pair for the ranks of its node. Has been answered."""
+    """Put a pair for the ranks of its node. Answer by ``stored``."""
 
     key: bytes
     value: bytes

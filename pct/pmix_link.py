@@ -9,6 +9,7 @@ from native.wire import load, pmi, pmix
 from native.wire.load import Protocol
 from native.wire.pmi import FENCE_RANKS_MAX, FenceKind, KeyValue, Participants
 from pct import kvs
+from pct.account import REQUEST_BYTES, Account, Charge
 from pct.fences import TreeFences
 from pct.questions import (
     NO_RESOURCE,
@@ -39,14 +40,21 @@ class PmixLink:
 
     Args:
         message: the load, with this node's place in it.
+        account: what is kept of others' questions is taken from it.
 
     Attributes:
         why_not: why there is no server, where one was to be; else empty.
     """
 
     def __init__(
-        self, message: load.Load, worlds: Worlds, fences: TreeFences, questions: Questions
+        self,
+        message: load.Load,
+        worlds: Worlds,
+        fences: TreeFences,
+        questions: Questions,
+        account: Account,
     ) -> None:
+        self._charge = Charge(account)
         self.why_not = ""
         self._job_id = message.job_id
         self._place = message.place
@@ -94,11 +102,16 @@ class PmixLink:
             step.server.append(pmix.FenceDone(serial, SUCCESS, kvs.joined(pairs)))
 
     def modex(self, ask: pmi.Ask, process: pmi.Process, step: Step) -> None:
-        """Another node wants what a rank of this one has put."""
+        """Another node wants what a rank of this one has put.
+
+        Raises:
+            OverLimit: too many questions wait.
+        """
         world = self._worlds.get(process.world)
         if world is None or process.rank not in world.alive or self._state is not State.READY:
             self._questions.reply(ask, NOT_FOUND, (), step)
             return
+        self._charge.add(REQUEST_BYTES)
         self._serial += 1
         self._data_asked[self._serial] = ask
         named = pmix.NamedProcess(world.name, process.rank)
@@ -165,6 +178,16 @@ class PmixLink:
             step.failure = f"the PMIx server has ended: {text}"
         elif self._state is State.STARTING:
             self._lost(text, step)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._charge.clear()
+        self._data_asked.clear()
+        self._entered.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self._charge.held_bytes == REQUEST_BYTES * len(self._data_asked)
 
     def _lost(self, text: str, step: Step) -> None:
         self._state = State.UNAVAILABLE
@@ -268,6 +291,7 @@ class PmixLink:
         ask = self._data_asked.pop(serial, None)
         if ask is None:
             raise PeerProtocolError("pmix: data that nobody asked for")
+        self._charge.drop(REQUEST_BYTES)
         if len(data) > REPLY_BYTES:
             status, data = NO_RESOURCE, b""
         self._questions.reply(ask, status, (KeyValue(b"data", data),), step)

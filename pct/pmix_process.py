@@ -14,10 +14,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from native.errors import PeerProtocolError
+from native.limits import variable
 from native.reactor import Reactor
 from native.slices import Slices
 from native.wire import keeper as wire
 from native.wire import pmix
+from pct.account import Account, Charge, OverLimit
 from pct.keeper import Keeper
 from pct.pmix_command import command, make_directory, remove_directory
 from pct.streams import ClientSocket, OutputPipe
@@ -25,6 +27,8 @@ from pct.streams import ClientSocket, OutputPipe
 END_S = 2.0  # for the server to put its things away; then it is killed
 KEPT_VARIABLES = (b"PATH", b"LANG", b"TMPDIR", b"LD_LIBRARY_PATH")
 LINE_MAX = 4096  # bytes of a line of its output
+LINES_MAX = 100  # of its output that are told
+_RLIMIT_DATA = 2  # the module resource is not imported for it
 
 
 class Owner(NamedTuple):
@@ -42,12 +46,17 @@ class PmixServer:
     Its process starts at once; :meth:`begin` tells it whom it serves. Until then nothing
     is told of it.
 
+    Args:
+        memory_bytes: what its process may have.
+
     Raises:
         OSError, ValueError: it cannot be started.
     """
 
-    def __init__(self, owner: Owner, reactor: Reactor) -> None:
+    def __init__(self, owner: Owner, reactor: Reactor, memory_bytes: int) -> None:
         self.owner = owner
+        self._memory_bytes = memory_bytes
+        self._lines = 0
         self._reactor = reactor
         self._begin: pmix.Begin | None = None
         self._on_message: Callable[[pmix.FromServer], None] = _nobody
@@ -59,6 +68,7 @@ class PmixServer:
         self._socket: ClientSocket | None = None
         self._outputs: list[OutputPipe] = []
         self._buffer = bytearray()
+        self._unsent = self._unread = Charge(Account())  # until it begins
         self._is_ending = False
         self._why = ""
         self._end_at: float | None = None
@@ -73,7 +83,7 @@ class PmixServer:
                 gid=owner.gid,
                 groups=owner.groups,
                 umask=0o077,
-                limits=(),
+                limits=((_RLIMIT_DATA, memory_bytes, memory_bytes),),
                 environment=tuple(
                     name + b"=" + os.environb[name]
                     for name in KEPT_VARIABLES
@@ -96,6 +106,7 @@ class PmixServer:
         on_end: Callable[[wire.Report, str], None],
         say: Callable[[str], None],
         slices: Slices,
+        account: Account,
     ) -> None:
         """Let it serve.
 
@@ -106,6 +117,7 @@ class PmixServer:
             on_end: called once, with the last report of its keeper and what became of it.
             say: takes a line for the log.
             slices: where its directory is removed.
+            account: the job's; what either side has not taken is taken from it.
 
         Raises:
             OSError: its directory cannot be made.
@@ -116,6 +128,7 @@ class PmixServer:
         self._on_end = on_end
         self._slices = slices
         self._say = say
+        self._unsent, self._unread = Charge(account), Charge(account)
         if self._streams is not None:
             self._open(*self._streams)
         early, self._early = self._early, []
@@ -124,8 +137,12 @@ class PmixServer:
 
     def send(self, message: pmix.FromPct) -> None:
         """Tell the server."""
-        if self._socket is not None:
+        if self._socket is None:
+            return
+        try:
             self._socket.send(pmix.encode(message))
+        except OverLimit as over:
+            self._give_up(f"does not take what it is told: {over}")
 
     def end(self) -> None:
         """Let it put its things away and exit; ``on_end`` will be called."""
@@ -151,22 +168,35 @@ class PmixServer:
     def _open(self, stdout: int, stderr: int, socket: int) -> None:
         assert self._begin is not None
         self._streams = None
-        self._socket = ClientSocket(self._reactor, socket, self._received, is_patient=False)
+        self._socket = ClientSocket(
+            self._reactor, socket, self._received, self._unsent, is_patient=False
+        )
         self._outputs = [OutputPipe(self._reactor, fd, self._log_output) for fd in (stdout, stderr)]
         self.send(self._begin)
 
     def _log_output(self, data: bytes) -> None:
         for line in data[:LINE_MAX].splitlines():
-            self._say(f"PMIx server: {line.decode(errors='replace')}")
+            self._lines += 1
+            if self._lines <= LINES_MAX:
+                self._say(f"PMIx server: {line.decode(errors='replace')}")
+            if self._lines == LINES_MAX:
+                self._say("PMIx server: it says more, which is not told")
 
     def _received(self, data: bytes) -> None:
         self._buffer += data
         try:
             while (message := pmix.take(self._buffer)) is not None:
                 self._on_message(pmix.decode_from_server(message))
+            self._unread.set(len(self._buffer))
         except PeerProtocolError as error:
             self._say(str(error))
             self.keeper.end()
+        except OverLimit as over:
+            self._give_up(f"says too much at once: {over}")
+
+    def _give_up(self, why: str) -> None:
+        self._why = self._why or why
+        self.keeper.end()
 
     def _keeper_says(self, report: wire.Report) -> None:
         if self._begin is None:
@@ -175,8 +205,8 @@ class PmixServer:
         match report:
             case wire.ExecFailed():
                 self._why = report.explain()
-            case wire.RankEnded(_, wait_status):
-                self._why = self._why or _how_it_ended(wait_status)
+            case wire.RankEnded():
+                self._why = self._why or self._how_it_ended(report)
             case wire.KeeperEmpty() | wire.KeeperLost():
                 self._stop_timer()
                 self._give_back()
@@ -186,6 +216,16 @@ class PmixServer:
 
     def _ended(self, report: wire.Report) -> None:
         self._on_end(report, f"its process {self._why}")
+
+    def _how_it_ended(self, report: wire.RankEnded) -> str:
+        number = report.wait_status & 0x7F
+        if not number:
+            return f"ended with exit code {report.wait_status >> 8 & 0xFF}"
+        text = f"was killed by signal {number}"
+        if report.max_rss_bytes > self._memory_bytes // 2:
+            name = variable("pmix_server_bytes")
+            text += f"; it may have {self._memory_bytes} bytes of memory ({name} of the pct)"
+        return text
 
     def _kill(self) -> None:
         self._end_at = None
@@ -198,15 +238,11 @@ class PmixServer:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+            self._buffer.clear()
+            self._unread.clear()
         for output in self._outputs:
             output.close()
 
 
 def _nobody(*_arguments: object) -> None:
     """Takes what is for nobody yet."""
-
-
-def _how_it_ended(wait_status: int) -> str:
-    if number := wait_status & 0x7F:
-        return f"was killed by signal {number}"
-    return f"ended with exit code {wait_status >> 8 & 0xFF}"

@@ -16,6 +16,7 @@ from native.wire import codec, pmi
 from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX, Message
 from native.wire.pmi import COMMANDS_MAX, KEYS_MAX, KeyValue
 from pct import kvs
+from pct.account import REQUEST_BYTES, Account, Charge, OverLimit, of_words
 
 if TYPE_CHECKING:
     from native.wire import pmix
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 ROOT = 0  # place of the root
 NUMBER_MAX = 10  # digits
-ASKED_MAX = 65536  # questions of one node that wait for a reply
 REPLY_BYTES = MESSAGE_MAX_BYTES - 1024  # of pairs in one reply, of words in one question
 WORD_BYTES = 8  # what a word has beside its own bytes, at most
 SUCCESS, ERROR, EXISTS, NO_RESOURCE, NOT_FOUND = 0, -1, -11, -29, -46  # as PMIx has them
@@ -77,7 +77,9 @@ class Questions:
 
     Args:
         child_of: for each place below, the child on the way to it.
-        answer: called with a question for this place that is not about names.
+        answer: called with a question for this place that is not about names. If it
+            raises OverLimit, that is the reply.
+        account: what is kept of questions and names is taken from it.
     """
 
     def __init__(
@@ -86,14 +88,16 @@ class Questions:
         place: int,
         child_of: dict[int, int],
         answer: Callable[[pmi.Ask, Step], None],
+        account: Account,
     ) -> None:
         self._job_id = job_id
         self._place = place
         self._child_of = child_of
         self._answer_here = answer
         self._serial = 0
-        self._asked: dict[int, Continuation] = {}
-        self._names = kvs.Names()
+        self._charge = Charge(account)
+        self._asked: dict[int, tuple[Continuation, int]] = {}  # and what it costs
+        self._names = kvs.Names(account)
         self._lookups: list[pmi.Ask] = []  # until the names are there
 
     @property
@@ -104,17 +108,20 @@ class Questions:
     def ask(self, target: int, question: AnyQuestion, then: Continuation, step: Step) -> None:
         """Ask; ``then`` gets the reply, perhaps at once."""
         self._serial += 1
-        text = _excess_of(question)
-        if len(self._asked) >= ASKED_MAX:
-            text = f"more than {ASKED_MAX} questions of this node wait"
-        if text:
-            then(pmi.Reply(self._job_id, self._place, 0, NO_RESOURCE, (), text), step)
-            return
         ask = pmi.Ask(self._job_id, self._place, target, self._serial, question)
-        if text := codec.why_refused(ask):
-            then(pmi.Reply(self._job_id, self._place, 0, ERROR, (), text[:TEXT_MAX]), step)
+        cost, status = cost_of(question), NO_RESOURCE
+        if not (text := _excess_of(question)) and (text := codec.why_refused(ask)):
+            status = ERROR
+        if not text:
+            try:
+                self._charge.add(cost)
+            except OverLimit as over:
+                text = str(over)
+        if text:
+            reply = pmi.Reply(self._job_id, self._place, 0, status, (), text[:TEXT_MAX])
+            then(reply, step)
             return
-        self._asked[self._serial] = then
+        self._asked[self._serial] = (then, cost)
         self._forward(ask, step)
 
     def tell(self, target: int, question: AnyQuestion, step: Step) -> None:
@@ -147,7 +154,9 @@ class Questions:
         """An answer on its way."""
         if reply.target != self._place:
             self._route(reply.target, reply, step)
-        elif (then := self._asked.pop(reply.serial, None)) is not None:
+        elif (asked := self._asked.pop(reply.serial, None)) is not None:
+            then, cost = asked
+            self._charge.drop(cost)
             then(reply, step)
 
     def reply(
@@ -168,12 +177,33 @@ class Questions:
         elif self._place != ROOT:
             step.up.append(message)
 
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._charge.clear()
+        self._asked.clear()
+        self._lookups.clear()
+        self._names.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        asked = sum(cost for _, cost in self._asked.values())
+        waiting = sum(cost_of(ask.question) for ask in self._lookups)
+        assert self._charge.held_bytes == asked + waiting
+        self._names.check()
+
     def _answer(self, ask: pmi.Ask, step: Step) -> None:
+        try:
+            self._answer_within_limits(ask, step)
+        except OverLimit as over:
+            self.reply(ask, NO_RESOURCE, (), step, str(over))
+
+    def _answer_within_limits(self, ask: pmi.Ask, step: Step) -> None:
         match ask.question:
             case pmi.Publish(pairs, is_read_once):
                 why_not = self._names.publish(pairs, is_read_once)
                 self.reply(ask, EXISTS if why_not else SUCCESS, (), step, why_not)
                 waiting, self._lookups = self._lookups, []
+                self._charge.drop(sum(cost_of(lookup.question) for lookup in waiting))
                 for lookup in waiting:
                     self._answer(lookup, step)
             case pmi.Lookup(keys, is_waiting):
@@ -183,6 +213,7 @@ class Questions:
                     return
                 found = self._names.lookup(keys, is_waiting)
                 if found is None:
+                    self._charge.add(cost_of(ask.question))
                     self._lookups.append(ask)
                 else:
                     self.reply(ask, SUCCESS if found else NOT_FOUND, found, step)
@@ -193,30 +224,43 @@ class Questions:
                 self._answer_here(ask, step)
 
 
+def cost_of(question: AnyQuestion) -> int:
+    """What it costs to keep a question until it is answered."""
+    return REQUEST_BYTES + of_words(_words_in(question))
+
+
 def _excess_of(question: AnyQuestion) -> str:
     """Why a question fits no message; empty: it does."""
     count, most = 0, KEYS_MAX
-    words: list[bytes] = []
     match question:
         case pmi.Publish(pairs):
             count = len(pairs)
-            words += _words_of(pairs)
         case pmi.Lookup(keys) | pmi.Unpublish(keys):
             count = len(keys)
-            words += keys
-        case pmi.Spawn(_, commands, pairs):
+        case pmi.Spawn(_, commands):
             count, most = len(commands), COMMANDS_MAX
-            words += _words_of(pairs)
-            for command in commands:
-                words += [command.program, command.directory, b"", b"", b""]
-                words += [*command.arguments, *command.environment, *command.hosts]
             if not commands:
                 return "no program"
     if count > most:
         return f"{count} at once, at most {most}"
-    if sum(len(word) + WORD_BYTES for word in words) > REPLY_BYTES:
+    if sum(len(word) + WORD_BYTES for word in _words_in(question)) > REPLY_BYTES:
         return f"more than {REPLY_BYTES} bytes"
     return ""
+
+
+def _words_in(question: AnyQuestion) -> list[bytes]:
+    match question:
+        case pmi.Publish(pairs):
+            return _words_of(pairs)
+        case pmi.Lookup(keys) | pmi.Unpublish(keys):
+            return list(keys)
+        case pmi.Spawn(_, commands, pairs):
+            words = _words_of(pairs)
+            for command in commands:
+                words += [command.program, command.directory, b"", b"", b""]
+                words += [*command.arguments, *command.environment, *command.hosts]
+            return words
+    return []
 
 
 def _words_of(pairs: tuple[KeyValue, ...]) -> list[bytes]:

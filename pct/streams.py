@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from native.reactor import Reactor
 from native.wire.base import DATA_MAX
+from pct.account import Charge
 
 
 class OutputPipe:
@@ -91,8 +92,9 @@ class ClientSocket:
     """A stream socket of a client: bytes in, bytes out. ``on_data(b"")``: it has hung up.
 
     Args:
+        charge: what waits to be taken by the client is taken from its account.
         is_patient: while answers wait to be taken nothing is read, so a client that
-            does not listen costs one answer of memory.
+            does not listen costs the answers to what it has asked.
     """
 
     def __init__(
@@ -100,28 +102,38 @@ class ClientSocket:
         reactor: Reactor,
         fd: int,
         on_data: Callable[[bytes], None],
+        charge: Charge,
         *,
         is_patient: bool = True,
     ) -> None:
         self._fd = fd
+        self._charge = charge
         self._on_data = on_data
         self._is_patient = is_patient
         self._is_closing = False
+        self._on_closed: Callable[[], None] | None = None
         self._unsent = bytearray()
         self._watch = reactor.watch(fd, self._readable)
 
     def send(self, data: bytes) -> None:
-        """Write, now or when it is taken."""
+        """Write, now or when it is taken.
+
+        Raises:
+            OverLimit: too much waits already; close it.
+        """
         if self._fd < 0:
             return
         is_waiting = bool(self._unsent)
         self._unsent += data
         if not is_waiting:
             self._writable()
+        if self._fd >= 0:
+            self._charge.set(len(self._unsent))
 
-    def hang_up(self) -> None:
-        """Close it behind what is still to be written."""
+    def hang_up(self, on_closed: Callable[[], None] = lambda: None) -> None:
+        """Close it behind what is still to be written, then call ``on_closed``."""
         self._is_closing = True
+        self._on_closed = on_closed
         if not self._unsent:
             self.close()
 
@@ -131,6 +143,11 @@ class ClientSocket:
             self._watch.close()
             os.close(self._fd)
             self._fd = -1
+            self._unsent.clear()
+            self._charge.clear()
+            if (on_closed := self._on_closed) is not None:
+                self._on_closed = None
+                on_closed()
 
     def _readable(self) -> None:
         try:
@@ -156,6 +173,8 @@ class ClientSocket:
             if not self._is_closing:
                 self._on_data(b"")
             return
+        if len(self._unsent) < self._charge.held_bytes:
+            self._charge.set(len(self._unsent))
         if self._unsent:
             self._watch.set(None if self._is_patient else self._readable, self._writable)
         elif self._is_closing:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from native.wire import load, pmi
 from native.wire.agent import FIRST_WORD
+from pct.account import CONNECTION_BYTES, Account, Charge, OverLimit
 from pct.agent import AgentConversation, AgentError, RunTool
 from pct.questions import ROOT, SUCCESS, Questions, Step, number_in
 from pct.world import Worlds
@@ -16,9 +17,14 @@ __all__ = ["FIRST_WORD", "Tools"]
 
 
 class Tools:
-    """The agents on one node, and what they have started anywhere in the job."""
+    """The agents on one node, and what they have started anywhere in the job.
 
-    def __init__(self, place: int, worlds: Worlds, questions: Questions) -> None:
+    Args:
+        account: what is kept of agents is taken from it.
+    """
+
+    def __init__(self, place: int, worlds: Worlds, questions: Questions, account: Account) -> None:
+        self._account = account
         self._place = place
         self._worlds = worlds
         self._questions = questions
@@ -28,9 +34,15 @@ class Tools:
     def __contains__(self, number: int) -> bool:
         return number in self._agents
 
-    def connected(self, number: int) -> None:
+    def connected(self, number: int, step: Step) -> None:
         """An agent has a connection."""
-        self._agents[number] = _Agent(number)
+        charge = Charge(self._account)
+        try:
+            charge.add(CONNECTION_BYTES)
+        except OverLimit:
+            step.hang_ups.append(number)
+        else:
+            self._agents[number] = _Agent(number, charge)
 
     def received(self, number: int, data: bytes, step: Step) -> None:
         """Bytes of an agent."""
@@ -38,14 +50,16 @@ class Tools:
         try:
             for request in agent.conversation.receive(data):
                 self._run_tool(agent, request, step)
-        except AgentError:
+            self._flush(agent, step)
+            if number in self._agents:
+                agent.charge.set(CONNECTION_BYTES + agent.conversation.held_bytes)
+        except (AgentError, OverLimit):
             self.closed(number, step)
             step.hang_ups.append(number)
-        self._flush(agent, step)
 
     def closed(self, number: int, step: Step) -> None:
         """An agent is gone: its command is to go too."""
-        agent = self._agents.pop(number)
+        agent = self._forget(number)
         agent.is_gone = True
         self._end_tool(agent, step)
 
@@ -73,7 +87,7 @@ class Tools:
                 agent.conversation.refused(reply.text or "it was not started")
             self._flush(agent, step)
             step.hang_ups.append(agent.number)
-            self._agents.pop(agent.number, None)
+            self._forget(agent.number)
 
         serial = self._questions.next_serial
         self._waiting[serial] = agent
@@ -88,6 +102,23 @@ class Tools:
             self._flush(agent, step)
             if agent.is_gone:
                 self._end_tool(agent, step)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        for number in list(self._agents):
+            self._forget(number)
+        self._waiting.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for agent in self._agents.values():
+            held = CONNECTION_BYTES + agent.conversation.held_bytes
+            assert agent.charge.held_bytes == held
+
+    def _forget(self, number: int) -> _Agent:
+        agent = self._agents.pop(number)
+        agent.charge.clear()
+        return agent
 
     def _end_tool(self, agent: _Agent, step: Step) -> None:
         if agent.tool is not None:
@@ -106,8 +137,9 @@ class _Agent:
         tool: the world and the place of its command, once that is started.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, charge: Charge) -> None:
         self.number = number
+        self.charge = charge
         self.conversation = AgentConversation()
         self.tool: tuple[int, int] | None = None
         self.is_gone = False

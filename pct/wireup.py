@@ -18,9 +18,10 @@ from native.wire.base import TEXT_MAX
 from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct import environment, tree
+from pct.account import RANK_BYTES, WORLD_BYTES, Account, Charge
 from pct.fences import TreeFences
 from pct.no_pmix import NoPmix
-from pct.questions import Questions, Step
+from pct.questions import Questions, Step, cost_of
 from pct.world import World, Worlds
 
 if TYPE_CHECKING:
@@ -38,14 +39,23 @@ class Wireup:
         message: the load, with this node's place in it.
         members: the member of each rank of the load.
         user_names: variables that the user has set.
+        account: what is kept for the ranks is taken from it.
 
     Attributes:
         user_names: the same.
     """
 
     def __init__(
-        self, message: load.Load, members: list[int], user_names: frozenset[bytes]
+        self,
+        message: load.Load,
+        members: list[int],
+        user_names: frozenset[bytes],
+        account: Account,
     ) -> None:
+        self._account = account
+        self._charge = Charge(account)  # of spawned worlds, and of those that may come
+        self._spawning: dict[tuple[int, int], int] = {}  # asked of yod: what each costs
+        self._spawned_bytes = 0
         self._job_id = message.job_id
         self._place = place = message.place
         self._mpi = message.mpi
@@ -56,13 +66,16 @@ class Wireup:
             for child in tree.children(place, size, arity)
             for below in tree.subtree(child, size, arity)
         }
+        self._host = message.nodes[place].name
         nids = [node.nid for node in message.nodes]
         self._shares_host = nids.count(nids[place]) > 1
         # mpich names shared memory after the key space: no two jobs may share one.
         self._name = f"yod_{message.job_id}_{message.credential_mac[:8].hex()}"
         self._worlds = worlds = Worlds()
-        self._questions = Questions(self._job_id, place, self._child_of, self._answer)
-        self._fences = TreeFences(self._job_id, place, self._child_of, worlds, self._fence_over)
+        self._questions = Questions(self._job_id, place, self._child_of, self._answer, account)
+        self._fences = TreeFences(
+            self._job_id, place, self._child_of, worlds, self._fence_over, account
+        )
         self._clients: PmiClients | None = None  # until one comes
         self._pmix = self._link(message)
         self._tools: Tools | None = None  # until an agent comes
@@ -70,7 +83,7 @@ class Wireup:
         self._port: bytes | None = None  # None: not opened yet
         self._launcher_variables: tuple[bytes, ...] = ()
         self._lacks_fabric = self._lacks_devices = False
-        self._has_told = False
+        self._has_told = self._has_told_of_limit = False
         places = [run.place for run in message.runs for _ in range(run.count)]
         self.add_world(0, 0, places, members)
 
@@ -88,9 +101,8 @@ class Wireup:
         """Know of a world, whether it has ranks here or not."""
         name = f"{self._name}_{number}" if number else self._name
         ancestor = (parent.world, parent.rank) if parent else None
-        world = World(
-            number, name, first_rank, places, applications, self._place, self._child_of, ancestor
-        )
+        of_node = (self._place, self._child_of, self._account)
+        world = World(number, name, first_rank, places, applications, *of_node, ancestor)
         world.space.spread(pairs)
         self._worlds.add(world)
         step = Step()
@@ -154,14 +166,17 @@ class Wireup:
 
     # -- connections ------------------------------------------------------
 
-    def connected(self, connection: int, rank: int | None) -> None:
+    def connected(self, connection: int, rank: int | None) -> Step:
         """A client of PMI, or an agent, has a connection.
 
         Args:
             rank: of the job, where the connection is known to be one's.
         """
-        self._pmi_clients().connected(connection, rank)
-        self._new_connections.add(connection)
+        step = Step()
+        self._pmi_clients().connected(connection, rank, step)
+        if not step.hang_ups:
+            self._new_connections.add(connection)
+        return step
 
     def received(self, connection: int, data: bytes) -> Step:
         """Bytes of a connection; the first ones tell what it is."""
@@ -170,7 +185,7 @@ class Wireup:
             self._new_connections.discard(connection)
             if data.startswith(FIRST_WORD):
                 self._pmi_clients().closed(connection)
-                self._agent_came(connection)
+                self._agent_came(connection, step)
         if self._tools is not None and connection in self._tools:
             self._tools.received(connection, data, step)
         else:
@@ -178,13 +193,21 @@ class Wireup:
         return step
 
     def closed(self, connection: int) -> Step:
-        """Somebody has hung up."""
+        """Somebody has hung up, or has been hung up on."""
         step = Step()
         self._new_connections.discard(connection)
         self._pmi_clients().closed(connection)
         if self._tools is not None and connection in self._tools:
             self._tools.closed(connection, step)
         return step
+
+    def spawn_comes(self, message: load.Spawn) -> None:
+        """There will be one more world, or tool; the root has had room for it."""
+        cost = self._spawning.pop((message.source, message.serial), None)
+        if cost is None:
+            cost = _of_world(sum(run.count for run in message.runs))
+            self._charge.owe(cost)
+        self._spawned_bytes += cost
 
     def tool_started(self, message: load.Spawn) -> Step:
         """A tool runs, or will in a moment."""
@@ -197,16 +220,16 @@ class Wireup:
         if self._clients is None:
             from pct.pmi_clients import PmiClients  # no rank needs it to be started
 
-            universe_size = self._mpi.universe_size
-            self._clients = PmiClients(self._worlds, self._fences, self._questions, universe_size)
+            of_job = (self._worlds, self._fences, self._questions)
+            self._clients = PmiClients(*of_job, self._mpi.universe_size, self._account)
         return self._clients
 
-    def _agent_came(self, connection: int) -> None:
+    def _agent_came(self, connection: int, step: Step) -> None:
         if self._tools is None:
             from pct.tools import Tools  # few applications start a launcher
 
-            self._tools = Tools(self._place, self._worlds, self._questions)
-        self._tools.connected(connection)
+            self._tools = Tools(self._place, self._worlds, self._questions, self._account)
+        self._tools.connected(connection, step)
 
     # -- the PMIx server --------------------------------------------------
 
@@ -215,7 +238,7 @@ class Wireup:
             return NoPmix(self._questions)
         from pct.pmix_link import PmixLink  # many jobs need none
 
-        return PmixLink(message, self._worlds, self._fences, self._questions)
+        return PmixLink(message, self._worlds, self._fences, self._questions, self._account)
 
     def server_begin(self, uid: int, gid: int) -> pmix.Begin | None:
         """What a PMIx server is to be told first; None: none is needed."""
@@ -266,17 +289,29 @@ class Wireup:
     def replied(self, message: pmi.Reply) -> Step:
         """An answer on its way."""
         step = Step()
+        cost = self._spawning.pop((message.target, message.serial), None)
+        if cost is not None:  # yod starts nothing
+            self._charge.drop(cost)
         self._questions.replied(message, step)
         return step
 
     def _answer(self, ask: pmi.Ask, step: Step) -> None:
-        """A question that is not about names."""
+        """A question that is not about names.
+
+        Raises:
+            OverLimit: what it asks for cannot be kept.
+        """
         match ask.question:
             case pmi.Modex(process):
                 self._pmix.modex(ask, process, step)
             case pmi.EndTool(number):
                 step.ended_tools.append(number)
-            case pmi.Spawn():
+            case pmi.Spawn(_, commands):
+                ranks = sum(command.count for command in commands)
+                cost = _of_world(ranks) + cost_of(ask.question)
+                self._charge.add(cost)
+                asked = (ask.source, ask.serial)
+                self._spawning[asked] = self._spawning.get(asked, 0) + cost
                 step.up.append(ask)  # yod is the root's parent
 
     # -- ends -------------------------------------------------------------
@@ -338,9 +373,45 @@ class Wireup:
             step.up.append(message)
         return step
 
+    def excess(self) -> pmi.Excess | None:
+        """What is to be told of the limit, once it has been reached; once."""
+        if self._has_told_of_limit or not self._account.has_refused:
+            return None
+        self._has_told_of_limit = True
+        return pmi.Excess(self._job_id, self._host, self._account.text)
+
+    def excess_below(self, message: pmi.Excess) -> Step:
+        """A node below has reached the limit; one line of a subtree is enough."""
+        step = Step()
+        if not self._has_told_of_limit:
+            self._has_told_of_limit = True
+            step.up.append(message)
+        return step
+
     def end(self) -> None:
-        """The job is over: let go of what was put, before the collector comes round."""
+        """The job is over: let go of what was kept, before the collector comes round."""
+        self._charge.clear()
+        self._spawning.clear()
+        self._spawned_bytes = 0
         self._worlds.clear()
+        self._fences.clear()
+        self._questions.clear()
+        self._pmix.clear()
+        for clients in (self._clients, self._tools):
+            if clients is not None:
+                clients.clear()
+
+    def check(self) -> None:
+        """Assert the invariants: the account has what the stores have, no more."""
+        spawning = sum(self._spawning.values())
+        assert self._charge.held_bytes == self._spawned_bytes + spawning
+        self._worlds.check()
+        self._fences.check()
+        self._questions.check()
+        self._pmix.check()
+        for clients in (self._clients, self._tools):
+            if clients is not None:
+                clients.check()
 
     def ended_below(self, child: int, job_ranks: tuple[int, ...]) -> Step:
         """Ranks of a child's subtree have ended; with the last it is waited for no longer."""
@@ -353,3 +424,8 @@ class Wireup:
                 world.ended_below |= ended
         self._fences.look(step)
         return step
+
+
+def _of_world(ranks: int) -> int:
+    """What it costs to have one more world."""
+    return WORLD_BYTES + RANK_BYTES * ranks

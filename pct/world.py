@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from native.errors import PeerProtocolError
 from native.wire.pmi import Process
+from pct.account import Account
 from pct.kvs import KeyValueSpace
 
 
@@ -25,6 +26,8 @@ class World:
         inside: those of them that are in its present PMI barrier.
         alive_below: for each child, how many ranks of its subtree have not ended.
         ended_below: the ranks below that have.
+        space: its pairs.
+        node_space: pairs of the ranks of this node for one another (PMI-2).
         environments: what the PMIx server wants in the environment of each local rank.
     """
 
@@ -37,6 +40,7 @@ class World:
         applications: list[int],
         place: int,
         child_of: dict[int, int],
+        account: Account,
         parent: tuple[int, int] | None = None,
     ) -> None:
         self.number = number
@@ -50,8 +54,8 @@ class World:
         self.ended_below: set[int] = set()
         self.joined: set[int] = set()
         self.inside: set[int] = set()
-        self.space = KeyValueSpace()
-        self.node_pairs: dict[bytes, bytes] = {}
+        self.space = KeyValueSpace(account)
+        self.node_space = KeyValueSpace(account)
         self.environments: dict[int, tuple[bytes, ...]] = {}
         self.is_registered = False  # with the PMIx server
         self.alive_below: dict[int, int] = {}
@@ -92,8 +96,17 @@ class Worlds:
 
     def clear(self) -> None:
         """Know of none any more."""
+        for world in self:
+            world.space.clear()
+            world.node_space.clear()
         self._by_number.clear()
         self._by_name.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for world in self:
+            world.space.check()
+            world.node_space.check()
 
     def get(self, number: int) -> World | None:
         """The world of a number, or None."""

@@ -20,6 +20,7 @@ from native.limits import Limits
 from native.reactor import Reactor
 from native.text import shown
 from native.wire import codec
+from native.wire.base import SIZE_MAX
 from native.wire.load import Arguments, MemberLoad, Protocol, ShippedObject
 from yod import closure, image, linked
 from yod.driver import Driver
@@ -98,7 +99,7 @@ def make_plan(
         environment,
         options.mpi,
         options.libpmix,
-        universe_size=0 if is_shipped else max(size, len(os.sched_getaffinity(0))),
+        universe_size=_universe(size, is_shipped),
         has_portals=options.has_portals,
         meanwhile=meanwhile,
     )
@@ -239,6 +240,16 @@ def _mixture(members: list[Member], libraries: tuple[str, ...]) -> list[str]:
         ]
     )
     return [text] if text else []
+
+
+def _universe(size: int, is_shipped: bool) -> int:
+    """MPI_UNIVERSE_SIZE: programs take what is beyond the world for the room to spawn.
+
+    Spawned ranks are not bounded by slots. So there is room for as many again as there are,
+    and for one on each processor where the processors are known to be this host's.
+    """
+    processors = 0 if is_shipped else len(os.sched_getaffinity(0))
+    return min(max(2 * size, processors), SIZE_MAX)
 
 
 def _arguments_object(encoded: bytes) -> ShippedObject:

@@ -118,6 +118,7 @@ class Launch:
         self._placement: Placement | None = None
         self._world_count = 1
         self._has_told_of_lonely_ranks = False
+        self._has_told_of_limit = False
 
     # -- the machine's face -----------------------------------------------
 
@@ -224,6 +225,8 @@ class Launch:
                 return [FindPrograms(message)]
             case pmi.Alone(_, rank, _, text) if self.phase in (Phase.RUNNING, Phase.ENDING):
                 return self._ranks_are_alone(rank, text)
+            case pmi.Excess(_, name, text) if self.phase in (Phase.RUNNING, Phase.ENDING):
+                return self._limit_reached(name, text)
         return []
 
     # -- allocate to go ---------------------------------------------------
@@ -462,6 +465,13 @@ class Launch:
             return []
         self._has_told_of_lonely_ranks = True
         return [Tell(f"rank {rank}: {text}")]
+
+    def _limit_reached(self, name: str, text: str) -> list[Action]:
+        """A node has refused its ranks something; said once."""
+        if self._has_told_of_limit:
+            return []
+        self._has_told_of_limit = True
+        return [Tell(f"{name}: the application's request was refused: {text}")]
 
     # -- trouble ----------------------------------------------------------
 

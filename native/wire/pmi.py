@@ -21,6 +21,7 @@ from native.wire.base import (
     U32,
     JobId,
     Message,
+    Name,
     Part,
     Rank,
     Text,
@@ -37,7 +38,7 @@ World = Annotated[int, Meta(ge=0, lt=1 << 20)]
 Status = Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)]  # 0: it worked; else as PMIx has it
 
 
-class KeyValue(Struct, frozen=True, array_like=True):
+class KeyValue(Struct, frozen=True, array_like=True, gc=False):
     """One pair, as the client put it."""
 
     key: bytes
@@ -245,4 +246,17 @@ class Alone(Message, frozen=True, tag="pmi.alone"):
     job_id: JobId
     rank: Rank
     library: Annotated[bytes, Meta(max_length=PATH_MAX)]
+    text: Text
+
+
+class Excess(Message, frozen=True, tag="pmi.excess"):
+    """Up, once from a node: the ranks have asked a node to keep more than it may.
+
+    Attributes:
+        name: of the node.
+        text: the limit, and how it is set.
+    """
+
+    job_id: JobId
+    name: Name
     text: Text

@@ -300,8 +300,8 @@ def the_last_output_is_not_waited_for(patch: Patch) -> None:
 
 @defect
 def a_barrier_does_not_wait_for_children(patch: Patch) -> None:
-    def init(original: Any, self: Fences, awaited: Any) -> None:
-        original(self, lambda meeting: (awaited(meeting)[0], set()))
+    def init(original: Any, self: Fences, awaited: Any, account: Any) -> None:
+        original(self, lambda meeting: (awaited(meeting)[0], set()), account)
 
     wrap(patch, Fences, "__init__", init)
 
@@ -317,8 +317,8 @@ def pairs_do_not_go_up(patch: Patch) -> None:
 
 @defect
 def a_fence_does_not_wait_for_the_own_ranks(patch: Patch) -> None:
-    def init(original: Any, self: Fences, awaited: Any) -> None:
-        original(self, lambda meeting: (False, awaited(meeting)[1]))
+    def init(original: Any, self: Fences, awaited: Any, account: Any) -> None:
+        original(self, lambda meeting: (False, awaited(meeting)[1]), account)
 
     wrap(patch, Fences, "__init__", init)
 
@@ -456,12 +456,12 @@ def the_data_of_a_fence_is_cut_off(patch: Patch) -> None:
 
 @defect_of(worlds)
 def fences_of_some_wait_for_nobody_else(patch: Patch) -> None:
-    def init(original: Any, self: Fences, awaited: Any) -> None:
+    def init(original: Any, self: Fences, awaited: Any, account: Any) -> None:
         def changed(meeting: Any) -> Any:
             is_of_some = any(each.ranks for each in meeting[1])
             return (False, set()) if is_of_some else awaited(meeting)
 
-        original(self, changed)
+        original(self, changed, account)
 
     wrap(patch, Fences, "__init__", init)
 

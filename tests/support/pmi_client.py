@@ -45,10 +45,12 @@ class Node:
         match request:
             case pmi.Put(key=key, value=value):
                 self.pairs[key] = value
+                conversation.stored(request)
             case pmi.Get(key=key):
                 conversation.found(request, self.pairs.get(key))
             case pmi.PutNode(key=key, value=value):
                 self.node_pairs[key] = value
+                conversation.stored(request)
             case pmi.GetNode(key=key):
                 conversation.found(request, self.node_pairs.get(key))
             case pmi.Fence():

@@ -39,7 +39,9 @@ class Server:
         self.reactor = Reactor()
         self.fds: list[int] = []
         self.refusals: list[str] = []
-        self.port = PmiPort(self.reactor, uid, ranks, self.fds.append, self.refusals.append)
+        self.port = PmiPort(
+            self.reactor, uid, ranks * CONNECTIONS_PER_RANK, self.fds.append, self.refusals.append
+        )
 
     def serve(self, count: int) -> None:
         """Let in or refuse so many connections in all: they need not be here yet."""

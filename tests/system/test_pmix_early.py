@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from native.limits import Limits
 from native.reactor import Reactor
 from native.slices import Slices
 from native.wire import keeper as wire
 from native.wire import pmix
+from pct.account import Account
 from pct.keeper import children_of
 from pct.pmix_process import Owner, PmixServer
 from tests.support.wait import wait_for_exit, wait_until
@@ -48,7 +50,7 @@ def reactor() -> Iterator[Reactor]:
 
 @pytest.fixture
 def server(reactor: Reactor) -> Iterator[PmixServer]:
-    started = PmixServer(OWNER, reactor)
+    started = PmixServer(OWNER, reactor, Limits().pmix_server_bytes)
     yield started
     started.close()
     wait_for_exit(started.keeper.unix_pid)
@@ -65,7 +67,7 @@ def run_until(reactor: Reactor, condition: Callable[[], object]) -> None:
 def begin(server: PmixServer, parent: object) -> Told:
     told = Told()
     takers = (told.messages.append, told.end, told.lines.append)
-    server.begin(BEGIN, str(parent), *takers, Slices(server._reactor))
+    server.begin(BEGIN, str(parent), *takers, Slices(server._reactor), Account())
     return told
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from native.limits import Limits
 from native.wire import pmi as wire
 from pct import mapping, pmi, pmi1, pmi2, pmi_port, pmi_request
 from tests.support.pmi_client import frame, joined
 
 TEXT = (Path(__file__).parents[2] / "native" / "wire" / "PMI.md").read_text()
-MODULES = (wire, mapping, pmi, pmi1, pmi2, pmi_port, pmi_request)
+MODULES = (Limits(), wire, mapping, pmi, pmi1, pmi2, pmi_port, pmi_request)
 
 
 def rows(section: str) -> list[list[str]]:

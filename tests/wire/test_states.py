@@ -143,6 +143,7 @@ FIRST_OUTPUT = io.Output(ID, 1, 1, 0, b"x")
 QUESTIONS = [cls.__struct_config__.tag for cls in pmi.Question.__subclasses__()]
 MODEX = pmi.Modex(pmi.Process(0, 0))
 ALONE = pmi.Alone(ID, 3, b"/lib/libmpi.so.12", "alone")
+EXCESS = pmi.Excess(ID, "n3", "at most 1000 bytes")
 SPAWN = job_of.spawn(1, 3)
 
 
@@ -257,6 +258,12 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
         job_of.pct(3),
         ALONE,
     ),
+    ("child", "`pmi.excess` (the first)"): (_root, CHILD, EXCESS),
+    ("child", "`pmi.excess` (another)"): (
+        _having(job_of.received(job_of.pct(4), EXCESS)),
+        job_of.pct(3),
+        EXCESS,
+    ),
     ("child", "`load.spawned`"): (_root, CHILD, load.Spawned(ID, 1, 1)),
     ("place below", "`group.orphan`"): (
         lambda state: _job(state, 7, 0),
@@ -299,7 +306,12 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
     from_parent |= {"load.spawn", "pmi.reply"}
     from_child = {"load.vote", "load.loaded", "load.held", "load.failure", "load.completions"}
     from_child |= {"load.late", "load.released", "load.spawned", "io.output", "pmi.fence_in"}
-    from_child |= {"pmi.reply", "pmi.alone", *(f"pmi.ask.{name}" for name in QUESTIONS)}
+    from_child |= {
+        "pmi.reply",
+        "pmi.alone",
+        "pmi.excess",
+        *(f"pmi.ask.{name}" for name in QUESTIONS),
+    }
     anybody = {"load.reset", "group.orphan", "load.load"}
     for name in protocol.VECTORS:
         if name.partition(".")[0] not in ("load", "group", "io", "pmi") or name in anybody:
@@ -346,6 +358,7 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`pmi.ask`, a spawn": (launch_of.ROOT, _ask(1, 0, WORKERS)),
     "`pmi.ask`, another question": (launch_of.ROOT, _ask(1, 0)),
     "`pmi.alone`": (launch_of.ROOT, ALONE),
+    "`pmi.excess`": (launch_of.ROOT, EXCESS),
     "anything else": (launch_of.ROOT, load.Go(launch_of.JOB_ID)),
 }
 

@@ -7,6 +7,7 @@ from collections import deque
 import msgspec
 
 from native.ids import PortalId, Principal, PrincipalKind
+from native.limits import JOB_STORE_BYTES
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire import codec, keeper, load, pmi, pmix
 from native.wire.alloc import Credential, GrantedNode, Run
@@ -219,8 +220,10 @@ class Tree:
         ranks_each: int = 1,
         has_servers: bool = True,
         notice_s: float = float("inf"),
+        store_bytes: int = JOB_STORE_BYTES,
         **fields,
     ) -> None:
+        self.store_bytes = store_bytes
         self.now = BEGIN
         self.size = size
         self.jobs: dict[int, Job] = {}
@@ -310,7 +313,8 @@ class Tree:
             elif place is None or place in self.gone:
                 continue
             elif isinstance(message, load.Load):
-                job = Job(message, self.credential, source, self.now, self.notice_s)
+                limits = (self.notice_s, self.store_bytes)
+                job = Job(message, self.credential, source, self.now, *limits)
                 self.jobs[place] = job
                 self._do(place, job.begin(self.now))
             elif self.jobs[place].state is JobState.RELEASED:  # as a node answers

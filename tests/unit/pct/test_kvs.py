@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from native.wire import codec
 from native.wire.pmi import Fence, FenceIn, FenceKind, KeyValue, Participants
 from pct import kvs
+from pct.account import Account, OverLimit
 from pct.kvs import Fences, KeyValueSpace, Names, joined, pieces, share
 
 ALL = (Participants(0, ()),)
@@ -16,7 +17,7 @@ PAIR = Participants(0, (1, 2))
 
 def fences(waits_here=True, *children: int) -> Fences:
     """Fences that all wait for the same."""
-    return Fences(lambda meeting: (waits_here, set(children)))
+    return Fences(lambda meeting: (waits_here, set(children)), Account())
 
 
 def pair(key: bytes, value: bytes = b"v") -> KeyValue:
@@ -31,14 +32,14 @@ def fence(number=0, kind=FenceKind.PMI, participants=ALL) -> Fence:
 
 
 def test_a_pair_is_seen_at_once_where_it_was_put():
-    space = KeyValueSpace()
+    space = KeyValueSpace(Account())
     space.put(b"k", b"v")
     assert space.get(b"k") == b"v"
     assert space.get(b"other") is None
 
 
 def test_only_what_was_put_since_the_last_fence_goes_up_and_the_last_value_of_a_key():
-    space = KeyValueSpace()
+    space = KeyValueSpace(Account())
     space.put(b"old", b"1")
     assert space.take_fresh() == (pair(b"old", b"1"),)
     space.put(b"new", b"2")
@@ -49,10 +50,44 @@ def test_only_what_was_put_since_the_last_fence_goes_up_and_the_last_value_of_a_
 
 
 def test_what_a_fence_has_brought_is_seen_and_does_not_go_up_again():
-    space = KeyValueSpace()
+    space = KeyValueSpace(Account())
     space.spread((pair(b"far", b"1"),))
     assert space.get(b"far") == b"1"
     assert space.take_fresh() == ()
+
+
+def test_pairs_are_refused_beyond_the_limit_and_a_smaller_value_gives_room_back():
+    account = Account(2000)
+    space = KeyValueSpace(account)
+    space.put(b"k", bytes(1700))
+    with pytest.raises(OverLimit, match="at most 2000 bytes"):
+        space.put(b"other", b"")
+    space.put(b"k", b"")
+    space.put(b"other", b"")
+    space.check()
+    assert space.get(b"k") == b""
+    space.clear()
+    assert account.used_bytes == 0
+
+
+@given(
+    puts=st.lists(
+        st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.binary(max_size=9), st.integers(0, 2))
+    )
+)
+def test_what_pairs_hold_is_what_there_is_however_they_come(puts):
+    account = Account()
+    space = KeyValueSpace(account)
+    for key, value, way in puts:
+        if way == 0:
+            space.put(key, value)
+        elif way == 1:
+            space.spread((pair(key, value), pair(key, value + b"!")))
+        else:
+            space.take_fresh()
+        space.check()
+    space.clear()
+    assert account.used_bytes == 0
 
 
 # -- fences ----------------------------------------------------------------
@@ -90,7 +125,7 @@ def test_a_node_without_participants_passes_on_what_its_children_bring():
 
 def test_who_is_no_longer_awaited_is_not_waited_for():
     awaited = {1, 2}
-    here = Fences(lambda meeting: (True, set(awaited)))
+    here = Fences(lambda meeting: (True, set(awaited)), Account())
     here.enter(WORLD, ())
     here.merge(1, fence(), (), True)
     assert here.take_full() == []
@@ -160,6 +195,49 @@ def test_fences_of_very_many_different_participants_do_not_fill_the_memory():
     assert here.merge(1, fence(0, participants=(Participants(0, (0,)),)), (), True)
 
 
+def test_fences_hold_what_is_in_flight_and_nothing_of_it_afterwards():
+    account = Account()
+    here = Fences(lambda meeting: (True, {1}), account)
+    here.enter(WORLD, (pair(b"a", bytes(1000)),))
+    here.merge(1, fence(), (pair(b"b", bytes(1000)),), True)
+    here.check()
+    assert account.used_bytes > 2000
+    here.take_full()
+    here.check()
+    assert account.used_bytes < 1000
+    here.come_down(fence(), (pair(b"a", bytes(1000)),), False)
+    here.check()
+    assert account.used_bytes > 1000
+    here.come_down(fence(), (), True)
+    here.check()
+    assert account.used_bytes < 1000
+    here.clear()
+    assert account.used_bytes == 0
+
+
+def test_a_fence_that_brings_more_than_the_node_may_keep_is_refused():
+    here = Fences(lambda meeting: (True, {1}), Account(3000))
+    here.merge(1, fence(), (pair(b"a", bytes(2000)),), False)
+    for bring in (
+        lambda: here.merge(1, fence(), (pair(b"b", bytes(2000)),), True),
+        lambda: here.enter(WORLD, (pair(b"b", bytes(2000)),)),
+        lambda: here.come_down(fence(), (pair(b"b", bytes(2000)),), True),
+    ):
+        with pytest.raises(OverLimit, match="at most 3000 bytes"):
+            bring()
+        here.check()
+
+
+def test_known_fences_of_many_ranks_are_counted_with_their_ranks():
+    account = Account()
+    here = Fences(lambda meeting: (False, set()), account)
+    for first in range(10):
+        ranks = tuple(range(first, first + 1000))
+        here.come_down(fence(participants=(Participants(0, ranks),)), (), True)
+    here.check()
+    assert account.used_bytes > 10 * 1000 * 36
+
+
 # -- pieces ----------------------------------------------------------------
 
 
@@ -212,7 +290,7 @@ def test_places_and_pieces_sort_as_numbers():
 
 
 def test_a_name_is_found_until_it_is_taken_away():
-    names = Names()
+    names = Names(Account())
     assert names.publish((pair(b"a"), pair(b"b")), False) == ""
     assert names.lookup((b"b", b"none", b"a"), False) == (pair(b"b"), pair(b"a"))
     assert names.lookup((b"none",), False) == ()
@@ -222,7 +300,7 @@ def test_a_name_is_found_until_it_is_taken_away():
 
 
 def test_a_name_that_is_there_is_not_published_again_nor_anything_beside_it():
-    names = Names()
+    names = Names(Account())
     names.publish((pair(b"a"),), False)
     assert names.publish((pair(b"b"), pair(b"a", b"other")), False) == "it is published already"
     assert names.publish((pair(b"c"), pair(b"c", b"other")), False) == "it is published already"
@@ -230,7 +308,7 @@ def test_a_name_that_is_there_is_not_published_again_nor_anything_beside_it():
 
 
 def test_who_waits_for_names_waits_for_all_of_them():
-    names = Names()
+    names = Names(Account())
     names.publish((pair(b"a"),), False)
     assert names.lookup((b"a", b"b"), True) is None
     names.publish((pair(b"b"),), False)
@@ -238,7 +316,7 @@ def test_who_waits_for_names_waits_for_all_of_them():
 
 
 def test_a_name_that_is_read_once_is_gone_after_it_was_found():
-    names = Names()
+    names = Names(Account())
     names.publish((pair(b"once"),), True)
     names.publish((pair(b"stays"),), False)
     assert names.lookup((b"once", b"missing"), True) is None  # nobody has had it
@@ -247,22 +325,25 @@ def test_a_name_that_is_read_once_is_gone_after_it_was_found():
     assert names.publish((pair(b"once"),), False) == ""
 
 
-def test_names_have_limits_which_count_what_is_there(monkeypatch):
-    monkeypatch.setattr(kvs, "NAMES_MAX", 3)
-    monkeypatch.setattr(kvs, "NAMES_BYTES", 20)
-    names = Names()
+def test_names_have_a_limit_which_counts_what_is_there():
+    account = Account(3000)
+    names = Names(account)
     assert names.publish(tuple(map(pair, (b"a", b"b", b"c"))), False) == ""
-    full = "the job has 3 names or 20 bytes of them"
-    assert names.publish((pair(b"d"),), False) == full
+    with pytest.raises(OverLimit, match="at most 3000 bytes"):
+        names.publish((pair(b"d", bytes(2500)),), False)
     names.unpublish((b"a",))
-    assert names.publish((pair(b"d", bytes(16)),), False) == full
-    assert names.publish((pair(b"d", bytes(15)),), True) == ""
+    assert names.publish((pair(b"d", bytes(2000)),), True) == ""
+    with pytest.raises(OverLimit):
+        names.publish((pair(b"e", bytes(1000)),), False)
     names.lookup((b"d",), False)
-    assert names.publish((pair(b"e", bytes(15)),), False) == ""
+    assert names.publish((pair(b"e", bytes(1000)),), False) == ""
+    names.check()
+    names.clear()
+    assert account.used_bytes == 0
 
 
 def test_the_size_of_names_is_known_before_they_are_taken():
-    names = Names()
+    names = Names(Account())
     names.publish((pair(b"a", bytes(1000)), pair(b"b", bytes(2000))), True)
     assert 3000 < names.size_of((b"a", b"b", b"a", b"none")) < 3100
     assert names.lookup((b"a",), False) == (pair(b"a", bytes(1000)),)

@@ -382,3 +382,14 @@ def test_a_users_key_opens_no_job():
 def test_what_is_not_for_a_pct_is_refused(message):
     with pytest.raises(PeerProtocolError, match="is not for a PCT"):
         ready().handle(received(message, DAEMON), 0.0)
+
+
+def test_a_load_whose_output_windows_are_more_than_a_job_may_fill_is_refused():
+    text = (
+        "windows of 2147483648 bytes for output, at most 268435456:"
+        " lower YOD_OUTPUT_WINDOW_BYTES, or raise YOD_JOB_STORE_BYTES of the pct"
+    )
+    machine = ready()
+    message = granted(output_window_bytes=1 << 30)
+    assert machine.handle(received(message), 0.0) == refusal(text)
+    assert not machine.jobs

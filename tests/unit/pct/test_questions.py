@@ -10,6 +10,7 @@ from native.errors import PeerProtocolError
 from native.wire import codec, pmi
 from native.wire.pmi import KeyValue, Process, SpawnCommand
 from pct import questions, tree
+from pct.account import Account
 from pct.questions import REPLY_BYTES, ROOT, Questions, Step
 
 JOB_ID = 7
@@ -25,9 +26,11 @@ class Places:
         to_answer: (place, ask) that somebody else at the place has to answer.
         to_yod: what the root has sent up.
         seen: (place, message) of all that has come to a place.
+        accounts: of each place.
     """
 
-    def __init__(self, size: int, arity: int = 2) -> None:
+    def __init__(self, size: int, arity: int = 2, store_bytes: int = 1 << 20) -> None:
+        self.accounts = [Account(store_bytes) for _ in range(size)]
         self.answered: list[tuple[int, pmi.Reply]] = []
         self.to_answer: list[tuple[int, pmi.Ask]] = []
         self.to_yod: list[pmi.Ask | pmi.Reply] = []
@@ -42,7 +45,11 @@ class Places:
             for below in tree.subtree(child, size, self._arity)
         }
         return Questions(
-            JOB_ID, place, child_of, lambda ask, step: self.to_answer.append((place, ask))
+            JOB_ID,
+            place,
+            child_of,
+            lambda ask, step: self.to_answer.append((place, ask)),
+            self.accounts[place],
         )
 
     def ask(self, place: int, target: int, question: pmi.Question) -> None:
@@ -238,17 +245,41 @@ def test_a_spawn_of_nothing_is_answered_at_once():
     assert (reply.status, reply.text) == (questions.NO_RESOURCE, "no program")
 
 
-def test_a_node_asks_so_many_questions_at_once_and_no_more(monkeypatch):
-    monkeypatch.setattr(questions, "ASKED_MAX", 2)
-    places = Places(3)
+def test_a_node_asks_as_many_questions_at_once_as_it_can_keep_and_no_more():
+    places = Places(3, store_bytes=2 * questions.cost_of(MODEX))
     for _ in range(3):
         places.ask(1, 2, MODEX)
     ((_, refused),) = places.answered
     assert refused.status == questions.NO_RESOURCE
-    assert refused.text == "more than 2 questions of this node wait"
+    assert "YOD_JOB_STORE_BYTES" in refused.text
     places.reply(places.to_answer[0][1], 2)
     places.ask(1, 2, MODEX)
     assert len(places.to_answer) == 3
+
+
+def test_lookups_that_wait_at_the_root_are_kept_within_its_limit_and_given_back():
+    places = Places(3)
+    lookup = pmi.Lookup((b"never",), True)
+    places.accounts[ROOT].take((1 << 20) - 2 * questions.cost_of(lookup))
+    for _ in range(3):
+        places.ask(1, ROOT, lookup)
+    ((_, refused),) = places.answered
+    assert refused.status == questions.NO_RESOURCE
+    places.at[ROOT].check()
+    places.at[ROOT].clear()
+    assert places.accounts[ROOT].used_bytes == (1 << 20) - 2 * questions.cost_of(lookup)
+
+
+def test_names_beyond_the_roots_limit_are_refused_by_name_of_the_limit():
+    places = Places(3, store_bytes=4096)
+    for number in range(20):
+        places.ask(1, ROOT, pmi.Publish((pair(b"%d" % number),), False))
+    statuses = [reply.status for _, reply in places.answered]
+    assert statuses[0] == questions.SUCCESS and statuses[-1] == questions.NO_RESOURCE
+    assert "at most 4096 bytes" in places.answered[-1][1].text
+    places.ask(1, ROOT, pmi.Unpublish((b"0",)))
+    places.ask(1, ROOT, pmi.Publish((pair(b"x"),), False))
+    assert places.answered[-1][1].status == questions.SUCCESS
 
 
 def test_names_that_fit_no_reply_are_not_taken():

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from native.reactor import Reactor
+from pct.account import Account, Charge, OverLimit
 from pct.streams import ClientSocket, InputPipe, OutputPipe
 
 
@@ -48,7 +49,7 @@ def drain(reactor, times=8):
 def test_bytes_come_as_they_are_sent_and_the_end_is_told_once(reactor, ends):
     ours, theirs = ends
     seen = []
-    ClientSocket(reactor, ours, seen.append)
+    ClientSocket(reactor, ours, seen.append, Charge(Account()))
     for piece in (b"cmd=in", b"it\n"):
         theirs.send(piece)
         drain(reactor)
@@ -66,7 +67,7 @@ def test_a_client_that_does_not_listen_is_heard_only_where_that_costs_nothing(
     ours, theirs = ends
     theirs.setblocking(False)
     seen = []
-    client = ClientSocket(reactor, ours, seen.append, is_patient=is_patient)
+    client = ClientSocket(reactor, ours, seen.append, Charge(Account()), is_patient=is_patient)
     client.send(bytes(1 << 22))
     theirs.send(b"more")
     drain(reactor)
@@ -82,7 +83,7 @@ def test_a_client_that_does_not_listen_is_heard_only_where_that_costs_nothing(
 def test_what_is_to_be_written_goes_out_before_the_hang_up(reactor, ends):
     ours, theirs = ends
     seen = []
-    client = ClientSocket(reactor, ours, seen.append)
+    client = ClientSocket(reactor, ours, seen.append, Charge(Account()))
     client.send(bytes(1 << 20))
     client.hang_up()
     theirs.setblocking(True)
@@ -98,7 +99,7 @@ def test_what_is_to_be_written_goes_out_before_the_hang_up(reactor, ends):
 
 def test_a_client_that_is_gone_is_closed(reactor, ends):
     ours, theirs = ends
-    client = ClientSocket(reactor, ours, lambda data: None)
+    client = ClientSocket(reactor, ours, lambda data: None, Charge(Account()))
     theirs.close()
     drain(reactor)
     client.send(b"late")
@@ -111,7 +112,7 @@ def test_a_client_that_is_gone_is_closed(reactor, ends):
 def test_a_client_that_is_gone_with_answers_unread_is_told_of(reactor, ends):
     ours, theirs = ends
     seen = []
-    client = ClientSocket(reactor, ours, seen.append)
+    client = ClientSocket(reactor, ours, seen.append, Charge(Account()))
     client.send(bytes(1 << 22))
     theirs.close()
     drain(reactor)
@@ -181,3 +182,22 @@ def test_input_for_a_rank_that_reads_no_more_is_dropped(reactor, pipe):
     drain(reactor)
     stdin.close()
     assert taken == []
+
+
+def test_what_a_client_does_not_take_is_charged_and_given_back_when_it_does(reactor, ends):
+    ours, theirs = ends
+    account = Account(1 << 20)
+    client = ClientSocket(reactor, ours, lambda data: None, Charge(account))
+    client.send(bytes(1 << 20))
+    assert 0 < account.used_bytes < 1 << 20
+    with pytest.raises(OverLimit):
+        client.send(bytes(1 << 20))
+    theirs.setblocking(True)
+    received = 0
+    while received < 2 << 20:
+        received += len(theirs.recv(1 << 16))
+        drain(reactor, 1)
+    assert account.used_bytes == 0
+    client.send(bytes(1 << 20))
+    client.close()
+    assert account.used_bytes == 0

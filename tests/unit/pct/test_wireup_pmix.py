@@ -9,6 +9,7 @@ from native.wire.load import FailureKind, Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from native.wire.pmix import NamedProcess
 from pct import environment, pmix_link
+from pct.account import Account
 from pct.events import (
     KeeperEnd,
     OutputRead,
@@ -514,7 +515,7 @@ def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
     elsewhere = GrantedNode(21, "n21", 8, 1)
     for other, is_set in ((second, True), (elsewhere, False)):
         message = load_message(2, mpi=PMIX, nodes=(first, other))
-        shared = Wireup(message, [0, 0], frozenset()).shared_environment()
+        shared = Wireup(message, [0, 0], frozenset(), Account()).shared_environment()
         assert (b"OMPI_MCA_btl=tcp,self" in shared) is is_set
 
 
@@ -522,7 +523,7 @@ def shared_of(protocols, nodes, names=frozenset()):
     """What ranks share on a node that has no fabric."""
     runs = tuple(Run(place, 1) for place in range(len(nodes)))
     message = load_message(2, mpi=protocols, nodes=nodes, runs=runs)
-    wireup = Wireup(message, [0, 0], names)
+    wireup = Wireup(message, [0, 0], names, Account())
     wireup.port_opened(PmiOpened(JOB_ID, b"", lacks_fabric=True, lacks_devices=True))
     return wireup.shared_environment()
 

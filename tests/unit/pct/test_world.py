@@ -4,6 +4,7 @@ import pytest
 
 from native.errors import PeerProtocolError
 from native.wire.pmi import Process
+from pct.account import Account
 from pct.world import World, Worlds
 
 PLACES = [0, 0, 1, 3, 2, 3]  # of ranks 0 to 5
@@ -12,7 +13,7 @@ CHILD_OF = {1: 1, 3: 1, 2: 2}  # of the root of a tree of four
 
 def world(place=0, number=0, first_rank=0, child_of=None) -> World:
     of = CHILD_OF if child_of is None else child_of
-    return World(number, f"space{number}", first_rank, PLACES, [0] * 6, place, of)
+    return World(number, f"space{number}", first_rank, PLACES, [0] * 6, place, of, Account())
 
 
 def test_a_node_knows_its_own_ranks_and_how_many_live_below_each_child():
@@ -33,9 +34,9 @@ def test_a_rank_of_the_job_is_one_of_one_world_only():
 def test_what_is_put_in_one_world_is_not_in_another():
     first, second = world(), world(number=1)
     first.space.put(b"k", b"v")
-    first.node_pairs[b"k"] = b"v"
+    first.node_space.put(b"k", b"v")
     first.alive.discard(0)
-    assert second.space.get(b"k") is None and second.node_pairs == {}
+    assert second.space.get(b"k") is None and second.node_space.get(b"k") is None
     assert second.alive == {0, 1} and set(first.local) == {0, 1}
 
 

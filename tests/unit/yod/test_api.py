@@ -22,11 +22,12 @@ def test_a_plan_says_what_is_offered_and_why():
     assert found.mpi_reason == "chosen by --mpi=pmi2"
 
 
-def test_the_universe_of_the_embedded_partition_is_what_this_host_has():
+def test_the_universe_has_room_for_as_many_ranks_again_and_for_every_processor_of_this_host():
     cpu_count = len(os.sched_getaffinity(0))
-    assert plan(1).mpi.universe_size == cpu_count
-    assert plan(cpu_count + 3).mpi.universe_size == cpu_count + 3
-    assert plan(1, is_shipped=True).mpi.universe_size == 0  # the nodes tell
+    assert plan(1).mpi.universe_size == max(2, cpu_count)
+    assert plan(cpu_count + 3).mpi.universe_size == 2 * (cpu_count + 3)
+    assert plan(1, is_shipped=True).mpi.universe_size == 2
+    assert plan(1 << 20, is_shipped=True).mpi.universe_size == 1 << 20
 
 
 def test_a_chosen_libpmix_is_missed_here_where_the_ranks_run_here():
