@@ -3,6 +3,7 @@
 # make test-mpi-large  runs each MPI library with 16 and 32 ranks, which takes minutes
 # make test-newest DIR=/some/directory  runs the MPI and launch tests with Debian's newest suite (root, debootstrap)
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
+# make hostile sends messages that a hostile user could to daemons of its own, for SECONDS=600
 # make bench   measures launches, MPI and the transport beside others; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
@@ -18,7 +19,7 @@ SECONDS ?= 600
 SOURCES := setup.py pyproject.toml native/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map')
 
-.PHONY: run test test-mpi-large test-newest check pytest fuzz bench clean build
+.PHONY: run test test-mpi-large test-newest check pytest fuzz hostile bench clean build
 
 run: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
@@ -52,6 +53,11 @@ test-newest: $(BIN)/python
 fuzz: $(VENV)/.installed-test
 	tests/setup
 	$(BIN)/python -m tests.fuzz.targets $(SECONDS)
+
+# The seed is told first; python -m tests.fuzz.hostile SECONDS SEED repeats an attack.
+hostile: $(VENV)/.installed-test
+	tests/setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.fuzz.hostile $(SECONDS)
 
 bench: $(VENV)/.installed-test
 	tests/setup

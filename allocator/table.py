@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from allocator.jobs import Job, JobState
 from allocator.jobtable import JobTable
 from allocator.nodes import Node
+from native.wire.base import TIME_MAX_S
 from native.wire.status import NodeJob, NodeRow, NodeState, Table
 
 PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
@@ -61,7 +62,7 @@ def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
             job_id=job.job_id,
             owner=job.owner,
             ranks=ranks[first : first + RANKS_AT_ONCE],
-            elapsed_s=max(0.0, now - job.since),
+            elapsed_s=min(max(0.0, now - job.since), TIME_MAX_S),
             is_pending=job.state in _NOT_HEARD_OF,
         )
 
