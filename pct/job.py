@@ -939,8 +939,11 @@ class Job:
 
     def _reset(self, event: MessageReceived, now: float) -> list[Action]:
         """End here and wait for nobody below; the parent of before is told too."""
+        actions: list[Action] = []
+        if self._group.parent != event.source:  # who may not have heard what had ended
+            actions += [Send(event.source, message) for message in self._outcomes.repeat()]
         self._group.be_reset(event.source)
-        actions = self._end_alone(now)
+        actions += self._end_alone(now)
         self._released.awaited &= {SELF}
         return [*actions, *self._release_if_over()]
 

@@ -208,7 +208,7 @@ def _show_result(
             words.append(f"{shown(report_file)}: {why}; the report follows here")
             words += report.table()
     is_pipe_closed = result.exit_status == SIGNAL_BASE + signal.SIGPIPE and not report.reason
-    if report.completions and not (is_quiet or words or is_pipe_closed):
+    if (report.completions or report.lost) and not (is_quiet or words or is_pipe_closed):
         words += report.summary()
     if wants_timing:
         total = 0.0

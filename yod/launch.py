@@ -196,7 +196,7 @@ class Launch:
             case alloc.Refused(code, text, spec):
                 return self._refused(code, text, spec, now)
             case alloc.Released(_, unreachable) if self.phase is Phase.RELEASING:
-                self.report.unreachable = unreachable
+                self.report.lose(*unreachable)
                 return self._done()
             case io.Output():
                 self._output_flows(now)
@@ -383,7 +383,6 @@ class Launch:
         """The delay after an abnormal end is over: SIGTERM, the same delay, SIGKILL."""
         failure = self.report.first_failure
         if self._has_sent_term or self._plan.options.kills_at_once:
-            self._sent_signals.add(signal.SIGKILL)
             return [Tell(f"{failure}; the others are being killed"), *self._all_done(now)]
         self._has_sent_term = True
         self._kill_at = now + self._limits.kill_delay_s
@@ -482,8 +481,6 @@ class Launch:
             return []
         status = self.report.blame(failure, has_gone=self.phase is Phase.RUNNING)
         actions: list[Action] = [Tell(status)]
-        if failure.kind is load.FailureKind.ABORTED:
-            self._sent_signals.add(signal.SIGKILL)
         is_root = self.grant is not None and failure.node == self.grant.nodes[0].node
         if failure.kind is load.FailureKind.REFUSED and is_root:
             self._to_confirm.pop(self._root, None)  # it hosts nothing of ours
@@ -504,7 +501,6 @@ class Launch:
         if self.phase not in OPEN or self._interrupts.press is not Press.NONE:
             return []
         self.report.fail(status, text)
-        self._sent_signals.add(signal.SIGKILL)
         if self.phase is Phase.ALLOCATING:
             return self._done()
         return [*([Tell(text)] if text else []), *self._all_done(now)]
@@ -559,7 +555,10 @@ class Launch:
         elif peer == self._root and self.phase is Phase.ENDING and peer in self._to_confirm:
             root = self.grant.nodes[0]
             actions += self._lost_at_the_end(f"node {root.node} ({root.name}) was lost", "output")
-        if self._to_confirm.pop(peer, None) is not None and self.phase is Phase.RESETTING:
+        node = self._to_confirm.pop(peer, None)
+        if node is not None:
+            self.report.lose(node)
+        if node is not None and self.phase is Phase.RESETTING:
             return [*actions, *self._after_reset(now)]
         if peer == self._root and self.phase in (*OPEN, Phase.ENDING):
             return [*actions, *self._reset(now)]
@@ -570,6 +569,7 @@ class Launch:
         where = f"node {failure.node} ({failure.name})"
         match failure.kind:
             case load.FailureKind.NODE_LOST:
+                self.report.lose(failure.node)
                 return self._lost_at_the_end(f"{where} was lost", "output")
             case load.FailureKind.KEEPER_LOST | load.FailureKind.FAULT:
                 return self._lost_at_the_end(f"{where}: {failure.text}", "completions")
@@ -653,6 +653,8 @@ class Launch:
         if self.phase not in OPEN:
             return []
         self._kill_at = None
+        if not self.report.is_complete:
+            self._sent_signals.add(signal.SIGKILL)  # to who is left
         self._enter(Phase.ENDING, now, self._limits.end_s)
         return self._to_root(load.AllDone(self._job_id))
 

@@ -47,7 +47,7 @@ class Report:
     Attributes:
         exit_status: None until :meth:`close`.
         reason: the one line that says why, where something went wrong.
-        unreachable: nodes whose end bebopd could not confirm.
+        lost: nodes that are out of reach, or whose end bebopd could not confirm.
         interrupted_by: the signal that ended the job; 0: none did.
         was_left: the user would not wait for its end.
     """
@@ -56,7 +56,7 @@ class Report:
         self.exit_status: int | None = None
         self.reason = ""
         self.first_failure = ""
-        self.unreachable: tuple[int, ...] = ()
+        self.lost: set[int] = set()
         self.interrupted_by = 0
         self.was_left = False
         self.completions: dict[int, Completion] = {}
@@ -192,6 +192,7 @@ class Report:
         where = f"node {failure.node} ({failure.name}){rank}"
         match failure.kind:
             case FailureKind.NODE_LOST:
+                self.lose(failure.node)
                 text = f"{where} was lost ({failure.phase}): it {failure.text}"
             case FailureKind.ABORTED:
                 text = f"{where}: {failure.text}"
@@ -225,6 +226,10 @@ class Report:
         self.interrupted_by = signal_number
         self.reason = self.reason or reason
         self.close()
+
+    def lose(self, *nodes: int) -> None:
+        """What is not known of ranks on these nodes will never be."""
+        self.lost.update(nodes)
 
     def note(self, text: str) -> None:
         """Something for the log and the table's end."""
@@ -264,15 +269,22 @@ class Report:
             if done.wait_status and (done.was_released or not self.reason):
                 groups.setdefault(_end_of(done), []).append(rank)
         known = self.completions.keys() | self._tools
-        missing = [rank for rank in range(self.size) if rank not in known]
-        if missing and self.unix_pids:
-            groups["no completion received"] = missing
+        for rank in range(self.size):
+            if rank not in known and self.unix_pids:
+                groups.setdefault(self._missing(rank), []).append(rank)
         lines = []
         for end, ranks in groups.items():
             where = self._nodes_of(ranks)
             noun = "rank" if len(ranks) == 1 else "ranks"
             lines.append(f"{noun} {nodelist.format_nodes(sorted(ranks))} on {where}: {end}")
         return [*lines, *self.notes]
+
+    def _missing(self, rank: int) -> str:
+        """Why there is no completion of a rank that was started."""
+        node = self._node_of[rank] if rank < len(self._node_of) else -1
+        if node in self.lost:
+            return f"lost with node {self.node_names[node]}"
+        return "no completion received"
 
     def _nodes_of(self, ranks: list[int]) -> str:
         nodes = sorted({self._node_of[rank] for rank in ranks if rank < len(self._node_of)})
@@ -287,7 +299,7 @@ class Report:
         number = str(node) if node >= 0 else "-"
         if done is None:
             pid = self.unix_pids.get(rank)
-            end = "no completion received" if pid else "never started"
+            end = self._missing(rank) if pid else "never started"
             return f"{name:<20} {rank:>6} {number:>5} {pid or '-':>8} {'-':>9}  {end}"
         clock = hms(done.elapsed_s)
         return f"{name:<20} {rank:>6} {number:>5} {done.unix_pid:>8} {clock:>9}  {_end_of(done)}"
@@ -335,7 +347,7 @@ def how(wait_status: int) -> str:
 def _end_of(done: Completion) -> str:
     end = how(done.wait_status)
     if done.is_ours:
-        return end + " at yod's request"
+        return f"killed by yod ({end.removeprefix('killed by ')})"
     return end if done.was_released else end + " before its entry"
 
 

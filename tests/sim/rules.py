@@ -124,7 +124,7 @@ def check_ended(yod: YodActor) -> None:
     elif not truth.trouble:
         _check_failure(yod, truth)
     _check_output(yod, truth)
-    has_said = report.notes or report.unreachable or len(yod.presses) > 2
+    has_said = report.notes or report.lost or len(yod.presses) > 2
     if not yod.was_confirmed and not has_said:
         raise Violation(f"rule 4: {yod.name} leaves before bebopd has confirmed that all is free")
 

@@ -51,6 +51,11 @@ def test_a_stopped_pct_is_a_lost_node(start_local, node):
             _, err = yod.communicate(timeout=LIMIT_S)
             assert yod.returncode == 125, line + err.decode()
             assert f"node {node} (node{node}) was lost" in line and "stopped" in line
+            rest = [line.removeprefix("yod: ") for line in err.decode().splitlines()]
+            assert f"rank {node} on node{node}: lost with node node{node}" in rest
+            if node:  # without a root nodes end by themselves, and may have nobody to tell
+                assert any(line.endswith(": killed by yod (SIGKILL)") for line in rest), rest
+            assert not any(line.endswith(": killed by SIGKILL") for line in rest)
             assert f"node {node} (node{node}) is down" in wait_for_log(local.bebopd, "is down")
     wait_until(lambda: set(local.states()) == {"free"})
     assert local.yod("-sz", "3", "true") == (0, "", "")

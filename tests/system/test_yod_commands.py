@@ -366,7 +366,7 @@ def test_ranks_that_ignore_the_term_signal_are_killed(here, tmp_path):
     text = once_the_others(tmp_path, 3, 0, "trap '' TERM", "exit 5") + "sleep 60"
     done = here.yod("-sz", "3", "sh", "-c", text, env={"YOD_KILL_DELAY_S": "0.1"})
     assert done.status == 5
-    assert "killed by SIGKILL at yod's request" in done.err
+    assert "killed by yod (SIGKILL)" in done.err
 
 
 def test_kill_gives_no_delay(here):

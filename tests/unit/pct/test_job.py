@@ -850,6 +850,18 @@ def test_a_reset_ends_each_node_by_itself():
     assert tree.take_to_yod() == [load.Released(JOB_ID, (21,)), load.Released(JOB_ID, (22,))]
 
 
+def test_a_reset_node_tells_yod_what_its_lost_parent_may_have_kept():
+    tree = Tree(3)
+    tree.run()
+    tree.take_to_yod()
+    tree.gone.add(0)  # takes what it is sent, and does nothing
+    tree.at(1, ended(1, 3 << 8))
+    assert tree.take_to_yod() == []
+    tree.from_yod(load.Reset(JOB_ID), 1)
+    (told,) = [each for each in tree.take_to_yod() if isinstance(each, load.Completions)]
+    assert [outcome.ranks for outcome in told.outcomes] == [(1,)]
+
+
 def test_a_reset_of_a_node_that_waits_for_its_children_frees_it():
     tree = Tree(3)
     tree.run()

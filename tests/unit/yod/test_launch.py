@@ -297,7 +297,7 @@ def test_a_bebopd_that_does_not_confirm_is_not_waited_for_for_ever():
 def test_nodes_that_bebopd_could_not_ask_are_reported():
     yod = Yod(2).to(Phase.RELEASING)
     yod.from_bebopd(alloc.Released(JOB_ID, (21,)))
-    assert yod.report.unreachable == (21,)
+    assert yod.report.lost == {21}
 
 
 def test_a_refused_release_is_the_end_all_the_same():
@@ -460,6 +460,24 @@ def test_a_node_lost_while_running_ends_the_job():
     assert yod.receive(released(0)) == resets(1)
     assert yod.lose(pct(1)) == [RELEASE]
     assert leave(yod) == 125
+
+
+def test_who_is_killed_because_a_node_was_lost_has_not_failed_by_itself():
+    yod = Yod(3).to(Phase.RUNNING)
+    yod.receive(failure(FailureKind.NODE_LOST, phase="running"))
+    yod.receive(completions(0, 2, wait_status=9, was_signalled=True))
+    assert yod.report.first_failure == ""
+    assert yod.report.summary() == [
+        "ranks 0,2 on nodes 20,22: killed by yod (SIGKILL)",
+        "rank 1 on n21: lost with node n21",
+    ]
+
+
+def test_nodes_that_do_not_hear_a_reset_are_lost():
+    yod = Yod(3).to(Phase.RUNNING)
+    yod.lose(ROOT, "was killed")
+    yod.lose(pct(2))
+    assert yod.report.lost == {20, 22}
 
 
 def test_a_rank_that_failed_before_its_node_was_lost_decides_the_status():

@@ -60,7 +60,7 @@ def test_a_signal_that_yod_sends_too_is_a_ranks_own_where_it_had_come_before():
     assert (one.exit_status, one.first_failure) == (137, "rank 1 on n21: killed by SIGKILL")
     assert one.summary() == [
         "rank 1 on n21: killed by SIGKILL",
-        "ranks 0,2 on nodes 20,22: killed by SIGKILL at yod's request",
+        "ranks 0,2 on nodes 20,22: killed by yod (SIGKILL)",
     ]
 
 
@@ -194,7 +194,7 @@ def test_the_table_has_a_line_for_every_rank():
         HEAD,
         "n20                       0    20     3000  00:00:01  ended normally",
         "n21                       1    21     3001  00:00:01  ended with exit code 3",
-        "n22                       2    22     3002  00:00:01  killed by SIGTERM at yod's request",
+        "n22                       2    22     3002  00:00:01  killed by yod (SIGTERM)",
         "n23                       3    23        -         -  never started",
         "7 bytes of output lost",
     ]
@@ -204,6 +204,30 @@ def test_the_table_tells_who_was_held_and_never_heard_of_again():
     one = report(1)
     one.map(held(0))
     assert one.table()[1].endswith("  no completion received")
+
+
+def test_ranks_of_a_lost_node_are_lost_with_it_in_table_and_summary():
+    one = report(3)
+    one.map(held(0, 1, 2))
+    one.blame(failure(FailureKind.NODE_LOST, phase="running"), has_gone=True)
+    one.complete(outcome(0, 2, wait_status=9, was_signalled=True), {9})
+    assert [line.split("  ")[-1] for line in one.table()[1:]] == [
+        "killed by yod (SIGKILL)",
+        "lost with node n21",
+        "killed by yod (SIGKILL)",
+    ]
+    assert one.summary() == [
+        "ranks 0,2 on nodes 20,22: killed by yod (SIGKILL)",
+        "rank 1 on n21: lost with node n21",
+    ]
+
+
+def test_a_rank_that_had_ended_before_its_node_was_lost_is_told_as_it_ended():
+    one = report(2)
+    one.map(held(0, 1))
+    one.complete(outcome(1, wait_status=3 << 8), ())
+    one.lose(21)
+    assert one.table()[2].endswith("ended with exit code 3")
 
 
 def test_the_table_tells_who_ended_before_its_entry():
@@ -247,7 +271,7 @@ def test_ranks_that_ended_alike_share_a_line_in_the_order_of_their_ends():
     one.note("n25 is gone")
     assert one.summary() == [
         "rank 4 on n24: killed by SIGSEGV",
-        "ranks 1..3 on nodes 21..23: killed by SIGTERM at yod's request",
+        "ranks 1..3 on nodes 21..23: killed by yod (SIGTERM)",
         "rank 5 on n25: no completion received",
         "n25 is gone",
     ]
