@@ -16,6 +16,8 @@ _DIRECTORY = "ranks run in yod's directory: cd DIR && yod ..."
 _OUTPUT = "output is yod's: yod ... >FILE; the completion report is -file NAME"
 _INPUT = "standard input is yod's, and rank 0's: yod ... <FILE; -interactive is written in full"
 _ENDS = "a rank's abnormal end ends the job, with -kill at once, not with --keep-going"
+_LINES = "output comes in whole lines, as it comes with --raw; what a program holds back is its own"
+_LABEL = "the rank in front of each line is --label"
 _TIME = "a time limit is timeout SECONDS yod ...; -t is -timing"
 _MEMBERS = "several programs are lines of a load file: yod LOAD-FILE"
 _BATCH = "yod queues nothing: what does not fit now is refused"
@@ -40,7 +42,7 @@ TABLE = {
     "s": _RANKS,
     "p": "a partition is --partition ADDRESS",
     "g": _TRACING,
-    "u": "output is not held back by yod; what a program keeps in its buffers is its own",
+    "u": _LINES,
     "H": _HOSTS,
     "J": _BATCH,
     "A": _BATCH,
@@ -58,7 +60,7 @@ TABLE = {
     "show": "programs carry no link version here; --dry-run shows what would be launched",
     "xxx": "programs carry no link version here",
     "Log": "what happens is shown by -D -D",
-    "NOBUF": "yod holds no output back",
+    "NOBUF": _LINES,
     "nid": "another bebopd is --partition host:port",
     "pid": "another bebopd is --partition host:port",
     "comm": "there is nothing to set",
@@ -115,7 +117,9 @@ TABLE = {
     "immediate": _BATCH,
     "account": _BATCH,
     "job-name": _BATCH,
-    "unbuffered": "yod holds no output back; what a program keeps in its buffers is its own",
+    "unbuffered": _LINES,
+    "prepend-rank": _LABEL,
+    "tag-output": _LABEL,
     "pty": "yod gives ranks no terminal",
 }
 
