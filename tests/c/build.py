@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,16 +50,36 @@ def build(into: Path, flags: list[str], compiler: str) -> Path:
     return archive
 
 
+@contextmanager
+def once(factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
+    """A place of all workers of this run, which one of them at a time has."""
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # of all workers
+    place = base / "transport" / name
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield place
+
+
 def shared(
     factory: pytest.TempPathFactory, name: str, flags: list[str], compiler: str = "gcc"
 ) -> Path:
     """The archive of that name; the first of all workers that asks builds it."""
-    base = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # of all workers of this run
-    place = base / "transport"
-    place.mkdir(exist_ok=True)
-    with (place / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        archive = place / name / "libportals.a"
-        return archive if archive.exists() else build(archive.parent, flags, compiler)
+    with once(factory, name) as place:
+        archive = place / "libportals.a"
+        return archive if archive.exists() else build(place, flags, compiler)
+
+
+def program(factory: pytest.TempPathFactory, source: Path, name: str, flags: list[str]) -> Path:
+    """A program around the archive of that name; likewise compiled once."""
+    library = shared(factory, name, flags)
+    link = re.findall(r"^ \* link: (.*)$", source.read_text(), re.MULTILINE)
+    with once(factory, f"{name}-{source.stem}") as place:
+        binary = place / source.stem
+        if not binary.exists():
+            words = ["gcc", *FLAGS, *flags, source, library, *" ".join(link).split()]
+            subprocess.run([*words, "-o", place / "new"], check=True)
+            (place / "new").rename(binary)
+        return binary

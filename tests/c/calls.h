@@ -27,6 +27,7 @@ struct call {
     unsigned uses; /* slots */
     unsigned optional; /* slots that may be none */
     unsigned own; /* slots whose interface has to be that of the others */
+    enum { ON_ALL, ON_LOGICAL, ON_MATCHING, ON_OTHERS } on;
 };
 
 static char call_memory[64];
@@ -158,26 +159,27 @@ CALL (PtlTriggeredMEUnlink, PtlTriggeredMEUnlink (h[ENTRY], WHEN))
 CALL (PtlStartBundle, PtlStartBundle (h[NI]))
 CALL (PtlEndBundle, PtlEndBundle (h[NI]))
 
-#define ROW(name, ...) { #name, do_##name, __VA_ARGS__ }
-#define ENTRY_ROWS(sort)                                                \
-    ROW (Ptl##sort##Append, BIT (NI) | BIT (CT), BIT (CT), BIT (CT)),   \
-    ROW (Ptl##sort##Unlink, BIT (ENTRY), 0, 0),                         \
-    ROW (Ptl##sort##Search, BIT (NI) | BIT (CT), BIT (CT), BIT (CT)),   \
-    ROW (PtlTriggered##sort##Append,                                    \
-         BIT (NI) | BIT (CT) | BIT (TRIGGER), BIT (CT),                 \
-         BIT (CT) | BIT (TRIGGER)),                                     \
-    ROW (PtlTriggered##sort##Unlink, BIT (ENTRY) | BIT (TRIGGER), 0,    \
-         BIT (TRIGGER))
+#define ROW_ON(on, name, ...) { #name, do_##name, __VA_ARGS__, on }
+#define ROW(name, ...) ROW_ON (ON_ALL, name, __VA_ARGS__)
+#define ENTRY_ROWS(on, sort)                                            \
+    ROW_ON (on, Ptl##sort##Append, BIT (NI) | BIT (CT), BIT (CT),       \
+            BIT (CT)),                                                  \
+    ROW_ON (on, Ptl##sort##Unlink, BIT (ENTRY), 0, 0),                  \
+    ROW_ON (on, Ptl##sort##Search, BIT (NI) | BIT (CT), BIT (CT),       \
+            BIT (CT)),                                                  \
+    ROW_ON (on, PtlTriggered##sort##Append,                             \
+            BIT (NI) | BIT (CT) | BIT (TRIGGER), BIT (CT),              \
+            BIT (CT) | BIT (TRIGGER)),                                  \
+    ROW_ON (on, PtlTriggered##sort##Unlink, BIT (ENTRY) | BIT (TRIGGER), 0, \
+            BIT (TRIGGER))
 
-/* All that are valid on this kind of interface, and name a handle or none. */
+/* All that name a handle or none. */
 __attribute__ ((unused)) static const struct call calls[] = {
     ROW (PtlNIInit, 0, 0, 0),
     ROW (PtlNIStatus, BIT (NI), 0, 0),
     ROW (PtlNIHandle, BIT (NI), 0, 0),
-#if KIND & 1
-    ROW (PtlGetMap, BIT (NI), 0, 0),
-    ROW (PtlSetMap, BIT (NI), 0, 0),
-#endif
+    ROW_ON (ON_LOGICAL, PtlGetMap, BIT (NI), 0, 0),
+    ROW_ON (ON_LOGICAL, PtlSetMap, BIT (NI), 0, 0),
     ROW (PtlGetUid, BIT (NI), 0, 0),
     ROW (PtlGetId, BIT (NI), 0, 0),
     ROW (PtlGetPhysId, BIT (NI), 0, 0),
@@ -188,11 +190,8 @@ __attribute__ ((unused)) static const struct call calls[] = {
     ROW (PtlMDBind, BIT (NI) | BIT (EQ) | BIT (CT), BIT (EQ) | BIT (CT),
          BIT (EQ) | BIT (CT)),
     ROW (PtlMDRelease, BIT (MD), 0, 0),
-#if KIND & 2
-    ENTRY_ROWS (LE),
-#else
-    ENTRY_ROWS (ME),
-#endif
+    ENTRY_ROWS (ON_OTHERS, LE),
+    ENTRY_ROWS (ON_MATCHING, ME),
     ROW (PtlEQAlloc, BIT (NI), 0, 0),
     ROW (PtlEQGet, BIT (EQ), 0, 0),
     ROW (PtlEQWait, BIT (EQ), 0, 0),
@@ -227,6 +226,21 @@ __attribute__ ((unused)) static const struct call calls[] = {
 };
 
 #define CALLS ((int)(sizeof (calls) / sizeof (*calls)))
+
+/* Is it valid on this kind of interface? */
+static inline bool call_is_valid (const struct call *call)
+{
+    switch (call->on) {
+    case ON_LOGICAL:
+        return IS_LOGICAL;
+    case ON_MATCHING:
+        return IS_MATCHING;
+    case ON_OTHERS:
+        return !IS_MATCHING;
+    default:
+        return true;
+    }
+}
 
 /* An interface of PtlNIInit; a logical one has a map of this process alone. */
 static inline ptl_handle_ni_t call_interface (unsigned options)

@@ -1,9 +1,8 @@
 /* kinds.h - one program for all kinds of interface.
  *
- * A program that says "kinds: all" (or "kinds: matching") near its top is built with
- * -DKIND=0 to 3: bit 0 is logical addressing, bit 1 is no matching. It says
- * entry_t, entry_append and so on; options have the same names for both sorts
- * of entry (PTL_LE_...). The ends of a logical interface have ranks in order.
+ * A program that says "kinds: all" (or "kinds: matching") near its top is run with
+ * KIND 0 to 3 (kind.h). It says entry_t, entry_append and so on; options have the
+ * same names for both sorts of entry (PTL_LE_...). The ends of a logical interface have ranks in order.
  *
  * Events of the target go to a queue of their own and are read by PtlEQGet, as
  * a user of Portals reads them; the harness's log has those of the initiator.
@@ -13,9 +12,6 @@
 
 #include "harness.h"
 
-#ifndef KIND
-#define KIND 0
-#endif
 #include "kind.h"
 
 #define ANY_BITS UINT64_C (0x5eed)
@@ -68,12 +64,10 @@ static inline entry_t entry_of (void *memory, size_t size, unsigned options)
     entry.ct_handle = PTL_CT_NONE;
     entry.uid = PTL_UID_ANY;
     entry.options = options;
-#if !(KIND & 2)
     entry.ignore_bits = UINT64_MAX;
     entry.match_id = (ptl_process_t){ .phys = { PTL_NID_ANY, PTL_PID_ANY } };
     if (IS_LOGICAL)
         entry.match_id.rank = PTL_RANK_ANY;
-#endif
     return entry;
 }
 

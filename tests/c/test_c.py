@@ -1,8 +1,9 @@
 """Compiles and runs one small program per promise, under sanitizers.
 
 A line " * link: ..." in the comment at a program's head gives flags for the linker. Programs
-named test_threads_* run under the thread sanitizer as well. "kinds: all" in a head builds the
-program for the four kinds of interface, "kinds: matching" for the two with matching (kinds.h).
+named test_threads_* run under the thread sanitizer as well. "kinds: all" in a head runs the
+program for the four kinds of interface, "kinds: matching" for the two with matching (kind.h);
+it is compiled once for all.
 """
 
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.c.build import ADDRESS, ENVIRONMENT, FLAGS, HERE, NATIVE, THREAD, shared
+from tests.c.build import ADDRESS, ENVIRONMENT, HERE, NATIVE, THREAD, program
 from tests.support.wait import LIMIT_S
 
 SANITIZERS = {"address": ADDRESS, "thread": THREAD}
@@ -19,37 +20,28 @@ PROGRAMS = sorted(HERE.glob("test_*.c"))
 KINDS = {"all": range(4), "matching": range(2)}
 
 
-def kinds_of(program: Path) -> list[str]:
-    """Flags of each build of a program."""
-    found = re.search(r"kinds: (all|matching)\b", program.read_text()[:1000])
-    return [f"-DKIND={kind}" for kind in KINDS[found.group(1)]] if found else [""]
+def kinds_of(source: Path) -> list[str]:
+    """What KIND is in each run of a program."""
+    found = re.search(r"kinds: (all|matching)\b", source.read_text()[:1000])
+    return [str(kind) for kind in KINDS[found.group(1)]] if found else [""]
 
 
-CASES = [(program, "address", kind) for program in PROGRAMS for kind in kinds_of(program)]
-CASES += [(program, "thread", "") for program in PROGRAMS if "test_threads_" in program.name]
+CASES = [(source, "address", kind) for source in PROGRAMS for kind in kinds_of(source)]
+CASES += [(source, "thread", "") for source in PROGRAMS if "test_threads_" in source.name]
 
 
 def name_of(value: Path | str) -> str:
     return value if isinstance(value, str) else value.stem.removeprefix("test_")
 
 
-@pytest.mark.parametrize(("program", "sanitizer", "kind"), CASES, ids=name_of)
+@pytest.mark.parametrize(("source", "sanitizer", "kind"), CASES, ids=name_of)
 def test_promise(
-    program: Path,
-    sanitizer: str,
-    kind: str,
-    tmp_path_factory: pytest.TempPathFactory,
-    tmp_path: Path,
+    source: Path, sanitizer: str, kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    flags = SANITIZERS[sanitizer]
-    library = shared(tmp_path_factory, sanitizer, flags)
-    link = re.findall(r"^ \* link: (.*)$", program.read_text(), re.MULTILINE)
-    extra = " ".join(link).split()
-    extra += [kind] if kind else []
-    binary = tmp_path / program.stem
-    subprocess.run(["gcc", *FLAGS, *flags, program, library, *extra, "-o", binary], check=True)
+    binary = program(tmp_path_factory, source, sanitizer, SANITIZERS[sanitizer])
+    env = {**ENVIRONMENT, "KIND": kind or "0"}
     run = subprocess.run(
-        [binary], env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        [binary], env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert run.returncode == 0, run.stderr[-4000:]
 

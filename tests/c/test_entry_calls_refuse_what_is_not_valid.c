@@ -104,16 +104,15 @@ static void entries (const struct end *end, ptl_pt_index_t index,
     refused (end, index);
     entry.ct_handle = end->eq;
     refused (end, index);
-#if KIND & 2
-    for (unsigned bit = 17; bit <= 20; bit++) { /* of match entries */
+    for (unsigned bit = 17; !IS_MATCHING && bit <= 20; bit++) {
         entry = entry_of (memory, 8, PTL_LE_OP_PUT | 1u << bit);
+        refused (end, index); /* it is of match entries */
+    }
+    if (IS_MATCHING && IS_LOGICAL) {
+        entry = entry_of (memory, 8, PTL_LE_OP_PUT);
+        entry.match_id.rank = 2; /* of 2 */
         refused (end, index);
     }
-#elif KIND & 1
-    entry = entry_of (memory, 8, PTL_LE_OP_PUT);
-    entry.match_id.rank = 2; /* of 2 */
-    refused (end, index);
-#endif
 }
 
 /* Match entries are for interfaces with matching, list entries for others. */

@@ -64,6 +64,8 @@ static void check_slot (const struct call *call, enum slot slot)
 static void check_all (ptl_handle_ni_t ni)
 {
     for (int i = 0; i < CALLS; i++) {
+        if (!call_is_valid (&calls[i]))
+            continue;
         for (enum slot slot = NI; slot < SLOTS; slot++)
             if (calls[i].uses & BIT (slot))
                 check_slot (&calls[i], slot);

@@ -32,10 +32,8 @@ static void append_to (const struct side *side, void *memory, size_t size,
     entry_t entry = entry_of (memory, size, PTL_LE_OP_PUT | PTL_LE_OP_GET);
     ptl_handle_any_t handle;
 
-#if !(KIND & 2)
     entry.match_id.phys.nid = PTL_NID_ANY; /* PTL_RANK_ANY, too */
     entry.match_id.phys.pid = PTL_PID_ANY;
-#endif
     CHECK (entry_append (side->ni, side->index, &entry, list, NULL, &handle)
            == PTL_OK);
 }

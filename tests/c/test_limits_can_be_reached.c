@@ -303,6 +303,12 @@ static void check_lengths (void)
     free (data);
 }
 
+static bool is_triggered (const struct call *call)
+{
+    return call_is_valid (call)
+        && strncmp (call->name, "PtlTriggered", 12) == 0;
+}
+
 /* Each sort counts, and is refused when there are as many as may be. */
 static void check_sorts (void)
 {
@@ -313,12 +319,12 @@ static void check_sorts (void)
     CHECK (limits.max_triggered_ops == 1);
     call_make (ni, &given);
     for (int i = 0; i < CALLS; i++) {
-        if (strncmp (calls[i].name, "PtlTriggered", 12) != 0)
+        if (!is_triggered (&calls[i]))
             continue;
         sorts++;
         CHECK (calls[i].run (&given) == PTL_OK);
         for (int k = 0; k < CALLS; k++)
-            if (strncmp (calls[k].name, "PtlTriggered", 12) == 0)
+            if (is_triggered (&calls[k]))
                 CHECK (calls[k].run (&given) == PTL_NO_SPACE);
         CHECK (PtlCTCancelTriggered (given.handles[TRIGGER]) == PTL_OK);
     }

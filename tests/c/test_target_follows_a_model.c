@@ -48,12 +48,8 @@ static entry_t made (unsigned tag, unsigned options)
 {
     entry_t entry = entry_of (NULL, 0, PTL_LE_OP_PUT | options);
 
-#if !(KIND & 2)
     entry.match_bits = tag == TAGS ? 0 : tag;
     entry.ignore_bits = tag == TAGS ? UINT64_MAX : 0;
-#else
-    (void)tag;
-#endif
     return entry;
 }
 

@@ -154,7 +154,6 @@ static inline entry_t entry_of (void *start, size_t length,
     entry.ct_handle = ct;
     entry.uid = PTL_UID_ANY;
     entry.options = options;
-#if !(KIND & 2)
     entry.ignore_bits = ~(ptl_match_bits_t)0;
     if (IS_LOGICAL)
         entry.match_id.rank = PTL_RANK_ANY;
@@ -162,7 +161,6 @@ static inline entry_t entry_of (void *start, size_t length,
         entry.match_id.phys.nid = PTL_NID_ANY;
         entry.match_id.phys.pid = PTL_PID_ANY;
     }
-#endif
     return entry;
 }
 
