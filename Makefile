@@ -4,7 +4,7 @@
 # make test-newest DIR=/some/directory  runs the MPI and launch tests with Debian's newest suite (root, debootstrap)
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
 # make hostile sends messages that a hostile user could to daemons of its own, for SECONDS=600
-# make bench   measures launches, MPI and the transport beside others; writes bench/RESULTS.md
+# make bench   measures launches, MPI, output and the transport beside others; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
 # PYTHON names the interpreter to use, 3.11 or later.
@@ -64,6 +64,7 @@ bench: $(VENV)/.installed-test
 	bench/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/launch.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/relay.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/transport.py --write bench/RESULTS.md
 
 clean:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVarTuple
 
 from native.errors import PeerProtocolError
 from native.files import Owner, open_plain
+from native.heap import keep_freed_memory
 from native.ids import ObjectKey
 from native.machine import (
     Action,
@@ -83,6 +84,7 @@ class Driver:
         ranks_key: Callable[[int, int], bytes] | None = None,
         on_keeper: Callable[[], None] = lambda: None,
     ) -> None:
+        keep_freed_memory()
         self._node = node
         self._port = port
         self._reactor = reactor

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 
 from native.errors import InternalError, PeerProtocolError, YodError
+from native.heap import keep_freed_memory
 from native.ids import ObjectKey
 from native.limits import Limits
 from native.machine import (
@@ -68,6 +69,7 @@ class Driver:
         use_grant: Callable[[Grant], None],
         limits: Limits,
     ) -> None:
+        keep_freed_memory()
         self._machine = machine
         self._plan = plan
         self._arguments = arguments

@@ -121,7 +121,7 @@ class OutputStream:
         self._tell(written)
 
     def _write_some(self) -> list[Piece]:
-        """One write; gives the pieces whose last byte has been written."""
+        """One write; gives the pieces, and of the last one the part, that have been written."""
         queue = self._queue
         if self._takes_much:
             buffers = [buffer for buffer, _, _ in islice(queue, PIECES_MAX)]
@@ -134,7 +134,9 @@ class OutputStream:
             written.append(queue.popleft())
         if count:
             buffer, stream, of_rank = queue[0]
-            queue[0] = (memoryview(buffer)[count:], stream, of_rank)
+            part = min(count, of_rank)
+            queue[0] = (memoryview(buffer)[count:], stream, of_rank - part)
+            written.append((b"", stream, part))
         return written
 
     def _tell(self, pieces: Iterable[Piece]) -> None:
