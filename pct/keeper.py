@@ -35,7 +35,6 @@ _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
 _RECEIVE_FDS_BYTES = _socket.CMSG_SPACE(wire.FDS_PER_PACKET * 4)
 _MANY_RANKS = 64  # from which on it is asked whether they can be
 _MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
-_COMMANDS_MAX = 1024  # that it has not taken: it is stopped, or does not look
 _WALKS_MAX = 16  # a process that forks faster than we walk must not keep us
 
 OnEvent = Callable[[wire.Report], None]
@@ -137,10 +136,6 @@ class Keeper:
         if self._watch is None:
             return
         self._unsent.append(command)
-        if len(self._unsent) > _COMMANDS_MAX:
-            self._fault = "the keeper takes no commands"
-            self._unsent.clear()
-            _kill(self.unix_pid, signal.SIGKILL)
         self._flush()
 
     def _flush(self) -> None:
