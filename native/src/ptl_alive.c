@@ -19,6 +19,13 @@ static void set_option (int fd, int level, int name, int value)
     (void)!setsockopt (fd, level, name, &value, sizeof (value));
 }
 
+/* After so long without a sign of life a peer is lost: within liveness_ms
+ * others have to be told. */
+static int patience_ms (const struct ptl_end *end)
+{
+    return (int)(end->config.liveness_ms - end->config.liveness_ms / 16);
+}
+
 static int at_least (int value, int least)
 {
     return value > least ? value : least;
@@ -100,7 +107,7 @@ static bool is_host_gone (struct ptl_conn *conn)
         conn->host_ms = conn->heard_ms;
     return !conn->is_shut && info.tcpi_unacked + info.tcpi_probes > 0
         && end->now_ms - conn->host_ms
-            >= at_least ((int)end->config.liveness_ms, HOST_LEAST_MS);
+            >= at_least (patience_ms (end), HOST_LEAST_MS);
 }
 
 /* ---- the process ---- */
@@ -131,8 +138,7 @@ static bool is_on_its_way (struct ptl_conn *conn)
 
 static bool is_silent (const struct ptl_conn *conn)
 {
-    return conn->end->now_ms - conn->heard_ms
-        >= conn->end->config.liveness_ms;
+    return conn->end->now_ms - conn->heard_ms >= patience_ms (conn->end);
 }
 
 /* What waits in the socket, perhaps because we were slow, is heard first. */
@@ -180,7 +186,7 @@ void ptl_alive_look (struct ptl_conn *conn)
     next = end->now_ms + limit / LOOK_PART + 1;
     if (!conn->is_pinged)
         next = ping_at;
-    else if (must_answer (conn) && conn->heard_ms + limit < next)
-        next = conn->heard_ms + limit;
+    else if (must_answer (conn) && conn->heard_ms + patience_ms (end) < next)
+        next = conn->heard_ms + patience_ms (end);
     ptl_end_wake_at (end, next);
 }
