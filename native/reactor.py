@@ -103,7 +103,8 @@ class Reactor:
     """One epoll set with everything that a program waits for."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.monotonic = monotonic
+        self._clock = monotonic
+        self._stood_still_s = 0.0
         self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
         self._timers: list[tuple[Callable[[], float | None], Callable[[], None], Owner | None]] = []
@@ -116,6 +117,10 @@ class Reactor:
         self._signal_fd = -1
         self._wakeup_fd_before = -1
         self._stopped = False
+
+    def monotonic(self) -> float:
+        """Seconds on the monotonic clock, less those of :meth:`suspend`."""
+        return self._clock() - self._stood_still_s
 
     def fileno(self) -> int:
         """Readable while a watched descriptor has something to do."""
@@ -190,6 +195,18 @@ class Reactor:
         if before is not _ignore:
             self._signals_before[number] = before or signal.SIG_DFL
         signal.siginterrupt(number, False)
+
+    def suspend(self, number: int) -> None:
+        """Let a signal that we handle do what it does by default, which is to stop us.
+
+        For deadlines the time until we are continued does not pass.
+        """
+        began = self._clock()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+        signal.signal(number, _ignore)
+        signal.siginterrupt(number, False)
+        self._stood_still_s += self._clock() - began
 
     def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
         """Call with the wait status when a child process has ended."""

@@ -49,6 +49,7 @@ COPY_BYTES = 8 << 20  # copied between two looks at the loop
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+STOP_S = 1.0  # Ctrl-Z stops yod by then, though something still comes in
 
 
 class Driver:
@@ -85,7 +86,11 @@ class Driver:
         )
         self._input = InputStream(reactor, 0, lambda data: self.handle(events.InputRead(data)))
         self._watch = reactor.watch(port.fileno(), self._port_ready)
-        self._stop_timer = reactor.add_timer(machine.deadline, self._due)
+        self._stop_at: float | None = None
+        self._stop_timers = [
+            reactor.add_timer(machine.deadline, self._due),
+            reactor.add_timer(lambda: self._stop_at, self._suspend),
+        ]
 
     @property
     def is_line_open(self) -> bool:
@@ -116,7 +121,8 @@ class Driver:
             self._on_signal(number, events.Interrupted(number))
         for number in PASSED_SIGNALS:
             self._on_signal(number, events.SignalToPass(number))
-        self._reactor.on_signal(signal.SIGCONT, self._input.resume)
+        self._on_signal(signal.SIGTSTP, events.StopAsked())
+        self._reactor.on_signal(signal.SIGCONT, self._continued)
         self._perform(self._machine.begin(self._reactor.monotonic()))
         if not self._is_over():
             self._reactor.run()
@@ -131,7 +137,8 @@ class Driver:
 
     def close(self) -> None:
         """Give back what the launch held."""
-        self._stop_timer()
+        for stop_timer in self._stop_timers:
+            stop_timer()
         if self._machine.grant is not None:
             self._slices.cancel(self._machine.grant.job_id)
         self._watch.close()
@@ -149,6 +156,16 @@ class Driver:
     def _on_signal(self, number: int, event: Event) -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
             self._reactor.on_signal(number, lambda: self.handle(event))
+
+    def _suspend(self) -> None:
+        if self._stop_at is not None:  # else it has been done, or nobody wants it any more
+            self._reactor.suspend(signal.SIGTSTP)
+            self._continued()
+
+    def _continued(self) -> None:
+        self._stop_at = None
+        self._input.resume()
+        self.handle(events.Continued())
 
     def _port_ready(self) -> None:
         for event in self._port.events():
@@ -219,6 +236,9 @@ class Driver:
             case events.Tell(text, is_error):
                 if is_error or not self._plan.options.is_quiet:
                     self._say(text)
+            case events.Suspend():
+                self._stop_at = self._reactor.monotonic() + STOP_S
+                self._reactor.when_idle(self._suspend)
             case events.SendObject():
                 self._send_object(action)
             case events.FindPrograms(ask):

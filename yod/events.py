@@ -21,6 +21,14 @@ class SignalToPass(Event, frozen=True):
     signal_number: int
 
 
+class StopAsked(Event, frozen=True):
+    """Ctrl-Z: the job is to stand still."""
+
+
+class Continued(Event, frozen=True):
+    """yod goes on, as by ``fg`` or ``bg``."""
+
+
 class OutputWritten(Event, frozen=True):
     """Output of the ranks has left yod."""
 
@@ -126,6 +134,10 @@ class ReadInput(Action, frozen=True):
     """Read so many more bytes of standard input."""
 
     count_bytes: int
+
+
+class Suspend(Action, frozen=True):
+    """Stop yod, once what has been sent is on its way."""
 
 
 class Tell(Action, frozen=True):

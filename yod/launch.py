@@ -28,6 +28,7 @@ from native.text import shown
 from native.wire import alloc, codec, io, load, pmi
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 from yod.events import (
+    Continued,
     CopyToShared,
     FindPrograms,
     Finish,
@@ -45,6 +46,8 @@ from yod.events import (
     SendObject,
     Shared,
     SignalToPass,
+    StopAsked,
+    Suspend,
     Tell,
     UseGrant,
     Write,
@@ -108,6 +111,7 @@ class Launch:
         self._kill_at: float | None = None
         self._waiting = Waiting(limits.notice_s)
         self._has_sent_term = False
+        self._are_stopped = False  # the ranks, with yod
         self._interrupts = Interrupts(limits.press_s)
         self._outputs = {stream: OutputLedger(limits.output_window_bytes) for stream in io.STREAMS}
         self._sent_signals: set[int] = set()
@@ -142,7 +146,7 @@ class Launch:
             PeerProtocolError: a message about what is not there; nothing has changed.
             IllegalTransition: no such event here; a bug.
         """
-        if self.phase is Phase.DONE and not isinstance(event, Interrupted):
+        if self.phase is Phase.DONE and not isinstance(event, (Interrupted, StopAsked)):
             return []
         match event:
             case MessageReceived(source, _, message):
@@ -155,6 +159,10 @@ class Launch:
                 return self._interrupted(number, now)
             case SignalToPass(number):
                 return self._pass_signal(number)
+            case StopAsked():
+                return [*self._stop_ranks(), Suspend()]
+            case Continued():
+                return self._continue_ranks()
             case OutputWritten(stream, count_bytes):
                 if count_bytes:  # else these were yod's own words
                     self._output_flows(now)
@@ -398,6 +406,19 @@ class Launch:
         if self.phase is Phase.RUNNING:
             return self._to_root(load.Signal(self._job_id, number))
         return [Tell(f"{name} ignored: the application is not running")]
+
+    def _stop_ranks(self) -> list[Action]:
+        """SIGSTOP: SIGTSTP stops nobody who is alone in a session."""
+        if self.phase is not Phase.RUNNING:
+            return []
+        self._are_stopped = True
+        return self._to_root(load.Signal(self._job_id, signal.SIGSTOP))
+
+    def _continue_ranks(self) -> list[Action]:
+        if not self._are_stopped or self.phase is not Phase.RUNNING:
+            return []
+        self._are_stopped = False
+        return self._to_root(load.Signal(self._job_id, signal.SIGCONT))
 
     # -- spawn ------------------------------------------------------------
 

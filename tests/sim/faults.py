@@ -128,7 +128,10 @@ class Faults:
                 where = self._node(yod, fault), yod.truth.job_id
                 self.sim.keeper_fails = lambda number, job_id: (number, job_id) == where
             case Victim.STOP_YOD:
-                yod.stopped_until = self.sim.clock.now + abs(fault.back_s)
+                if fault.place % 2:
+                    yod.stop(abs(fault.back_s))
+                else:
+                    yod.stopped_until = self.sim.clock.now + abs(fault.back_s)
                 if yod.truth is not None:
                     yod.truth.trouble.add("yod was stopped")
             case Victim.STOP_PCT:

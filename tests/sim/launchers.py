@@ -86,6 +86,7 @@ class YodActor(Actor):
         self.said: list[str] = []
         self.presses: list[int] = []
         self._pressed_at = -math.inf
+        self._stop_s = 0.0
         self.reports: dict[int, int] = {}
         self.has_ended = False
         self.has_lied = False  # then no rule holds for its own job but that it ends
@@ -130,6 +131,12 @@ class YodActor(Actor):
                     self._pressed_at = self.sim.clock.now
                     self.presses.append(signo)
                 self.handle(launch.Interrupted(signo))
+
+    def stop(self, seconds: float) -> None:
+        """Ctrl-Z, and "fg" so much later."""
+        if not self.has_ended:
+            self._stop_s = seconds
+            self.handle(launch.StopAsked())
 
     def pass_signal(self, signo: int = signal.SIGUSR1) -> None:
         """A signal for the application."""
@@ -195,6 +202,9 @@ class YodActor(Actor):
             case launch.Tell(text):
                 self.said.append(text)
                 self._gap = rules.gap_in(text)
+            case launch.Suspend():
+                self.stopped_until = sim.clock.now + self._stop_s
+                sim.clock.after(self._stop_s, lambda: self.handle(launch.Continued()))
             case launch.SendObject(number, target, job_id):
                 shipped = self.plan.objects[number]
                 chunk = sim.limits.chunk_bytes

@@ -309,6 +309,8 @@ class RankProcess(UnixProcess):
             child.kill(signo)
         if self.is_dying or self.state is RankState.DEAD:
             return
+        if signo in (signal.SIGSTOP, signal.SIGCONT):  # here it goes on: harder for others
+            return
         program = self.program
         has_handlers = self.state is RankState.RUNNING
         if signo == signal.SIGTERM and has_handlers and program.on_term == -2:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.support.partitions import BIN
-from tests.support.terminal import CTRL_C, CTRL_D, command_on_a_terminal, on_a_terminal
-from tests.support.wait import LIMIT_S, read_until, wait_until
+from tests.support.terminal import CTRL_C, CTRL_D, CTRL_Z, command_on_a_terminal, on_a_terminal
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 AT_ONCE = {"YOD_PRESS_S": "0"}  # every signal is a press
 STUBBORN = "trap '' INT TERM; echo ready; while :; do sleep 60 & wait; done"
@@ -110,3 +113,95 @@ def test_a_terminal_that_closes_is_one_press(here, tmp_path):
         os.close(terminal)
         bash.wait(timeout=LIMIT_S)
         wait_until(lambda: {"0", "1"} <= set(os.listdir(tmp_path)), what="the ranks' ends")
+
+
+# As a user sees it: the shell has the terminal back, and nothing of the job runs.
+CONTROL = """
+set -m
+{yod} -sz 4 {python} -S -c "$0"
+echo stopped $?
+pid=$(jobs -p %1)
+read word
+$word %1
+while kill -0 $pid; do wait $pid; done 2>/dev/null  # it may still be stopped
+echo over
+"""
+WAITS = """
+import os, select
+print("rank", os.getpid(), flush=True)
+while not os.path.exists({go!r}):
+    select.select([], [], [], 0.01)
+print("done")
+"""
+
+
+def state(unix_pid: int) -> str:
+    with open(f"/proc/{unix_pid}/stat") as stat:
+        return stat.read().rpartition(") ")[2][0]
+
+
+@contextmanager
+def stopped_by_ctrl_z(partition, go, **env) -> Iterator[tuple[int, list[int]]]:
+    """The terminal, and the ranks."""
+    command = ("bash", "-c", CONTROL.format(yod=BIN / "yod", python=sys.executable))
+    rank = WAITS.format(go=str(go))
+    with command_on_a_terminal(partition, *command, rank, env=env) as (bash, terminal):
+        seen = b""
+        while seen.count(b"rank") < 4 or not seen.endswith(b"\n"):
+            seen += read_until(terminal, b"\n")
+        ranks = [int(line.split()[1]) for line in seen.splitlines() if line.startswith(b"rank")]
+        os.write(terminal, CTRL_Z)
+        read_until(terminal, b"stopped 148\n")  # 128 + SIGTSTP
+        for rank in ranks:
+            wait_until(lambda rank=rank: state(rank) == "T", what="the ranks stopped")
+        yield terminal, ranks
+        bash.wait(timeout=LIMIT_S)
+
+
+def test_ctrl_z_stops_the_whole_job_and_fg_continues_it(here, tmp_path):
+    with stopped_by_ctrl_z(here, tmp_path / "go") as (terminal, ranks):
+        (tmp_path / "go").touch()
+        assert {state(rank) for rank in ranks} == {"T"}
+        os.write(terminal, b"fg\n")
+        assert read_until(terminal, b"over\n").count(b"done\n") == 4
+
+
+def test_bg_continues_a_stopped_job_too(here, tmp_path):
+    with stopped_by_ctrl_z(here, tmp_path / "go") as (terminal, _):
+        os.write(terminal, b"bg\n")
+        (tmp_path / "go").touch()
+        assert read_until(terminal, b"over\n").count(b"done\n") == 4
+
+
+def test_a_stopped_job_that_is_killed_ends(here, tmp_path):
+    """A shell sends SIGTERM and SIGCONT."""
+    with stopped_by_ctrl_z(here, tmp_path / "go") as (terminal, ranks):
+        os.write(terminal, b"kill\n")
+        text = read_until(terminal, b"over\n")
+        assert b"ranks 0..3 on" in text and b"killed by SIGTERM at yod's request" in text
+        for rank in ranks:
+            wait_for_exit(rank)
+
+
+def test_a_job_may_stand_still_for_longer_than_its_limits(here, tmp_path):
+    """A limit is the time that somebody is given, and nobody is while all stand still."""
+    env = {"YOD_SILENT_S": "0.4", "YOD_HEARTBEAT_S": "0.1", "YOD_END_S": "0.4"}
+    with stopped_by_ctrl_z(here, tmp_path / "go", **env) as (terminal, _):
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() > began + 1.0)
+        os.write(terminal, b"fg\n")
+        (tmp_path / "go").touch()
+        assert read_until(terminal, b"over\n").count(b"done\n") == 4
+
+
+def test_where_no_shell_could_continue_it_ctrl_z_stops_nothing(here, tmp_path):
+    """The kernel discards SIGTSTP of an orphaned group: its ranks go on, too."""
+    text = f"echo up; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo done"
+    with here.start_yod("-sz", "2", "sh", "-c", text, start_new_session=True) as yod:
+        seen = b""
+        while seen.count(b"up\n") < 2:
+            seen += read_until(yod.stdout.fileno(), b"\n")
+        yod.send_signal(signal.SIGTSTP)
+        (tmp_path / "go").touch()
+        out, _ = yod.communicate(timeout=LIMIT_S)
+    assert (yod.returncode, out) == (0, b"done\ndone\n")

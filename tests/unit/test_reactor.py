@@ -299,6 +299,24 @@ def test_a_signal_wakes_the_loop(reactor):
     reactor.run()
 
 
+def test_time_in_which_the_process_was_stopped_does_not_pass(reactor, clock, monkeypatch):
+    def stop(number):
+        assert signal.getsignal(number) is signal.SIG_DFL
+        clock.now += 100.0
+
+    seen = []
+    reactor.on_signal(signal.SIGTSTP, lambda: seen.append("stop"))
+    monkeypatch.setattr(signal, "raise_signal", stop)
+    before = reactor.monotonic()
+    reactor.suspend(signal.SIGTSTP)
+    assert reactor.monotonic() == before
+    clock.now += 1.0
+    assert reactor.monotonic() == before + 1.0
+    os.kill(os.getpid(), signal.SIGTSTP)
+    reactor.run_once(1)
+    assert seen == ["stop"]
+
+
 def test_the_last_call_for_a_signal_counts(reactor):
     seen = []
     reactor.on_signal(signal.SIGUSR1, lambda: seen.append("old"))

@@ -36,6 +36,7 @@ from tests.unit.yod.launch_of import (
 from yod.launch import (
     ADVICE,
     BEFORE_GO,
+    Continued,
     CopyToShared,
     Finish,
     InputRead,
@@ -53,6 +54,8 @@ from yod.launch import (
     SendObject,
     Shared,
     SignalToPass,
+    StopAsked,
+    Suspend,
     Tell,
     UseGrant,
     Write,
@@ -710,6 +713,20 @@ def test_usr1_and_usr2_are_passed_on_while_the_application_runs(number):
     for phase in (*BEFORE_GO, Phase.ENDING):
         text = f"{number.name} ignored: the application is not running"
         assert Yod(2).to(phase).handle(SignalToPass(number)) == [Tell(text)]
+
+
+def test_ctrl_z_stops_the_ranks_and_yod_and_they_are_continued_once():
+    yod = Yod(2).to(Phase.RUNNING)
+    assert yod.handle(StopAsked()) == [signal_all(signal.SIGSTOP), Suspend()]
+    assert yod.handle(Continued()) == [signal_all(signal.SIGCONT)]
+    assert yod.handle(Continued()) == []
+
+
+@pytest.mark.parametrize("phase", [*BEFORE_GO, *AFTER_GO[1:], Phase.DONE])
+def test_ctrl_z_stops_yod_alone_where_no_application_runs(phase):
+    yod = Yod(2).to(phase)
+    assert yod.handle(StopAsked()) == [Suspend()]
+    assert yod.handle(Continued()) == []
 
 
 def test_a_rank_killed_by_a_passed_signal_has_failed():
