@@ -232,7 +232,7 @@ def test_a_rank_ignores_the_signals_that_yod_was_started_to_ignore(here):
 
 def test_what_a_partition_was_started_to_ignore_is_nothing_to_its_ranks(start_local):
     with ignoring(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD):
-        local = start_local(1)
+        local = start_local(1, env={})  # its own: started here
     done = local.yod("-sz", "2", sys.executable, "-c", SHOW_SIGNALS)
     assert done == (0, f"{0:016x} {PYTHONS:016x}\n" * 2, "")
 

@@ -54,10 +54,10 @@ def wait_free(partition) -> None:
     wait_until(lambda: set(partition.states()) == {"free"}, what="all nodes free")
 
 
-@pytest.mark.parametrize("standing", [(0,), (1,), (0, 1)])
-def test_while_the_group_is_formed_with_a_stopped_pct(start_local, standing):
+@pytest.mark.parametrize("stopping", [(0,), (1,), (0, 1)])
+def test_while_the_group_is_formed_with_a_stopped_pct(start_local, stopping):
     local = start_local(2)
-    pcts = [local.pcts[node].unix_pid for node in standing]
+    pcts = [local.pcts[node].unix_pid for node in stopping]
     with stopped(*pcts), local.start_yod("-D", *READY, env=AT_ONCE) as yod:
         read_until(yod.stderr.fileno(), b"allocate -> form\n")
         press(yod, b"the load is being cancelled; interrupt again to reset the nodes\n")
@@ -66,12 +66,12 @@ def test_while_the_group_is_formed_with_a_stopped_pct(start_local, standing):
     wait_free(local)
 
 
-@pytest.mark.parametrize("standing", [(0,), (1,), (0, 1)])
-def test_while_the_application_runs_with_a_stopped_pct(start_local, standing):
+@pytest.mark.parametrize("stopping", [(0,), (1,), (0, 1)])
+def test_while_the_application_runs_with_a_stopped_pct(start_local, stopping):
     local = start_local(2)
     with local.start_yod(*READY, env=AT_ONCE) as yod:
         wait_ready(yod)
-        with stopped(*(local.pcts[node].unix_pid for node in standing)):
+        with stopped(*(local.pcts[node].unix_pid for node in stopping)):
             press(yod, b"SIGTERM sent to all ranks; interrupt again to send SIGKILL\n")
             press(yod, b"interrupt again to reset the nodes and leave\n")
             leave(yod)

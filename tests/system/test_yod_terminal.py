@@ -178,7 +178,7 @@ def test_a_stopped_job_that_is_killed_ends(here, tmp_path):
     with stopped_by_ctrl_z(here, tmp_path / "go") as (terminal, ranks):
         os.write(terminal, b"kill\n")
         text = read_until(terminal, b"over\n")
-        assert b"ranks 0..3 on" in text and b"killed by SIGTERM at yod's request" in text
+        assert b"ranks 0..3 on" in text and b"killed by yod (SIGTERM)" in text
         for rank in ranks:
             wait_for_exit(rank)
 
