@@ -109,7 +109,7 @@ class Speaker:
             b"get_maxes": b"cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n"
             % (KVSNAME_MAX, KEYLEN_MAX, VALLEN_MAX),
             b"get_appnum": b"cmd=appnum appnum=%d\n" % identity.application,
-            b"get_universe_size": b"cmd=universe_size size=%d\n" % identity.universe_size,
+            b"get_universe_size": b"cmd=universe_size size=-1\n",  # not known
             b"get_my_kvsname": b"cmd=my_kvsname kvsname=%s\n" % identity.key_space,
         }
 

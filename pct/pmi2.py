@@ -180,10 +180,9 @@ class Speaker:
             case b"job-getid":
                 return Heard(_done(command, thread, [(b"jobid", own.key_space)]))
             case b"info-getjobattr":
-                fixed = {MAPPING: own.mapping, b"universeSize": b"%d" % own.universe_size}
                 request = Get(thread, key=key)
-                if key in fixed:
-                    return Heard(self.found(command, request, fixed[key] or None))
+                if key == MAPPING:
+                    return Heard(self.found(command, request, own.mapping or None))
                 return self._get(command, request)
             case b"kvs-get":
                 request = Get(thread, key=key)

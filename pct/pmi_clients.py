@@ -19,7 +19,6 @@ class PmiClients:
     """Answers them from the worlds' pairs, or asks the job's tree.
 
     Args:
-        universe_size: what the load says of it.
         account: what is kept of connections is taken from it.
     """
 
@@ -28,14 +27,12 @@ class PmiClients:
         worlds: Worlds,
         fences: TreeFences,
         questions: Questions,
-        universe_size: int,
         account: Account,
     ) -> None:
         self._account = account
         self._worlds = worlds
         self._fences = fences
         self._questions = questions
-        self._universe_size = universe_size
         self._connections: dict[int, _Connection] = {}
         self._mappings: dict[int, bytes] = {}
 
@@ -123,7 +120,6 @@ class PmiClients:
             size=world.size,
             application=world.applications[rank],
             key_space=world.name.encode(),
-            universe_size=max(self._universe_size, world.size),
             is_spawned=world.parent is not None,
             mapping=self._mappings[world.number],
         )

@@ -24,7 +24,6 @@ class Identity(Struct, frozen=True):
         rank, size: of its world.
         application: number of its program in the world.
         key_space: name of the world's key-value space.
-        universe_size: ranks that there could be in all.
         is_spawned: by another world.
         mapping: value of ``PMI_process_mapping``; empty: there is none.
     """
@@ -33,7 +32,6 @@ class Identity(Struct, frozen=True):
     size: int
     application: int
     key_space: bytes
-    universe_size: int
     is_spawned: bool
     mapping: bytes
 

@@ -221,7 +221,7 @@ class Wireup:
             from pct.pmi_clients import PmiClients  # no rank needs it to be started
 
             of_job = (self._worlds, self._fences, self._questions)
-            self._clients = PmiClients(*of_job, self._mpi.universe_size, self._account)
+            self._clients = PmiClients(*of_job, self._account)
         return self._clients
 
     def _agent_came(self, connection: int, step: Step) -> None:

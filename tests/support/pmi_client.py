@@ -17,7 +17,6 @@ def identity(rank: int) -> pmi.Identity | None:
         size=4,
         application=rank % 2,
         key_space=NAME,
-        universe_size=16,
         is_spawned=rank >= 4,
         mapping=MAPPING,
     )

@@ -45,13 +45,6 @@ def test_spawned_processes_meet_their_parents(embedded, mpi, parents):
     says(done, mpi, *["appnum 0"] * 2, *met(parents, 2))
 
 
-def test_there_is_room_to_spawn_as_many_ranks_as_the_universe_exceeds_the_world(local, mpi):
-    said = run(local, mpi, "universe").out.splitlines()
-    assert said == ["universe 4"] * 2
-    done = run(local, mpi, "spawn", "2")
-    says(done, mpi, *["appnum 0"] * 2, *met(2, 2))
-
-
 @pytest.mark.hosts
 def test_spawned_processes_meet_their_parents_on_hosts(start_hosts, mpi):
     done = run(start_hosts(2, slots=2), mpi, "spawn", "2")

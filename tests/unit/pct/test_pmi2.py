@@ -24,7 +24,7 @@ LIBPMI2 = [
     ),
     (
         b"37    cmd=info-getjobattr;key=universeSize;",
-        b"64    cmd=info-getjobattr-response;found=TRUE;flag=TRUE;value=16;rc=0;",
+        b"57    cmd=info-getjobattr-response;found=FALSE;flag=FALSE;rc=0;",
     ),
     (
         b"36    cmd=info-getjobattr;key=hasNameServ;",
@@ -97,6 +97,7 @@ def test_the_conversation_of_slurms_libpmi2():
         assert node.say(said) == told
     assert [type(request) for request in node.requests] == [
         pmi.Joined,
+        pmi.Get,
         pmi.Get,
         pmi.Put,
         pmi.Fence,

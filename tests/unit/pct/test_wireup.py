@@ -5,7 +5,6 @@ import pytest
 from native.errors import PeerProtocolError
 from native.machine import Send
 from native.wire import load, pmi
-from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct.events import PmiClosed, PmiConnected, PmiHangUp, PmiReceived, PmiReply
 from pct.job import Job
@@ -130,14 +129,6 @@ def test_every_rank_finds_the_process_mapping():
         tree.at(rank // 2, says(rank, get(b"PMI_process_mapping")))
         (line,) = answers(tree, rank // 2, rank)
         assert line == b"cmd=get_result rc=0 msg=success value=(vector,(0,2,2))\n"
-
-
-def test_a_universe_may_be_larger_than_the_job_and_never_smaller():
-    for wanted, told in ((8, 8), (0, 2), (1, 2)):
-        mpi = load.Mpi((Protocol.PMI1,), universe_size=wanted)
-        tree = running(2, mpi=mpi)
-        tree.at(0, says(0, b"cmd=get_universe_size"))
-        assert answers(tree, 0, 0) == [b"cmd=universe_size size=%d\n" % told]
 
 
 @pytest.mark.parametrize(
