@@ -114,9 +114,9 @@ def test_the_conversation_of_slurms_libpmi2():
         pmi.Spawn,
         pmi.Left,
     ]
-    assert node.requests[2] == pmi.Put(key=b"key0", value=b"a;b;;c d=e;")
-    assert node.requests[7] == pmi.GetNode(key=b"shm", is_waiting=True)
-    assert node.requests[14] == pmi.Spawn(
+    assert node.requests[3] == pmi.Put(key=b"key0", value=b"a;b;;c d=e;")
+    assert node.requests[8] == pmi.GetNode(key=b"shm", is_waiting=True)
+    assert node.requests[15] == pmi.Spawn(
         commands=(
             SpawnCommand(b"./a", (b"x y", b"a;b"), 1, b"/tmp"),
             SpawnCommand(b"./b", (), 2),
