@@ -11,13 +11,14 @@ from native.wire.base import TIME_MAX_S
 from native.wire.status import NodeJob, NodeRow, NodeState, Table
 
 PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
-RANKS_AT_ONCE = 8192  # in one row; the rest follows in another row
+ROW_BYTES = 64 * 1024  # of jobs in one row; the rest follows in another row
+RANKS_AT_ONCE = 8192  # of one job in one row
 
 _NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # by bebopd, from a PCT
 
 
 def tables(nodes: Iterable[Node], jobs: JobTable, now: float) -> Iterator[Table]:
-    """The whole table; a node with very many ranks has several rows."""
+    """The whole table; a node with very many jobs or ranks has several rows."""
     piece: list[NodeRow] = []
     size = 0
     for node in nodes:
@@ -32,14 +33,14 @@ def tables(nodes: Iterable[Node], jobs: JobTable, now: float) -> Iterator[Table]
 
 def _rows(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
     row: list[NodeJob] = []
-    ranks = 0
+    size = 0
     for job_id in sorted(node.held):
         for part in _parts(node, jobs[job_id], now):
-            if row and ranks + len(part.ranks) > RANKS_AT_ONCE:
+            if row and size + _estimate_of(part) > ROW_BYTES:
                 yield _row(node, jobs, tuple(row), now)
-                row, ranks = [], 0
+                row, size = [], 0
             row.append(part)
-            ranks += len(part.ranks)
+            size += _estimate_of(part)
     yield _row(node, jobs, tuple(row), now)
 
 
@@ -79,5 +80,8 @@ def _state(node: Node, jobs: JobTable) -> NodeState:
 
 def _estimate(row: NodeRow) -> int:
     """At least as many bytes as the row takes."""
-    jobs = sum(64 + 4 * len(job.owner) + 5 * len(job.ranks) for job in row.jobs)
-    return 64 + 4 * len(row.name) + jobs
+    return 64 + 4 * len(row.name) + sum(map(_estimate_of, row.jobs))
+
+
+def _estimate_of(job: NodeJob) -> int:
+    return 64 + 4 * len(job.owner) + 5 * len(job.ranks)

@@ -102,6 +102,7 @@ _SMALLEST = {
     "pmix_server_bytes": 128 * 1024 * 1024,
 }
 _LARGEST = {
+    "jobs_per_node_count": 512,  # their ranks fit one announcement: native.wire.status
     "arity_count": 64,
     "bulk_arity_count": 64,
     "chunk_bytes": 1 << 22,

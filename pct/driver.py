@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVarTuple
 from native.errors import PeerProtocolError
 from native.files import Owner, open_plain
 from native.heap import keep_freed_memory
-from native.ids import ObjectKey
+from native.ids import ObjectKey, PortalId
 from native.machine import (
     Action,
     Contain,
@@ -39,6 +39,7 @@ from native.port import (
 )
 from native.reactor import Reactor
 from native.wire import keeper as wire
+from native.wire.base import Message
 from pct import events, fabrics, foreign, hostfiles
 from pct.clients import Clients
 from pct.keeper import Keeper, kill_descendants
@@ -236,12 +237,14 @@ class Driver:
         for passed_over in self._performing:
             passed_over.add(job_id)
         self._perform(self._node.fault(job_id, error, self._reactor.monotonic()))
+        if job_id not in self._node.jobs:  # it raised after the machine had let go of it
+            self._drop(job_id)
 
     def _perform_one(self, action: Action) -> None:
         """Carry out one action. Every kind of action has a case here."""
         match action:
             case Send(target, message):
-                self._port.send(target, message)
+                self._send(target, message)
             case events.PmiReply(job_id, connection, data):
                 parts = self._jobs.get(job_id)
                 if parts and parts.clients:
@@ -297,6 +300,15 @@ class Driver:
                     self._say(text)
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _send(self, target: PortalId, message: Message) -> None:
+        """What cannot be sent ends the job that it is about; if there is none, nothing."""
+        try:
+            self._port.send(target, message)
+        except Exception as error:
+            if getattr(message, "job_id", 0):
+                raise
+            self._contain(f"{type(message).__name__} to {target}", error)
 
     def _receive_object(self, action: events.ReceiveObject) -> None:
         key = ObjectKey(action.job_id, action.number)

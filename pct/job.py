@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import errno
 import signal
-from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -75,7 +74,7 @@ from pct.events import (
 )
 from pct.group import Group
 from pct.late import LateNodes
-from pct.load import ObjectTable, misfit
+from pct.load import ObjectTable, misfit, no_room
 from pct.outcomes import Outcomes, Tally
 from pct.questions import Step
 from pct.relay import OutputRelay
@@ -380,7 +379,7 @@ class Job:
             self.job_id,
             1,
             tuple(sorted(self._objects.lacking)),
-            tuple(load.NoRoom(each.number, here.node, here.name, each.text) for each in no_place),
+            no_room(load.NoRoom(each.number, here.node, here.name, each.text) for each in no_place),
             self._slowest(now),
         )
         actions = self._start_if_ready(now)
@@ -407,7 +406,7 @@ class Job:
             self.job_id,
             sum(vote.count for vote in votes.values()),
             tuple(sorted(self._objects.lacking)),
-            _first_of_each(room for vote in votes.values() for room in vote.no_room),
+            no_room(room for vote in votes.values() for room in vote.no_room),
             max((vote.slowest for vote in votes.values()), key=lambda slow: slow.seconds),
         )
         if self._group.is_root:
@@ -1064,11 +1063,6 @@ class _Keeper(Enum):
 
     STARTED = "started"
     GONE = "gone"
-
-
-def _first_of_each(rooms: Iterable[load.NoRoom]) -> tuple[load.NoRoom, ...]:
-    """One node for each object that some node has no room for."""
-    return tuple({room.object_index: room for room in rooms}.values())
 
 
 def _how_it_ended(wait_status: int) -> str:

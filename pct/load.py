@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
 from native.wire.base import SIZE_MAX
-from native.wire.load import Arguments, Spawn
+from native.wire.load import Arguments, NoRoom, Spawn
 from pct.events import NoPlace
 
 ARGUMENTS_MAX_BYTES = 256 << 20  # what a keeper takes
+ROOMS_BYTES = 128 * 1024  # of names and texts in one vote
 
 
 class ObjectTable:
@@ -55,6 +60,25 @@ class ObjectTable:
         """Assert the invariant."""
         seen = [*self.paths, *self.lacking, *self.no_place]
         assert len(seen) == len(set(seen)), seen
+
+
+def no_room(rooms: Iterable[NoRoom]) -> tuple[NoRoom, ...]:
+    """What a vote says: one node for each object that some node has no room for.
+
+    The more objects, the shorter what is told of each.
+    """
+    first: dict[int, NoRoom] = {}
+    for room in rooms:
+        first.setdefault(room.object_index, room)
+    share = ROOMS_BYTES // max(1, len(first))
+    return tuple(
+        replace(room, name=_cut(room.name, share // 2), text=_cut(room.text, share // 2))
+        for room in first.values()
+    )
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    return text.encode()[:most_bytes].decode(errors="ignore")
 
 
 def misfit(arguments: Arguments, ranks: int, first_image: int, objects: int) -> str:

@@ -252,7 +252,13 @@ class Node:
     def _announce(self, now: float) -> list[Action]:
         self._announce_at = now + self._heartbeat_s
         jobs = tuple(
-            status.HostedJob(job.job_id, job.uid, job.slots, job.ranks, now - job.started_at)
+            status.HostedJob(
+                job.job_id,
+                job.uid,
+                job.slots,
+                status.distances(job.ranks),
+                now - job.started_at,
+            )
             for job in self.jobs.values()
         )
         announce = status.Announce(

@@ -7,7 +7,13 @@ from enum import Enum
 from native.errors import PeerProtocolError
 from native.wire import load, pmi, pmix
 from native.wire.load import Protocol
-from native.wire.pmi import FENCE_RANKS_MAX, FenceKind, KeyValue, Participants
+from native.wire.pmi import (
+    FENCE_RANKS_MAX,
+    FENCE_WORLDS_MAX,
+    FenceKind,
+    KeyValue,
+    Participants,
+)
 from pct import kvs
 from pct.account import REQUEST_BYTES, Account, Charge
 from pct.fences import TreeFences
@@ -270,7 +276,8 @@ class PmixLink:
             )
             for number, each in sorted(ranks.items())
         )
-        if sum(len(each.ranks) for each in participants) > FENCE_RANKS_MAX:
+        one_by_one = sum(len(each.ranks) for each in participants)
+        if one_by_one > FENCE_RANKS_MAX or len(participants) > FENCE_WORLDS_MAX:
             step.server.append(pmix.FenceDone(serial, NO_RESOURCE, b""))
             return
         meeting = (kind, participants)

@@ -31,6 +31,7 @@ from native.wire.base import (
 
 COMMANDS_MAX = 256  # programs of one spawn
 KEYS_MAX = 1024  # names in one question
+FENCE_WORLDS_MAX = 1024  # in one fence
 FENCE_RANKS_MAX = 16384  # that a fence names one by one: they travel with each of its messages
 
 Place = Annotated[int, Meta(ge=0, le=NODE_MAX)]
@@ -81,7 +82,9 @@ class Fence(Part, frozen=True):
     """
 
     kind: FenceKind
-    participants: Annotated[tuple[Participants, ...], Meta(min_length=1)]
+    participants: Annotated[
+        tuple[Participants, ...], Meta(min_length=1, max_length=FENCE_WORLDS_MAX)
+    ]
     number: U32
 
     def __post_init__(self) -> None:

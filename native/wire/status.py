@@ -6,13 +6,16 @@ that. pingd asks bebopd for the table.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
+from itertools import accumulate
 from typing import Annotated
 
 from msgspec import Meta
 
 from native.wire.base import (
     NODE_MAX,
+    SIZE_MAX,
     SLOTS_MAX,
     U32,
     U63,
@@ -33,16 +36,41 @@ from native.wire.base import (
 class HostedJob(Part, frozen=True):
     """One job on one node.
 
+    The ranks of all jobs of a node travel in one message. As distances they fit: a node
+    has at most SLOTS_MAX ranks, each distance has 3 bytes or fewer, but for the few above
+    65535 that a job can have.
+
     Attributes:
-        ranks: the ranks it has here, ascending.
+        distances: the lowest rank that it has here, then from each rank to the next.
         elapsed_s: since the load message came.
     """
 
     job_id: JobId
     uid: Uid
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
-    ranks: tuple[Rank, ...]
+    distances: Annotated[tuple[Rank, ...], Meta(max_length=SLOTS_MAX)]
     elapsed_s: Seconds
+
+    def __post_init__(self) -> None:
+        if 0 in self.distances[1:] or sum(self.distances) >= SIZE_MAX:
+            raise ValueError("distances contradict: a rank twice, or too high")
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks it has here, ascending."""
+        return tuple(accumulate(self.distances))
+
+
+def distances(ranks: tuple[int, ...]) -> tuple[int, ...]:
+    """What :class:`HostedJob` tells of ranks, which ascend."""
+    return tuple(_differences(ranks))
+
+
+def _differences(ranks: tuple[int, ...]) -> Iterator[int]:
+    before = 0
+    for rank in ranks:
+        yield rank - before
+        before = rank
 
 
 class Announce(Message, frozen=True, tag="status.announce"):

@@ -25,6 +25,8 @@ BOTH = {message: getattr(plain, message.__name__) for message in (*TO_SERVER, *T
 
 TEXT = st.text(max_size=40)
 DATA = st.binary(max_size=70) | st.binary(min_size=255, max_size=300)
+WORD = DATA.map(lambda data: data.replace(b"\0", b"0"))  # of a command or an environment
+WORDS = st.lists(WORD, max_size=20).map(tuple)
 STATUS = st.integers(-(1 << 31), (1 << 31) - 1)
 SERIAL = st.integers(0, (1 << 32) - 1)
 RANK = st.integers(0, (1 << 20) - 1)
@@ -49,7 +51,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "status": STATUS,
     "library": DATA,
     "data": DATA,
-    "environments": st.lists(st.lists(DATA, max_size=3).map(tuple), max_size=3).map(tuple),
+    "environments": st.lists(st.lists(WORD, max_size=3).map(tuple), max_size=3).map(tuple),
     "keys": st.lists(DATA, max_size=20).map(tuple),
     "kind": st.sampled_from([kind for kind in pmi.FenceKind if kind is not pmi.FenceKind.PMI]),
 }
@@ -57,12 +59,12 @@ PROCESS = st.builds(wire.NamedProcess, TEXT, st.integers(-1, (1 << 20) - 1))
 PAIRS = st.lists(st.builds(pmi.KeyValue, DATA, DATA), max_size=3).map(tuple)
 COMMAND = st.builds(
     pmi.SpawnCommand,
-    DATA.filter(bool),
-    FIELDS["keys"],
+    WORD.filter(bool),
+    WORDS,
     st.integers(1, 1 << 20),
-    DATA,
-    FIELDS["keys"],
-    FIELDS["keys"],
+    WORD,
+    WORDS,
+    WORDS,
 )
 FIELDS |= {
     "process": PROCESS,

@@ -25,7 +25,7 @@ from native.wire.alloc import (
     Revoke,
     Revoked,
 )
-from native.wire.status import Accepted, Announce, HostedJob
+from native.wire.status import Accepted, Announce, HostedJob, distances
 from tests.unit.allocator.partition_of import ALICE, DAEMON, Partition, pct, spec
 
 SLOTS = 2
@@ -46,7 +46,8 @@ class Pct:
 
     def announce(self):
         jobs = tuple(
-            HostedJob(job_id, 1000, len(ranks), ranks, 0.0) for job_id, ranks in self.hosts.items()
+            HostedJob(job_id, 1000, len(ranks), distances(ranks), 0.0)
+            for job_id, ranks in self.hosts.items()
         )
         self.up.append(
             Announce(

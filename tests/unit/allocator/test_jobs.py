@@ -2,18 +2,22 @@
 
 import pytest
 
+from allocator import show
 from allocator.jobtable import RecordEnd
+from native import limits
 from native.errors import Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Send
+from native.wire import codec
 from native.wire.alloc import Freed, Hosting, Refused, Released, Revoke, Revoked
-from native.wire.status import HostedJob, NodeState, Query
+from native.wire.base import SIZE_MAX, SLOTS_MAX
+from native.wire.status import Announce, HostedJob, NodeState, Query, distances
 from tests.unit.allocator.partition_of import ALICE, BOB, YOD, Partition, pct, spec
 
 
 def hosted(job_id=1, rank=0, uid=1000, slots=1, elapsed_s=5.0):
-    return HostedJob(job_id, uid, slots, tuple(range(rank, rank + slots)), elapsed_s)
+    return HostedJob(job_id, uid, slots, (rank,) + (1,) * (slots - 1), elapsed_s)
 
 
 def running(partition, *specs):
@@ -380,3 +384,42 @@ def test_a_large_table_comes_in_pieces_that_fit():
         rank for piece in pieces for row in piece.rows for job in row.jobs for rank in job.ranks
     ]
     assert sorted(ranks) == list(range(63000))
+
+
+def test_a_node_with_very_many_jobs_comes_in_pieces_that_fit():
+    partition = Partition(1, slots=9000)
+    partition.checks = False  # they look at all jobs at each event
+    for _ in range(9000):
+        partition.grant(spec(1))
+    pieces = [action.message for action in partition.receive(YOD, Query(), ALICE)]
+    assert all(codec.why_refused(piece) == "" for piece in pieces)
+    jobs = [job.job_id for piece in pieces for row in piece.rows for job in row.jobs]
+    assert jobs == list(range(1, 9001))
+
+
+@pytest.mark.parametrize("step", [1, 2, 16], ids=["together", "every second", "far apart"])
+def test_the_ranks_of_a_full_node_are_known_after_a_restart_of_bebopd(step):
+    ranks = tuple(range(0, SLOTS_MAX * step, step))
+    job = HostedJob(7, 1000, SLOTS_MAX, distances(ranks), 5.0)
+    assert codec.why_refused(Announce(0, "n0", SLOTS_MAX, *pct(0), 1, (job,))) == ""
+    partition = Partition(0, next_job_id=65)
+    partition.announce(0, slots=SLOTS_MAX, jobs=(job,))
+    pieces = [action.message for action in partition.receive(YOD, Query(), ALICE)]
+    assert all(codec.why_refused(piece) == "" for piece in pieces)
+    (row,) = show.merge(row for piece in pieces for row in piece.rows)
+    assert row.jobs[0].ranks == ranks
+
+
+def test_the_largest_announcement_fits_a_message():
+    """As many jobs as a node takes at most, their ranks as far apart as they can be."""
+    count = limits._LARGEST["jobs_per_node_count"]
+    each = SLOTS_MAX // count
+    ranks = tuple(number * (SIZE_MAX - 1) // (each - 1) for number in range(each))
+    few = (0, *range(1 << 16, SIZE_MAX, (1 << 16) + 1))  # each distance has five bytes
+    ranks = tuple(sorted({*few, *ranks[: each - len(few)]}))
+    jobs = tuple(
+        HostedJob((1 << 47) - 1 - number, (1 << 32) - 2, SLOTS_MAX, distances(ranks), 1e9)
+        for number in range(count)
+    )
+    announce = Announce(1, "\u20ac" * 255, SLOTS_MAX, 1 << 31, 1 << 31, (1 << 63) - 1, jobs)
+    assert codec.why_refused(announce) == ""

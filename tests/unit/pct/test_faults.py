@@ -238,3 +238,21 @@ def test_a_message_of_no_job_that_raises_ends_its_connection(host, contained, mo
     host.run()
     assert contained.seen == [(f"Load from {host.yod.id}", "broken")]
     assert "closed" in host.yod.events()[-1].text
+
+
+def test_what_cannot_be_sent_for_no_job_is_told_and_the_node_goes_on(host, contained, monkeypatch):
+    host.load(6)
+    host.run()
+    monkeypatch.setattr(host.port, "send", broken)
+    host.driver._perform(host.node.begin(BEGIN))
+    assert contained.seen == [(f"Announce to {host.bebopd.id}", "broken")]
+    assert list(host.node.jobs) == [6]
+
+
+def test_a_job_whose_end_cannot_be_told_leaves_nothing_here(host, contained, monkeypatch):
+    host.load(6)
+    host.run()
+    monkeypatch.setattr(host.port, "send", broken)
+    daemon = Principal(PrincipalKind.PARTITION, 0)
+    host.driver.handle(received(load.Reset(6), daemon, host.yod.id))
+    assert not host.node.jobs and not host.driver._jobs and host.store.dropped == [6]

@@ -2,9 +2,11 @@
 
 import pytest
 
-from native.wire.load import Arguments, MemberLoad
+from native.wire import codec
+from native.wire.base import OBJECTS_MAX, TEXT_MAX
+from native.wire.load import Arguments, MemberLoad, NoRoom, Slowest, Vote
 from pct.events import NoPlace
-from pct.load import ObjectTable, misfit
+from pct.load import ObjectTable, misfit, no_room
 
 
 def test_an_object_is_here_awaited_or_without_a_place():
@@ -41,3 +43,16 @@ def members(*pairs):
 )
 def test_members_fit_their_load_or_it_is_said_why_not(arguments, first, text):
     assert misfit(arguments, 4, first, 2) == text
+
+
+def test_a_vote_about_very_many_objects_fits_a_message_and_names_each():
+    rooms = [NoRoom(number, 1, "n" * 255, "\u20ac" * TEXT_MAX) for number in range(OBJECTS_MAX)]
+    vote = Vote(7, 1, (), no_room(rooms + rooms), Slowest(1, "n", 0.0))
+    assert codec.why_refused(vote) == ""
+    assert [room.object_index for room in vote.no_room] == list(range(OBJECTS_MAX))
+    assert all(room.text for room in vote.no_room)
+
+
+def test_a_vote_about_few_objects_says_all_that_there_is_to_say():
+    rooms = [NoRoom(number, 1, "n1", "\u20ac" * TEXT_MAX) for number in range(3)]
+    assert no_room([*rooms, NoRoom(0, 2, "n2", "full")]) == tuple(rooms)

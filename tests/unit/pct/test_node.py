@@ -116,6 +116,14 @@ def test_a_node_announces_itself_at_every_heartbeat_with_its_number_and_its_jobs
     assert machine.handle(DeadlineReached(), 20.0) == announced(20, (here,))
 
 
+def test_a_node_full_of_ranks_announces_itself_in_a_message_that_fits():
+    machine = ready(slots=60000)
+    machine.handle(received(granted(1, 60000)), 12.0)
+    (action,) = machine.handle(DeadlineReached(), 20.0)
+    assert codec.why_refused(action.message) == ""
+    assert action.message.jobs[0].ranks == tuple(range(60000))
+
+
 def test_a_node_without_bebopd_tries_again_soon_and_its_jobs_go_on():
     machine = ready()
     machine.handle(received(granted()), 0.0)
