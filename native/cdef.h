@@ -145,6 +145,7 @@ struct ptlx_config {
     uint32_t liveness_ms;
     uint32_t max_unproven;
     uint32_t max_unproven_each;
+    uint32_t sending_bytes;
     uint32_t ack_delay_ms;
     uint8_t version_min, version_max;
     uint8_t is_local;

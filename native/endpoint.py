@@ -196,8 +196,8 @@ class NetworkInterface(_Object):
         partition_key: 32 bytes; None: this end does not hold it.
         uid: told to peers that hold the partition's key.
         connect_timeout_ms, handshake_timeout_ms, liveness_ms, max_unproven, max_unproven_each,
-            ack_delay_ms, versions, wants_answers: as ``struct ptlx_config`` in portals4_ext.h;
-            0: the default.
+            sending_bytes, ack_delay_ms, versions, wants_answers: as ``struct ptlx_config`` in
+            portals4_ext.h; 0: the default.
     """
 
     _what = "network interface"
@@ -217,6 +217,7 @@ class NetworkInterface(_Object):
         liveness_ms: int = 0,
         max_unproven: int = 0,
         max_unproven_each: int = 0,
+        sending_bytes: int = 0,
         ack_delay_ms: int = 0,
         versions: tuple[int, int] = (0, 0),
         wants_answers: bool = False,
@@ -239,6 +240,7 @@ class NetworkInterface(_Object):
         config.liveness_ms = liveness_ms
         config.max_unproven = max_unproven
         config.max_unproven_each = max_unproven_each
+        config.sending_bytes = sending_bytes
         config.ack_delay_ms = ack_delay_ms
         config.wants_answers = wants_answers
         config.version_min, config.version_max = versions

@@ -31,6 +31,7 @@ class Limits(Struct, frozen=True):
     bulk_arity_count: int = 2
     bulk_bytes: int = 4 * 1024 * 1024
     chunk_bytes: int = 512 * 1024
+    sending_bytes: int = 8 * 1024 * 1024
     output_window_bytes: int = 1024 * 1024
     jobs_per_node_count: int = 64
     connect_s: float = 5.0
@@ -39,6 +40,7 @@ class Limits(Struct, frozen=True):
     unproven_count: int = 1024
     unproven_each_count: int = 256
     arguments_inline_bytes: int = 64 * 1024
+    arguments_max_bytes: int = 8 * 1024 * 1024
     store_user_percent: int = 50
     line_quiet_s: float = 0.05
     line_hold_s: float = 0.5
@@ -64,6 +66,7 @@ MEANINGS = {
     "bulk_arity_count": "the same for a job whose objects exceed bulk_bytes: they share a link",
     "bulk_bytes": "objects of a job up to this size go down the wide tree",
     "chunk_bytes": "unit in which an object goes down the tree",
+    "sending_bytes": "buffers of yod or a pct for all objects that it sends for one job",
     "output_window_bytes": "a stream of output on its way over one hop; a quarter of it for input",
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
@@ -72,6 +75,7 @@ MEANINGS = {
     "unproven_count": "connections of a daemon that have not proven who they are",
     "unproven_each_count": "the same of one user of its host, or of one other address",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
+    "arguments_max_bytes": "arguments of all members and the environment, as they are encoded",
     "store_user_percent": "of a file system, for what a root's pct stores for all jobs of a user",
     "line_quiet_s": "yod shows a line without its end after so long without other output",
     "line_hold_s": "output waits at most this long for a line's end",
@@ -92,6 +96,8 @@ _SMALLEST = {
     "arity_count": 1,
     "bulk_arity_count": 1,
     "chunk_bytes": 4096,
+    "sending_bytes": 1 << 22,
+    "arguments_max_bytes": 256 * 1024,
     "unproven_count": 1,
     "unproven_each_count": 1,
     "output_window_bytes": 65536,
@@ -106,6 +112,8 @@ _LARGEST = {
     "arity_count": 64,
     "bulk_arity_count": 64,
     "chunk_bytes": 1 << 22,
+    "sending_bytes": 1 << 30,
+    "arguments_max_bytes": 256 << 20,
     "unproven_count": 1 << 20,
     "unproven_each_count": 1 << 20,
     "output_window_bytes": 1 << 30,

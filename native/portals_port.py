@@ -113,6 +113,7 @@ class PortalsPort:
         handshake_timeout_s: a connection that has not proven itself by then is closed.
         max_unproven: connections that may be about to prove themselves.
         max_unproven_each: the same of one user of this host, or of one other address.
+        sending_bytes: buffers for all objects that are sent for one job.
         versions: lowest and highest protocol version, (0, 0): all known.
 
     Raises:
@@ -134,6 +135,7 @@ class PortalsPort:
         handshake_timeout_s: float = 5.0,
         max_unproven: int = 1024,
         max_unproven_each: int = 256,
+        sending_bytes: int = 8 << 20,
         versions: tuple[int, int] = (0, 0),
     ) -> None:
         nid, pid = (0, endpoint.NO_LISTEN) if listen is None else parse_ipv4(listen)
@@ -152,6 +154,7 @@ class PortalsPort:
             liveness_ms=round(liveness_s * 1000),
             max_unproven=max_unproven,
             max_unproven_each=max_unproven_each,
+            sending_bytes=sending_bytes,
             ack_delay_ms=ACK_DELAY_MS,
             versions=versions,
             wants_answers=True,

@@ -21,7 +21,11 @@ class RemotePartition:
     """
 
     def __init__(self, where: Where, limits: Limits) -> None:
-        self.port = PortalsPort(connect_timeout_s=limits.connect_s, liveness_s=limits.liveness_s)
+        self.port = PortalsPort(
+            connect_timeout_s=limits.connect_s,
+            liveness_s=limits.liveness_s,
+            sending_bytes=limits.sending_bytes,
+        )
         self.bebopd: PortalId = self.port.resolve(numeric(where.address))
         self.port.use_key(self.bebopd, _key(where))
 

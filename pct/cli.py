@@ -93,6 +93,7 @@ def command(
             liveness_s=limits.liveness_s,
             max_unproven=limits.unproven_count,
             max_unproven_each=limits.unproven_each_count,
+            sending_bytes=limits.sending_bytes,
         )
     except PtlError as error:
         raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None

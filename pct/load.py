@@ -10,7 +10,6 @@ from native.wire.base import SIZE_MAX
 from native.wire.load import Arguments, NoRoom, Spawn
 from pct.events import NoPlace
 
-ARGUMENTS_MAX_BYTES = 256 << 20  # what a keeper takes
 ROOMS_BYTES = 128 * 1024  # of names and texts in one vote
 
 

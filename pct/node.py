@@ -28,7 +28,7 @@ from native.wire import alloc, codec, group, io, load, status
 from native.wire.base import TEXT_MAX, Message
 from pct import tree
 from pct.job import Job, JobState, TellBebopd
-from pct.load import ARGUMENTS_MAX_BYTES, misfit
+from pct.load import misfit
 from pct.reservation import Reservation
 
 
@@ -242,7 +242,7 @@ class Node:
         for node, count in wanted.items():
             if count > granted.get(node, 0):
                 return f"{count} ranks on node {node}, {granted.get(node, 0)} granted"
-        if text := _bad_arguments(message, sum(wanted.values())):
+        if text := _bad_arguments(message, sum(wanted.values()), self.limits.arguments_max_bytes):
             return text
         refused = self.reservation.take(credential, self.number, self._unix_time())
         return refused[1] if refused else None
@@ -336,15 +336,15 @@ class Node:
         return actions
 
 
-def _bad_arguments(message: load.Load, ranks: int) -> str:
+def _bad_arguments(message: load.Load, ranks: int, most_bytes: int) -> str:
     """Why the members or the object that carries them cannot be taken; empty: they can."""
     if message.arguments is not None:
         return misfit(message.arguments, ranks, 0, len(message.objects))
     if not message.objects:
         return "neither arguments nor an object that holds them"
     size = message.objects[0].size
-    if not 1 <= size <= ARGUMENTS_MAX_BYTES:
-        return f"arguments of {size} bytes, at most {ARGUMENTS_MAX_BYTES}"
+    if not 1 <= size <= most_bytes:
+        return f"arguments of {size} bytes: arguments_max_bytes of this node is {most_bytes}"
     return ""
 
 

@@ -20,7 +20,7 @@ from native.limits import Limits
 from native.reactor import Reactor
 from native.text import shown
 from native.wire import codec
-from native.wire.base import SIZE_MAX
+from native.wire.base import ARGUMENTS_MAX, ENVIRONMENT_MAX, SIZE_MAX
 from native.wire.load import Arguments, MemberLoad, Protocol, ShippedObject
 from yod import closure, image, linked
 from yod.driver import Driver
@@ -74,7 +74,7 @@ def make_plan(
         The plan, and the encoded arguments where they travel as object 0 (else empty).
 
     Raises:
-        UsageError: no such choice of MPI, no such PMIx library.
+        UsageError: no such choice of MPI, no such PMIx library, too many arguments.
         YodError: a program is missing or cannot be executed.
     """
     objects: dict[str, ShippedObject] = {}
@@ -130,6 +130,7 @@ def make_plan(
         arguments = arguments_from(1)
         encoded = codec.encode_part(arguments)
         shipped = (_arguments_object(encoded), *shipped)
+    _demand_fitting(arguments, len(encoded), limits.arguments_max_bytes)
     plan = Plan(
         specs=tuple(member.spec for member in members),
         origins=tuple(member.origin for member in members),
@@ -250,6 +251,25 @@ def _universe(size: int, is_shipped: bool) -> int:
     """
     processors = 0 if is_shipped else len(os.sched_getaffinity(0))
     return min(max(2 * size, processors), SIZE_MAX)
+
+
+def _demand_fitting(arguments: Arguments, size: int, most_bytes: int) -> None:
+    """Refuse what no node takes.
+
+    Raises:
+        UsageError: says what there is most of, and the limit.
+    """
+    words = sum(len(member.arguments) for member in arguments.members)
+    variables = len(arguments.environment)
+    if variables > ENVIRONMENT_MAX:
+        raise UsageError(f"the environment has {variables} variables, at most {ENVIRONMENT_MAX}")
+    if words > ARGUMENTS_MAX:
+        raise UsageError(f"the programs have {words} arguments in all, at most {ARGUMENTS_MAX}")
+    if size > most_bytes:
+        raise UsageError(
+            f"the arguments and the environment have {size} bytes in all, at most {most_bytes}; "
+            "unset what is not needed, or raise arguments_max_bytes here and on all nodes"
+        )
 
 
 def _arguments_object(encoded: bytes) -> ShippedObject:

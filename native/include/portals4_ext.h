@@ -55,6 +55,7 @@ struct ptlx_config {
     uint32_t liveness_ms;         /* 20000; a dead host is noticed by then */
     uint32_t max_unproven; /* 1024 connections that have to prove themselves */
     uint32_t max_unproven_each; /* 256 of a user of this host, or an address */
+    uint32_t sending_bytes; /* 8 MiB; buffers of the objects that a job sends */
     uint32_t ack_delay_ms; /* 0; acks wait so long for something to go with */
     uint8_t version_min, version_max; /* of the protocol; for tests */
     uint8_t is_local; /* share memory with processes of this user and host */

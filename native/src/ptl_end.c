@@ -37,6 +37,7 @@ static int configure (struct ptl_end *end, const struct ptlx_config *config)
     c->liveness_ms = or_default (c->liveness_ms, 20000);
     c->max_unproven = or_default (c->max_unproven, 1024);
     c->max_unproven_each = or_default (c->max_unproven_each, 256);
+    c->sending_bytes = or_default (c->sending_bytes, 8u << 20);
     c->version_min = c->version_min ? c->version_min : PTL_VERSION_MIN;
     c->version_max = c->version_max ? c->version_max : PTL_VERSION_MAX;
     c->unix_path = NULL; /* the caller's; end->unix_path is ours */
@@ -103,6 +104,7 @@ static void init_lists (struct ptl_end *end)
         &end->conns,   &end->dirty,     &end->grave,  &end->work,
         &end->later,   &end->self_held, &end->targets, &end->addresses,
         &end->losses,  &end->objects,   &end->origins,
+        &end->turns,
     };
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (*lists); i++)

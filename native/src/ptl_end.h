@@ -125,6 +125,7 @@ struct ptl_end {
     struct ptl_node targets, addresses;
     struct ptl_node losses; /* whose event is unread */
     struct ptl_node objects;
+    struct ptl_node turns; /* what the objects of each job share */
     struct ptl_ni *nis[PTL_KINDS]; /* NULL: not opened */
     struct ptl_op_table ops;
     struct ptl_eq *notify; /* events about peers and objects, or NULL */

@@ -46,6 +46,7 @@ void ptl_fwd_notify (struct ptl_fwd *fwd, uint32_t type)
 
 void ptl_fwd_destroy (struct ptl_fwd *fwd)
 {
+    ptl_fwd_turns_leave (fwd);
     ptl_list_remove (&fwd->work.node);
     ptl_list_remove (&fwd->node);
     if (fwd->me)
@@ -79,7 +80,7 @@ static void discard_from (struct ptl_fwd *fwd, struct ptl_node *list)
         op = ptl_op_of (ptl_entry (n, struct ptl_work, node));
         if (op && op->owner == fwd) {
             ptl_op_discard (op);
-            fwd->n_ops--;
+            ptl_fwd_puts_ended (fwd, 1);
         }
     }
 }
@@ -106,6 +107,7 @@ static void discard_ops (struct ptl_fwd *fwd)
 static void finish (struct ptl_fwd *fwd)
 {
     fwd->is_over = true;
+    ptl_fwd_turn_forgo (fwd);
     if (fwd->me) { /* nothing matches it any more; it may still be busy */
         ptl_list_remove (&fwd->me->node);
     }
@@ -151,7 +153,7 @@ static void chunk_ended (struct ptl_op *op, int failed, uint64_t mlength,
     struct ptl_fwd *fwd = op->owner;
 
     (void)offset;
-    fwd->n_ops--;
+    ptl_fwd_puts_ended (fwd, 1);
     ptl_fwd_do_later (fwd);
     if (failed == PTL_NI_UNDELIVERABLE)
         ptl_fwd_fail (fwd, PTLX_OBJECT_CHILD_LOST, 0, op);
@@ -180,7 +182,7 @@ struct ptl_op *ptl_fwd_chunk (struct ptl_fwd *fwd, uint64_t chunk,
     op->offset = chunk * fwd->object.chunk_bytes;
     op->work.threshold = chunk + 1;
     op->owner = fwd;
-    fwd->n_ops++;
+    ptl_fwd_put_made (fwd);
     return op;
 }
 
@@ -256,8 +258,10 @@ int ptl_fwd_arm (struct ptl_end *end, const struct ptlx_object *object)
     fwd->fd = -1;
     fwd->n_chunks = (object->size - 1) / object->chunk_bytes + 1;
     ptl_list_init (&fwd->work.node);
+    ptl_list_init (&fwd->turn);
     ptl_list_append (&end->objects, &fwd->node);
-    if ((rc = copy_children (fwd)) == PTL_OK)
+    if ((rc = copy_children (fwd)) == PTL_OK
+        && (rc = ptl_fwd_turns_join (fwd)) == PTL_OK)
         rc = object->is_source ? ptl_fwd_arm_source (fwd)
                                : ptl_fwd_arm_receiver (fwd);
     if (rc != PTL_OK) {

@@ -10,6 +10,8 @@
  *
  * Source: chunks are read with pread into a few buffers as they drain. A map
  * of a file that shrinks would be SIGBUS.
+ *
+ * The objects of one job share what memory it may take (ptl_fwd_turn.h).
  */
 #ifndef PTL_FWD_H
 #define PTL_FWD_H

@@ -11,7 +11,7 @@
 #include "ptl_ni.h"
 
 #define NO_PARENT UINT64_MAX
-#define ARMED_MAX 256u /* puts to a child that exist at a time */
+#define ARMED_MAX 256u /* puts of an object to a child that exist at a time */
 
 static int permits (struct ptl_me *me, const struct ptl_who *who,
                     uint64_t offset, uint64_t length)
@@ -51,15 +51,22 @@ static void landed (struct ptl_me *me, const struct ptl_rx *rx, int failed)
 
 static const struct ptl_me_owner owner = { permits, landed };
 
+/* Puts to the children are alive, or wait for their turn. */
+static bool is_passing_on (const struct ptl_fwd *fwd)
+{
+    return fwd->n_ops > 0
+        || (fwd->object.n_children > 0 && fwd->armed < fwd->n_chunks);
+}
+
 /* The writable mapping goes; what children still need is mapped anew. */
 static void seal (struct ptl_fwd *fwd)
 {
     void *at = MAP_FAILED;
 
-    if (fwd->n_ops > 0 && fwd->fd >= 0)
+    if (is_passing_on (fwd) && fwd->fd >= 0)
         at = mmap (fwd->map, fwd->object.size, PROT_READ,
                    MAP_SHARED | MAP_FIXED, fwd->fd, 0);
-    if (at == MAP_FAILED && fwd->n_ops == 0) {
+    if (at == MAP_FAILED && !is_passing_on (fwd)) {
         munmap (fwd->map, fwd->object.size);
         fwd->map = NULL;
     }
@@ -85,7 +92,8 @@ static int arm_triggers (struct ptl_fwd *fwd)
     struct ptl_op *op;
 
     while (fwd->armed < fwd->n_chunks
-           && fwd->n_ops < ARMED_MAX * o->n_children) {
+           && fwd->n_ops < ARMED_MAX * o->n_children
+           && ptl_fwd_turn_to_pass_on (fwd)) {
         for (uint32_t i = 0; i < o->n_children; i++) {
             op = ptl_fwd_chunk (fwd, fwd->armed, &o->children[i],
                                 fwd->map + fwd->armed * o->chunk_bytes);
@@ -118,7 +126,7 @@ void ptl_fwd_tend_receiver (struct ptl_fwd *fwd)
         return;
     if (!fwd->is_arrived)
         arrive (fwd);
-    if (fwd->n_ops > 0)
+    if (is_passing_on (fwd))
         return;
     if (fwd->object.n_children > 0)
         ptl_fwd_notify (fwd, PTLX_EVENT_OBJECT_SENT);

@@ -1,12 +1,13 @@
 /* ptl_fwd_parts.h - what the parts of ptl_fwd.h share: ptl_fwd.c has an
  * object's life and its chunks to the children, ptl_fwd_land.c the receiver,
- * ptl_fwd_read.c the source.
+ * ptl_fwd_read.c the source, ptl_fwd_turn.c what a job's objects share.
  */
 #ifndef PTL_FWD_PARTS_H
 #define PTL_FWD_PARTS_H
 
 #include "ptl_blake2b.h"
 #include "ptl_end.h"
+#include "ptl_fwd_turn.h"
 #include "ptl_op.h"
 
 #define PTL_SOURCE_BUFFERS 4
@@ -16,6 +17,8 @@ struct ptl_fwd {
     struct ptl_node node; /* in end->objects */
     struct ptl_end *end;
     struct ptlx_object object; /* children: own copy */
+    struct ptl_fwd_turns *turns; /* of its job */
+    struct ptl_node turn;        /* among those that wait for one */
     uint64_t n_chunks;
     bool is_over;    /* failed, cancelled or complete: no more events */
     bool is_arrived; /* the event has been posted */
@@ -32,6 +35,7 @@ struct ptl_fwd {
     int64_t first_ns, last_ns;
 
     uint64_t next_chunk; /* source: to be read */
+    uint64_t buffered;   /* bytes counted for the buffers and their puts */
     uint8_t *buffers[PTL_SOURCE_BUFFERS];
     unsigned users[PTL_SOURCE_BUFFERS];
 };

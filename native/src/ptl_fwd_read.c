@@ -61,18 +61,30 @@ static void complete_source (struct ptl_fwd *fwd)
     ptl_fwd_destroy (fwd);
 }
 
-void ptl_fwd_tend_source (struct ptl_fwd *fwd)
+/* Take buffers, once it is this object's turn. */
+static int begin (struct ptl_fwd *fwd)
 {
-    int buffer = free_buffer (fwd), detail;
-    uint32_t reason;
+    uint64_t length = ptl_fwd_chunk_length (fwd, 0);
+    uint64_t each = length + fwd->object.n_children * sizeof (struct ptl_op);
+    uint64_t most = fwd->end->config.sending_bytes / each;
+    uint64_t n = fwd->n_chunks;
 
-    if (fwd->next_chunk == fwd->n_chunks) {
-        if (fwd->n_ops == 0)
-            complete_source (fwd);
-        return;
-    }
-    if (buffer < 0)
-        return;
+    n = n < PTL_SOURCE_BUFFERS ? n : PTL_SOURCE_BUFFERS;
+    n = n < most ? n : most > 0 ? most : 1;
+    if (!ptl_fwd_turn_to_read (fwd, n * each))
+        return PTL_OK;
+    for (uint64_t i = 0; i < n; i++)
+        if (!(fwd->buffers[i] = malloc (length)))
+            return PTL_NO_SPACE;
+    ptl_fwd_do_later (fwd);
+    return PTL_OK;
+}
+
+static void send_next_chunk (struct ptl_fwd *fwd, int buffer)
+{
+    uint32_t reason;
+    int detail;
+
     if ((reason = read_chunk (fwd, fwd->buffers[buffer], &detail)) != 0)
         ptl_fwd_fail (fwd, reason, detail, NULL);
     else if (!send_chunk (fwd, buffer))
@@ -81,16 +93,26 @@ void ptl_fwd_tend_source (struct ptl_fwd *fwd)
         ptl_fwd_do_later (fwd); /* there may be another free buffer */
 }
 
+void ptl_fwd_tend_source (struct ptl_fwd *fwd)
+{
+    int buffer;
+
+    if (fwd->next_chunk == fwd->n_chunks) {
+        if (fwd->n_ops == 0)
+            complete_source (fwd);
+        return;
+    }
+    if (fwd->buffered == 0) {
+        if (begin (fwd) != PTL_OK)
+            ptl_fwd_fail (fwd, PTLX_OBJECT_FILE_ERROR, ENOMEM, NULL);
+    } else if ((buffer = free_buffer (fwd)) >= 0) {
+        send_next_chunk (fwd, buffer);
+    }
+}
+
 int ptl_fwd_arm_source (struct ptl_fwd *fwd)
 {
-    uint64_t n = fwd->n_chunks < PTL_SOURCE_BUFFERS ? fwd->n_chunks
-                                                : PTL_SOURCE_BUFFERS;
-
     if ((fwd->fd = fcntl (fwd->object.fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return PTL_FAIL;
-    for (uint64_t i = 0; i < n; i++)
-        if (!(fwd->buffers[i] = malloc (ptl_fwd_chunk_length (fwd, 0))))
-            return PTL_NO_SPACE;
-    ptl_fwd_do_later (fwd);
-    return PTL_OK;
+    return begin (fwd);
 }

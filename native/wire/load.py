@@ -14,8 +14,10 @@ from msgspec import Meta
 
 from native.wire.alloc import GrantedNode, Nodes, Run, demand_fitting
 from native.wire.base import (
+    ARGUMENTS_MAX,
     ARITY_MAX,
     DIGEST_BYTES,
+    ENVIRONMENT_MAX,
     MEMBERS_MAX,
     NODE_MAX,
     OBJECTS_MAX,
@@ -82,7 +84,7 @@ class MemberLoad(Part, frozen=True):
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
     object_index: Annotated[int, Meta(ge=0, lt=OBJECTS_MAX)]
-    arguments: Annotated[tuple[bytes, ...], Meta(min_length=1)]
+    arguments: Annotated[tuple[bytes, ...], Meta(min_length=1, max_length=ARGUMENTS_MAX)]
     directory: Path
 
     def __post_init__(self) -> None:
@@ -93,7 +95,7 @@ class Arguments(Part, frozen=True):
     """Members and environment: in the load message when small, else the first object."""
 
     members: Annotated[tuple[MemberLoad, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
-    environment: tuple[bytes, ...]  # NAME=value
+    environment: Annotated[tuple[bytes, ...], Meta(max_length=ENVIRONMENT_MAX)]  # NAME=value
 
     def __post_init__(self) -> None:
         demand_no_nul(*self.environment)

@@ -16,7 +16,12 @@ from msgspec import inspect, msgpack
 
 from native.errors import PeerProtocolError, Refusal
 from native.wire import alloc, codec, load, pmi, status
-from native.wire.base import MESSAGE_MAX_BYTES, Message
+from native.wire.base import (
+    ARGUMENTS_MAX,
+    ENVIRONMENT_MAX,
+    MESSAGE_MAX_BYTES,
+    Message,
+)
 from tests.wire import protocol
 
 MESSAGES = {cls.__struct_config__.tag: cls for cls in codec.MESSAGES}
@@ -205,6 +210,32 @@ def test_arrays_nested_without_end_are_refused(name, data):
     # Python 3.14 measures the stack that is left, and so may come to the end of the data.
     with pytest.raises(PeerProtocolError, match=r"recursion depth|truncated"):
         decode(name, data)
+
+
+def member_of(words: int) -> list[Any]:
+    return [1, 1, [b""] * words, b"/"]
+
+
+@pytest.mark.parametrize("each", [15, 16, 1 << 16])
+def test_arguments_are_counted_over_all_members_before_they_are_decoded(each):
+    count = min(1023, ARGUMENTS_MAX // each)
+    rest = ARGUMENTS_MAX - count * each
+    at_most = [[member_of(each)] * count, []]
+    if rest:
+        at_most[0].append(member_of(rest))
+    decoded = codec.decode_arguments(msgpack.encode(at_most))
+    assert sum(len(member.arguments) for member in decoded.members) == ARGUMENTS_MAX
+    at_most[0][0] = member_of(each + 1)
+    with pytest.raises(PeerProtocolError, match="arguments of 262145 words, at most 262144"):
+        codec.decode_arguments(msgpack.encode(at_most))
+
+
+def test_more_variables_than_an_environment_has_are_refused():
+    most = [[member_of(1)], [b"A=1"] * ENVIRONMENT_MAX]
+    assert len(codec.decode_arguments(msgpack.encode(most)).environment) == ENVIRONMENT_MAX
+    most[1].append(b"A=1")
+    with pytest.raises(PeerProtocolError, match="length <= 8192"):
+        codec.decode_arguments(msgpack.encode(most))
 
 
 @pytest.mark.parametrize(

@@ -242,13 +242,13 @@ MISFIT = "the members' sizes do not add up to the grant's ranks"
                 arguments=None,
                 objects=(msgspec.structs.replace(CARRIER, size=0, digest=b""), PROGRAM),
             ),
-            "arguments of 0 bytes, at most 268435456",
+            "arguments of 0 bytes: arguments_max_bytes of this node is 8388608",
         ),
         (
             granted(
                 arguments=None, objects=(msgspec.structs.replace(CARRIER, size=1 << 40), PROGRAM)
             ),
-            "arguments of 1099511627776 bytes, at most 268435456",
+            "arguments of 1099511627776 bytes: arguments_max_bytes of this node is 8388608",
         ),
         (granted(of_epoch=76), "the reservation of job 7 is no longer valid"),
         (granted(of_expires=4990), "the reservation of job 7 is 10 s old"),

@@ -6,14 +6,17 @@ import pytest
 
 from native.errors import UsageError
 from native.limits import Limits
+from native.wire.base import ARGUMENTS_MAX, ENVIRONMENT_MAX
 from native.wire.load import Protocol
 from yod import api
 from yod.request import Options, from_command_line
 
 
-def plan(size=1, *, is_shipped=False, **options):
-    members = from_command_line(size, None, ("/bin/sh",))
-    return api.make_plan(members, Options(**options), Limits(), {}, is_shipped)[0]
+def plan(size=1, *, is_shipped=False, words=(), environment=None, limits=None, **options):
+    members = from_command_line(size, None, ("/bin/sh", *words))
+    return api.make_plan(
+        members, Options(**options), limits or Limits(), environment or {}, is_shipped
+    )[0]
 
 
 def test_a_plan_says_what_is_offered_and_why():
@@ -34,3 +37,31 @@ def test_a_chosen_libpmix_is_missed_here_where_the_ranks_run_here():
     with pytest.raises(UsageError, match="--libpmix /nonexistent: no such file"):
         plan(libpmix="/nonexistent")
     assert plan(libpmix="/nonexistent", is_shipped=True).mpi.libpmix == (b"/nonexistent",)
+
+
+def test_arguments_and_environment_up_to_the_limits_are_taken():
+    many = {b"V%d" % number: b"1" * 500 for number in range(ENVIRONMENT_MAX)}
+    assert not plan(words=["w" * 12] * (ARGUMENTS_MAX - 1), environment=many).are_arguments_inline
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"words": ["w"] * ARGUMENTS_MAX},
+            "the programs have 262145 arguments in all, at most 262144",
+        ),
+        (
+            {"environment": {b"%d" % number: b"" for number in range(ENVIRONMENT_MAX + 1)}},
+            "the environment has 8193 variables, at most 8192",
+        ),
+        ({"words": ["w" * 100_000] * 84}, r"8400\d+ bytes in all, at most 8388608; .*"),
+        (
+            {"words": ["w" * 300_000], "limits": Limits(arguments_max_bytes=262144)},
+            "bytes in all, at most 262144; unset .* or raise arguments_max_bytes here and on all",
+        ),
+    ],
+)
+def test_arguments_and_environment_beyond_a_limit_are_refused_and_the_limit_is_named(given, text):
+    with pytest.raises(UsageError, match=text):
+        plan(**given)
