@@ -81,6 +81,7 @@ def encode_command(command: Command) -> bytes:
         raise AgentError("a null character in the directory or the command")
     if len(body) > BODY_MAX:
         raise AgentError(f"a command of {len(body)} bytes, at most {BODY_MAX} can be sent")
+    _demand_short(command.directory)
     if not _is_name(command.host):
         raise AgentError(f"not a host name: {_shown(command.host)}")
     head = b"%s rank=%d host=%s bytes=%d\n" % (FIRST_WORD, command.rank, command.host, len(body))
@@ -117,8 +118,7 @@ def decode_body(body: bytes) -> tuple[bytes, bytes]:
     parts = body.split(b"\0")
     if len(parts) != 2:
         raise AgentError(f"a body of {len(parts)} parts, not a directory and a command")
-    if len(parts[0]) > DIRECTORY_MAX:
-        raise AgentError(f"a directory of {len(parts[0])} bytes, at most {DIRECTORY_MAX}")
+    _demand_short(parts[0])
     if not parts[0].startswith(b"/"):
         raise AgentError(f"not an absolute directory: {_shown(parts[0])}")
     return parts[0], parts[1]
@@ -154,6 +154,11 @@ def decode_answer(line: bytes) -> Answer:
     if name == b"cmd=ended" and rest.startswith(b"wait_status="):
         return Answer(wait_status=_number(rest.partition(b"=")[2], "wait_status"))
     raise AgentError(f"not an answer: {_shown(line)}")
+
+
+def _demand_short(directory: bytes) -> None:
+    if len(directory) > DIRECTORY_MAX:
+        raise AgentError(f"a directory of {len(directory)} bytes, at most {DIRECTORY_MAX}")
 
 
 def _number(text: bytes, name: str) -> int:

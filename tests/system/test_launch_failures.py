@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.leaks import command_line, descendants
-from tests.support.partitions import Daemons
+from tests.support.partitions import Daemons, finish
 from tests.support.programs import Stopped
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
@@ -300,3 +301,32 @@ def test_many_failing_launches_leave_descriptors_as_they_were(start_local, tmp_p
     for _ in range(8):
         assert local.yod("-sz", "7", path).status == 127
         assert local.yod("-sz", "5", "sh", "-c", "kill -KILL $$").status == 137
+
+
+# yod with a fault of its own, when it hears of its job what is named.
+FAULTY_YOD = """
+import sys
+from yod.launch import Launch
+message = sys.argv[1]
+whole = Launch.handle
+def handle(self, event, now):
+    if type(getattr(event, "message", None)).__name__ == message:
+        raise ValueError("broken")
+    return whole(self, event, now)
+Launch.handle = handle
+from yod.cli import main
+sys.argv = ["yod", *sys.argv[2:]]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("message", ["Grant", "Held", "Completions"])
+def test_a_fault_of_yod_itself_is_one_line_and_its_job_ends(start_local, message):
+    partition = start_local(2)
+    words = (sys.executable, "-c", FAULTY_YOD, message, "-sz", "2", "sh", "-c", RANK)
+    words = words if message == "Held" else (*words[:-3], "true")
+    done = finish(partition.start_command(*words))
+    assert done.status == 125
+    assert done.err == "yod: internal error, please report: ValueError: broken\n"
+    wait_until(lambda: set(partition.states()) == {"free"}, what="free nodes")
+    is_usable(partition)

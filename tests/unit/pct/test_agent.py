@@ -72,6 +72,10 @@ def test_answers_out_of_turn_are_our_own_bugs():
         (b"cmd=agent rank=3 host=n1 bytes=5\n/\0a\0b", "3 parts"),
         (b"cmd=agent rank=3 host=n1 bytes=3\nx\0a", "not an absolute directory"),
         (b"cmd=agent rank=3 host=n1 bytes=3\n/\0ab", "more than one command"),
+        (
+            b"cmd=agent rank=3 host=n1 bytes=4099\n" + b"/" * 4097 + b"\0a",
+            "directory of 4097 bytes",
+        ),
         (b"a" * agent.HEAD_MAX, "the first line does not end"),
     ],
 )
@@ -92,6 +96,7 @@ def test_an_agent_asks_once():
     [
         (Command(0, b"n1", b"/", b"a\0b"), "null character"),
         (Command(0, b"n1", b"/", b"a" * agent.BODY_MAX), "at most 1048576"),
+        (Command(0, b"n1", b"/" * 4097, b"a"), "a directory of 4097 bytes, at most 4096"),
         (Command(0, b"n 1", b"/", b"a"), "not a host name"),
         (Command(0, b"", b"/", b"a"), "not a host name"),
         (Command(0, b"n" * agent.HEAD_MAX, b"/", b"a"), "host name is too long"),

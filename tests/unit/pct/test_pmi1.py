@@ -330,6 +330,22 @@ def test_a_spawn_that_cannot_be_is_refused_and_the_client_goes_on(data, fault):
     assert node.say(block()) == b"cmd=spawn_result rc=0\n"
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        block(program=b"a\0b"),
+        block(b"argcnt=1", b"arg1=a\0b"),
+        block(*with_info(wdir=b"/a\0b")),
+    ],
+    ids=["program", "argument", "directory"],
+)
+def test_a_spawn_with_a_null_character_is_none(data):
+    node = joined(1)
+    with pytest.raises(pmi.PmiError, match="a zero byte in"):
+        node.say(data)
+    assert node.requests == []
+
+
 def test_a_refused_spawn_of_several_is_answered_once_and_at_its_end():
     node = joined(1)
     assert node.say(block(b"totspawns=2", b"spawnssofar=1", nprocs=b"0")) == b""

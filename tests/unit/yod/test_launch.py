@@ -5,7 +5,7 @@ import signal
 import msgspec
 import pytest
 
-from native.errors import IllegalTransition, Refusal
+from native.errors import IllegalTransition, PeerProtocolError, Refusal
 from native.limits import Limits
 from native.machine import Event, PeerGone, Send
 from native.wire import alloc, io, load
@@ -832,3 +832,13 @@ def test_what_only_pcts_say_is_nothing_before_a_grant(message):
     yod = Yod(2)
     assert sent(yod.receive(message)) == []
     assert yod.phase is Phase.ALLOCATING
+
+
+@pytest.mark.parametrize("is_lacking", [True, False], ids=["lacking", "no room"])
+def test_a_vote_about_an_object_that_the_job_has_not_is_refused(is_lacking):
+    yod = Yod(2).to(Phase.FORMING)
+    room = load.NoRoom(1, 20, "n20", "full")
+    vote = load.Vote(JOB_ID, 2, (1,) * is_lacking, () if is_lacking else (room,), slowest())
+    with pytest.raises(PeerProtocolError, match="a vote about object 1"):
+        yod.receive(vote)
+    assert yod.receive(load.Vote(JOB_ID, 2, (0,), (), slowest())) == [SendObject(0, ROOT, JOB_ID)]
