@@ -2,7 +2,8 @@
 
 The daemons are root's where the tests are; the attacker is a user with the key that any
 user has, and with grants. Each round gets a grant, says what it likes to bebopd and to the
-PCTs, and gives the grant back; a stranger speaks meanwhile. Then an innocent job must run,
+PCTs, and gives the grant back; a stranger speaks meanwhile. Every few rounds a job of
+hostile ranks runs, which speak PMI and as agents of a launcher. Then an innocent job must run,
 every node be free, and no daemon have failed at anything.
 """
 
@@ -30,6 +31,8 @@ from tests.support.wait import LIMIT_S, wait_until
 NOBODY = 65534
 MESSAGES = 60  # in a round
 LOOK_EVERY = 20  # rounds
+RANKS_EVERY = 4  # rounds
+SAID = 400  # by a hostile rank
 SHOWN = 4000  # characters of a log
 
 
@@ -146,6 +149,15 @@ def survives(partition: Daemons) -> None:
     are_free(partition)
 
 
+def ranks_attack(partition: Daemons, seed: int) -> None:
+    """A job whose ranks say what they like to their PCTs, as the attacker's user would."""
+    protocol = ("pmi1", "pmi2", "pmi1,pmi2")[seed % 3]
+    rank = (sys.executable, "-m", "tests.support.hostile_rank", str(seed), str(SAID))
+    done = partition.yod("-sz", "6", f"--mpi={protocol}", *rank)
+    assert "Traceback" not in done.err, done
+    assert 0 <= done.status <= 255 and FAULT not in done.err, done
+
+
 def attack(partition: Daemons, seed: int, until: float, rounds: int) -> int:
     """Attack until a time, at most so many rounds; how many there were."""
     for number in range(rounds):
@@ -154,6 +166,8 @@ def attack(partition: Daemons, seed: int, until: float, rounds: int) -> int:
             attacker.round()
         finally:
             attacker.close()
+        if number % RANKS_EVERY == 0:
+            ranks_attack(partition, seed + number)
         if number % LOOK_EVERY == 0:
             survives(partition)
         if time.monotonic() > until:
