@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from native import outer
 from native.wire import load, pmi
 from native.wire.agent import FIRST_WORD
-from native.wire.base import TEXT_MAX
+from native.wire.base import PATH_MAX, TEXT_MAX
 from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct import environment, tree
@@ -352,7 +352,7 @@ class Wireup:
 
             self._has_told = True
             text = why_alone(library, self._mpi, self.offered, self._pmix.why_not)
-            path = library.encode(errors="replace")
+            path = library.encode(errors="replace")[:PATH_MAX]
             step.up.append(pmi.Alone(self._job_id, job_rank, path, text[:TEXT_MAX]))
 
     def lost(self, message: pmi.Lost) -> Step:

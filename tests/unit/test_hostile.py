@@ -7,8 +7,10 @@ fails the test, with the seed in its name.
 from __future__ import annotations
 
 import os
+from typing import get_args
 
 import pytest
+from msgspec import inspect, msgpack
 from msgspec.structs import replace
 
 from allocator.bebopd import Bebopd
@@ -20,14 +22,18 @@ from native.limits import Limits
 from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
 from native.port import Hub, Received
 from native.reactor import Reactor
-from native.wire import alloc, codec, load, status
+from native.wire import alloc, codec, load, pmix, status
+from native.wire import keeper as wire
 from native.wire.alloc import GrantedNode, NodeRequest, NodeSpec, Run
 from pct.driver import Driver
+from pct.events import KeeperReported, PmixReceived, PmixServerEnded
 from pct.node import Node
+from pct.reports import Reports
 from pct.store import Store
-from tests.support.hostile import Maker, decoded
+from tests.support.hostile import TEXTS, Maker, decoded
 from tests.support.wait import LIMIT_S
-from tests.unit.pct.job_of import load_message
+from tests.unit.pct.job_of import JOB_ID, OPENED, PMIX, PRESENT, load_message
+from tests.unit.pct.test_node import granted, ready, received
 from tests.unit.yod import launch_of
 from yod.launch import Phase
 
@@ -229,3 +235,72 @@ def test_a_node_goes_on_and_is_free_afterwards(host, seed):
     host.wait_until(lambda: hears(load.Completions))
     (ended,) = [message for message in said if isinstance(message, load.Completions)]
     assert ended.outcomes[0].wait_status == 0
+
+
+# -- what is the user's on a node: keepers and PMIx servers -----------------
+
+FROM_SERVER = [inspect.type_info(kind) for kind in get_args(pmix.FromServer)]
+
+
+def report_of(rng):
+    """A report of a keeper, well-formed and perhaps a lie."""
+    rank = rng.choice((0, 1, 2, 77))
+    match rng.randrange(5):
+        case 0:
+            return wire.RankStarted(rank, rng.choice((1, 4000)), rng.choice((0, 4000)))
+        case 1:
+            return wire.RankHeld(rank, rng.choice(list(wire.HowHeld)))
+        case 2:
+            step = rng.choice(list(wire.ExecStep))
+            return wire.ExecFailed(rank, rng.choice((2, 13, 9999)), step, rng.choice(TEXTS))
+        case 3:
+            status = rng.choice((0, 9, 256, 0xFFFF, (1 << 32) - 1))
+            times = (rng.choice((0.0, 1e9)), 0.0, rng.choice((0, 1 << 50)), 0.0)
+            return wire.RankEnded(rank, status, rng.random() < 0.5, *times, rng.choice(LIBRARIES))
+    return rng.choice([wire.KeeperEmpty(), wire.KeeperLost("x" * 5000)])
+
+
+LIBRARIES = ("", "/lib/libmpi.so", "/" * 5000, "\\xff" * 4096)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_keeper_and_a_server_that_lie_harm_their_job_only(seed):
+    """They run as the job's user; what they say is checked as it is for real ones."""
+    maker = Maker(seed, (0, 1, 2))
+    rng = maker.rng
+    node = ready(slots=4)
+    node.handle(received(granted(2, 2, mpi=PMIX)), 0.0)
+    job = node.jobs[JOB_ID]
+    for event in (PRESENT, OPENED):
+        sent(node.handle(event, 0.0))
+    reports = Reports((0, 1))
+    for _ in range(MESSAGES):
+        event = None
+        if rng.random() < 0.5:
+            raw = maker.value(rng.choice(FROM_SERVER))
+            event = server_says(msgpack.encode(raw), job)
+        elif rng.random() < 0.02:
+            event = PmixServerEnded(JOB_ID, "gone")
+        else:
+            report = report_of(rng)
+            try:
+                reports.check(report)
+            except PeerProtocolError:
+                continue
+            event = KeeperReported(JOB_ID, report)
+        try:
+            if event is not None:
+                sent(node.handle(event, 1.0))
+        except PeerProtocolError:
+            continue
+        node.check()
+
+
+def server_says(data, job):
+    """An event, if the codec lets it in; names of worlds are often real ones."""
+    for world in job._wireup._worlds:
+        data = data.replace(b"\xa5node0", bytes([0xA0 + len(world.name)]) + world.name.encode())
+    try:
+        return PmixReceived(JOB_ID, pmix.decode_from_server(data))
+    except PeerProtocolError:
+        return None
