@@ -23,6 +23,7 @@ from native.wire.load import (
     MemberLoad,
     Mpi,
     Protocol,
+    Reset,
     ShippedObject,
     Spawn,
 )
@@ -76,7 +77,7 @@ class YodActor(Actor):
     Attributes:
         presses: interrupts so far, those of one wish once.
         said: what it told its user.
-        reports: rank -> times that its completion came.
+        reports: rank -> times that its completion came, not counting those that a reset repeats.
         has_ended: it has finished, and written everything.
     """
 
@@ -88,6 +89,7 @@ class YodActor(Actor):
         self._pressed_at = -math.inf
         self._stop_s = 0.0
         self.reports: dict[int, int] = {}
+        self.has_reset = False  # from now on nodes tell it again what a parent may have kept
         self.has_ended = False
         self.has_lied = False  # then no rule holds for its own job but that it ends
         self.began_at = sim.clock.now
@@ -152,7 +154,8 @@ class YodActor(Actor):
         if isinstance(message, Completions):
             for outcome in message.outcomes:
                 for rank in outcome.ranks:
-                    self.reports[rank] = self.reports.get(rank, 0) + 1
+                    if not (self.has_reset and rank in self.reports):
+                        self.reports[rank] = self.reports.get(rank, 0) + 1
         rules.watch_yod(self, message)
         super()._message(source, principal, message)
 
@@ -188,6 +191,7 @@ class YodActor(Actor):
                     self.truth.arity = message.arity
                 if isinstance(message, Spawn) and self.truth is not None:
                     self.truth.add_world(message)
+                self.has_reset |= isinstance(message, Reset)
                 sim.network.send(self.process, target, message)
             case launch.UseGrant(grant):
                 self.truth = sim.use_grant(self, grant)

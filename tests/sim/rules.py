@@ -145,6 +145,7 @@ def _check_completions(yod: YodActor, truth: JobTruth) -> None:
         return
     # A node that is reset repeats what it may have told a parent who did not pass it on.
     was_in_order = len(yod.presses) < 2 and not report.notes
+    # A lost parent, or one that yod takes for lost and resets, may have kept what it was told.
     repeated = sorted(rank for rank, times in yod.reports.items() if times > 1)
     if repeated and was_in_order:
         raise Violation(f"rule 6: job {truth.job_id}: completion of {repeated[:8]} comes twice")

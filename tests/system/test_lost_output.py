@@ -61,14 +61,39 @@ def test_a_reader_that_has_seen_enough_is_told_nothing(embedded, name, writes, f
     assert status in (0, 1)
 
 
+def run_closed(embedded, closed, *words):
+    """Run a command under a shell that closes streams of it."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", BIN / words[0], *words[1:]],
+        env=embedded.environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 @by_command
-def test_closed_streams_change_no_status(embedded, name, writes, fails, failed, lost):
-    words = ["-c", '"$0" "$@" >&- 2>&-', str(BIN / name)]
-    for arguments, status in ((writes, 0), (fails, failed)):
-        done = subprocess.run(
-            ["sh", *words, *arguments], env=embedded.environment(), timeout=LIMIT_S
-        )
-        assert done.returncode == status
+def test_what_goes_to_a_closed_output_is_lost_and_that_is_one_line(
+    embedded, name, writes, fails, failed, lost
+):
+    text = f"{name}: standard output: bad file descriptor\n"
+    assert run_closed(embedded, ">&-", name, *writes) == (lost, "", text)
+    assert run_closed(embedded, ">&- 2>&-", name, *writes) == (lost, "", "")
+
+
+@by_command
+def test_a_closed_stream_that_nothing_goes_to_changes_nothing(
+    embedded, name, writes, fails, failed, lost
+):
+    assert run_closed(embedded, "2>&-", name, *writes) == run(embedded, name, *writes)
+    assert run_closed(embedded, ">&-", name, *fails) == run(embedded, name, *fails)
+
+
+@by_command
+def test_a_closed_standard_error_changes_no_status(embedded, name, writes, fails, failed, lost):
+    for closed in ("2>&-", ">&- 2>&-"):
+        assert run_closed(embedded, closed, name, *fails) == (failed, "", "")
 
 
 def test_a_rank_that_fails_is_told_by_status_where_standard_error_is_full(embedded):
