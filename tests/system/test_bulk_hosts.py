@@ -51,7 +51,7 @@ def remove(host: Host, path: str) -> None:
 
 
 def test_every_byte_leaves_yods_host_once(start_hosts, programs):
-    hosts = start_hosts(7, slots=1, ram_bytes=2 * IMAGE_BYTES)
+    hosts = start_hosts(7, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic, IMAGE_BYTES)
     before = [host.tx_bytes() for host in hosts.hosts]
     done = hosts.yod("-sz", "7", image)
@@ -216,7 +216,7 @@ def endless(tmp_path: Path) -> Path:
 
 
 def test_power_off_while_an_image_is_on_its_way(start_hosts, endless):
-    hosts = start_hosts(7, slots=1, ram_bytes=2 * IMAGE_BYTES)
+    hosts = start_hosts(7, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, endless, IMAGE_BYTES)
     with hosts.start_yod("-sz", "7", "-D", image, env=QUICK) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
@@ -244,7 +244,7 @@ def test_a_cable_pulled_while_the_job_runs(start_hosts):
 
 
 def test_a_cable_pulled_while_an_image_is_on_its_way(start_hosts, endless):
-    hosts = start_hosts(3, slots=1, ram_bytes=2 * IMAGE_BYTES, env=QUICK)
+    hosts = start_hosts(3, slots=1, ram_bytes=4 * IMAGE_BYTES, env=QUICK)
     image = put_on(hosts.front, endless, IMAGE_BYTES)
     with hosts.start_yod("-sz", "3", "-D", image, env=QUICK) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")

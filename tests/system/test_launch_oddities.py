@@ -11,7 +11,7 @@ import pytest
 from tests.support.hosts import Host
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
-IMAGE_BYTES = 48 << 20
+IMAGE_BYTES = 48 << 20  # a user may hold half of a RAM disk
 
 
 def put_on(host: Host, data: bytes, size: int) -> str:
@@ -123,7 +123,7 @@ def test_a_directory_that_a_node_lacks_is_named(start_hosts):
 
 @pytest.mark.hosts
 def test_an_image_that_shrinks_while_it_is_sent(start_hosts, programs):
-    hosts = start_hosts(3, slots=1)
+    hosts = start_hosts(3, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic.read_bytes(), IMAGE_BYTES)
     with hosts.start_yod("-sz", "3", "-D", image) as yod:
         read_until(yod.stderr.fileno(), b"allocate -> form\n")
@@ -138,7 +138,7 @@ def test_an_image_that_shrinks_while_it_is_sent(start_hosts, programs):
 
 @pytest.mark.hosts
 def test_an_image_that_changes_while_it_is_sent_is_not_run(start_hosts, programs):
-    hosts = start_hosts(3, slots=1)
+    hosts = start_hosts(3, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic.read_bytes(), IMAGE_BYTES)
     with hosts.start_yod("-sz", "3", "-D", image) as yod:
         read_until(yod.stderr.fileno(), b"allocate -> form\n")
@@ -155,7 +155,7 @@ def test_an_image_that_changes_while_it_is_sent_is_not_run(start_hosts, programs
 @pytest.mark.parametrize("node", [0, 1, 6])
 def test_a_pct_killed_while_an_image_is_on_its_way(start_hosts, programs, node):
     """The root, an inner node, a leaf."""
-    hosts = start_hosts(7, slots=1)
+    hosts = start_hosts(7, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic.read_bytes(), IMAGE_BYTES)
     with hosts.start_yod("-sz", "7", "-D", image) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
@@ -171,7 +171,7 @@ def test_a_pct_killed_while_an_image_is_on_its_way(start_hosts, programs, node):
 
 @pytest.mark.hosts
 def test_yod_killed_while_an_image_is_on_its_way(start_hosts, programs):
-    hosts = start_hosts(3, slots=1)
+    hosts = start_hosts(3, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic.read_bytes(), IMAGE_BYTES)
     with hosts.start_yod("-sz", "3", "-D", image) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
