@@ -137,12 +137,12 @@ class Watch:
             left += [
                 f"file {path}"
                 for path in sorted(place.files() - self._files)
-                if not _is_a_stores(path)
+                if not is_a_stores(path)
             ]
         left += [
             f"file {path}"
             for path in sorted(_shared_files() - self._shared)
-            if not _is_a_stores(path) and not _in_use_elsewhere(path)
+            if not is_a_stores(path) and not _in_use_elsewhere(path)
         ]
         for pid, now in _counts(self._descriptors).items():
             if (more := now - self._descriptors[pid]) > 0:
@@ -187,7 +187,7 @@ def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
     }
 
 
-def _is_a_stores(path: str) -> bool:
+def is_a_stores(path: str) -> bool:
     """Whether a path is a PCT's directory in a store, or in that of one that was killed.
 
     A PCT keeps it from the first job to its end, locked; what is in it is a job's. The

@@ -1,0 +1,222 @@
+"""Random signals to random processes: ``python -m tests.fuzz.kills COUNT [SEED]``.
+
+Root's daemons run jobs of two users, several at a time. In each round one process of all
+(a daemon, a yod, a keeper, a rank or what it has started) is killed, stopped for a
+moment, or told to end. Then every yod must end in time with a documented status, and say why where
+that is not 0; jobs that the signal did not concern must end well; nothing of a
+job may be left, and every node must be free. Daemons that have ended are started again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.leaks import command_line, descendants, is_a_stores, marked
+from tests.support.partitions import BIN, FAULT, Daemons, finish
+from tests.support.place import Place
+from tests.support.wait import wait_for_exit, wait_until
+
+NOBODY = 65534
+# The project may lie below a directory that others cannot search.
+AS_NOBODY = [
+    *("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"),
+    *("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"),
+]
+NODES = 3
+SLOTS = 8
+JOBS = 4  # at a time
+MOMENT_S = 0.5  # at most, from the start of a round to its signal, and of a stop
+NUMBER = "TRIAL_JOB"  # in the environment of a job's processes
+WORDS = "of the input\n" * 1000
+SIGNALS = (*[signal.SIGKILL] * 5, signal.SIGSTOP, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT)
+
+
+class Kind(NamedTuple):
+    """A program for a job, and what its ranks print in all when nothing disturbs them."""
+
+    name: str
+    ranks: int
+    words: tuple[str, ...]
+    said: str
+    given: str = ""
+
+
+KINDS = (
+    Kind("short", 4, ("echo", "hi"), "hi\n" * 4),
+    Kind("output", 3, ("seq", "3000"), "".join(f"{n}\n" for n in range(1, 3001)) * 3),
+    Kind("input", 2, ("cat",), WORDS, WORDS),
+    Kind("lasting", 4, ("sh", "-c", "read line </dev/null; sleep 1; echo up"), "up\n" * 4),
+    Kind("daemon", 2, ("sh", "-c", "setsid sleep 1000 & echo up"), "up\n" * 2),
+)
+
+
+class Job:
+    """One yod, and the user whose it is."""
+
+    def __init__(self, partition: Daemons, home: Path, rng: random.Random, number: int) -> None:
+        self.mark = f"{NUMBER}={number}".encode()
+        self.kind = rng.choice(KINDS)
+        self.is_theirs = rng.random() < 0.5
+        words = [BIN / "yod", "-sz", str(self.kind.ranks), *self.kind.words]
+        if not self.is_theirs:
+            self.process = partition._start(words, {NUMBER: str(number)})
+            return
+        own = {"HOME": str(home), "XDG_RUNTIME_DIR": None, "XDG_STATE_HOME": None}
+        own[NUMBER] = str(number)
+        self.process = partition._start([*AS_NOBODY, *words], own, cwd=home)
+
+    def end(self, is_victim: bool, is_concerned: bool) -> None:
+        """Wait for its end.
+
+        Args:
+            is_victim: the signal went to yod itself.
+            is_concerned: or to something that this job may have needed.
+
+        Raises:
+            AssertionError: it does not end, not well, or in silence.
+        """
+        done = finish(self.process, self.kind.given.encode())
+        what = f"{self.kind.name}: {done.status}: {done.out[-200:]!r} {done.err[-2000:]!r}"
+        assert FAULT not in done.err and "Traceback" not in done.err, what
+        if done.status == 0:
+            said, wanted = done.out.splitlines(), self.kind.said.splitlines()
+            assert sorted(said) == sorted(wanted), what
+        else:
+            assert is_concerned, what
+            assert done.status > 0 or is_victim, what
+            assert done.err or is_victim, what
+
+
+class Trial:
+    """Rounds on one partition."""
+
+    def __init__(self, partition: Daemons, home: Path, seed: int) -> None:
+        self._partition = partition
+        self._home = home
+        self._rng = random.Random(seed)
+        self._before = partition.files()
+
+    def round(self) -> str:
+        """Some jobs and one signal; gives what it did."""
+        partition, rng = self._partition, self._rng
+        jobs = [Job(partition, self._home, rng, n) for n in range(rng.randint(1, JOBS))]
+        self._moment(jobs)
+        victim = rng.choice(sorted(descendants(os.getpid())))
+        number = rng.choice(SIGNALS)
+        text = f"{signal.Signals(number).name} to {command_line(victim)[:80]}"
+        concerned = self._concerned(victim, jobs)
+        try:
+            os.kill(victim, number)
+            if number == signal.SIGSTOP:
+                self._moment(jobs)
+                os.kill(victim, signal.SIGCONT)
+            elif victim in self._daemons():
+                wait_for_exit(victim)
+        except ProcessLookupError:
+            text += ", which had ended"
+        try:
+            for job in jobs:
+                job.end(is_victim=job.process.pid == victim, is_concerned=job in concerned)
+            self._restore()
+        except AssertionError as error:
+            logs = "".join(daemon.text()[-2000:] for daemon in (*partition.pcts, partition.bebopd))
+            raise AssertionError(f"{text}: {error}\n{logs}") from None
+        return text
+
+    def _concerned(self, victim: int, jobs: list[Job]) -> list[Job]:
+        """Whose job a process is; all of them where it is a daemon, or does not tell."""
+        tree = {victim} | descendants(victim)
+        if victim in self._daemons():
+            return jobs
+        marks = {mark for pid in tree for mark in environment_of(pid).split(b"\0")}
+        return [job for job in jobs if job.mark in marks] or jobs
+
+    def _daemons(self) -> set[int]:
+        return {daemon.unix_pid for daemon in (*self._partition.pcts, self._partition.bebopd)}
+
+    def _moment(self, jobs: list[Job]) -> None:
+        outputs = [job.process.stderr for job in jobs]
+        select.select(outputs, [], [], self._rng.uniform(0, MOMENT_S))
+
+    def _restore(self) -> None:
+        """Daemons that have ended are replaced; nothing but daemons is left."""
+        partition = self._partition
+        if not partition.bebopd.is_alive:
+            partition.bebopd.kill()
+            partition.replace_bebopd()
+        for node, pct in enumerate(partition.pcts):
+            if not pct.is_alive:
+                pct.kill()
+                partition.replace_pct(node)
+        wait_until(lambda: set(partition.states()) == {"free"}, what="free nodes")
+        self._nothing_left()
+        for daemon in (*partition.pcts, partition.bebopd):
+            said = daemon.text()
+            assert FAULT not in said, said[said.index(FAULT) :][:2000]
+
+    def _nothing_left(self) -> None:
+        partition = self._partition
+
+        def left() -> list[str]:
+            processes = descendants(os.getpid()) | marked(partition.mark)
+            processes -= self._daemons()
+            made = partition.files() - self._before
+            objects = [path for path in made if not is_a_stores(path)]
+            return [*map(command_line, processes - {os.getpid()}), *objects]
+
+        try:
+            wait_until(lambda: not left())
+        except AssertionError:
+            raise AssertionError(f"left behind: {left()}") from None
+
+
+def environment_of(unix_pid: int) -> bytes:
+    """Of a process, as it began; empty when it has ended."""
+    try:
+        return Path(f"/proc/{unix_pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def trial(partition: Daemons, seed: int, count: int) -> list[str]:
+    """So many rounds; gives what each did.
+
+    Raises:
+        AssertionError: a promise is broken.
+    """
+    with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/tmp") as home:
+        os.chown(home, NOBODY, NOBODY)
+        rounds = Trial(partition, Path(home), seed)
+        return [rounds.round() for _ in range(count)]
+
+
+def main() -> None:
+    """Rounds on daemons of our own, ten to a line of progress; the seed is told first."""
+    count = int(sys.argv[1])
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(3), "little")
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        place = Place(Path(directory) / "place", uuid.uuid4().hex)
+        os.environ.update(place.environment())
+        partition = Daemons(place, NODES, slots=SLOTS)
+        partition.start()
+        try:
+            for number in range(0, count, 10):
+                done = trial(partition, seed + number, min(10, count - number))
+                print(f"{number + len(done)}: {done[-1]}", flush=True)
+        finally:
+            partition.stop()
+            place.remove()
+    print("nothing found")
+
+
+if __name__ == "__main__":
+    main()
