@@ -4,6 +4,7 @@
 # make test-newest DIR=/some/directory  runs the MPI and launch tests with Debian's newest suite (root, debootstrap)
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
 # make hostile sends messages that a hostile user could to daemons of its own, for SECONDS=600
+# make kills   sends random signals to processes of daemons and of two users' jobs, COUNT=1000 times
 # make bench   measures launches, MPI, output and the transport beside others; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
@@ -13,13 +14,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 SECONDS ?= 600
+COUNT ?= 1000
 
 # All that a change of which asks for a new build. Python modules do not: the
 # installation points at this directory.
 SOURCES := setup.py pyproject.toml native/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map')
 
-.PHONY: run test test-mpi-large test-newest check pytest fuzz hostile bench clean build
+.PHONY: run test test-mpi-large test-newest check pytest fuzz hostile kills bench clean build
 
 run: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
@@ -58,6 +60,11 @@ fuzz: $(VENV)/.installed-test
 hostile: $(VENV)/.installed-test
 	tests/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.fuzz.hostile $(SECONDS)
+
+# The seed is told first here, too.
+kills: $(VENV)/.installed-test
+	tests/setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.fuzz.kills $(COUNT)
 
 bench: $(VENV)/.installed-test
 	tests/setup
