@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 # isort: split
@@ -28,7 +28,7 @@ COMMANDS = {
     "yod": "yod.command",
     "bebopd": "allocator.cli",
     "pct": "pct.cli",
-    "pingd": "allocator.pingd",
+    "pingd": "partition.status.pingd",
     "yodctl": "partition.yodctl",
     "yod-agent": "yod.agent",
 }
@@ -38,7 +38,7 @@ PRODUCTS = [
     *("native/libportals.so", "native/libportals.so.4"),  # a wheel has no links: both are files
     *("native/libpmi.so", "native/libpmi.so.1"),
     "native/keeper/yod-keeper",
-    "native/start/yodstart.so",
+    "native/hold/yodstart.so",
 ]
 
 # To the shell, the docstring is the program: it starts the interpreter beside the
@@ -186,12 +186,20 @@ setup(
         "Topic :: System :: Distributed Computing",
     ],
     python_requires=">=3.11",
-    packages=["native", "native.wire", "allocator", "pct", "yod", "partition"],
+    packages=[
+        name
+        for package in ("native", "allocator", "pct", "yod", "partition")
+        for name in (package, *(f"{package}.{room}" for room in find_packages(package)))
+    ],
     # Naming the root makes an editable install one line of path, which costs a
     # start nothing; the import hook that setuptools installs otherwise does.
     package_dir={"": "."},
-    package_data={"native": ["include/*.h", "pmi/pmi.h"], "native.wire": ["*.md"]},
-    cffi_modules=["native/build_native.py:ffibuilder"],
+    package_data={
+        "native": ["pmi/pmi.h"],
+        "native.transport": ["include/*.h"],
+        "native.wire": ["*.md"],
+    },
+    cffi_modules=["native/transport/build_native.py:ffibuilder"],
     scripts=list(COMMANDS),
     cmdclass={"build_ext": BuildNative, "build_scripts": BuildCommands},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

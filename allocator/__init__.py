@@ -1,1 +1,4 @@
-"""Policy of giving out nodes."""
+"""bebopd: which jobs have which nodes.
+
+No I/O but in commands and drivers. Imports native, allocator.
+"""

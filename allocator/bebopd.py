@@ -1,8 +1,8 @@
 """bebopd: the nodes of a partition, given to jobs.
 
-Nodes announce themselves (:mod:`allocator.nodes`); yod asks for some and gets
-a grant (:mod:`allocator.assign`, :mod:`allocator.grants`); how they become free
-again is :mod:`allocator.jobtable`. State is soft: after a restart PCTs announce
+Nodes announce themselves (:mod:`allocator.nodes.table`); yod asks for some and gets
+a grant (:mod:`allocator.jobs.assign`, :mod:`allocator.jobs.grants`); how they become free
+again is :mod:`allocator.jobs.table`. State is soft: after a restart PCTs announce
 what they host.
 
 Pure: no clock, no transport, no key.
@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from allocator import jobids
-from allocator.assign import RequestRefused, assign
-from allocator.batch import BatchLimits, BatchTable, over_limit
-from allocator.grants import Keys, Owner, make_grant, runs_of
-from allocator.jobids import JobIds
-from allocator.jobs import Holding, Job, JobState
-from allocator.jobtable import JobTable
-from allocator.nodes import Arrival, Node, NodeConflictError, NodeTable, Placement
-from allocator.table import tables
+from allocator.jobs import ids
+from allocator.jobs.assign import RequestRefused, assign
+from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
+from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
+from allocator.jobs.ids import JobIds
+from allocator.jobs.job import Holding, Job, JobState
+from allocator.jobs.table import JobTable
+from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
+from allocator.rows import tables
 from native.errors import IllegalTransition, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -104,7 +104,7 @@ class Bebopd:
         Args:
             placement: chooses nodes; used by this machine only.
             epoch: a larger number for each later bebopd of a partition.
-            next_job_id: the first of ``jobids.BLOCK`` ids that nobody else uses.
+            next_job_id: the first of ``ids.BLOCK`` ids that nobody else uses.
             sign: the MAC of bytes by the partition's key.
             job_key: of a job id, a uid and an expiry (unix time).
             owner_of: a user by uid; None: no such user.
@@ -316,7 +316,7 @@ class Bebopd:
         size = sum(run.count for run in runs)
         if text := over_limit(request.batch_job, self._batch, self._of_batch(request), ranks):
             raise RequestRefused(Refusal.BATCH_LIMIT, text)
-        if self._ids.next >= jobids.END:
+        if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
         grant = make_grant(
             self._ids.next,

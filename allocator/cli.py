@@ -12,17 +12,19 @@ from pathlib import Path
 
 import click
 
-from allocator import keys, nodesfile
 from allocator.driver import Driver
-from allocator.ledger import Ledger
-from allocator.nodes import NodeTable
-from native import limits, options, stdio, userdirs
-from native.address import numeric
-from native.daemon import take_signals
+from allocator.host import keys
+from allocator.host.ledger import Ledger
+from allocator.nodes import nodesfile
+from allocator.nodes.table import NodeTable
+from native import limits, options
 from native.errors import UsageError, YodError
+from native.host import stdio, userdirs
+from native.host.rlimits import raise_soft
+from native.loop.daemon import take_signals
+from native.loop.reactor import Reactor
 from native.machine import fault_text
-from native.reactor import Reactor
-from native.rlimits import raise_soft
+from native.port.address import numeric
 from native.text import shown
 
 log = logging.getLogger(__name__)
@@ -74,8 +76,8 @@ def command(
     expect: int,
 ) -> None:
     """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
-    from native.endpoint import PtlError
-    from native.portals_port import PortalsPort
+    from native.port.endpoint import PtlError
+    from native.port.portals import PortalsPort
 
     _log_to_stderr(debug)
     in_force = limits.load(os.environ)
@@ -109,8 +111,8 @@ def command(
     # start a thread for each processor.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from allocator.bebopd import Bebopd
-    from allocator.owners import Owners
-    from allocator.placement import FirstFit
+    from allocator.host.owners import Owners
+    from allocator.nodes.placement import FirstFit
     from native import auth
 
     machine = Bebopd(

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 
 from allocator.bebopd import Bebopd, RecordGrant, RecordNode, ReserveJobIds
-from allocator.jobtable import RecordEnd
-from allocator.ledger import FLUSH_AFTER_S, Ledger, LedgerError
+from allocator.host.ledger import FLUSH_AFTER_S, Ledger, LedgerError
+from allocator.jobs.table import RecordEnd
 from native.ids import PortalId
+from native.loop.reactor import Reactor
 from native.machine import (
     Action,
     Contain,
@@ -24,8 +25,7 @@ from native.machine import (
     Send,
     propagate,
 )
-from native.port import PeerLost, Port, Received, Refused
-from native.reactor import Reactor
+from native.port.port import PeerLost, Port, Received, Refused
 from native.wire.base import Message
 
 log = logging.getLogger(__name__)

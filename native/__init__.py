@@ -1,1 +1,4 @@
-"""Mechanism: bytes, memory, descriptors, time. Imports none of the other packages."""
+"""What the programs share. The modules here are words: names, numbers and how they are written.
+
+No I/O. Imports native.wire.
+"""

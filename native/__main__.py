@@ -11,7 +11,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ANSWERS = {
-    "--cflags": f"-I{HERE}/include -I{HERE}/pmi",
+    "--cflags": f"-I{HERE}/transport/include -I{HERE}/pmi",
     "--libs": f"-L{HERE} -Wl,-rpath,{HERE} -lportals -lpmi",
 }
 

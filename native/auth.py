@@ -1,7 +1,7 @@
-"""Keys and MACs, as the transport's C computes them (native/src/ptl_auth.c).
+"""Keys and MACs, as the transport's C computes them (native/transport/src/pure/ptl_auth.c).
 
 Light: nothing but BLAKE2b. A key is 32 bytes. What each key proves is in
-FRAMES.md; native/portals_port.py has the kinds.
+FRAMES.md; native/port/portals.py has the kinds.
 """
 
 from _blake2 import blake2b

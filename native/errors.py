@@ -3,7 +3,7 @@
 ===========================  ==============================================
 :class:`IllegalTransition`   our own rule is broken, a bug: the job or peer ends
 :class:`PeerProtocolError`   a peer sent nonsense: refuse that peer or job
-:class:`PtlError`            a transport call failed (``native.endpoint``)
+:class:`PtlError`            a transport call failed (``native.port.endpoint``)
 :class:`UsageError`          the user's mistake: one line, exit status
 ===========================  ==============================================
 """

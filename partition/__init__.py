@@ -1,1 +1,4 @@
-"""Brings partitions up on what the user has."""
+"""A partition as a whole: found, opened, brought up and down, shown.
+
+I/O. Imports native, allocator, pct, partition.
+"""

@@ -9,13 +9,15 @@ import time
 
 import click
 
-from native import limits, options, stdio
+from native import limits, options
 from native.errors import PartitionError, UsageError, YodError
-from native.keyfile import read_partition_key, user_key_line
+from native.host import stdio
+from native.host.keyfile import read_partition_key, user_key_line
 from native.text import shown
 from native.wire.base import SLOTS_MAX
-from partition import local, processes, state
-from partition.state import State
+from partition.find import state
+from partition.find.state import State
+from partition.up import local, processes
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -193,15 +195,16 @@ def _address(found: State) -> str:
 
 
 def _totals(found: State) -> list[str]:
-    from allocator import show
-    from allocator.query import ask
-    from native.reactor import Reactor
-    from partition import discover
+    from native.loop.reactor import Reactor
+    from partition import open as opening
+    from partition.find import discover
+    from partition.status import show
+    from partition.status.query import ask
 
     where = discover.find(_address(found), {"YOD_KEY_FILE": found.key_file})
     in_force = limits.load(os.environ)
     reactor = Reactor()
-    opened = discover.open_partition(where, reactor, in_force)
+    opened = opening.open_partition(where, reactor, in_force)
     try:
         rows = ask(opened.port, opened.bebopd, reactor, _address(found), in_force.allocate_s)
     finally:

@@ -10,22 +10,23 @@ import time
 import click
 
 from native import limits as limits_module
-from native import options, stdio
-from native.address import facing, numeric
-from native.daemon import take_signals
+from native import options
 from native.errors import PartitionError, UsageError, YodError
-from native.keyfile import read_partition_key
+from native.host import stdio
+from native.host.keyfile import read_partition_key
+from native.host.process import become_subreaper
+from native.host.rlimits import raise_soft
+from native.loop.daemon import take_signals
+from native.loop.reactor import Reactor
 from native.machine import fault_text
-from native.process import become_subreaper
-from native.reactor import Reactor
-from native.rlimits import raise_soft
+from native.port.address import facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
-from pct.cgroup import Cgroup
 from pct.driver import Driver
-from pct.keeper import kill_descendants
+from pct.host.cgroup import Cgroup
+from pct.host.keeper import kill_descendants
+from pct.host.store import Store, default_directories
 from pct.node import Node
-from pct.store import Store, default_directories
 
 
 @click.command(add_help_option=False, context_settings={"max_content_width": 100})
@@ -73,8 +74,8 @@ def command(
     for directory in store:
         if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
             raise UsageError(f"--store {shown(directory)}: no directory that can be written")
-    from native.endpoint import PtlError
-    from native.portals_port import PortalsPort
+    from native.port.endpoint import PtlError
+    from native.port.portals import PortalsPort
 
     limits = limits_module.load(os.environ)
     raise_soft()  # a daemon holds many connections

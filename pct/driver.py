@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVarTuple
 
 from native.errors import PeerProtocolError
-from native.files import Owner, open_plain
-from native.heap import keep_freed_memory
+from native.host.files import Owner, open_plain
+from native.host.heap import keep_freed_memory
 from native.ids import ObjectKey, PortalId
+from native.loop.reactor import Reactor
 from native.machine import (
     Action,
     Contain,
@@ -27,7 +28,7 @@ from native.machine import (
     Send,
     propagate,
 )
-from native.port import (
+from native.port.port import (
     ObjectArrived,
     ObjectFailed,
     ObjectSent,
@@ -37,19 +38,20 @@ from native.port import (
     Received,
     Refused,
 )
-from native.reactor import Reactor
 from native.wire import keeper as wire
 from native.wire.base import Message
-from pct import events, fabrics, foreign, hostfiles
-from pct.clients import Clients
-from pct.keeper import Keeper, kill_descendants
+from pct import events
+from pct.host import fabrics, hostfiles
+from pct.host.connections import Clients
+from pct.host.keeper import Keeper, kill_descendants
+from pct.host.parts import JobParts, Shipping
+from pct.host.store import Store
+from pct.host.streams import InputPipe, OutputPipe
 from pct.node import Node
-from pct.parts import JobParts, Shipping
-from pct.store import Store
-from pct.streams import InputPipe, OutputPipe
+from pct.wireup import foreign
 
 if TYPE_CHECKING:
-    from pct.pmix_process import PmixServer
+    from pct.host.pmix_process import PmixServer
 
 _T = TypeVarTuple("_T")
 
@@ -402,7 +404,7 @@ class Driver:
 
     def _remove_leftovers(self, job_id: int, event: Event) -> None:
         """Shared memory that its killed ranks could not remove; then the event is handled."""
-        from pct import leftovers
+        from pct.host import leftovers
 
         def done(names: list[str]) -> None:
             for name in names:
@@ -475,7 +477,7 @@ class Driver:
             self._jobs[job_id].pmix = server
 
     def _pmix_server_of(self, action: events.StartPmixServer) -> PmixServer:
-        from pct.pmix_process import Owner, PmixServer  # many jobs need none
+        from pct.host.pmix_process import Owner, PmixServer  # many jobs need none
 
         owner = Owner(action.job_id, action.uid, action.gid, action.groups)
         if self._early_server is not None and self._early_server.owner == owner:
@@ -548,4 +550,5 @@ def _job_of(action: Action) -> int:
 
 def _import_what_ranks_need() -> None:
     """The first rank to speak, or to end, would wait for it else."""
-    from pct import leftovers, pmi_clients  # noqa: F401
+    from pct.host import leftovers  # noqa: F401
+    from pct.wireup import clients  # noqa: F401

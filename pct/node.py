@@ -1,7 +1,7 @@
 """One node: its place in the partition, and the jobs that it hosts.
 
 Routes what happens to the job that it concerns, keeps bebopd informed, and takes
-or refuses load messages. Everything about a single job is in :mod:`pct.job`.
+or refuses load messages. Everything about a single job is in :mod:`pct.job.machine`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from native.machine import (
 from native.nodelist import format_nodes
 from native.wire import alloc, codec, group, io, load, status
 from native.wire.base import TEXT_MAX, Message
-from pct import tree
-from pct.job import Job, JobState, TellBebopd
-from pct.load import misfit
+from pct.job.machine import Job, JobState, TellBebopd
+from pct.job.objects import misfit
 from pct.reservation import Reservation
+from pct.tree import tree
 
 
 class Node:

@@ -1,1 +1,4 @@
-"""Policy of one launch, and the face of the running application."""
+"""The launcher: its commands, its interface for Python programs, its driver.
+
+No I/O but in commands and drivers. Imports native, yod.
+"""

@@ -11,7 +11,7 @@ import _socket
 import os
 import sys
 
-from native import stdio
+from native.host import stdio
 from native.wire import agent
 from native.wire.agent import AgentError, Answer
 

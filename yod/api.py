@@ -14,19 +14,19 @@ from itertools import pairwise
 from msgspec import Struct
 
 from native import limits as limits_module
-from native import stdio, userdirs
 from native.errors import UsageError, YodError
+from native.host import stdio, userdirs
 from native.limits import Limits
-from native.reactor import Reactor
+from native.loop.reactor import Reactor
 from native.text import shown
 from native.wire import codec
 from native.wire.base import ARGUMENTS_MAX, ENVIRONMENT_MAX, SIZE_MAX
 from native.wire.load import Arguments, MemberLoad, Protocol, ShippedObject
-from yod import closure, image, linked
 from yod.driver import Driver
-from yod.launch import Launch, Phase
-from yod.report import Report
-from yod.request import Member, Options, Plan
+from yod.launch.machine import Launch, Phase
+from yod.launch.report import Report
+from yod.plan.plan import Member, Options, Plan
+from yod.program import image, linked, speech
 
 FORWARDED_LIMITS = (
     resource.RLIMIT_CORE,
@@ -68,7 +68,8 @@ def make_plan(
 
     Args:
         is_shipped: nodes may lack the programs (not so in the embedded partition).
-        meanwhile: what can be done while a program's loader is asked; see :mod:`yod.linked`.
+        meanwhile: what can be done while a program's loader is asked; see
+            :mod:`yod.program.linked`.
 
     Returns:
         The plan, and the encoded arguments where they travel as object 0 (else empty).
@@ -91,9 +92,9 @@ def make_plan(
         paths.append(path)
     places = list(objects)
     size = sum(member.spec.size for member in members)
-    mpi, mpi_reason, libraries = closure.mpi_of(
+    mpi, mpi_reason, libraries = speech.mpi_of(
         [
-            closure.Program(path, member.words[1:])
+            speech.Program(path, member.words[1:])
             for member, path in zip(members, paths, strict=True)
         ],
         environment,
@@ -174,7 +175,8 @@ def launch(
     Raises:
         YodError: it could not be begun; the text says why.
     """
-    from partition import discover
+    from partition import open as opening
+    from partition.find import discover
 
     stdio.take_numbers()
     options = options or Options()
@@ -187,14 +189,14 @@ def launch(
         limits,
         os.environb,
         is_shipped=not where.is_embedded,
-        meanwhile=discover.preparation() if where.is_embedded else linked.NO_WORK,
+        meanwhile=opening.preparation() if where.is_embedded else linked.NO_WORK,
     )
     if not before(plan, where.name):
         return None
     resolved = time.monotonic()
     reactor = Reactor()
     will_offer_pmix = Protocol.PMIX in plan.mpi.offered
-    opened = discover.open_partition(where, reactor, limits, will_offer_pmix=will_offer_pmix)
+    opened = opening.open_partition(where, reactor, limits, will_offer_pmix=will_offer_pmix)
     machine = Launch(plan, limits, opened.bebopd, where.name)
     driver = Driver(machine, plan, arguments, opened.port, reactor, opened.use_grant, limits)
     reactor.when_idle(_user_name)  # for the log, which our caller waits for
@@ -228,7 +230,7 @@ def _mixture(members: list[Member], libraries: tuple[str, ...]) -> list[str]:
     """A warning where members have libraries that do not go together."""
     if len(set(libraries) - {""}) < 2:
         return []
-    from yod import mixture
+    from yod.program import mixture
 
     text = mixture.warning(
         [

@@ -7,16 +7,19 @@ import signal
 import sys
 from itertools import pairwise
 
-from yod import lean  # noqa: F401
+from native.start import lean  # noqa: F401
 
 # isort: split
-from native import nodelist, options, stdio
+from native import nodelist, options
 from native.errors import ProgramNotFoundError, UsageError, YodError
+from native.host import stdio
 from native.options import Option
 from native.text import shown
-from yod import api, image, loadfile, request
-from yod.lines import Style
-from yod.report import SIGNAL_BASE
+from yod import api
+from yod.launch.report import SIGNAL_BASE
+from yod.plan import loadfile
+from yod.plan.plan import Member, Options, Plan, Style, from_command_line, from_load_file
+from yod.program import image
 
 # Read by native.options, not by click, which every other command uses: importing
 # click takes a quarter of a short launch.
@@ -81,7 +84,7 @@ def command(argv: list[str]) -> int:
         raise UsageError("--label and --raw exclude each other")
     is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job())
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
-    chosen = request.Options(
+    chosen = Options(
         is_quiet=is_quiet,
         kills_at_once=("-kill" in given or is_batch) and not keeps_going,
         keeps_going=keeps_going,
@@ -96,7 +99,7 @@ def command(argv: list[str]) -> int:
     size, nodes = _last(given, "-sz"), _last(given, "-list")
     members = _members(size, nodes, program, tuple(arguments), is_quiet)
 
-    def before(plan: request.Plan, where: str) -> bool:
+    def before(plan: Plan, where: str) -> bool:
         if "--dry-run" in given:
             _show_plan(members, plan, where)
         return "--dry-run" not in given
@@ -139,7 +142,7 @@ def _members(
     program: str,
     arguments: tuple[str, ...],
     is_quiet: bool,
-) -> list[request.Member]:
+) -> list[Member]:
     size = loadfile.parse_size("-sz", size_text) if size_text is not None else None
     nodes = tuple(nodelist.parse(nodes_text)) if nodes_text is not None else None
     try:
@@ -150,13 +153,13 @@ def _members(
     if not image.is_load_file(path):
         if not is_quiet and (text := _other_program(program, arguments)):
             _say(text)
-        return request.from_command_line(size, nodes, (program, *arguments))
+        return from_command_line(size, nodes, (program, *arguments))
     if arguments:
         raise UsageError(
             f"{shown(program)} is a load file (it has no execute permission): no arguments"
         )
     lines = loadfile.parse(image.read_load_file(path), shown(program))
-    members, warnings = request.from_load_file(lines, size, nodes)
+    members, warnings = from_load_file(lines, size, nodes)
     for text in warnings:
         if not is_quiet:
             _say(text)
@@ -174,7 +177,7 @@ def _other_program(program: str, arguments: tuple[str, ...]) -> str:
     return ""
 
 
-def _show_plan(members: list[request.Member], plan: request.Plan, where: str) -> None:
+def _show_plan(members: list[Member], plan: Plan, where: str) -> None:
     print(f"partition: {where}")
     first = 0
     for member, load in zip(members, plan.arguments.members, strict=True):

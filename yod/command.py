@@ -6,14 +6,14 @@ import os
 import signal
 import sys
 
-from native.codecache import CodeCache
+from native.start.codecache import CodeCache
 
 _cache = CodeCache("yod")
 sys.meta_path.insert(0, _cache)
 
-from native import process  # noqa: E402
+from native.host import process  # noqa: E402
 from yod import cli  # noqa: E402
-from yod.report import SIGNAL_BASE  # noqa: E402
+from yod.launch.report import SIGNAL_BASE  # noqa: E402
 
 
 def main() -> int:

@@ -8,9 +8,12 @@ import signal
 from collections.abc import Callable
 
 from native.errors import InternalError, PeerProtocolError, YodError
-from native.heap import keep_freed_memory
+from native.host.heap import keep_freed_memory
+from native.host.rlimits import write_whole
 from native.ids import ObjectKey
 from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.loop.slices import Slices, Work
 from native.machine import (
     Action,
     DeadlineReached,
@@ -20,7 +23,7 @@ from native.machine import (
     Send,
     fault_text,
 )
-from native.port import (
+from native.port.port import (
     ObjectArrived,
     ObjectFailed,
     ObjectSent,
@@ -30,18 +33,16 @@ from native.port import (
     Received,
     Refused,
 )
-from native.reactor import Reactor
-from native.rlimits import write_whole
-from native.slices import Slices, Work
 from native.text import shown
 from native.wire import pmi
 from native.wire.alloc import Grant
 from native.wire.load import ShippedObject
-from yod import events, image
-from yod.display import Display, open_displays
-from yod.launch import Launch, Phase
-from yod.request import Plan
-from yod.terminal import InputStream, TerminalGone
+from yod.host.display import Display, open_displays
+from yod.host.terminal import InputStream, TerminalGone
+from yod.launch import events
+from yod.launch.machine import Launch, Phase
+from yod.plan.plan import Plan
+from yod.program import image
 
 SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"
 SHARED_DEFAULT = "/enfs/tmp"
@@ -53,7 +54,7 @@ STOP_S = 1.0  # Ctrl-Z stops yod by then, though something still comes in
 
 
 class Driver:
-    """Runs one :class:`yod.launch.Launch` on a port and a reactor.
+    """Runs one :class:`yod.launch.machine.Launch` on a port and a reactor.
 
     Args:
         arguments: the encoded arguments, where they travel as object 0.

@@ -1,1 +1,4 @@
-"""The messages that the programs exchange. PROTOCOL.md is the specification."""
+"""The messages that the programs exchange; PROTOCOL.md specifies them.
+
+No I/O. Imports native.
+"""

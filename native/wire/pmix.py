@@ -1,6 +1,6 @@
 """Conversation `pmix`: a PCT and the PMIx server of one job on its node.
 
-The server (:mod:`pct.pmix_server`) is a process of the job's user; they talk over a
+The server (:mod:`pct.pmix_server.server`) is a process of the job's user; they talk over a
 stream socket. Each message is u32 length, little-endian, and a MessagePack array as
 in :mod:`native.wire.base`. Namespaces are ours: the PCT names them in AddWorld.
 

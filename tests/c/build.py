@@ -15,10 +15,12 @@ import pytest
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent.parent / "native"
+TRANSPORT = NATIVE / "transport"
+INCLUDED = (TRANSPORT / "include", *sorted(TRANSPORT.glob("src/*/")))
 FLAGS = [
     *("-std=gnu11", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-pthread"),
     *("-Wall", "-Wextra", "-Wconversion", "-Werror"),
-    *(f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'src'}", f"-I{HERE}"),
+    *(f"-I{folder}" for folder in (*INCLUDED, HERE)),
 ]
 ADDRESS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # It does not see fences, and says so; those of the ring order what two processes share.
@@ -44,7 +46,7 @@ def compile_all(sources: list[Path], into: Path, flags: list[str], compiler: str
 def build(into: Path, flags: list[str], compiler: str) -> Path:
     """The transport's objects in one archive."""
     into.mkdir(parents=True, exist_ok=True)
-    compile_all(sorted((NATIVE / "src").glob("ptl_*.c")), into, flags, compiler)
+    compile_all(sorted(TRANSPORT.glob("src/*/ptl_*.c")), into, flags, compiler)
     archive = into / "libportals.a"
     subprocess.run(["ar", "rc", archive, *into.glob("*.o")], check=True)
     return archive

@@ -66,7 +66,7 @@ def test_a_program_links_against_the_library(tmp_path: Path) -> None:
     (tmp_path / "program.c").write_text(PROGRAM)
     library = [f"-L{NATIVE}", "-lportals", f"-Wl,-rpath,{NATIVE}"]
     command = ["gcc", "-std=c99", "-pedantic-errors", "-Wall", "-Werror", "program.c"]
-    command += [f"-I{NATIVE / 'include'}", "-o", "program", *library]
+    command += [f"-I{NATIVE / 'transport/include'}", "-o", "program", *library]
     subprocess.run(command, cwd=tmp_path, check=True)
     subprocess.run([tmp_path / "program"], check=True, timeout=LIMIT_S)
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from native.auth import derive_user_key
 from native.ids import PortalId
-from native.port import Received
-from native.portals_port import JobKey, PortalsPort, UserKey
+from native.port.port import Received
+from native.port.portals import JobKey, PortalsPort, UserKey
 from native.wire import alloc, codec, load
 from native.wire.base import Message
 from tests.support.hostile import Maker

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allocator.bebopd import Bebopd, RecordGrant, RecordNode, ReserveJobIds
-from allocator.grants import Owner
-from allocator.jobids import BLOCK
-from allocator.jobtable import RecordEnd
-from allocator.nodes import Node
-from allocator.placement_list import ListPlacement
+from allocator.jobs.grants import Owner
+from allocator.jobs.ids import BLOCK
+from allocator.jobs.table import RecordEnd
+from allocator.nodes.placement_list import ListPlacement
+from allocator.nodes.table import Node
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Action, Log, PeerGone, Send
 from native.wire.alloc import Grant

@@ -1,4 +1,4 @@
-"""Connections of a job's processes to their PCT: what ``pct/clients.py`` has of them."""
+"""Connections of a job's processes to their PCT: what ``pct/host/connections.py`` has of them."""
 
 from __future__ import annotations
 

@@ -13,33 +13,33 @@ import msgspec
 import pytest
 
 from allocator.bebopd import Bebopd
-from allocator.jobids import JobIds
-from allocator.jobs import Evidence
-from allocator.jobs import JobState as AllocatorState
-from allocator.jobtable import JobTable
-from allocator.nodes import Node as AllocatorNode
+from allocator.jobs.ids import JobIds
+from allocator.jobs.job import Evidence
+from allocator.jobs.job import JobState as AllocatorState
+from allocator.jobs.table import JobTable
+from allocator.nodes.table import Node as AllocatorNode
 from native.machine import Send
 from native.wire import alloc, load, pmi
 from native.wire.keeper import KeeperEmpty
-from pct import kvs
-from pct.agent import AgentConversation
-from pct.collective import Gather
 from pct.events import GiveMap, KeeperEnd, KeeperReported
-from pct.job import Job
-from pct.kvs import Fences, KeyValueSpace
-from pct.listeners import Listeners
-from pct.outcomes import Outcomes
-from pct.questions import Questions, Step
-from pct.relay import OutputRelay, cost
+from pct.job.listeners import Listeners
+from pct.job.machine import Job
+from pct.job.outcomes import Outcomes
+from pct.job.relay import OutputRelay, cost
+from pct.job.spawned import SpawnedWorlds
 from pct.reservation import Reservation
-from pct.spawned import SpawnedWorlds
-from pct.wireup import Wireup
-from pct.world import World
+from pct.tree.collective import Gather
+from pct.wireup import kvs
+from pct.wireup.agent import AgentConversation
+from pct.wireup.kvs import Fences, KeyValueSpace
+from pct.wireup.machine import Wireup
+from pct.wireup.questions import Questions, Step
+from pct.wireup.world import World
 from tests.sim.hosts import PctActor
 from tests.sim.pmix import PmixServer
 from tests.sim.scenario import SCENARIOS, mixed, worlds
-from yod.launch import Launch
-from yod.report import Report
+from yod.launch.machine import Launch
+from yod.launch.report import Report
 
 Patch = pytest.MonkeyPatch
 Play = Callable[[int], Any]

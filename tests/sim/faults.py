@@ -8,12 +8,12 @@ from enum import Enum
 from msgspec import Struct
 
 from native.ids import ObjectKey, PortalId
-from pct import tree
+from pct.tree import tree
 from tests.sim.hosts import PctActor
 from tests.sim.launchers import YodActor
 from tests.sim.network import Process
 from tests.sim.world import Sim
-from yod.launch import Phase
+from yod.launch.machine import Phase
 
 
 class Victim(Enum):

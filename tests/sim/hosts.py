@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
 from native.machine import Event, Log, PeerGone, Send
-from native.port import ObjectArrived, ObjectFailed, ObjectSent
+from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct import events

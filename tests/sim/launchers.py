@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
 from native.machine import Action, Event, PeerGone, Send
-from native.port import ObjectArrived, ObjectFailed, ObjectSent
+from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import codec, pmi
 from native.wire.alloc import NodeSpec
 from native.wire.base import Message
@@ -32,9 +32,9 @@ from tests.sim.actor import FOR_EVER, Actor
 from tests.sim.apps import MISSING, Program
 from tests.sim.network import Process
 from tests.sim.truth import JobTruth
-from yod import launch
-from yod.launch import Launch, Phase
-from yod.request import Options, Plan
+from yod.launch import machine as launch
+from yod.launch.machine import Launch, Phase
+from yod.plan.plan import Options, Plan
 
 if TYPE_CHECKING:
     from tests.sim.world import Sim

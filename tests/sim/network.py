@@ -1,4 +1,4 @@
-"""What the transport does to messages: order, delay, death; see ``native/port.py``.
+"""What the transport does to messages: order, delay, death; see ``native/port/port.py``.
 
 A connection joins two processes. What is sent over it arrives in order; when it
 breaks, some of what was on its way still arrives, then each end that lives is
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from native.ids import PortalId, Principal
-from native.port import ObjectArrived, ObjectFailed, ObjectSent
+from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import codec
 from native.wire.base import Message
 from tests.sim.clock import Clock, Violation
@@ -140,7 +140,7 @@ class Network:
     # -- messages -------------------------------------------------------------
 
     def send(self, source: Process, target: PortalId, message: Message) -> None:
-        """What :meth:`native.port.Port.send` does."""
+        """What :meth:`native.port.port.Port.send` does."""
         data = codec.encode(message)
         try:
             message = codec.decode(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from native.ids import ObjectKey, PortalId
-from native.port import ObjectArrived, ObjectFailed, ObjectSent
+from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from tests.sim.clock import Clock
 from tests.sim.network import Connection, Network, Process
 
@@ -59,7 +59,7 @@ class Objects:
         chunk_bytes: int,
         children: tuple[PortalId, ...],
     ) -> None:
-        """What :meth:`native.port.Port.receive_object` does."""
+        """What :meth:`native.port.port.Port.receive_object` does."""
         copy = _Copy(process, key, size, chunk_bytes, children, b"", False, False)
         self._copies[process.id, key] = copy
 
@@ -72,13 +72,13 @@ class Objects:
         targets: tuple[PortalId, ...],
         digest: bytes,
     ) -> None:
-        """What :meth:`native.port.Port.send_object` does."""
+        """What :meth:`native.port.port.Port.send_object` does."""
         copy = _Copy(process, key, size, chunk_bytes, targets, digest, True, True)
         self._copies[process.id, key] = copy
         self._forward(copy)
 
     def cancel(self, process: Process, key: ObjectKey) -> None:
-        """What :meth:`native.port.Port.cancel_object` does."""
+        """What :meth:`native.port.port.Port.cancel_object` does."""
         copy = self._copies.pop((process.id, key), None)
         if copy is None:
             return

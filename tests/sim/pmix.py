@@ -1,4 +1,4 @@
-"""A PMIx server, faked after ``pct/pmix_server.py`` and ``native/wire/pmix.py``.
+"""A PMIx server, faked after ``pct/pmix_server/server.py`` and ``native/wire/pmix.py``.
 
 It collects what its local clients do, asks the PCT for the rest, and keeps the rules
 of its conversation; its process is the job's like any rank's.

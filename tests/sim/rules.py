@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from native.wire.alloc import Grant, Refused, Released
 from native.wire.base import Message
-from pct.relay import cost
+from pct.job.relay import cost
 from tests.sim.clock import Violation
-from yod.launch import Phase
-from yod.report import status_of
+from yod.launch.machine import Phase
+from yod.launch.report import status_of
 
 if TYPE_CHECKING:
     from tests.sim.hosts import PctActor

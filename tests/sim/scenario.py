@@ -17,8 +17,8 @@ from tests.sim.faults import CRASHES, PHASES, Fault, Faults, Victim
 from tests.sim.launchers import Job, Reader, YodActor
 from tests.sim.pmix import Health
 from tests.sim.world import Machines, Sim
-from yod.launch import Phase
-from yod.request import Options
+from yod.launch.machine import Phase
+from yod.plan.plan import Options
 
 CRASHES_BY_PHASE = tuple(itertools.product(CRASHES, PHASES))  # 36
 JOBS = 4  # with faults; and two without any

@@ -1,6 +1,6 @@
 """A node's operating system, faked: processes, pipes, and the keeper of a job.
 
-Written after ``native/wire/KEEPER.md`` and ``pct/keeper.py``: reports come in
+Written after ``native/wire/KEEPER.md`` and ``pct/host/keeper.py``: reports come in
 order; a keeper that loses its PCT kills everything and leaves; when a keeper is
 killed its ranks die with it, and what those started comes to the PCT.
 """

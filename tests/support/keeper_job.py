@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
-from native.process import become_subreaper
-from native.reactor import Reactor, Watch
+from native.host.process import become_subreaper
+from native.loop.reactor import Reactor, Watch
 from native.wire.keeper import (
     ExecFailed,
     Hold,
@@ -29,7 +29,7 @@ from native.wire.keeper import (
     RankStarted,
     Report,
 )
-from pct.keeper import KEEPER, START_LIBRARY, Keeper, kill_descendants
+from pct.host.keeper import KEEPER, START_LIBRARY, Keeper, kill_descendants
 from tests.support.wait import LIMIT_S
 
 UNDER_TEST = os.environ.get("KEEPER_UNDER_TEST", KEEPER)  # another build of the keeper

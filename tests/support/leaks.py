@@ -260,4 +260,4 @@ def _is_server_elsewhere() -> bool:
     """Whether a PMIx server runs that is none of this test process's."""
     own = descendants(os.getpid())
     every = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return any("pct.pmix_server" in command_line(pid) for pid in every if pid not in own)
+    return any("pct.pmix_server.server" in command_line(pid) for pid in every if pid not in own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pct import pmi
+from pct.wireup.pmi import conversation as pmi
 
 NAME = b"yod_7_cafe"
 MAPPING = b"(vector,(0,2,2))"

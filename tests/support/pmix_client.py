@@ -30,9 +30,9 @@ from ctypes import (
 from pathlib import Path
 from typing import Any
 
-from pct.pmix_keys import Code, Info, Type
-from pct.pmix_memory import Memory, infos_at, process_at, process_bytes
-from pct.pmix_plain import NamedProcess
+from pct.pmix_server.keys import Code, Info, Type
+from pct.pmix_server.memory import Memory, infos_at, process_at, process_bytes
+from pct.pmix_server.plain import NamedProcess
 
 LARGE_BYTES = 300_000
 TOOL = str(Path(__file__).with_name("pmix_tool.py"))

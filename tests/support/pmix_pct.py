@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from native.slices import run
+from native.loop.slices import run
 from native.wire.pmi import KeyValue, SpawnCommand
 from native.wire.pmix import (
     AbortJob,
@@ -49,7 +49,7 @@ from native.wire.pmix import (
     encode,
     take,
 )
-from pct.pmix_command import command, make_directory, remove_directory
+from pct.host.pmix_command import command, make_directory, remove_directory
 from tests.support.wait import LIMIT_S
 
 EXE_NOT_FOUND = -190  # PMIX_ERR_JOB_EXE_NOT_FOUND

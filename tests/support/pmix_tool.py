@@ -8,8 +8,8 @@ import sys
 from ctypes import CDLL, addressof, byref, c_size_t, c_void_p, create_string_buffer, string_at
 from typing import Any
 
-from pct.pmix_keys import Info, Type
-from pct.pmix_memory import APP_BYTES, Memory, process_at
+from pct.pmix_server.keys import Info, Type
+from pct.pmix_server.memory import APP_BYTES, Memory, process_at
 
 INFO_BYTES = 552
 

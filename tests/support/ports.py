@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from native.auth import mac
 from native.ids import NID_ANY, PID_ANY, PortalId
-from native.port import Port, PortEvent
+from native.port.port import Port, PortEvent
 from tests.support.wait import LIMIT_S
 
 TEST_KEY = bytes(range(32))

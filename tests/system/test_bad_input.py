@@ -394,7 +394,7 @@ def test_other_daemons_and_comments_in_a_cplant_host_file_do_no_harm(embedded, t
 def test_a_version_that_the_partition_does_not_speak(local):
     """A yod of another time, played by a port with other versions."""
     text = (
-        "import sys; from native import portals_port as p; original = p.PortalsPort.__init__\n"
+        "import sys; from native.port import portals as p; original = p.PortalsPort.__init__\n"
         "def future(self, **options): original(self, **{**options, 'versions': (77, 78)})\n"
         "p.PortalsPort.__init__ = future\n"
         "sys.argv = ['yod', 'true']\n"

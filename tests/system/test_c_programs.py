@@ -93,7 +93,7 @@ def test_a_script_may_run_the_program(embedded, staged: Staged, tmp_path):
 
 
 def rank_file(staged: Staged) -> Path:
-    return staged.program("rank_file", "portals4", beside=("ptl_job.c",))
+    return staged.program("rank_file", "portals4", beside=("process/ptl_job.c",))
 
 
 def ring(out: str, size: int) -> tuple[set[str], set[str]]:

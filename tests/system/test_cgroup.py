@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pct import cgroup
+from pct.host import cgroup
 from tests.support.wait import wait_for_exit
 
 pytestmark = pytest.mark.system
 
 CHILD = """
 import subprocess, sys
-from pct.cgroup import Cgroup
+from pct.host.cgroup import Cgroup
 open(sys.argv[1] + "/cgroup.procs", "w").write("0")
 assert Cgroup.enter() is not None, "no cgroup v2 can be made here"
 child = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, start_new_session=True)

@@ -37,13 +37,13 @@ HEAVY = {
 # speak PMI-2, are shipped, joined no world, come from a load file, or mix libraries.
 RARE = {
     "native.wire.pmix",
-    "pct.agent",
-    "pct.cgroup",
-    "pct.guard",
-    "pct.pmi2",
-    "pct.pmix_link",
-    "pct.pmix_process",
-    "pct.tools",
+    "pct.wireup.agent",
+    "pct.host.cgroup",
+    "pct.wireup.guard",
+    "pct.wireup.pmi.version2",
+    "pct.wireup.pmix",
+    "pct.host.pmix_process",
+    "pct.wireup.tools",
     "datetime",
     "decimal",
     "heapq",
@@ -51,7 +51,7 @@ RARE = {
     "shlex",
     "site",
     "uuid",
-    "yod.mixture",
+    "yod.program.mixture",
 }
 
 
@@ -153,6 +153,6 @@ def test_a_launch_imports_nothing_that_is_slow_to_import_or_that_it_does_not_nee
         for line in done.stderr.splitlines()
         if line.startswith("import time:")
     }
-    assert "pct.wireup" in imported
+    assert "pct.wireup.machine" in imported
     assert not {name.partition(".")[0] for name in imported} & HEAVY
     assert not imported & RARE

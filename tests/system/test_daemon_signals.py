@@ -3,7 +3,7 @@
 import os
 import signal
 
-from native.daemon import REOPEN_TEXT
+from native.loop.daemon import REOPEN_TEXT
 from tests.support.partitions import finish, wait_for_log
 from tests.support.wait import read_until
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from native.files import Owner, exists, open_plain
+from native.host.files import Owner, exists, open_plain
 
 NOBODY = Owner(65534, 65534)
 WITH_GROUP = Owner(65534, 65534, (4711,))

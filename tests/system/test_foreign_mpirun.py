@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pct import foreign, hostfiles
-from pct.agent import AgentConversation
+from pct.host import hostfiles
+from pct.wireup import foreign
+from pct.wireup.agent import AgentConversation
 from tests.support.mpi import world
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 

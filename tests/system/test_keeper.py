@@ -1035,9 +1035,9 @@ def pct() -> Iterator[Callable[..., Pct]]:
 def test_killing_descendants_spares_whom_it_is_told_to(build: Build) -> None:
     code = """if True:
         import os, subprocess, sys
-        from native.reactor import Reactor
-        from native.process import become_subreaper
-        from pct.keeper import kill_descendants
+        from native.loop.reactor import Reactor
+        from native.host.process import become_subreaper
+        from pct.host.keeper import kill_descendants
         become_subreaper()
         spared = subprocess.Popen(["sh", "-c", "sleep 1000 & wait"])
         killed = subprocess.Popen([sys.argv[1]], stdout=subprocess.PIPE)

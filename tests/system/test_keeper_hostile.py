@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from native.wire import keeper as wire
-from pct.keeper import KEEPER
+from pct.host.keeper import KEEPER
 from tests.support.keeper_job import make_spec
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def compiled(tmp_path: Path) -> Compile:
 def test_the_start_library_needs_nobody(tmp_path: Path, level: str) -> None:
     target = tmp_path / "yodstart.so"
     flags = ("-ffreestanding", "-nostdlib", "-fPIC", "-shared", "-fno-stack-protector")
-    source = ROOT / "native" / "start" / "yodstart.c"
+    source = ROOT / "native" / "hold" / "yodstart.c"
     subprocess.run(["cc", *FLAGS, *flags, level, "-o", target, source], check=True)
     done = subprocess.run(
         ["nm", "-D", "--undefined-only", target], check=True, capture_output=True, text=True

@@ -233,7 +233,9 @@ def test_a_pmix_server_killed_while_its_job_runs(here, victim):
     with here.start_yod("-sz", "3", "--mpi=pmix", "sh", "-c", RANK) as yod:
         count_up(yod, 3)
         of = here.pcts[0].unix_pid if isinstance(here, Daemons) else yod.pid
-        (server,) = (pid for pid in descendants(of) if "pct.pmix_server" in command_line(pid))
+        (server,) = (
+            pid for pid in descendants(of) if "pct.pmix_server.server" in command_line(pid)
+        )
         parent = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1]
         os.kill(server if victim == "server" else int(parent), signal.SIGKILL)
         _, err = yod.communicate(timeout=LIMIT_S)
@@ -306,7 +308,7 @@ def test_many_failing_launches_leave_descriptors_as_they_were(start_local, tmp_p
 # yod with a fault of its own, when it hears of its job what is named.
 FAULTY_YOD = """
 import sys
-from yod.launch import Launch
+from yod.launch.machine import Launch
 message = sys.argv[1]
 whole = Launch.handle
 def handle(self, event, now):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from native import slices
-from pct import leftovers
+from native.loop import slices
+from pct.host import leftovers
 from tests.support.leaks import descendants
 from tests.support.mpi import Mpi
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit

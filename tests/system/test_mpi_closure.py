@@ -15,7 +15,7 @@ import pytest
 from native.wire.load import Mpi as Told
 from native.wire.load import Protocol
 from tests.support.mpi import PROGRAMS, Mpi, mpi, mpi_directory, mpis  # noqa: F401
-from yod.closure import Program, mpi_of
+from yod.program.speech import Program, mpi_of
 
 pytestmark = pytest.mark.usefixtures("place")
 

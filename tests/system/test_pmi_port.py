@@ -12,10 +12,10 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from native.reactor import Reactor
-from pct import pmi_port
-from pct.pmi import Conversation
-from pct.pmi_port import CONNECTIONS_PER_RANK, REPORTS_MAX, PmiPort, owner
+from native.loop.reactor import Reactor
+from pct.host import pmi_port
+from pct.host.pmi_port import CONNECTIONS_PER_RANK, REPORTS_MAX, PmiPort, owner
+from pct.wireup.pmi.conversation import Conversation
 from tests.support.pmi_client import identity
 from tests.support.wait import LIMIT_S
 

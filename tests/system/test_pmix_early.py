@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from native.limits import Limits
-from native.reactor import Reactor
-from native.slices import Slices
+from native.loop.reactor import Reactor
+from native.loop.slices import Slices
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.account import Account
-from pct.keeper import children_of
-from pct.pmix_process import Owner, PmixServer
+from pct.host.keeper import children_of
+from pct.host.pmix_process import Owner, PmixServer
 from tests.support.wait import wait_for_exit, wait_until
 
 OWNER = Owner(os.getpid(), os.getuid(), os.getgid(), ())

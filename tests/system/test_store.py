@@ -25,7 +25,7 @@ LARGE_BYTES = 1 << 30
 LIAR = """
 import os, sys
 from native.wire.load import ShippedObject
-from yod import image
+from yod.program import image
 path, size = sys.argv.pop(1), int(sys.argv.pop(1))
 image.measure = lambda *_: ShippedObject(os.fsencode(path), size, bytes(32), 0o755)
 sys.argv[0] = "yod"

@@ -70,9 +70,9 @@ def test_a_program_of_the_interface_with_closed_streams(embedded, tmp_path):
     text = (
         "import os, sys\n"
         "os.closerange(0, 3)\n"
-        "from yod import api, request\n"
+        "from yod import api\nfrom yod.plan.plan import from_command_line\n"
         "words = ('sh', '-c', 'echo word')\n"
-        "done = api.launch(request.from_command_line(2, None, words), partition='embedded')\n"
+        "done = api.launch(from_command_line(2, None, words), partition='embedded')\n"
         "open(sys.argv[1], 'w').write(str(done.exit_status))\n"
     )
     subprocess.run(

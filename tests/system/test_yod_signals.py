@@ -44,9 +44,10 @@ def count(yod: subprocess.Popen[bytes], word: bytes, times: int) -> None:
 # An interrupt ends its job, and the next one is its own.
 EMBEDS = """
 import os, signal
-from yod import api, request
+from yod import api
+from yod.plan.plan import from_command_line
 os.environ["EMBEDS"] = str(os.getpid())
-members = request.from_command_line(2, None, ("sh", "-c", "kill -INT $EMBEDS; exec sleep 60"))
+members = from_command_line(2, None, ("sh", "-c", "kill -INT $EMBEDS; exec sleep 60"))
 result = api.launch(members)
 print(result.exit_status, result.report.interrupted_by, flush=True)
 try:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from native.address import facing, numeric
 from native.errors import UsageError
+from native.port.address import facing, numeric
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:7000", "unix:/run/yod/socket"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from native.files import Owner, exists, open_plain, punch
+from native.host.files import Owner, exists, open_plain, punch
 
 MYSELF = Owner(os.getuid(), os.getgid(), tuple(os.getgroups()))
 

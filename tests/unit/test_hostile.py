@@ -14,28 +14,28 @@ from msgspec import inspect, msgpack
 from msgspec.structs import replace
 
 from allocator.bebopd import Bebopd
-from allocator.grants import Owner
-from allocator.placement_list import ListPlacement
+from allocator.jobs.grants import Owner
+from allocator.nodes.placement_list import ListPlacement
 from native.errors import PeerProtocolError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
+from native.loop.reactor import Reactor
 from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
-from native.port import Hub, Received
-from native.reactor import Reactor
+from native.port.port import Hub, Received
 from native.wire import alloc, codec, load, pmix, status
 from native.wire import keeper as wire
 from native.wire.alloc import GrantedNode, NodeRequest, NodeSpec, Run
 from pct.driver import Driver
 from pct.events import KeeperReported, PmixReceived, PmixServerEnded
+from pct.host.reports import Reports
+from pct.host.store import Store
 from pct.node import Node
-from pct.reports import Reports
-from pct.store import Store
 from tests.support.hostile import TEXTS, Maker, decoded
 from tests.support.wait import LIMIT_S
 from tests.unit.pct.job_of import JOB_ID, OPENED, PMIX, PRESENT, load_message
 from tests.unit.pct.test_node import granted, ready, received
 from tests.unit.yod import launch_of
-from yod.launch import Phase
+from yod.launch.machine import Phase
 
 MESSAGES = 120
 DAEMON = Principal(PrincipalKind.PARTITION, 0)

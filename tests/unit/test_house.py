@@ -1,11 +1,18 @@
-"""The rules of the house: which module may import what, read from the sources.
+"""The rules of the house, read from the sources.
 
-A module is pure unless it is listed here as one that does I/O.
+A room is a folder. Its ``__init__`` ends with its rule: whether its modules do I/O, and what
+they may import besides one another. What is named there includes the rooms within it.
+
+    No I/O. Imports native, pct.tree.
+
+A module beside the rooms of a package stands for itself: a command, a driver, or what
+several rooms share.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,76 +22,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("native", "allocator", "pct", "yod", "partition")
 
-# The modules that touch descriptors, files, processes, clocks or the terminal.
-DOES_IO = {
-    "native.__main__",
-    "native.address",
-    "native.build_native",
-    "native.codecache",
-    "native.daemon",
-    "native.keyfile",
-    "native.port",
-    "native.rlimits",
-    "native.endpoint",
-    "native.files",
-    "native.portals",
-    "native.portals_entries",
-    "native.portals_events",
-    "native.portals_interface",
-    "native.portals_memory",
-    "native.portals_moves",
-    "native.portals_port",
-    "native.portals_state",
-    "native.process",
-    "native.reactor",
-    "native.stdio",
-    "allocator.ledger",
-    "allocator.driver",
-    "allocator.keys",
-    "allocator.owners",
-    "allocator.query",
-    "allocator.cli",
-    "allocator.pingd",
-    "pct.cgroup",
-    "pct.clients",
-    "pct.compare",
-    "pct.fabrics",
-    "pct.hostfiles",
-    "pct.leftovers",
-    "pct.removal",
-    "pct.room",
-    "pct.store",
-    "pct.streams",
-    "pct.keeper",
-    "pct.libpmix",
-    "pct.parts",
-    "pct.pmi_port",
-    "pct.pmix_command",
-    "pct.pmix_memory",
-    "pct.pmix_process",
-    "pct.pmix_server",
-    "pct.pmix_tools",
-    "pct.pmix_upcalls",
-    "pct.capacity",
-    "pct.driver",
-    "pct.cli",
-    "yod.closure",
-    "yod.agent",
-    "yod.image",
-    "yod.lean",
-    "yod.linked",
-    "yod.mixture",
-    "yod.pythons",
-    "yod.display",
-    "yod.terminal",
-    "yod.driver",
-    "yod.cli",
-    "yod.command",
-    "yod.api",
-    "native.userdirs",
+# Those that a user starts, and what they may import that others may not.
+COMMANDS = {
+    *("allocator.cli", "pct.cli", "yod.cli", "yod.command", "yod.agent"),
+    *("partition.status.pingd", "partition.yodctl", "native.__main__"),
 }
-COMMANDS = {"yod.cli", "yod.command", "allocator.cli", "allocator.pingd", "pct.cli"}
-COMMANDS |= {"partition.yodctl"}
 
 # The standard library's pure parts: values, types and functions of their
 # arguments. `signal` and `errno` are for their numbers.
@@ -115,28 +57,22 @@ PURE_STDLIB = {
     "typing",
 }
 
-# A library and the only modules that may import it.
+# A library, and the only rooms and modules that may import it.
 BOUND = {
-    "ClusterShell": {"native.nodelist", "partition"},
+    "ClusterShell": {"native.nodelist"},
     "asyncio": {"yod.api"},
-    "cffi": {"native.build_native"},
+    "cffi": {"native.transport"},
     "click": COMMANDS,
     "mpi4py": set(),
-    "native._native": {
-        "native.files",
-        "native.endpoint",
-        "native.portals_entries",
-        "native.portals_events",
-        "native.portals_interface",
-        "native.portals_memory",
-        "native.portals_moves",
-        "native.portals_state",
-        "native.process",
-    },
-    "numpy": {"allocator.placement"},
-    "rich": {*COMMANDS, "yod.terminal", "partition"},
-    "sqlite3": {"allocator.ledger"},
+    "native._native": {"native.host", "native.port", "native.portals"},
+    "numpy": {"allocator.nodes"},
+    "rich": COMMANDS | {"yod.host"},
+    "sqlite3": {"allocator.host"},
 }
+SLOW = ("ClusterShell", "asyncio", "rich", "http", "ssl", "multiprocessing", "urllib", "email")
+ROOM_MODULES_MAX = 20
+LINES_MAX = 450
+TABLES: set[str] = set()  # files of one long table each
 
 
 class Import:
@@ -198,86 +134,148 @@ def package_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def is_pure(module: str) -> bool:
-    return package_of(module) != "partition" and module not in DOES_IO
+class Room:
+    """A folder and its rule.
+
+    Attributes:
+        rule: the last line of its ``__init__``'s docstring.
+        imports: rooms and modules that its own may import.
+    """
+
+    PATTERN = re.compile(r"(No I/O|I/O)[^.]*\. Imports (.*)\.")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        text = ast.get_docstring(ast.parse(MODULES[name].read_text())) or ""
+        self.rule = text.strip().splitlines()[-1]
+        read = self.PATTERN.fullmatch(self.rule)
+        assert read, f"{name}/__init__.py: the last line must be `[No ]I/O. Imports A, B.`"
+        self.does_io = read[1] == "I/O"
+        self.imports = set(read[2].split(", ")) - {"nothing"}
+
+    def may_import(self, name: str) -> bool:
+        return is_among(name, {*self.imports, self.name})
 
 
-def complain(broken: list[tuple[str, Import]]) -> None:
-    lines = [f"{module}:{found.line} imports {found.name}" for module, found in broken]
-    assert not lines, "\n".join(lines)
+ROOMS = {name: Room(name) for name, path in MODULES.items() if path.name == "__init__.py"}
+
+
+def room_of(module: str) -> Room:
+    return ROOMS[module if module in ROOMS else module.rpartition(".")[0]]
+
+
+def is_among(name: str, places: set[str]) -> bool:
+    """Is a module one of these, or within one?"""
+    return any(name == place or name.startswith(place + ".") for place in places)
+
+
+def does_io(module: str) -> bool:
+    if module in COMMANDS or module.endswith(".driver") or module == "yod.api":
+        return True
+    return room_of(module).does_io
 
 
 ALL = [(module, found) for module in MODULES for found in imports_of(module)]
+OURS = [(module, found) for module, found in ALL if package_of(found.name) in PACKAGES]
 
 
-def test_only_partition_imports_several_of_the_programs():
-    """What two of them must agree on is a message in native/wire."""
-    allowed = {
-        "native": {"native"},
-        "allocator": {"native", "allocator"},
-        "pct": {"native", "pct"},
-        "yod": {"native", "yod"},
-        "partition": set(PACKAGES),
-    }
+def complain(broken: list[tuple[str, Import]]) -> None:
+    lines = [
+        f"{MODULES[module].relative_to(ROOT)}:{found.line} imports {found.name};"
+        f" {room_of(module).name}: {room_of(module).rule}"
+        for module, found in broken
+    ]
+    assert not lines, "\n".join(lines)
+
+
+def test_a_module_imports_what_the_rule_of_its_room_names():
+    may_see_all = COMMANDS | {"yod.api"}  # a partition, when they need it: see below
     complain(
         [
             (module, found)
-            for module, found in ALL
-            if package_of(found.name) in PACKAGES
-            and package_of(found.name) not in allowed[package_of(module)]
-            and not found.under("partition")  # the next test's
+            for module, found in OURS
+            if not room_of(module).may_import(found.name)
+            and found.name != "native._native"  # a library in the rule below
+            and not (module in may_see_all and found.under("partition"))
         ]
     )
 
 
 def test_only_commands_and_the_api_import_partition_and_only_when_they_need_it():
-    may = COMMANDS | {"yod.api"}
     complain(
         [
             (module, found)
-            for module, found in ALL
+            for module, found in OURS
             if found.under("partition")
             and package_of(module) != "partition"
-            and (module not in may or found.at_start)
+            and (found.at_start or module not in COMMANDS | {"yod.api"})
         ]
     )
 
 
-def test_a_pure_module_imports_nothing_that_does_io():
+def test_a_room_without_io_imports_nothing_that_does_io():
     def is_fine(found: Import) -> bool:
         top = package_of(found.name)
         if top in PACKAGES:
-            return found.name not in DOES_IO or found.for_types
+            return found.for_types or not does_io(found.name)
         if top in sys.stdlib_module_names:
             # Of collections.abc and the like: the package decides.
             return top in PURE_STDLIB
         return top == "msgspec" or top in BOUND  # where those may be: see below
 
-    complain([(m, found) for m, found in ALL if is_pure(m) and not is_fine(found)])
+    complain([(m, found) for m, found in ALL if not does_io(m) and not is_fine(found)])
+
+
+def test_rooms_import_one_another_in_no_circle():
+    """A module beside the rooms of its package counts as a room of its own."""
+
+    def place(module: str) -> str:
+        room = room_of(module).name
+        return module if room in PACKAGES else room
+
+    walls: dict[str, set[str]] = {}
+    for module, found in OURS:
+        if found.name in MODULES and found.name not in PACKAGES and module not in PACKAGES:
+            walls.setdefault(place(module), set()).add(place(found.name))
+    for room, imported in walls.items():
+        imported.discard(room)
+    while leaves := {room for room in walls if not walls[room] & walls.keys()}:
+        for room in leaves:
+            del walls[room]
+    circle = {room: sorted(imported & walls.keys()) for room, imported in walls.items()}
+    assert not circle
+
+
+def test_no_room_has_more_modules_than_one_can_look_through():
+    folders: dict[Path, int] = {}
+    for suffix in ("*.py", "*.c"):
+        for package in PACKAGES:
+            for path in (ROOT / package).rglob(suffix):
+                if path.name != "__init__.py":
+                    folders[path.parent] = folders.get(path.parent, 0) + 1
+    assert {folder: n for folder, n in folders.items() if n > ROOM_MODULES_MAX} == {}
 
 
 @pytest.mark.parametrize("library", sorted(BOUND))
 def test_a_library_is_imported_only_where_it_belongs(library):
-    may = BOUND[library]
     complain(
         [
             (module, found)
             for module, found in ALL
-            if found.under(library) and module not in may and package_of(module) not in may
+            if found.under(library) and not is_among(module, BOUND[library])
         ]
     )
 
 
 def test_what_is_slow_to_import_is_imported_when_it_is_needed():
     """Not at the start of a module that a launch imports."""
-    slow = ("ClusterShell", "asyncio", "rich", "http", "ssl", "multiprocessing", "urllib", "email")
     complain(
         [
             (module, found)
             for module, found in ALL
             if found.at_start
             and not found.for_types
-            and package_of(found.name) in slow
+            and package_of(found.name) in SLOW
             and module != "yod.api"
         ]
     )
@@ -294,7 +292,7 @@ def test_commands_import_drivers_and_drivers_import_machines():
     complain(
         [
             (module, found)
-            for module, found in ALL
+            for module, found in OURS
             if package_of(module) == package_of(found.name) != "partition"
             and layer(found.name) > layer(module)
             and module != "yod.api"
@@ -307,11 +305,5 @@ def test_events_and_actions_are_structs():
     complain([(module, found) for module, found in ALL if found.under("dataclasses")])
 
 
-def test_every_module_listed_here_is_meant():
-    """A name in the lists above that is no module of a finished package is a slip."""
-    unknown = {
-        name
-        for name in DOES_IO | COMMANDS
-        if name not in MODULES and (package_of(name) + ".driver") in MODULES
-    }
-    assert not unknown
+def test_every_command_named_here_is_there():
+    assert set(MODULES) >= COMMANDS

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from native import auth
-from native.keyfile import KeyFileError, read_any_key, user_key_line
+from native.host.keyfile import KeyFileError, read_any_key, user_key_line
 
 KEY = bytes(range(32))
 

@@ -21,7 +21,7 @@ def test_every_limit_is_in_force_somewhere():
     read = [
         path.read_text()
         for package in ("allocator", "native", "partition", "pct", "yod")
-        for path in (root / package).glob("*.py")
+        for path in (root / package).rglob("*.py")
         if path != Path(limits.__file__)
     ]
     idle = [name for name in limits.MEANINGS if not any(f"limits.{name}" in text for text in read)]

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from native.errors import PartitionError
-from partition import processes, state
-from partition.state import Daemon, State
+from partition.find import state
+from partition.find.state import Daemon, State
+from partition.up import processes
 from tests.support.wait import LIMIT_S
 
 

@@ -6,16 +6,16 @@ import os
 
 import pytest
 
-from pct.pmix_command import command
-from pct.pmix_keys import Info, Layout, Type, rank_keys, world_keys
-from pct.pmix_names import (
+from pct.host.pmix_command import command
+from pct.pmix_server.keys import Info, Layout, Type, rank_keys, world_keys
+from pct.pmix_server.names import (
     group_share,
     published,
     read_group_shares,
     read_published,
     short_text,
 )
-from pct.pmix_plain import AddWorld, NamedProcess, NonsenseError
+from pct.pmix_server.plain import AddWorld, NamedProcess, NonsenseError
 
 MAPS = (b"nodes", b"ranks")
 DIRECTORIES = (b"/top", b"/top/below")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from native.wire import pmi
 from native.wire import pmix as wire
-from pct import pmix_plain as plain
+from pct.pmix_server import plain as plain
 
 PARTS = {
     wire.NamedProcess: plain.NamedProcess,

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from pct.pmix_keys import Code, Info, Node, ProcessInfo, ProcessState, ProcessTable, Type
-from pct.pmix_memory import Memory, Value, queries_at
-from pct.pmix_plain import AddWorld, NamedProcess, TableRow
-from pct.pmix_query import KEYS, KEYS_MAX, LOCAL_PROC_TABLE, NAMESPACES, PROC_TABLE, Request
+from pct.pmix_server.keys import Code, Info, Node, ProcessInfo, ProcessState, ProcessTable, Type
+from pct.pmix_server.memory import Memory, Value, queries_at
+from pct.pmix_server.plain import AddWorld, NamedProcess, TableRow
+from pct.pmix_server.query import KEYS, KEYS_MAX, LOCAL_PROC_TABLE, NAMESPACES, PROC_TABLE, Request
 
 MEMORY = Memory()
 

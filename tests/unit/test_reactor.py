@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from native.reactor import Reactor
+from native.loop.reactor import Reactor
 
 
 class Clock:

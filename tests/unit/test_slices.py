@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from native.reactor import Reactor
-from native.slices import Slices, Work, run
+from native.loop.reactor import Reactor
+from native.loop.slices import Slices, Work, run
 
 
 @pytest.fixture

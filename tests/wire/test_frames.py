@@ -13,7 +13,7 @@ import pytest
 
 from native.auth import mac
 from native.ids import PortalId
-from native.portals_port import PortalsPort
+from native.port.portals import PortalsPort
 from native.wire import codec
 from native.wire.io import InputCredit
 from tests.support.ports import FRAME, HELLO, LOOPBACK, TEST_KEY, RawPeer, pump

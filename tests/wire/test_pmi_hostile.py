@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pct import pmi
-from pct.pmi import OUTSTANDING_MAX, PmiError
-from pct.pmi1 import LINE_MAX, SPAWN_MAX_BYTES
-from pct.pmi2 import FRAME_MAX
+from pct.wireup.pmi import conversation as pmi
+from pct.wireup.pmi.conversation import OUTSTANDING_MAX, PmiError
+from pct.wireup.pmi.version1 import LINE_MAX, SPAWN_MAX_BYTES
+from pct.wireup.pmi.version2 import FRAME_MAX
 from tests.support.pmi_client import FULLINIT, INIT_1, INIT_2, NAME, Node, frame, identity, joined
 
 PIECE = 16 * 1024

@@ -9,11 +9,14 @@ import pytest
 
 from native.limits import Limits
 from native.wire import pmi as wire
-from pct import mapping, pmi, pmi1, pmi2, pmi_port, pmi_request
+from pct.host import pmi_port
+from pct.wireup import mapping
+from pct.wireup.pmi import conversation as pmi
+from pct.wireup.pmi import requests, version1, version2
 from tests.support.pmi_client import frame, joined
 
 TEXT = (Path(__file__).parents[2] / "native" / "wire" / "PMI.md").read_text()
-MODULES = (Limits(), wire, mapping, pmi, pmi1, pmi2, pmi_port, pmi_request)
+MODULES = (Limits(), wire, mapping, pmi, version1, version2, pmi_port, requests)
 
 
 def rows(section: str) -> list[list[str]]:

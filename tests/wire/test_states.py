@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from allocator.jobs import JobState as AllocatorState
+from allocator.jobs.job import JobState as AllocatorState
 from native.errors import PeerProtocolError, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Event, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, load, pmi, status
 from native.wire.base import Message
-from pct.job import Job, JobState
+from pct.job.machine import Job, JobState
 from tests.unit.allocator.partition_of import ALICE, DAEMON, YOD, Partition, spec
 from tests.unit.allocator.partition_of import pct as node_pct
 from tests.unit.pct import job_of
 from tests.unit.yod import launch_of
 from tests.wire import protocol
-from yod.launch import Phase
+from yod.launch.machine import Phase
 
 
 def table_after(place: str) -> tuple[list[str], list[list[str]]]:

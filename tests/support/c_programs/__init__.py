@@ -57,14 +57,15 @@ class Staged:
         """One of the programs here, linked by what pkg-config says, once a session.
 
         Args:
-            beside: files of native/src to compile with it.
+            beside: files of native/transport/src to compile with it.
         """
         path = self._programs / name
         if not path.exists():
             run_path = f"-Wl,-rpath,{self.prefix / 'lib'}"
             source = HERE / f"{name}.c"
-            inside = self._sources / "src"
-            parts = [f"-I{inside}", *(inside / each for each in beside)] if beside else []
+            inside = self._sources / "transport/src"
+            parts = [f"-I{each}" for each in inside.glob("*/")] if beside else []
+            parts += [str(inside / each) for each in beside]
             words = ["cc", *FLAGS, "-D_GNU_SOURCE", source, *parts, "-o", path]
             words += [*self.flags(*packages), run_path]
             subprocess.run(words, check=True)

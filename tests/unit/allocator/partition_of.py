@@ -1,8 +1,8 @@
 """A small partition for tests: bebopd's machine, and what PCTs and yods say to it."""
 
 from allocator.bebopd import Bebopd
-from allocator.grants import Owner
-from allocator.placement_list import ListPlacement
+from allocator.jobs.grants import Owner
+from allocator.nodes.placement_list import ListPlacement
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send

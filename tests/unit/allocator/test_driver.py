@@ -4,19 +4,18 @@ import logging
 
 import pytest
 
-from allocator import jobids
 from allocator.bebopd import Bebopd
 from allocator.driver import Driver
-from allocator.grants import Owner
-from allocator.ledger import Ledger, LedgerError
-from allocator.placement_list import ListPlacement
-from allocator.query import ask
+from allocator.host.ledger import Ledger, LedgerError
+from allocator.jobs import ids
+from allocator.jobs.grants import Owner
+from allocator.nodes.placement_list import ListPlacement
 from native.errors import PartitionError
 from native.ids import Principal, PrincipalKind
 from native.limits import Limits
+from native.loop.reactor import Reactor
 from native.machine import propagate
-from native.port import Hub, PeerLost, Received, Refused
-from native.reactor import Reactor
+from native.port.port import Hub, PeerLost, Received, Refused
 from native.wire.alloc import (
     Freed,
     Grant,
@@ -28,6 +27,7 @@ from native.wire.alloc import (
     Revoke,
 )
 from native.wire.status import Accepted, Announce, NodeState
+from partition.status.query import ask
 from tests.support.wait import LIMIT_S
 
 DAEMON = Principal(PrincipalKind.PARTITION, 0)
@@ -188,7 +188,7 @@ def test_bebopd_stops_before_an_id_could_be_given_twice(small, monkeypatch):
             grant = small.request()
             numbers.append(grant.job_id)
             small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
-    assert max(numbers) < jobids.BLOCK
+    assert max(numbers) < ids.BLOCK
 
 
 def broken(*_arguments):

@@ -5,10 +5,12 @@ import sqlite3
 
 import pytest
 
-from allocator import jobids, keys, nodesfile
-from allocator.ledger import Ledger, LedgerError
+from allocator.host import keys
+from allocator.host.ledger import Ledger, LedgerError
+from allocator.jobs import ids
+from allocator.nodes import nodesfile
 from native.errors import UsageError
-from native.keyfile import KeyFileError
+from native.host.keyfile import KeyFileError
 
 
 def test_the_key_is_made_once_for_its_owner_only(tmp_path):
@@ -57,7 +59,7 @@ def test_job_ids_never_repeat_whatever_was_written(tmp_path):
         given.append(ledger.first_job_id())
         ledger._db.close()  # a crash: nothing is flushed
         os.close(ledger._lock)
-    assert given == [1, 1 + jobids.BLOCK, 1 + 2 * jobids.BLOCK]
+    assert given == [1, 1 + ids.BLOCK, 1 + 2 * ids.BLOCK]
 
 
 def test_ids_that_were_not_used_are_used_after_an_orderly_end(tmp_path):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from allocator import show
-from allocator.jobtable import RecordEnd
+from allocator.jobs.table import RecordEnd
 from native import limits
 from native.errors import Refusal
 from native.ids import PortalId, Principal, PrincipalKind
@@ -13,6 +12,7 @@ from native.wire import codec
 from native.wire.alloc import Freed, Hosting, Refused, Released, Revoke, Revoked
 from native.wire.base import SIZE_MAX, SLOTS_MAX
 from native.wire.status import Announce, HostedJob, NodeState, Query, distances
+from partition.status import show
 from tests.unit.allocator.partition_of import ALICE, BOB, YOD, Partition, pct, spec
 
 

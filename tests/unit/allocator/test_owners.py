@@ -4,8 +4,8 @@ import grp
 import os
 import pwd
 
-from allocator import owners
-from allocator.owners import Owners
+from allocator.host import owners
+from allocator.host.owners import Owners
 
 
 def test_the_user_that_bebopd_runs_as_is_known():

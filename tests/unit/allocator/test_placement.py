@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator.placement import FirstFit
-from allocator.placement_list import ListPlacement
+from allocator.nodes.placement import FirstFit
+from allocator.nodes.placement_list import ListPlacement
 
 frees = st.dictionaries(st.integers(0, 200), st.integers(0, 4), max_size=30)
 

@@ -1,7 +1,7 @@
 """What pingd prints. Other programs read the parsed form."""
 
-from allocator import show
 from native.wire.status import NodeJob, NodeRow, NodeState
+from partition.status import show
 
 ROWS = [
     NodeRow(0, "node0", NodeState.BUSY, 4, 4, 1.0, (NodeJob(7, "alice", (0, 1, 2), 3725.9, False),

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native import auth, endpoint
+from native import auth
+from native.port import endpoint
 
 KEY = bytes(range(32))
 

@@ -12,14 +12,14 @@ import pytest
 
 from tests.support.wait import LIMIT_S
 
-SOURCE = Path(__file__).parents[3] / "native" / "codecache.py"
+SOURCE = Path(__file__).parents[3] / "native" / "start" / "codecache.py"
 
 # What a command does, in small. Says of each module what it is, and who has loaded it.
 COMMAND = """
 import sys
 sys.path[:0] = {places!r}
 sys.dont_write_bytecode = {dry}
-from native.codecache import CodeCache
+from native.start.codecache import CodeCache
 cache = CodeCache("test")
 sys.meta_path.insert(0, cache)
 import yod.deep, yod.flat
@@ -37,17 +37,18 @@ class House:
         self.root = root
         self.places: list[str] = []  # to look for modules, after our own
         self._clock = 1_000_000_000
-        for package in ("native", "yod", "yod/deep"):
+        for package in ("native/start", "yod", "yod/deep"):
             (root / package).mkdir(parents=True)
         (root / "native/__init__.py").write_text("")
-        (root / "native/codecache.py").write_bytes(SOURCE.read_bytes())
+        (root / "native/start/__init__.py").write_text("")
+        (root / "native/start/codecache.py").write_bytes(SOURCE.read_bytes())
         for path in ("yod/__init__.py", "yod/deep/__init__.py", "yod/flat.py"):
             self.write(path, "first")
 
     @property
     def cache(self) -> Path:
         tag = sys.implementation.cache_tag
-        return self.root / f"native/__pycache__/codecache.{tag}.test"
+        return self.root / f"native/start/__pycache__/codecache.{tag}.test"
 
     def write(self, path: str, what: str) -> None:
         source = self.root / path
@@ -189,7 +190,7 @@ def test_a_file_that_is_cut_off_anywhere_is_not_used(house):
 def test_nonsense_in_the_file_is_not_used(house, index, code):
     more = f"""
 import marshal
-from native import codecache
+from native.start import codecache
 places, source = cache._places, codecache._source(yod.__file__)
 index = marshal.dumps({index})
 head = codecache.MAGIC_NUMBER + len(index).to_bytes(4, "little")
@@ -213,7 +214,11 @@ def test_nothing_is_written_where_python_writes_nothing(house):
 
 
 def test_what_is_replaced_while_a_command_runs_is_no_error(house):
-    more = "import os; os.unlink(yod.__file__); os.unlink(sys.modules['native.codecache'].__file__)"
+    more = """
+import os
+os.unlink(yod.__file__)
+os.unlink(sys.modules["native.start.codecache"].__file__)
+"""
     assert house.run(more) == USUAL
 
 
@@ -227,7 +232,7 @@ for name in os.listdir(path):
 
 
 def test_the_file_is_as_private_as_the_sources(house):
-    (house.root / "native/codecache.py").chmod(0o600)
+    (house.root / "native/start/codecache.py").chmod(0o600)
     house.run()
     assert house.cache.stat().st_mode & 0o777 == 0o600
 

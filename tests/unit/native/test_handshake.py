@@ -15,8 +15,8 @@ import pytest
 from native import auth
 from native.errors import UsageError
 from native.ids import PortalId, Principal, PrincipalKind
-from native.port import Loss, PeerLost, Port, Received
-from native.portals_port import (
+from native.port.port import Loss, PeerLost, Port, Received
+from native.port.portals import (
     AnyKey,
     JobKey,
     LocalKey,

@@ -5,7 +5,7 @@ import sys
 
 RELAY = """
 import resource
-from native.heap import keep_freed_memory
+from native.host.heap import keep_freed_memory
 keep_freed_memory()
 def pass_on():
     messages = [bytes(bytearray(65536)) for _ in range(8)]

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from native import endpoint as portals
-from native.endpoint import (
+from native.ids import ObjectKey, PortalId
+from native.port import endpoint as portals
+from native.port.endpoint import (
     CountingEvent,
     EventQueue,
     InUseError,
@@ -18,8 +19,7 @@ from native.endpoint import (
     PtlError,
     Rc,
 )
-from native.ids import ObjectKey, PortalId
-from native.portals_port import JobKey, PartitionKey, PortalsPort, UserKey
+from native.port.portals import JobKey, PartitionKey, PortalsPort, UserKey
 from native.wire.io import InputCredit
 
 LOOPBACK = 0x7F000001

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import pytest
 
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
-from native.port import (
+from native.port.port import (
     Hub,
     Loss,
     ObjectArrived,
@@ -22,7 +22,7 @@ from native.port import (
     Port,
     Received,
 )
-from native.portals_port import PortalsPort
+from native.port.portals import PortalsPort
 from native.wire import codec
 from native.wire.alloc import Freed
 from native.wire.base import MESSAGE_MAX_BYTES

@@ -14,8 +14,8 @@ import select
 import pytest
 
 from native.ids import PortalId
-from native.port import Loss, PeerLost, Received
-from native.portals_port import PortalsPort
+from native.port.port import Loss, PeerLost, Received
+from native.port.portals import PortalsPort
 from native.wire.io import Input
 from tests.support.ports import TEST_KEY
 

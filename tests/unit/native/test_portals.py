@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from native.endpoint import (
+from native.port.endpoint import (
     CountingEvent,
     EventKind,
     EventQueue,

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from native import auth, endpoint
+from native import auth
 from native.ids import ObjectKey
-from native.port import (
+from native.port import endpoint
+from native.port.port import (
     Loss,
     ObjectArrived,
     ObjectFailed,
@@ -28,7 +29,7 @@ from native.port import (
     Received,
     Refused,
 )
-from native.portals_port import SLAB_BYTES, SLABS, JobKey, PortalsPort, UserKey
+from native.port.portals import SLAB_BYTES, SLABS, JobKey, PortalsPort, UserKey
 from native.wire import codec
 from native.wire.io import Input, InputCredit
 from tests.support.ports import FRAME, TEST_KEY, Key, RawPeer, pump, quiet
@@ -466,7 +467,7 @@ def test_a_second_parent_is_refused(port: Open) -> None:
 CHILD = """
 import select, sys
 from native.ids import PortalId
-from native.portals_port import PortalsPort
+from native.port.portals import PortalsPort
 from native.wire.io import InputCredit
 port = PortalsPort(listen=sys.argv[2] or None, partition_key=bytes(range(32)))
 print(port.id.pid, flush=True)
@@ -595,7 +596,7 @@ def test_ports_leave_no_descriptor_behind() -> None:
 def test_importing_the_port_stays_light() -> None:
     program = (
         "import sys, msgspec, native.wire.codec; before = set(sys.modules);"
-        "import native.portals_port; print(*sorted(set(sys.modules) - before))"
+        "import native.port.portals; print(*sorted(set(sys.modules) - before))"
     )
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True

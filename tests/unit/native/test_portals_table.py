@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent.parent
-HEADER = (ROOT / "native/include/portals4.h").read_text()
+INCLUDE = ROOT / "native/transport/include"
+HEADER = (INCLUDE / "portals4.h").read_text()
 PROGRAMS = ROOT / "tests/c"
-CODES = set(re.findall(r"X \((PTL_\w+), \d+", (ROOT / "native/include/portals4_err.h").read_text()))
+CODES = set(re.findall(r"X \((PTL_\w+), \d+", (INCLUDE / "portals4_err.h").read_text()))
 NAMES = r"(?:Ptl\w+(?:,\s+Ptl\w+)*|All)"
 
 

@@ -30,7 +30,7 @@ from native.portals import (
     StatusRegister,
 )
 
-HEADER = (Path(portals.__file__).parent / "include/portals4.h").read_text()
+HEADER = (Path(portals.__file__).parents[1] / "transport/include/portals4.h").read_text()
 
 
 def constants() -> dict[str, int]:

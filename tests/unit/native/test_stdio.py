@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from native import stdio
+from native.host import stdio
 
 
 @pytest.fixture

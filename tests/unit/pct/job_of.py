@@ -29,7 +29,7 @@ from pct.events import (
     StartKeeper,
     StartPmixServer,
 )
-from pct.job import Job, JobState, TellBebopd
+from pct.job.machine import Job, JobState, TellBebopd
 
 JOB_ID = 7
 YOD = PortalId(1, 70000)

@@ -5,7 +5,7 @@ import pytest
 from native.errors import IllegalTransition
 from native.wire import agent
 from native.wire.agent import AgentError, Command
-from pct.agent import AgentConversation, RunTool
+from pct.wireup.agent import AgentConversation, RunTool
 
 SENT = agent.encode_command(Command(3, b"n1", b"/tmp/x", b"prted --flag 'a b'"))
 REQUEST = RunTool(rank=3, host=b"n1", directory=b"/tmp/x", command=b"prted --flag 'a b'")

@@ -24,11 +24,11 @@ from pct.events import (
     StartPmixServer,
     WriteInput,
 )
-from pct.job import Job, JobState
-from pct.kvs import KeyValueSpace
-from pct.pmi import Conversation
-from pct.wireup import Wireup
-from pct.world import World
+from pct.job.machine import Job, JobState
+from pct.wireup.kvs import KeyValueSpace
+from pct.wireup.machine import Wireup
+from pct.wireup.pmi.conversation import Conversation
+from pct.wireup.world import World
 from tests.unit.pct.job_of import JOB_ID, SERVER_ENDED, SPACE, Tree, held, joins, says, started
 
 NAME = SPACE.encode()

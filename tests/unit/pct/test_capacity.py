@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from pct import capacity
+from pct.host import capacity
 
 
 @pytest.fixture

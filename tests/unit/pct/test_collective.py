@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pct.collective import SELF, Gather
+from pct.tree.collective import SELF, Gather
 
 
 def test_the_last_contribution_completes_a_gather():

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from native.files import Owner
-from native.slices import run
+from native.host.files import Owner
+from native.loop.slices import run
 from native.wire.load import ShippedObject
-from pct import compare
-from pct.compare import SLICE_BYTES, Digests
+from pct.host import compare
+from pct.host.compare import SLICE_BYTES, Digests
 
 MYSELF = Owner(os.getuid(), os.getgid())
 

@@ -4,8 +4,8 @@ import pytest
 
 from native import outer
 from native.wire.load import Protocol
-from pct import environment
-from pct.environment import for_job, for_node, for_protocols, for_rank
+from pct.wireup import environment
+from pct.wireup.environment import for_job, for_node, for_protocols, for_rank
 
 OURS = (b"YOD_JOB_ID=7", b"YOD_SIZE=4")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from native.files import Owner
-from pct.fabrics import (
+from native.host.files import Owner
+from pct.host.fabrics import (
     ACCELERATORS,
     CLASSES,
     DEVICES,

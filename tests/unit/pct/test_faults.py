@@ -4,14 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from native.ids import Principal, PrincipalKind
+from native.loop.reactor import Reactor
 from native.machine import DeadlineReached, Send
-from native.port import Hub
-from native.reactor import Reactor
+from native.port.port import Hub
 from native.wire import alloc, codec, load, status
 from native.wire.alloc import GrantedNode, Run
 from pct.driver import Driver
 from pct.events import DropJob, ObjectsChecked
-from pct.job import Job
+from pct.job.machine import Job
 from pct.node import Node
 from tests.unit.pct.job_of import BEGIN, load_message
 from tests.unit.pct.test_node import (

@@ -6,7 +6,8 @@ import tempfile
 
 import pytest
 
-from pct import foreign, hostfiles
+from pct.host import hostfiles
+from pct.wireup import foreign
 
 NODES = (("n0", 2), ("n1", 1))
 

@@ -10,7 +10,6 @@ from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import alloc, codec, group, io, keeper, load
 from native.wire.keeper import ExecStep, HowHeld
 from native.wire.load import Mpi, Protocol
-from pct import environment
 from pct.events import (
     CheckObjects,
     DropJob,
@@ -34,7 +33,8 @@ from pct.events import (
     StartKeeper,
     WriteInput,
 )
-from pct.job import Job, JobState, TellBebopd
+from pct.job.machine import Job, JobState, TellBebopd
+from pct.wireup import environment
 from tests.unit.pct.job_of import (
     BEGIN,
     CARRIER,

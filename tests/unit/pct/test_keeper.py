@@ -15,7 +15,7 @@ import pytest
 
 from native.errors import PeerProtocolError
 from native.wire import keeper as wire
-from pct.keeper import Keeper, children_of
+from pct.host.keeper import Keeper, children_of
 
 SPEC = wire.KeeperSpec(
     job_id=1 << 40,

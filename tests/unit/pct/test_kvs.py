@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from native.wire import codec
 from native.wire.pmi import Fence, FenceIn, FenceKind, KeyValue, Participants
-from pct import kvs
 from pct.account import Account, OverLimit
-from pct.kvs import Fences, KeyValueSpace, Names, joined, pieces, share
+from pct.wireup import kvs
+from pct.wireup.kvs import Fences, KeyValueSpace, Names, joined, pieces, share
 
 ALL = (Participants(0, ()),)
 WORLD = (FenceKind.PMI, ALL)

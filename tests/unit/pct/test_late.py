@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from native.wire import load
 from native.wire.load import LATE_MAX, Late, LateNode
-from pct.late import LateNodes
+from pct.tree.late import LateNodes
 from tests.unit.pct.job_of import JOB_ID, PRESENT, Tree, held, started
 
 STEP_S = 0.02

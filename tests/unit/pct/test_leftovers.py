@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from native.slices import run
-from pct.leftovers import PREFIXES, remove
+from native.loop.slices import run
+from pct.host.leftovers import PREFIXES, remove
 
 UID = os.getuid()
 

@@ -9,8 +9,8 @@ from native.ids import PortalId
 from native.wire import load, rank
 from native.wire.alloc import GrantedNode
 from pct.events import GiveMap, KeeperGo, StartKeeper
-from pct.job import JobState
-from pct.listeners import LOOPBACK, PIECE, Listeners
+from pct.job.listeners import LOOPBACK, PIECE, Listeners
+from pct.job.machine import JobState
 from tests.unit.pct.job_of import (
     JOB_ID,
     NID,

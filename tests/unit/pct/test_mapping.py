@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pct.mapping import MAPPING_MAX, process_mapping
+from pct.wireup.mapping import MAPPING_MAX, process_mapping
 
 
 def spread(value):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pct import pmi
-from pct.pmi import OUTSTANDING_MAX, Conversation, PmiError
+from pct.wireup.pmi import conversation as pmi
+from pct.wireup.pmi.conversation import OUTSTANDING_MAX, Conversation, PmiError
 from tests.support.pmi_client import (
     FULLINIT,
     INIT_1,

@@ -3,9 +3,9 @@
 import pytest
 
 from native.wire.pmi import KeyValue, SpawnCommand
-from pct import pmi
-from pct.pmi1 import parse
-from pct.pmi_request import KEYLEN_MAX, SERVICE_MAX, VALLEN_MAX
+from pct.wireup.pmi import conversation as pmi
+from pct.wireup.pmi.requests import KEYLEN_MAX, SERVICE_MAX, VALLEN_MAX
+from pct.wireup.pmi.version1 import parse
 from tests.support.pmi_client import INIT_1, JOINED_1, Node, joined
 
 # -- whole conversations, as recorded; the key space's name is ours ------------------

@@ -3,9 +3,9 @@
 import pytest
 
 from native.wire.pmi import KeyValue, SpawnCommand
-from pct import pmi
-from pct.pmi2 import build, parse
-from pct.pmi_request import KEYLEN_MAX, VALLEN_MAX
+from pct.wireup.pmi import conversation as pmi
+from pct.wireup.pmi.requests import KEYLEN_MAX, VALLEN_MAX
+from pct.wireup.pmi.version2 import build, parse
 from tests.support.pmi_client import FULLINIT, INIT_2, JOINED_2, Node, frame, joined
 
 # -- a whole conversation, as recorded; the key space's name is ours -----------------

@@ -9,9 +9,10 @@ import pytest
 from native.errors import PeerProtocolError
 from native.wire import codec, pmi
 from native.wire.pmi import KeyValue, Process, SpawnCommand
-from pct import questions, tree
 from pct.account import Account
-from pct.questions import REPLY_BYTES, ROOT, Questions, Step
+from pct.tree import tree
+from pct.wireup import questions
+from pct.wireup.questions import REPLY_BYTES, ROOT, Questions, Step
 
 JOB_ID = 7
 MODEX = pmi.Modex(Process(0, 0))

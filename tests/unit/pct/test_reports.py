@@ -14,7 +14,7 @@ from native.wire.keeper import (
     RankStarted,
     StreamsTaken,
 )
-from pct.reports import Reports
+from pct.host.reports import Reports
 
 STREAMS = StreamsTaken(5, False, True, True, False)
 STARTED = RankStarted(5, 1234)

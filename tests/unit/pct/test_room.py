@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from native.slices import run
-from pct import room
-from pct.room import MEMORY, Room
+from native.loop.slices import run
+from pct.host import room
+from pct.host.room import MEMORY, Room
 
 GB = 1 << 30
 ALICE, BOB = 1000, 1001

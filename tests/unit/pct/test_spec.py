@@ -4,8 +4,8 @@ import msgspec
 
 from native.wire import load
 from native.wire.alloc import Run
-from pct import spec
 from pct.events import CheckObjects
+from pct.job import spec
 from tests.unit.pct.job_of import PROGRAM, Tree, load_message
 
 OTHER = msgspec.structs.replace(PROGRAM, path=b"/bin/b.out")

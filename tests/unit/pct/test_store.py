@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from native.files import Owner
-from native.reactor import Reactor
-from native.slices import run
+from native.host.files import Owner
+from native.loop.reactor import Reactor
+from native.loop.slices import run
 from native.wire.load import ShippedObject
-from pct import leftovers, removal, room
 from pct.events import NoPlace, ObjectsChecked
-from pct.removal import PREFIX, sweep
-from pct.store import Store
+from pct.host import leftovers, removal, room
+from pct.host.removal import PREFIX, sweep
+from pct.host.store import Store
 
 MYSELF = Owner(os.getuid(), os.getgid())
 JOB = 7

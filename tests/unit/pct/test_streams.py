@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
-from native.reactor import Reactor
+from native.loop.reactor import Reactor
 from pct.account import Account, Charge, OverLimit
-from pct.streams import ClientSocket, InputPipe, OutputPipe
+from pct.host.streams import ClientSocket, InputPipe, OutputPipe
 
 
 @pytest.fixture

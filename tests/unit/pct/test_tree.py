@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pct.tree import ancestors, children, height, parent, subtree
+from pct.tree.tree import ancestors, children, height, parent, subtree
 
 SIZES = st.integers(1, 100)
 ARITIES = st.integers(1, 64)

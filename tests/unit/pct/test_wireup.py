@@ -7,7 +7,7 @@ from native.machine import Send
 from native.wire import load, pmi
 from native.wire.pmi import FenceKind, KeyValue
 from pct.events import PmiClosed, PmiConnected, PmiHangUp, PmiReceived, PmiReply
-from pct.job import Job
+from pct.job.machine import Job
 from tests.unit.pct.job_of import (
     CARRIER,
     JOB_ID,

@@ -8,7 +8,6 @@ from native.wire.alloc import GrantedNode, Run
 from native.wire.load import FailureKind, Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from native.wire.pmix import NamedProcess
-from pct import environment, pmix_link
 from pct.account import Account
 from pct.events import (
     KeeperEnd,
@@ -18,8 +17,10 @@ from pct.events import (
     StartKeeper,
     StartPmixServer,
 )
-from pct.job import JobState
-from pct.wireup import Wireup
+from pct.job.machine import JobState
+from pct.wireup import environment
+from pct.wireup import pmix as link
+from pct.wireup.machine import Wireup
 from tests.unit.pct.job_of import (
     EMPTY,
     JOB_ID,
@@ -298,7 +299,7 @@ def test_a_fence_of_nobody_known_is_answered_at_once():
 
 
 def test_a_fence_that_names_too_many_ranks_for_a_message_is_refused(monkeypatch):
-    monkeypatch.setattr(pmix_link, "FENCE_RANKS_MAX", 2)
+    monkeypatch.setattr(link, "FENCE_RANKS_MAX", 2)
     tree = running(7)
     tree.at(1, enters(1, processes=tuple(map(process, (1, 2, 3)))))
     assert done(tree, 1) == [pmix.FenceDone(1, -29, b"")]

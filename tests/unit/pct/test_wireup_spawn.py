@@ -19,7 +19,7 @@ from pct.events import (
     PmiReceived,
     StartKeeper,
 )
-from pct.job import JobState
+from pct.job.machine import JobState
 from tests.unit.pct.job_of import (
     EMPTY,
     JOB_ID,

@@ -5,7 +5,7 @@ import pytest
 from native.errors import PeerProtocolError
 from native.wire.pmi import Process
 from pct.account import Account
-from pct.world import World, Worlds
+from pct.wireup.world import World, Worlds
 
 PLACES = [0, 0, 1, 3, 2, 3]  # of ranks 0 to 5
 CHILD_OF = {1: 1, 3: 1, 2: 2}  # of the root of a tree of four

@@ -7,9 +7,9 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire import alloc, io, load, pmi
 from native.wire.base import Message
-from yod.events import FindPrograms, ProgramsFound
-from yod.launch import Launch, Phase, Tell
-from yod.request import Options, Plan
+from yod.launch.events import FindPrograms, ProgramsFound
+from yod.launch.machine import Launch, Phase, Tell
+from yod.plan.plan import Options, Plan
 
 JOB_ID = 7
 BEBOPD = PortalId(1, 1)

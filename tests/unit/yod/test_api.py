@@ -9,7 +9,7 @@ from native.limits import Limits
 from native.wire.base import ARGUMENTS_MAX, ENVIRONMENT_MAX
 from native.wire.load import Protocol
 from yod import api
-from yod.request import Options, from_command_line
+from yod.plan.plan import Options, from_command_line
 
 
 def plan(size=1, *, is_shipped=False, words=(), environment=None, limits=None, **options):

@@ -9,8 +9,8 @@ import pytest
 from native.errors import UsageError
 from native.wire.load import Mpi, Protocol
 from tests.unit.yod.elf_of import POWER64, elf_of
-from yod import linked
-from yod.closure import Program, mpi_of
+from yod.program import linked
+from yod.program.speech import Program, mpi_of
 
 PMI1, PMI2, PMIX = Protocol
 NOT_KNOWN = (PMI1, PMIX)
@@ -375,11 +375,11 @@ def test_an_mpi4py_on_PYTHONPATH_counts_unless_the_options_say_no(files):
     [
         (("SCRIPT",), "from native.portals import Interface\n", True),
         (("SCRIPT", "-sz"), "def f():\n    import os, native.portals as p\n", True),
-        (("-u", "-X", "dev", "-Wd", "SCRIPT"), "from native import endpoint, portals\n", True),
+        (("-u", "-X", "dev", "-Wd", "SCRIPT"), "from native import portals\n", True),
         (("-c", "import native.portals"), "", True),
         (("-Bcimport native.portals",), "", True),
         (("SCRIPT",), "# import native.portals\nimport os  # native.portals\n", False),
-        (("SCRIPT",), "from native.portals_port import PortalsPort\n", False),
+        (("SCRIPT",), "from native.port.portals import PortalsPort\n", False),
         (("-m", "SCRIPT"), "import native.portals\n", False),
         (("-c", "import os", "SCRIPT"), "import native.portals\n", False),
         (("nowhere.py",), "", False),

@@ -8,9 +8,10 @@ import os
 import pytest
 
 from native.limits import Limits
-from native.reactor import Reactor
-from yod.display import Display
-from yod.lines import Lines, Style
+from native.loop.reactor import Reactor
+from yod.host.display import Display
+from yod.launch.lines import Lines
+from yod.plan.plan import Style
 
 LIMITS = Limits()
 F_SETPIPE_SZ = 1031

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.yod.elf_of import POWER64, STRSZ, X86, X86_64, elf_of
-from yod.elf import Elf, parse
+from yod.program.elf import Elf, parse
 
 FULL = {
     "needed": ("libmpi.so.40", "libc.so.6"),

@@ -7,7 +7,7 @@ import pytest
 
 from native.errors import ProgramNotExecutableError, ProgramNotFoundError, UsageError
 from native.wire.load import ShippedObject
-from yod import image
+from yod.program import image
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from tests.unit.yod.launch_of import (
     to_root,
     told,
 )
-from yod.launch import (
+from yod.launch.machine import (
     ADVICE,
     BEFORE_GO,
     Continued,
@@ -60,7 +60,7 @@ from yod.launch import (
     UseGrant,
     Write,
 )
-from yod.lines import Style
+from yod.plan.plan import Style
 
 GO = to_root(load.Go(JOB_ID))
 LINES = [to_root(io.OutputCredit(JOB_ID, each, LIMITS.line_room_bytes)) for each in io.STREAMS]

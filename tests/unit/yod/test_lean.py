@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 def after_lean(text: str) -> str:
     """What a new interpreter prints that has imported msgspec so."""
-    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import yod.lean\n{text}"
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import native.start.lean\n{text}"
     command = [sys.executable, "-EP", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert (done.returncode, done.stderr) == (0, "")

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native.limits import Limits
-from yod.lines import Lines, Style
+from yod.launch.lines import Lines
+from yod.plan.plan import Style
 
 LIMITS = Limits()
 QUIET, HOLD = LIMITS.line_quiet_s, LIMITS.line_hold_s

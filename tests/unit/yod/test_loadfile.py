@@ -4,7 +4,7 @@ import pytest
 
 from native.errors import LoadFileError, UsageError
 from native.wire.base import MEMBERS_MAX
-from yod.loadfile import Line, parse, parse_size
+from yod.plan.loadfile import Line, parse, parse_size
 
 
 def only(text):

@@ -10,8 +10,8 @@ from native.wire.alloc import NodeSpec
 from native.wire.load import Protocol
 from tests.unit.yod.elf_of import elf_of
 from yod import api
-from yod.mixture import Part, warning
-from yod.request import Member, Options
+from yod.plan.plan import Member, Options
+from yod.program.mixture import Part, warning
 
 _sizes = count()
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native.wire.io import MESSAGE_COST_BYTES, Output
-from pct.relay import cost
-from yod.output import OutputLedger
+from pct.job.relay import cost
+from yod.launch.output import OutputLedger
 
 WINDOW = 1 << 16
 

@@ -5,7 +5,7 @@ import pytest
 from native.wire.alloc import Grant, GrantedNode, Run
 from native.wire.load import FailureKind
 from tests.unit.yod.launch_of import failure, grant, held, outcome
-from yod.report import Report, hms, how, status_of
+from yod.launch.report import Report, hms, how, status_of
 
 
 def report(size=3, *, names=("a.out",), sizes=None):

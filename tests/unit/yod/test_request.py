@@ -5,8 +5,8 @@ import pytest
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
-from yod.loadfile import Line, parse
-from yod.request import Member, from_command_line, from_load_file
+from yod.plan.loadfile import Line, parse
+from yod.plan.plan import Member, from_command_line, from_load_file
 
 
 def specs(text, size=None, nodes=None):

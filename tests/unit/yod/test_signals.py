@@ -2,7 +2,7 @@
 
 import pytest
 
-from yod.signals import Interrupts, Press, Stage
+from yod.launch.signals import Interrupts, Press, Stage
 
 
 def test_presses_are_counted_up_to_the_one_that_leaves():

@@ -23,10 +23,10 @@ from tests.unit.yod.launch_of import (
     to_root,
     told,
 )
-from yod.events import Finish, ProgramsFound
-from yod.launch import Phase
-from yod.report import Report
-from yod.spawn import Placement, runs
+from yod.launch.events import Finish, ProgramsFound
+from yod.launch.machine import Phase
+from yod.launch.report import Report
+from yod.launch.spawn import Placement, runs
 
 ALL_DONE = to_root(load.AllDone(JOB_ID))
 

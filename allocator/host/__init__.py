@@ -1,0 +1,4 @@
+"""What bebopd keeps in files, and whom its host knows.
+
+I/O. Imports native, allocator.jobs.
+"""

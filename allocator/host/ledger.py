@@ -1,0 +1,187 @@
+"""What bebopd keeps on disk: job ids that are used, names of nodes, past jobs.
+
+One SQLite file in the state directory. Reserving ids waits for the disk, once a
+block; everything else is collected and written together, off the hot path: what
+a crash takes with it is a few lines of history.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from allocator.jobs import ids
+from native.errors import YodError
+from native.text import shown
+
+FLUSH_AFTER_S = 0.2  # from the first collected line
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS ids (one INTEGER PRIMARY KEY CHECK (one = 1), used_below INTEGER);
+CREATE TABLE IF NOT EXISTS nodes (name TEXT PRIMARY KEY, number INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS jobs (
+    job_id INTEGER PRIMARY KEY,
+    uid INTEGER NOT NULL,
+    program TEXT NOT NULL,
+    batch_job TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    nodes TEXT NOT NULL,      -- JSON list of numbers, in rank order
+    granted REAL NOT NULL,    -- unix time
+    ended REAL,
+    outcome TEXT
+);
+"""
+
+
+class LedgerError(YodError):
+    """The state directory cannot be used; the text says why."""
+
+
+class Ledger:
+    """The records of one partition. One bebopd at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open the ledger of a state directory, which is made where its parent is there.
+
+        Raises:
+            LedgerError: another bebopd has it, or it cannot be read or written.
+        """
+        self._path = directory / "bebopd.sqlite"
+        self._waiting: list[tuple[str, Sequence[object]]] = []
+        try:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            self._lock = os.open(directory / "bebopd.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise LedgerError(f"{shown(str(directory))}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise LedgerError(
+                f"{shown(str(directory))}: another bebopd keeps its records here"
+            ) from None
+        try:
+            self._db = _opened(self._path)
+        except sqlite3.Error as error:
+            os.close(self._lock)
+            raise LedgerError(f"{shown(str(self._path))}: {error}") from None
+
+    def first_job_id(self) -> int:
+        """The first id of a block that nobody has used, now reserved."""
+        row = self._query("SELECT used_below FROM ids").fetchone()
+        first = int(row[0]) if row else 1
+        self.reserve(first + ids.BLOCK)
+        return first
+
+    def reserve(self, end: int) -> None:
+        """Note on the disk that ids below ``end`` are used.
+
+        Raises:
+            LedgerError: the disk refuses. No further id may be given out.
+        """
+        try:
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("INSERT OR REPLACE INTO ids VALUES (1, ?)", (end,))
+            self._db.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error as error:
+            raise LedgerError(f"{self._path}: {error}") from None
+
+    def names(self) -> dict[str, int]:
+        """Number by node name."""
+        return dict(self._query("SELECT name, number FROM nodes"))
+
+    def remember_node(self, name: str, number: int) -> None:
+        """Keep the number of a name."""
+        self._collect("INSERT OR REPLACE INTO nodes VALUES (?, ?)", name, number)
+
+    def job_granted(
+        self,
+        job_id: int,
+        uid: int,
+        program: str,
+        batch_job: str,
+        size: int,
+        nodes: Sequence[int],
+        unix_s: float,
+    ) -> None:
+        """A job begins."""
+        self._collect(
+            "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+            *(job_id, uid, program, batch_job, size, json.dumps(list(nodes)), unix_s),
+        )
+
+    def job_ended(self, job_id: int, outcome: str, unix_s: float) -> None:
+        """A job holds nothing any more."""
+        self._collect(
+            "UPDATE jobs SET ended = ?, outcome = ? WHERE job_id = ?", unix_s, outcome, job_id
+        )
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every job on record, oldest first."""
+        self.flush()
+        cursor = self._query("SELECT * FROM jobs ORDER BY job_id")
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether :meth:`flush` has something to write."""
+        return bool(self._waiting)
+
+    def flush(self) -> None:
+        """Write what was collected.
+
+        Raises:
+            LedgerError: the disk refuses; what was collected is kept.
+        """
+        if not self._waiting:
+            return
+        try:
+            self._db.execute("BEGIN")
+            for statement, values in self._waiting:
+                self._db.execute(statement, values)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise LedgerError(f"{self._path}: {error}") from None
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """Write what was collected, and let another bebopd in."""
+        try:
+            self.flush()
+        finally:
+            self._db.close()
+            os.close(self._lock)
+
+    def _query(self, statement: str) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(statement)
+        except sqlite3.Error as error:
+            raise LedgerError(f"{self._path}: {error}") from None
+
+    def _collect(self, statement: str, *values: object) -> None:
+        self._waiting.append((statement, values))
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The records in a file, which is made where there is none.
+
+    Raises:
+        sqlite3.Error: it is not a database of ours, or cannot be written.
+    """
+    records = sqlite3.connect(path, isolation_level=None)
+    try:
+        records.execute("PRAGMA journal_mode = WAL")
+        records.execute("PRAGMA synchronous = NORMAL")
+        records.executescript(_SCHEMA)
+    except sqlite3.Error:
+        records.close()
+        raise
+    return records

@@ -1,0 +1,49 @@
+"""Users of the partition's hosts, as the system's databases know them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Callable
+
+from allocator.jobs.grants import Owner
+
+REMEMBERED_S = 60.0  # a lookup may ask a directory server
+GROUPS_MAX = 65536  # NGROUPS_MAX
+
+
+class Owners:
+    """Looks users up, and remembers them for a while."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._known: dict[int, tuple[float, Owner | None]] = {}
+
+    def find(self, uid: int) -> Owner | None:
+        """A user by uid; None: no such user."""
+        now = self._monotonic()
+        until, owner = self._known.get(uid, (0.0, None))
+        if now >= until:
+            owner = _look_up(uid)
+            self._known[uid] = (now + REMEMBERED_S, owner)
+        return owner
+
+
+def _look_up(uid: int) -> Owner | None:
+    if uid == os.geteuid() and uid != 0:
+        # What we run as is what the PCTs run as: no database has to know it.
+        return Owner(uid, _name(uid), os.getegid(), tuple(os.getgroups()))
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return Owner(0, "root", 0) if uid == 0 else None
+    groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
+    return Owner(uid, entry.pw_name, entry.pw_gid, tuple(groups[:GROUPS_MAX]))
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,181 @@
+"""From what a request asks for to slots on nodes, or why not.
+
+Sub-requests are met in this order: those that want all of a list, those that
+want part of one, those that go anywhere; the answer keeps the order of the
+request, so ranks run in file order (Cplant's bebopd_alloc.c).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from allocator.nodes.placement_list import ListPlacement
+from allocator.nodes.table import Node, NodeTable, Placement
+from native.errors import Refusal
+from native.nodelist import format_nodes
+from native.wire.alloc import NodeSpec
+from native.wire.base import SIZE_MAX
+
+Picks = list[tuple[int, int]]  # (node, slots), in rank order
+
+
+class RequestRefused(Exception):
+    """A request cannot be met; the text has the numbers.
+
+    Attributes:
+        spec: index of the spec that cannot be met; -1: the request as a whole.
+    """
+
+    def __init__(self, code: Refusal, text: str, spec: int = -1) -> None:
+        self.code = code
+        self.spec = spec
+        super().__init__(text)
+
+
+def assign(
+    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, partition: str
+) -> list[Picks]:
+    """Slots for every spec, in the order of the specs. Nothing is taken.
+
+    Args:
+        specs: what the members ask for, in rank order.
+        nodes: the partition.
+        placement: chooses; left as it was.
+        partition: the partition's name, for texts.
+
+    Raises:
+        RequestRefused: with why.
+    """
+    for index, spec in enumerate(specs):
+        if wrong := _wrong(spec, nodes):
+            raise RequestRefused(*wrong, index)
+    if (size := sum(spec.size for spec in specs)) > SIZE_MAX:
+        raise RequestRefused(
+            Refusal.BAD_REQUEST, f"{size} ranks requested, a job has at most {SIZE_MAX}"
+        )
+    if size > nodes.slots():
+        raise RequestRefused(
+            Refusal.NOT_ENOUGH_NODES,
+            f"{_count(size, 'rank')} requested, partition `{partition}` has"
+            f" {_count(nodes.slots(), 'slot')} on {_count(len(nodes), 'node')}",
+        )
+    picks = _attempt(specs, nodes, placement)
+    if isinstance(picks, list):
+        return picks
+    # Would it fit if nothing were held? That tells "too many" from "not now".
+    empty = ListPlacement()
+    for node in nodes:
+        empty.set_free(node.number, node.slots)
+    never = _attempt(specs, nodes, empty)
+    if isinstance(never, list):
+        raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, size), picks)
+    raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
+
+
+def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
+    """Why no state of these nodes could satisfy a spec."""
+    unknown = [number for number in spec.nodes if nodes.get(number) is None]
+    if unknown:
+        what = "node" if len(unknown) == 1 else "nodes"
+        return (
+            Refusal.UNKNOWN_NODE,
+            f"no {what} {format_nodes(unknown)} here; this partition has {_known(nodes)}",
+        )
+    if len(set(spec.nodes)) != len(spec.nodes):
+        return Refusal.BAD_REQUEST, "a node is listed twice"
+    if spec.one_per_node and spec.size != len(spec.nodes):
+        return Refusal.BAD_REQUEST, f"{spec.size} ranks, one on each of {len(spec.nodes)} nodes"
+    return None
+
+
+def _known(nodes: NodeTable) -> str:
+    numbers = [node.number for node in nodes]
+    if len(numbers) == 1:
+        return f"node {numbers[0]} only"
+    return f"nodes {format_nodes(numbers)}" if numbers else "none"
+
+
+def _attempt(
+    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement
+) -> list[Picks] | int:
+    """Slots for every spec, or the index of one that finds too little."""
+    if len(specs) == 1:
+        only = _pick(specs[0], placement)
+        return 0 if only is None else [only]
+    chosen: list[Picks] = [[] for _ in specs]
+    before: dict[int, int] = {}
+    for index in sorted(range(len(specs)), key=lambda index: _turn(specs[index], nodes)):
+        picks = _pick(specs[index], placement)
+        if picks is None:
+            _restore(placement, before)
+            return index
+        for number, count in picks:
+            left = placement.free(number)
+            before.setdefault(number, left)
+            placement.set_free(number, left - count)
+        chosen[index] = picks
+    _restore(placement, before)
+    return chosen
+
+
+def _restore(placement: Placement, before: dict[int, int]) -> None:
+    for number, count in before.items():
+        placement.set_free(number, count)
+
+
+def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
+    if not spec.nodes:
+        return 2
+    return 0 if spec.one_per_node or spec.size >= _slots(spec.nodes, nodes) else 1
+
+
+def _pick(spec: NodeSpec, placement: Placement) -> Picks | None:
+    if spec.one_per_node:
+        free = all(placement.free(number) for number in spec.nodes)
+        return [(number, 1) for number in spec.nodes] if free else None
+    if spec.nodes:
+        return placement.of_list(spec.nodes, spec.size)
+    return placement.anywhere(spec.size)
+
+
+def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
+    return sum(node.slots for number in numbers if (node := nodes.get(number)))
+
+
+def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
+    where = f" on {format_nodes(spec.nodes)}" if spec.nodes else ""
+    slots = _slots(spec.nodes, nodes) if spec.nodes else nodes.slots()
+    return f"{_count(spec.size, 'rank')} requested{where}, {_count(slots, 'slot')} there" + (
+        " for all members" if size > spec.size else ""
+    )
+
+
+def _busy(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
+    among = [node for number in spec.nodes if (node := nodes.get(number))] or list(nodes)
+    free = sum(node.free() for node in among)
+    total = sum(node.slots for node in among)
+    where = f" on {format_nodes(spec.nodes)}" if spec.nodes else ""
+    want = spec.size if spec.nodes else size
+    text = f"{_count(want, 'rank')} requested{where}, {free} of {_count(total, 'slot')} free now"
+    return text + _why(among)
+
+
+def _why(among: Sequence[Node]) -> str:
+    """Which of these nodes are down, and which are full."""
+    down = [node for node in among if not node.is_up]
+    full = [node for node in among if node.is_up and not node.free()]
+    reasons = [f"{_named(down)} down" if down else "", f"{_named(full)} in use" if full else ""]
+    said = ", ".join(filter(None, reasons))
+    return f" ({said})" if said else ""
+
+
+def _named(nodes: Sequence[Node]) -> str:
+    if len(nodes) == 1:
+        return f"{nodes[0]} is"
+    return f"nodes {format_nodes(node.number for node in nodes)} are"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -1,0 +1,313 @@
+"""The jobs of a partition, from grant to the last slot freed.
+
+A slot is held from the moment it is granted until its PCT says that nothing of
+the job is left and nothing will start. Time alone frees nothing, because a load
+message may be on its way: a grant that nobody used ends with a question to its
+PCTs (revoke), and a node that is down keeps what it holds until it is heard
+from again::
+
+              hosting, or revoked(hosting)
+    PENDING ---------------------------------> RUNNING
+       |  \\                                   ^  |
+       |   `--lapsed, yod lost--> REVOKING ---'  | release
+       | release                     | release   v
+       `-----------------------------`----> RELEASING
+
+In each state a PCT's word that a node is free frees it; with the last node the
+job is over.
+
+Pure: no clock, no transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from allocator.jobs.job import Evidence, Holding, Job, JobState
+from allocator.nodes.table import Arrival, Node, NodeTable
+from native.ids import PortalId
+from native.limits import Limits
+from native.machine import Action, Contain, Log, Send, propagate
+from native.nodelist import format_nodes
+from native.wire.alloc import Released, Revoke
+from native.wire.status import HostedJob
+
+
+class RecordEnd(Action, frozen=True):
+    """Keep a record of a job's end."""
+
+    job_id: int
+    outcome: str
+
+
+class JobTable:
+    """Every job that holds a slot, by id. Methods give the actions that follow.
+
+    Args:
+        contain: takes what the deadline of one job has raised; it comes no more.
+    """
+
+    def __init__(self, nodes: NodeTable, limits: Limits, contain: Contain = propagate) -> None:
+        self._nodes = nodes
+        self._limits = limits
+        self._contain = contain
+        self._jobs: dict[int, Job] = {}
+        self._due: dict[int, float] = {}  # when a job's state asks for something
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(list(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __getitem__(self, job_id: int) -> Job:
+        return self._jobs[job_id]
+
+    def get(self, job_id: int) -> Job | None:
+        """A job by its id; None: it holds nothing, or never was."""
+        return self._jobs.get(job_id)
+
+    def deadline(self) -> float | None:
+        """When :meth:`due` has something to do."""
+        return min(self._due.values()) if self._due else None
+
+    def check(self) -> None:
+        """Assert what must always hold."""
+        held = {
+            (node.number, job): slots for node in self._nodes for job, slots in node.held.items()
+        }
+        assert held == {
+            (number, job.job_id): holding.slots
+            for job in self
+            for number, holding in job.holdings.items()
+        }, "the nodes and the jobs disagree"
+        assert self._due.keys() <= self._jobs.keys()
+        for job in self:
+            assert job.holdings, job
+            match job.state:
+                case JobState.PENDING:
+                    assert job.job_id in self._due, job
+                case JobState.RUNNING:
+                    assert job.job_id not in self._due, job
+                case _:  # somebody will be asked again, unless all are down
+                    assert job.job_id in self._due or not self._is_any_up(job), job
+
+    # A job begins
+
+    def add(self, job: Job, now: float) -> None:
+        """Hold the slots of a new grant, pending."""
+        self._jobs[job.job_id] = job
+        self._due[job.job_id] = now + self._limits.pending_s
+        for number, holding in job.holdings.items():
+            self._nodes.hold(self._node(number), job.job_id, holding.slots)
+
+    def adopt(self, node: Node, hosted: HostedJob, owner: str, now: float) -> list[Action]:
+        """A node hosts a job that an earlier bebopd granted."""
+        job = self._jobs.get(hosted.job_id)
+        actions: list[Action] = []
+        if job is None:
+            job = self._jobs[hosted.job_id] = Job(
+                job_id=hosted.job_id,
+                uid=hosted.uid,
+                owner=owner,
+                state=JobState.RUNNING,
+                since=now - hosted.elapsed_s,
+                is_adopted=True,
+                has_run=True,
+            )
+            actions.append(Log(f"job of {owner} goes on from before this bebopd", job.job_id))
+        elif job.uid != hosted.uid:
+            return [Log(f"{node} says that uid {hosted.uid} owns it, not {job.uid}", job.job_id)]
+        if hosted.ranks and hosted.ranks[0] == 0:
+            job.root = node.number
+        job.since = min(job.since, now - hosted.elapsed_s)
+        job.holdings[node.number] = Holding(hosted.slots, hosted.ranks, Evidence.SEEN)
+        self._nodes.hold(node, job.job_id, hosted.slots)
+        return actions
+
+    # What PCTs say
+
+    def hosting(self, node: Node, job: Job, now: float) -> list[Action]:
+        """The root: every node of the job has heard from its yod."""
+        if node.number != job.root:
+            return [Log(f"{node} is not its root, and says it is hosted", job.job_id)]
+        for holding in job.holdings.values():
+            if holding.evidence is Evidence.GRANTED:
+                holding.evidence = Evidence.REPORTED
+        return self._runs(job, now)
+
+    def freed(self, node: Node, job: Job, numbers: tuple[int, ...]) -> list[Action]:
+        """The root for its tree, or a node for itself: nothing of the job is left."""
+        if node.number != job.root and numbers != (node.number,):
+            return [Log(f"{node} is not its root, and frees {_named(numbers)}", job.job_id)]
+        return self._take_back(job, numbers, f"{node} says so")
+
+    def revoked(self, node: Node, job: Job, is_hosting: bool, now: float) -> list[Action]:
+        """The answer to a revoke."""
+        holding = job.holdings.get(node.number)
+        if holding is None:
+            return []  # late: asked twice
+        if is_hosting:
+            return self._seen(job, holding, now)
+        return self._take_back(job, (node.number,), f"{node} does not have it")
+
+    def compare(
+        self, node: Node, arrival: Arrival, hosted: Collection[int], now: float
+    ) -> list[Action]:
+        """What a node says it hosts, against what it holds.
+
+        Args:
+            arrival: what its announcement means.
+            hosted: ids of the jobs in the announcement.
+        """
+        actions: list[Action] = []
+        for job_id in list(node.held):
+            job = self._jobs[job_id]
+            holding = job.holdings[node.number]
+            if arrival is Arrival.RESTARTED:
+                holding.is_asked = False  # it was another that was asked
+            if job_id in hosted:
+                actions += self._seen(job, holding, now)
+            elif holding.evidence is Evidence.SEEN or (
+                holding.evidence is Evidence.REPORTED and arrival is Arrival.RESTARTED
+            ):
+                actions += self._take_back(job, (node.number,), f"{node} no longer has it")
+            elif job.state is not JobState.PENDING and not holding.is_asked:
+                # The announcement may be older than the load message.
+                actions += self._ask(job, (node.number,), now)
+        return actions
+
+    def node_down(self, node: Node, now: float) -> list[Action]:
+        """A node is down: what it holds stays held; who waits for it is told."""
+        actions: list[Action] = []
+        for job_id in list(node.held):
+            job = self._jobs[job_id]
+            job.holdings[node.number].is_asked = False  # the answer, if any, is lost
+            if job.state is JobState.RELEASING and node.number == job.root:
+                actions += self._ask(job, job.holdings, now)  # it speaks for the others no more
+            actions += self._confirm(job)
+        return actions
+
+    # What yod does, and time
+
+    def release(self, job: Job, requester: PortalId, now: float) -> list[Action]:
+        """yod is through with a job: answer when all is free that can be."""
+        before, job.state, job.requester = job.state, JobState.RELEASING, requester
+        actions: list[Action] = []
+        match before:
+            case JobState.RUNNING if self._is_root_up(job):
+                self._due[job.job_id] = now + self._limits.end_s  # it will say when all is over
+            case JobState.RUNNING:
+                actions += self._ask(job, job.holdings, now)
+            case JobState.PENDING | JobState.REVOKING:
+                actions += self._ask(job, job.holdings, now)
+        return actions + self._confirm(job)
+
+    def requester_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
+        """A yod is gone. Of a running job the PCTs know that themselves."""
+        actions: list[Action] = []
+        for job in self:
+            if job.requester != peer:
+                continue
+            job.requester = None
+            if job.state is JobState.PENDING:
+                actions.append(Log(f"revoked, its yod is gone: {text}", job.job_id))
+                actions += self._revoke(job, now)
+        return actions
+
+    def due(self, now: float) -> list[Action]:
+        """Deadlines that have come."""
+        actions: list[Action] = []
+        for job_id in [job_id for job_id, due in self._due.items() if due <= now]:
+            try:
+                actions += self._due_of(self._jobs[job_id], now)
+            except Exception as error:
+                self._due.pop(job_id, None)
+                self._contain(f"job {job_id}", error)
+        return actions
+
+    def _due_of(self, job: Job, now: float) -> list[Action]:
+        if job.state is not JobState.PENDING:
+            return self._ask(job, job.holdings, now)
+        silent = Log(f"revoked, no word of it for {now - job.since:.0f} s", job.job_id)
+        return [silent, *self._revoke(job, now)]
+
+    def _runs(self, job: Job, now: float) -> list[Action]:
+        if job.state not in (JobState.PENDING, JobState.REVOKING):
+            return []
+        job.state, job.since, job.has_run = JobState.RUNNING, now, True
+        self._due.pop(job.job_id, None)
+        return [Log("runs", job.job_id)]
+
+    def _seen(self, job: Job, holding: Holding, now: float) -> list[Action]:
+        """A node says that it hosts the job."""
+        holding.evidence, holding.is_asked = Evidence.SEEN, False
+        match job.state:
+            case JobState.REVOKING:
+                return self._runs(job, now)
+            case JobState.RELEASING:  # it may have been down, and nobody timed
+                self._due.setdefault(job.job_id, now + self._limits.end_s)
+        return []
+
+    def _revoke(self, job: Job, now: float) -> list[Action]:
+        """Nobody seems to use the grant: its PCTs know."""
+        job.state = JobState.REVOKING
+        return self._ask(job, job.holdings, now)
+
+    def _ask(self, job: Job, numbers: Iterable[int], now: float) -> list[Action]:
+        """Revoke the job on these nodes, as far as they can be asked."""
+        actions: list[Action] = []
+        for number in numbers:
+            node = self._node(number)
+            if node.is_up:
+                job.holdings[number].is_asked = True
+                actions.append(Send(node.peer, Revoke(job.job_id)))
+        if job.state is not JobState.RUNNING:
+            self._due.pop(job.job_id, None)
+            if self._is_any_up(job):  # again later: it may be hosted, and end
+                self._due[job.job_id] = now + self._limits.end_s
+        return actions
+
+    def _take_back(self, job: Job, numbers: Iterable[int], why: str) -> list[Action]:
+        """Slots are free again; with the last one the job is over."""
+        ours = [number for number in numbers if job.holdings.pop(number, None) is not None]
+        for number in ours:
+            node = self._node(number)
+            self._nodes.free(node, job.job_id)
+            if job.is_adopted:
+                node.over.add(job.job_id)
+        if not ours:
+            return []
+        return [Log(f"{_named(ours)} free: {why}", job.job_id), *self._confirm(job)]
+
+    def _confirm(self, job: Job) -> list[Action]:
+        """End a job that holds nothing; answer its yod when no more can be done."""
+        actions: list[Action] = []
+        if not job.holdings:
+            del self._jobs[job.job_id]
+            self._due.pop(job.job_id, None)
+            actions.append(RecordEnd(job.job_id, "ended" if job.has_run else "never ran"))
+        if (
+            job.state is JobState.RELEASING
+            and job.requester is not None
+            and not self._is_any_up(job)
+        ):
+            actions.append(Send(job.requester, Released(job.job_id, tuple(job.holdings))))
+            job.requester = None
+        return actions
+
+    def _node(self, number: int) -> Node:
+        node = self._nodes.get(number)
+        assert node is not None, number  # nodes never leave the table
+        return node
+
+    def _is_root_up(self, job: Job) -> bool:
+        root = self._nodes.get(job.root)
+        return root is not None and root.is_up
+
+    def _is_any_up(self, job: Job) -> bool:
+        return any(self._node(number).is_up for number in job.holdings)
+
+
+def _named(numbers: Collection[int]) -> str:
+    return ("node " if len(numbers) == 1 else "nodes ") + format_nodes(numbers)

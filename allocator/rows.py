@@ -1,0 +1,87 @@
+"""The table that pingd shows, in pieces that fit into messages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from allocator.jobs.job import Job, JobState
+from allocator.jobs.table import JobTable
+from allocator.nodes.table import Node
+from native.wire.base import TIME_MAX_S
+from native.wire.status import NodeJob, NodeRow, NodeState, Table
+
+PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
+ROW_BYTES = 64 * 1024  # of jobs in one row; the rest follows in another row
+RANKS_AT_ONCE = 8192  # of one job in one row
+
+_NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # by bebopd, from a PCT
+
+
+def tables(nodes: Iterable[Node], jobs: JobTable, now: float) -> Iterator[Table]:
+    """The whole table; a node with very many jobs or ranks has several rows."""
+    piece: list[NodeRow] = []
+    size = 0
+    for node in nodes:
+        for row in _rows(node, jobs, now):
+            if piece and size + _estimate(row) > PIECE_BYTES:
+                yield Table(tuple(piece), is_last=False)
+                piece, size = [], 0
+            piece.append(row)
+            size += _estimate(row)
+    yield Table(tuple(piece), is_last=True)
+
+
+def _rows(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
+    row: list[NodeJob] = []
+    size = 0
+    for job_id in sorted(node.held):
+        for part in _parts(node, jobs[job_id], now):
+            if row and size + _estimate_of(part) > ROW_BYTES:
+                yield _row(node, jobs, tuple(row), now)
+                row, size = [], 0
+            row.append(part)
+            size += _estimate_of(part)
+    yield _row(node, jobs, tuple(row), now)
+
+
+def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> NodeRow:
+    return NodeRow(
+        node=node.number,
+        name=node.name,
+        state=_state(node, jobs),
+        slots=node.slots,
+        slots_used=node.used(),
+        silent_s=max(0.0, now - node.heard_at),
+        jobs=parts,
+    )
+
+
+def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
+    ranks = job.holdings[node.number].ranks
+    for first in range(0, max(1, len(ranks)), RANKS_AT_ONCE):
+        yield NodeJob(
+            job_id=job.job_id,
+            owner=job.owner,
+            ranks=ranks[first : first + RANKS_AT_ONCE],
+            elapsed_s=min(max(0.0, now - job.since), TIME_MAX_S),
+            is_pending=job.state in _NOT_HEARD_OF,
+        )
+
+
+def _state(node: Node, jobs: JobTable) -> NodeState:
+    if not node.is_up:
+        return NodeState.DOWN
+    if not node.held:
+        return NodeState.FREE
+    if all(jobs[job_id].state in _NOT_HEARD_OF for job_id in node.held):
+        return NodeState.PENDING
+    return NodeState.BUSY
+
+
+def _estimate(row: NodeRow) -> int:
+    """At least as many bytes as the row takes."""
+    return 64 + 4 * len(row.name) + sum(map(_estimate_of, row.jobs))
+
+
+def _estimate_of(job: NodeJob) -> int:
+    return 64 + 4 * len(job.owner) + 5 * len(job.ranks)

@@ -1,0 +1,413 @@
+"""The message port over Portals: :class:`native.port.port.Port` between processes.
+
+Messages are puts to portal table entry 0 of the receiver. There they land in
+slabs, locally managed overflow entries that unlink themselves when less than one
+message fits and are linked again when their last byte is free. A message is
+decoded in :meth:`PortalsPort.events`, before its slab is given back.
+
+When no slab has room the entry turns itself off; the senders' C holds what they
+sent and tries again (TRANSPORT.md, "Frames and order"). The port turns the entry
+on as soon as a slab is linked again, so the memory for arriving messages is
+bounded however many peers send, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, NamedTuple
+
+from native.errors import PeerProtocolError, UsageError
+from native.ids import NID_ANY, PID_ANY, ObjectKey, PortalId, Principal, PrincipalKind
+from native.port import endpoint
+from native.port.endpoint import Key
+from native.port.port import (
+    Loss,
+    ObjectArrived,
+    ObjectFailed,
+    ObjectSent,
+    PeerLost,
+    PortEvent,
+    Received,
+    Refused,
+)
+from native.wire import codec
+from native.wire.base import MESSAGE_MAX_BYTES, Message
+
+SLAB_BYTES = 1 << 19  # two messages: small ones come round soon, and their pages are not new
+SLABS = 3
+ACK_DELAY_MS = 250  # an answer mostly goes back sooner, and takes the ack along
+QUEUE_EVENTS = 1024  # messages that wait to be decoded
+TABLE_NIDS = 1 << 24  # nids below are places in the address table
+_MESSAGES = 0  # portal table entry
+
+_PUT = int(endpoint.EventKind.PUT)
+_AUTO_UNLINK = int(endpoint.EventKind.AUTO_UNLINK)
+_AUTO_FREE = int(endpoint.EventKind.AUTO_FREE)
+_PT_DISABLED = int(endpoint.EventKind.PT_DISABLED)
+_PEER_LOST = int(endpoint.EventKind.PEER_LOST)
+_ARRIVED = int(endpoint.EventKind.OBJECT_ARRIVED)
+_SENT = int(endpoint.EventKind.OBJECT_SENT)
+_LEFT = int(endpoint.EventKind.PEER_LEFT)
+
+
+class PartitionKey(NamedTuple):
+    """Proves a daemon or an operator."""
+
+    key: bytes
+
+
+class UserKey(NamedTuple):
+    """Proves a user of the partition's hosts."""
+
+    uid: int
+    key: bytes
+
+
+class JobKey(NamedTuple):
+    """Proves a process of one job, or its yod."""
+
+    job_id: int
+    uid: int
+    expires: int  # seconds since 1970
+    key: bytes
+
+
+class LocalKey(NamedTuple):
+    """No secret: the Unix socket's peer credentials prove the user."""
+
+
+AnyKey = PartitionKey | UserKey | JobKey | LocalKey
+
+
+def parse_ipv4(text: str) -> tuple[int, int]:
+    """``"127.0.0.1:1234"`` as nid and port.
+
+    Raises:
+        UsageError: not a numeric IPv4 address and a port.
+    """
+    host, colon, port = text.rpartition(":")
+    parts = host.split(".")
+    if colon and port.isdecimal() and len(parts) == 4 and all(p.isdecimal() for p in parts):
+        octets = [int(part) for part in parts]
+        if max(octets) < 256 and int(port) < 65536:
+            return int.from_bytes(bytes(octets), "big"), int(port)
+    raise UsageError(f"{text!r} is no numeric address like 127.0.0.1:1234")
+
+
+class PortalsPort:
+    """A port whose peers are reached over TCP or Unix sockets.
+
+    Args:
+        listen: ``"127.0.0.1:0"``; port 0 takes a free one. None: this end does not
+            listen, and is reached over connections that it opens.
+        advertise: the IPv4 address that peers dial, when ``listen`` is 0.0.0.0.
+        unix_path: a path to listen at as well.
+        partition_key: 32 bytes. With it this end proves itself a daemon, and
+            accepts every key that follows from it.
+        uid: of this process, told to other daemons.
+        connect_timeout_s: from a send to ``PeerLost`` when nobody answers.
+        liveness_s: a peer is lost so long after its last sign of life: its host's, and
+            that of its process where it listens (a stopped yod is not dead, a stopped
+            PCT is as good as dead).
+        handshake_timeout_s: a connection that has not proven itself by then is closed.
+        max_unproven: connections that may be about to prove themselves.
+        max_unproven_each: the same of one user of this host, or of one other address.
+        sending_bytes: buffers for all objects that are sent for one job.
+        versions: lowest and highest protocol version, (0, 0): all known.
+
+    Raises:
+        UsageError: ``listen`` is no address, or 0.0.0.0 without ``advertise``.
+        endpoint.InUseError: the port or the path is in use.
+        endpoint.PtlError: the system refused.
+    """
+
+    def __init__(
+        self,
+        *,
+        listen: str | None = None,
+        advertise: str | None = None,
+        unix_path: str | None = None,
+        partition_key: bytes | None = None,
+        uid: int | None = None,
+        connect_timeout_s: float = 5.0,
+        liveness_s: float = 20.0,
+        handshake_timeout_s: float = 5.0,
+        max_unproven: int = 1024,
+        max_unproven_each: int = 256,
+        sending_bytes: int = 8 << 20,
+        versions: tuple[int, int] = (0, 0),
+    ) -> None:
+        nid, pid = (0, endpoint.NO_LISTEN) if listen is None else parse_ipv4(listen)
+        if listen is not None and nid == 0 and advertise is None:
+            raise UsageError(f"to listen at {listen} needs an address to advertise")
+        self._uid = os.getuid() if uid is None else uid
+        self._interface = endpoint.NetworkInterface(
+            listen_nid=nid,
+            listen_pid=pid,
+            advertise_nid=parse_ipv4(f"{advertise}:0")[0] if advertise else 0,
+            unix_path=os.fsencode(unix_path) if unix_path is not None else None,
+            partition_key=partition_key,
+            uid=self._uid,
+            connect_timeout_ms=round(connect_timeout_s * 1000),
+            handshake_timeout_ms=round(handshake_timeout_s * 1000),
+            liveness_ms=round(liveness_s * 1000),
+            max_unproven=max_unproven,
+            max_unproven_each=max_unproven_each,
+            sending_bytes=sending_bytes,
+            ack_delay_ms=ACK_DELAY_MS,
+            versions=versions,
+            wants_answers=True,
+        )
+        self._id = PortalId(*self._interface.id())
+        self._fileno = self._interface.fileno()
+        self._peers: dict[int, tuple[PortalId, Principal]] = {}  # by connection
+        self._table: dict[str, PortalId] = {}  # by path, from resolve()
+        self._next_nid = TABLE_NIDS - 1  # own entries grow down, granted ones are low
+        self._last: Message | None = None  # sent: the next is often the same, to another child
+        self._last_data = b""
+        self._is_off = False  # the entry has turned itself off
+        self._queue = endpoint.EventQueue(self._interface, QUEUE_EVENTS)
+        self._interface.notify(self._queue)
+        self._interface.pt_alloc(_MESSAGES, self._queue, flow_control=True)
+        self._slabs = [self._slab(number) for number in range(1, SLABS + 1)]
+        self._linked = SLABS  # slabs with room, as far as the events tell
+
+    def _slab(self, number: int) -> endpoint.MatchEntry:
+        return endpoint.MatchEntry(
+            self._interface,
+            _MESSAGES,
+            SLAB_BYTES,
+            number,
+            ignore_bits=(1 << 64) - 1,
+            min_free=MESSAGE_MAX_BYTES,
+        )
+
+    @property
+    def id(self) -> PortalId:
+        """Own address; pid is 2**16 or more when the port does not listen."""
+        return self._id
+
+    def fileno(self) -> int:
+        """Readable while :meth:`events` has something to do."""
+        if self._interface.is_closed:
+            raise ValueError("port is closed")
+        return self._fileno
+
+    # ---- who and where ----
+
+    def use_key(self, target: PortalId | None, key: AnyKey) -> None:
+        """Dial a target with this key; None: every target without its own."""
+        place = (NID_ANY, PID_ANY) if target is None else target
+        match key:
+            case PartitionKey(secret):
+                self._interface.use_key(place, Key.PARTITION, secret)
+            case UserKey(uid, secret):
+                self._interface.use_key(place, Key.USER, secret, uid=uid)
+            case JobKey(job_id, uid, expires, secret):
+                self._interface.use_key(
+                    place, Key.JOB, secret, uid=uid, job_id=job_id, expires=expires
+                )
+            case LocalKey():
+                self._interface.use_key(place, Key.LOCAL)
+
+    def resolve(self, address: str) -> PortalId:
+        """The id to dial for ``"127.0.0.1:1234"`` or ``"unix:/path"``.
+
+        Whoever listens at the path is known by this id, whatever its own is.
+
+        Raises:
+            UsageError: neither of the two.
+        """
+        if not address.startswith("unix:"):
+            nid, pid = parse_ipv4(address)
+            if nid < TABLE_NIDS or nid == NID_ANY or pid == 0:
+                raise UsageError(f"{address!r} cannot be dialled")
+            return PortalId(nid, pid)
+        path = address.removeprefix("unix:")
+        if path not in self._table:
+            nid = self._next_nid
+            try:
+                self._interface.set_address(nid, os.fsencode(path))
+            except ValueError:
+                raise UsageError(f"{path!r} is no absolute path of a socket") from None
+            self._table[path] = PortalId(nid, PID_ANY)
+            self._next_nid -= 1
+        return self._table[path]
+
+    def set_addresses(self, addresses: dict[int, str]) -> None:
+        """Entries of a granted address table: nid to path or ``[ipv6]:port``."""
+        for nid, address in addresses.items():
+            self._interface.set_address(nid, os.fsencode(address.removeprefix("unix:")))
+
+    # ---- messages ----
+
+    def send(self, target: PortalId, message: Message) -> None:
+        """Send one message. Raises ValueError when it exceeds MESSAGE_MAX_BYTES."""
+        if message is not self._last:
+            self._last, self._last_data = message, codec.encode(message)
+        self._interface.send(target[0], target[1], self._last_data)
+
+    def events(self) -> list[PortEvent]:
+        """Drive the transport and take what has happened, a bounded batch."""
+        batch, count = self._interface.events(self._queue)
+        events: list[PortEvent] = []
+        for index in range(count):
+            event = batch[index]
+            kind = event.type
+            if kind == _PUT:
+                if event.ni_fail == 0:
+                    events.append(self._received(event))
+            elif kind == _AUTO_UNLINK:
+                self._linked -= 1
+            elif kind == _AUTO_FREE:
+                self._relink(endpoint.number_of(event))
+            elif kind == _PT_DISABLED:
+                self._turned_off()
+            elif kind == _PEER_LOST:
+                events.append(self._peer_lost(event))
+            elif kind == _LEFT:
+                self._peers.pop(event.serial, None)
+            elif kind >= _ARRIVED:
+                events.append(self._about_object(kind, event))
+        return events
+
+    def _received(self, event: Any) -> PortEvent:
+        known = self._peers.get(event.serial)
+        if known is None:
+            known = self._peers[event.serial] = (
+                PortalId(event.nid, event.pid),
+                Principal(PrincipalKind(event.kind), event.uid, event.job_id),
+            )
+        try:
+            message = codec.decode(endpoint.buffer(event.start, event.mlength))
+        except PeerProtocolError as error:
+            return Refused(*known, str(error))
+        return Received(*known, message)
+
+    def _relink(self, number: int) -> None:
+        self._slabs[number - 1].append()
+        self._linked += 1
+        if self._is_off:
+            self._turn_on()
+
+    def _turned_off(self) -> None:
+        """No slab had room, or the queue was full of messages: these are read now."""
+        self._is_off = True
+        if self._linked > 0:
+            self._turn_on()
+
+    def _turn_on(self) -> None:
+        self._is_off = False
+        self._interface.pt_enable(_MESSAGES)
+
+    def _peer_lost(self, event: Any) -> PeerLost:
+        self._peers.pop(event.serial, None)
+        peer = PortalId(event.nid, event.pid)
+        loss = Loss(event.reason)
+        return PeerLost(peer, loss, _loss_text(loss, event.detail))
+
+    def disconnect(self, peer: PortalId) -> None:
+        """End the connection to a peer; unsent messages to it are flushed first."""
+        self._interface.disconnect(peer.nid, peer.pid)
+
+    # ---- objects ----
+
+    def receive_object(
+        self, key: ObjectKey, fd: int, size: int, chunk_bytes: int, children: list[PortalId]
+    ) -> None:
+        """Expect an object and pass each chunk on to the children as it lands."""
+        self._forward(key, fd, size, chunk_bytes, children, is_source=False)
+
+    def send_object(
+        self, key: ObjectKey, fd: int, size: int, chunk_bytes: int, targets: list[PortalId]
+    ) -> None:
+        """Send a file as an object; ends in ``ObjectSent`` or ``ObjectFailed``."""
+        self._forward(key, fd, size, chunk_bytes, targets, is_source=True)
+
+    def _forward(
+        self,
+        key: ObjectKey,
+        fd: int,
+        size: int,
+        chunk_bytes: int,
+        peers: list[PortalId],
+        *,
+        is_source: bool,
+    ) -> None:
+        self._interface.forward(
+            _match_bits(key), key.job_id, fd, size, chunk_bytes, list(peers), is_source=is_source
+        )
+
+    def cancel_object(self, key: ObjectKey) -> None:
+        """Forget an object. No event about it follows; unknown keys are ignored."""
+        self._interface.cancel(_match_bits(key))
+
+    def _about_object(self, kind: int, event: Any) -> PortEvent:
+        key = ObjectKey(event.match_bits >> 16, event.match_bits & 0xFFFF)
+        if kind == _ARRIVED:
+            digest = bytes(endpoint.buffer(event.digest))
+            return ObjectArrived(key, digest, event.first_ns / 1e9, event.last_ns / 1e9)
+        if kind == _SENT:
+            return ObjectSent(key)
+        return ObjectFailed(key, _failure_text(event), event.reason in _CONSEQUENCES)
+
+    def close(self, flush_s: float = 2.0) -> None:
+        """Flush for at most ``flush_s`` seconds, then end every connection."""
+        self._interface.close(round(flush_s * 1000))
+
+
+def _match_bits(key: ObjectKey) -> int:
+    if not (0 <= key.job_id < 1 << 48 and 0 <= key.number < 1 << 16):
+        raise ValueError(f"{key} is no object of a job")
+    return key.job_id << 16 | key.number
+
+
+_ENOKEY = 126  # errno: we, and not the peer, lack one
+_SILENCE = {  # errno: whose
+    errno.ETIME: "does not answer: its process is stopped or hangs",
+    errno.ETIMEDOUT: "does not answer: its host is gone, or cut off",
+}
+_LOSS_TEXT = {
+    Loss.UNREACHABLE: "cannot be reached",
+    Loss.WRONG_KEY: "does not hold the same key",
+    Loss.WRONG_VERSION: "speaks no version of the protocol that we do",
+    Loss.WRONG_PEER: "is not the process that was dialled",
+    Loss.CLOSED: "has closed the connection",
+    Loss.DIED: "has died, or its connection is broken",
+    Loss.RESTARTED: "has been restarted",
+    Loss.MISBEHAVED: "broke the protocol and was cut off",
+    Loss.REFUSED: "refused the connection",
+    Loss.CROWDED: "refused the connection: too many connections have not proven who they are",
+}
+
+
+def _loss_text(loss: Loss, detail: int) -> str:
+    if loss is Loss.WRONG_KEY and detail == _ENOKEY:
+        return "cannot be dialled: there is no key for it"
+    text = _LOSS_TEXT[loss]
+    if loss is Loss.CROWDED and detail:
+        return text.replace("connections", "connections of yours")
+    if loss is Loss.DIED and detail in _SILENCE:
+        return _SILENCE[detail]
+    if loss in (Loss.UNREACHABLE, Loss.DIED) and detail:
+        return f"{text}: {os.strerror(detail)}"
+    if loss is Loss.WRONG_VERSION and detail:
+        return f"{text}: its versions are {detail >> 8} to {detail & 255}"
+    return text
+
+
+_CONSEQUENCES = (1, 2, 3)
+_FAILURE_TEXT = {
+    1: "the parent {peer} was lost",
+    2: "the child {peer} was lost",
+    3: "the child {peer} did not take it",
+    4: "the file has shrunk",
+    5: "the file cannot be read: {error}",
+    6: "chunks came out of order",
+}
+
+
+def _failure_text(event: Any) -> str:
+    peer = PortalId(event.nid, event.pid)
+    return _FAILURE_TEXT[event.reason].format(peer=peer, error=os.strerror(event.detail))

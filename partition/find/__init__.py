@@ -1,0 +1,4 @@
+"""Which partition a command means, and where it is.
+
+I/O. Imports native.
+"""

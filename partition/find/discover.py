@@ -1,0 +1,110 @@
+"""Which partition, in this order: ``--partition``, YOD_PARTITION, the state file of
+``yodctl up``, a site's cplant-host file, else the embedded one.
+
+One that is configured and does not answer is an error, never a silent fall back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from native.errors import PartitionError
+from native.text import shown
+
+EMBEDDED = "embedded"
+HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
+HOST_FILE_DEFAULT = "/etc/yod/cplant-host"
+KEY_VARIABLE = "YOD_KEY_FILE"
+
+
+class Where(Struct, frozen=True):
+    """A partition that was chosen.
+
+    Attributes:
+        name: for the user: the address, and what named it.
+        address: ``host:port`` or ``unix:PATH``; empty: embedded.
+        key_file: where a key for it lies; empty: none is needed or known.
+    """
+
+    name: str
+    address: str = ""
+    key_file: str = ""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Inside yod itself."""
+        return not self.address
+
+
+def find(option: str, environment: Mapping[str, str]) -> Where:
+    """Choose a partition.
+
+    Args:
+        option: the value of ``--partition``; empty: not given.
+
+    Raises:
+        PartitionError: what was chosen is no address.
+    """
+    key_file = environment.get(KEY_VARIABLE, "")
+    if option:
+        return _where(option, "--partition", key_file)
+    if named := environment.get("YOD_PARTITION", ""):
+        return _where(named, "YOD_PARTITION", key_file)
+    from partition.find import state
+
+    if (up := state.load()) is not None:
+        address = up.unix_address or up.address
+        return Where(f"{shown(address)} (yodctl up)", address, key_file or up.key_file)
+    return _site(environment, key_file) or Where(EMBEDDED)
+
+
+def _where(address: str, source: str, key_file: str, place: str = "") -> Where:
+    """A partition by its address.
+
+    Args:
+        source: what named it.
+        place: where that is, for the error; empty: the source says it.
+    """
+    if address == EMBEDDED:
+        return Where(EMBEDDED)
+    if not address.startswith("unix:"):
+        host, colon, port = address.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+            why = "no port" if place and not colon else "not an address"
+            raise PartitionError(
+                f"{place or source} {shown(address)}: {why}; use host:port, unix:PATH or embedded"
+            )
+    return Where(f"{shown(address)} ({source})", address, key_file)
+
+
+def _site(environment: Mapping[str, str], key_file: str) -> Where | None:
+    """The bebopd that a cplant-host file names: a line ``bebopd host:port``.
+
+    Lines that begin with another word are of other daemons, as in Cplant's file.
+
+    Raises:
+        PartitionError: the file was named and cannot be read, or names no bebopd.
+    """
+    path = environment.get(HOST_FILE_VARIABLE, "")
+    name = shown(path or HOST_FILE_DEFAULT)
+    try:
+        with open(path or HOST_FILE_DEFAULT, encoding="utf-8", errors="surrogateescape") as file:
+            lines = [line.partition("#")[0].split() for line in file]
+    except OSError as error:
+        if not path and isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            return None
+        source = HOST_FILE_VARIABLE if path else "site file"
+        raise PartitionError(f"{source} {name}: {error.strerror}") from None
+    others = []
+    for number, (keyword, *words) in ((n, line) for n, line in enumerate(lines, 1) if line):
+        if keyword != "bebopd":
+            others.append(f"{shown(keyword)} in line {number}")
+        elif len(words) == 1:
+            return _where(words[0], "cplant-host file", key_file, f"{name}:{number}: bebopd")
+        else:
+            line = shown(" ".join(("bebopd", *words)))
+            raise PartitionError(f"{name}:{number}: `{line}`: must be `bebopd host:port`")
+    found = f"; there is {', '.join(others[:3])}" if others else ""
+    raise PartitionError(f"{name}: no line `bebopd host:port`{found}")

@@ -1,0 +1,58 @@
+"""A partition of daemons, as one yod reaches it."""
+
+from __future__ import annotations
+
+from native.errors import PartitionError
+from native.host.keyfile import read_any_key
+from native.ids import PortalId
+from native.limits import Limits
+from native.port.address import numeric
+from native.port.portals import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
+from native.wire.alloc import Grant
+from partition.find.discover import Where
+
+
+class RemotePartition:
+    """A port of our own, and bebopd at the end of it.
+
+    Attributes:
+        bebopd: where to send requests.
+        port: yod's port; it does not listen.
+    """
+
+    def __init__(self, where: Where, limits: Limits) -> None:
+        self.port = PortalsPort(
+            connect_timeout_s=limits.connect_s,
+            liveness_s=limits.liveness_s,
+            sending_bytes=limits.sending_bytes,
+        )
+        self.bebopd: PortalId = self.port.resolve(numeric(where.address))
+        self.port.use_key(self.bebopd, _key(where))
+
+    def use_grant(self, grant: Grant) -> None:
+        """From now on open connections with the job's key."""
+        self.port.use_key(None, JobKey(grant.job_id, grant.uid, grant.expires, grant.job_key))
+        if grant.addresses:
+            self.port.set_addresses(dict(grant.addresses))
+
+    def close(self) -> None:
+        """Flush, and leave."""
+        self.port.close()
+
+
+def _key(where: Where) -> LocalKey | PartitionKey | UserKey:
+    """What proves us to bebopd: over a Unix socket the kernel does.
+
+    Raises:
+        PartitionError: no key is known.
+        KeyFileError: the key file is not there, or is none.
+    """
+    if where.address.startswith("unix:"):
+        return LocalKey()
+    if not where.key_file:
+        raise PartitionError(
+            f"{where.name}: a key is needed for host:port; "
+            "name its file in YOD_KEY_FILE, or use unix:PATH on bebopd's host"
+        )
+    uid, key = read_any_key(where.key_file)
+    return PartitionKey(key) if uid is None else UserKey(uid, key)

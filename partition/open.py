@@ -1,0 +1,83 @@
+"""Opens a partition that was chosen: brings the embedded one up, or connects to its bebopd."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from native.ids import PortalId
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.port.port import Port
+from native.wire.alloc import Grant
+from partition.find.discover import Where
+
+if TYPE_CHECKING:
+    from pct.host.pmix_process import PmixServer
+
+
+class Opened(Protocol):
+    """A partition that yod can talk to."""
+
+    bebopd: PortalId
+
+    @property
+    def port(self) -> Port:
+        """yod's port."""
+
+    def use_grant(self, grant: Grant) -> None:
+        """Open connections to the job's PCTs."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+def preparation() -> Iterator[None]:
+    """The imports for an embedded partition, in pieces of about a millisecond."""
+    from allocator import bebopd  # noqa: F401
+
+    yield
+    from pct.wireup import machine as wireup  # noqa: F401
+
+    yield
+    from pct.job import machine as job  # noqa: F401
+
+    yield
+    from pct import driver  # noqa: F401
+
+    yield
+    from partition.up import embedded  # noqa: F401
+
+
+def open_partition(
+    where: Where, reactor: Reactor, limits: Limits, *, will_offer_pmix: bool = False
+) -> Opened:
+    """Bring up or get ready to reach a partition.
+
+    Args:
+        will_offer_pmix: the job that is to come will. Its server then starts while
+            the modules of an embedded partition are imported, which takes as long.
+
+    Raises:
+        PartitionError: the key cannot be read.
+    """
+    if where.is_embedded:
+        server = _early_pmix_server(reactor, limits) if will_offer_pmix else None
+        from partition.up.embedded import EmbeddedPartition
+
+        return EmbeddedPartition(reactor, limits, server)
+    from partition.find.remote import RemotePartition
+
+    return RemotePartition(where, limits)
+
+
+def _early_pmix_server(reactor: Reactor, limits: Limits) -> PmixServer | None:
+    """A server for an embedded partition's job; None: the PCT will say why it cannot be."""
+    from pct.host.pmix_process import Owner, PmixServer
+
+    try:
+        owner = Owner(os.getpid(), os.getuid(), os.getgid(), ())
+        return PmixServer(owner, reactor, limits.pmix_server_bytes)
+    except (OSError, ValueError):
+        return None

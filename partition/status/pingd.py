@@ -1,0 +1,153 @@
+"""The command pingd: which node is doing what."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Sequence
+
+import click
+
+from native import limits, nodelist, options
+from native.errors import PartitionError, UsageError, YodError
+from native.host import stdio
+from native.wire.status import NodeRow, NodeState
+from partition.status import show
+
+UNREACHABLE = 1  # exit status: no partition, or it does not answer
+WRONG_USAGE = 2
+
+_STYLES = {NodeState.BUSY: "green", NodeState.PENDING: "yellow", NodeState.DOWN: "red"}
+
+_ADVICE = (
+    "pingd: try `yodctl status`, start a partition with `yodctl up --local N`,"
+    " or name one with --partition ADDRESS"
+)
+
+
+@click.command(context_settings={"help_option_names": ["-help"], "allow_interspersed_args": False})
+@click.option("-parse", "is_parsed", is_flag=True, help="Print colon-separated columns.")
+@click.option("-summary", "is_summary", is_flag=True, help="Print totals only.")
+@click.option("-list", "-l", "listed", metavar="LIST", help="Only these nodes, as in 5,1..3.")
+@click.option("-job", "job_id", type=click.IntRange(min=1), metavar="N", help="Only this job.")
+@click.option("-mine", "is_mine", is_flag=True, help="Only jobs of yours.")
+@click.option("-all", "is_all", is_flag=True, help="All nodes; the default.")
+@click.option(
+    "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
+)
+@click.argument("nodes", required=False, metavar="[LIST]")
+@click.version_option(**options.VERSION)
+def command(
+    is_parsed: bool,
+    is_summary: bool,
+    listed: str | None,
+    job_id: int | None,
+    is_mine: bool,
+    is_all: bool,
+    partition: str,
+    nodes: str | None,
+) -> None:
+    """Show the nodes of the partition and what they are doing.
+
+    Conditions combine: only what meets all of them is shown. A name may be
+    shortened to four letters or more, and -l is -list.
+
+    Exit status: 0; 1 the partition is not there or does not answer; 2 wrong usage.
+    """
+    if nodes is not None and listed is not None:
+        raise UsageError("one node list at a time")
+    text = nodes if nodes is not None else listed
+    wanted = nodelist.parse(text) if text is not None else None
+    rows = show.merge(_ask(partition))
+    if wanted is not None and (unknown := set(wanted) - {row.node for row in rows}):
+        raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")
+    if job_id is not None and not show.select(rows, job_id=job_id):
+        raise UsageError(f"no job {job_id} in this partition; it has ended, or was of another one")
+    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=_me() if is_mine else None)
+    if is_parsed:
+        _print(show.parse_lines(rows))
+        return
+    if not is_summary:
+        _print_table(rows)
+    _print(show.totals(rows))
+
+
+def main() -> None:
+    """Entry point."""
+    stdio.open_closed()
+    status = 0
+    try:
+        arguments = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
+        command.main(arguments, prog_name="pingd", standalone_mode=False)
+    except UsageError as error:
+        status = _fail(str(error), WRONG_USAGE)
+    except click.UsageError as error:
+        status = _fail(error.format_message(), WRONG_USAGE)
+    except PartitionError as error:
+        status = _fail(str(error), UNREACHABLE)
+        stdio.say(_ADVICE)
+    except YodError as error:
+        status = _fail(str(error), UNREACHABLE)
+    except (BrokenPipeError, KeyboardInterrupt):  # nobody reads any more
+        status = UNREACHABLE
+    except OSError as error:
+        status = _fail(stdio.blame(error), UNREACHABLE)
+    sys.exit(stdio.ended("pingd", status, UNREACHABLE))
+
+
+_HELP = options.Option(("-help",))
+
+
+def _ask(partition: str) -> list[NodeRow]:
+    from native.loop.reactor import Reactor
+    from partition import open as opening
+    from partition.find import discover
+    from partition.status.query import ask
+
+    where = discover.find(partition, os.environ)
+    if where.is_embedded:
+        raise PartitionError("no partition is up here; yod runs jobs on this host by itself")
+    in_force = limits.load(os.environ)
+    reactor = Reactor()
+    opened = opening.open_partition(where, reactor, in_force)
+    try:
+        return ask(opened.port, opened.bebopd, reactor, where.name, in_force.allocate_s)
+    finally:
+        opened.close()
+        reactor.close()
+
+
+def _me() -> str:
+    uid = os.getuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _print_table(rows: Sequence[NodeRow]) -> None:
+    if not sys.stdout.isatty():
+        _print(show.plain(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, title in enumerate(show.HEADER):
+        table.add_column(title, justify="right" if column in (0, 3) else "left", no_wrap=True)
+    for row in rows:
+        style = _STYLES.get(row.state, "")
+        table.add_row(*(Text(cell) for cell in show.cells(row)), style=style)
+    Console().print(table)
+
+
+def _print(lines: Sequence[str]) -> None:
+    sys.stdout.write("".join(line + "\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _fail(text: str, status: int) -> int:
+    stdio.say(f"pingd: {text}")
+    return status

@@ -1,0 +1,144 @@
+"""The embedded partition: bebopd and one PCT inside yod, joined by memory.
+
+Nothing to install, configure, start or clean up. The machines are those of the
+daemons; only the port differs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from _blake2 import blake2b
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from allocator.bebopd import Bebopd
+from allocator.jobs.grants import Owner
+from allocator.nodes.placement_list import ListPlacement
+from native.host.process import become_subreaper
+from native.host.rlimits import raise_soft, restore
+from native.ids import PortalId, Principal, PrincipalKind
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
+from native.port.port import Hub, MemoryPort, PeerLost, Port, Received
+from native.wire.alloc import Grant
+from native.wire.base import SLOTS_MAX
+from pct.driver import Driver as PctDriver
+from pct.host.keeper import children_of
+from pct.host.store import Store, default_directories
+from pct.node import Node
+
+if TYPE_CHECKING:
+    from pct.host.pmix_process import PmixServer
+
+
+class EmbeddedPartition:
+    """A partition of one node, this host, with as many slots as anybody wants.
+
+    Args:
+        pmix_server: that has been started for the job; see :func:`start_pmix_server`.
+
+    Attributes:
+        bebopd: where to send requests.
+        port: yod's own port.
+    """
+
+    def __init__(
+        self, reactor: Reactor, limits: Limits, pmix_server: PmixServer | None = None
+    ) -> None:
+        self._soft_limits = raise_soft()
+        key = os.urandom(32)
+
+        def sign(data: bytes) -> bytes:
+            return blake2b(data, key=key, digest_size=32).digest()
+
+        hub = Hub()
+        uid = os.getuid()
+        daemon = Principal(PrincipalKind.PARTITION, uid)
+        allocator_port, node_port = hub.port(daemon), hub.port(daemon)
+        self.port: Port = hub.port(Principal(PrincipalKind.PARTITION, uid))
+        self.bebopd: PortalId = allocator_port.id
+        self._allocator = _Allocator(allocator_port, reactor, limits, sign)
+        node = Node(
+            name=host_name(),
+            slots=SLOTS_MAX,
+            address=node_port.id,
+            bebopd=allocator_port.id,
+            wanted=0,
+            incarnation=1,
+            limits=limits,
+            is_signed=lambda data, mac: sign(data) == mac,  # nobody else can try
+            unix_time=time.time,
+        )
+        store = Store(default_directories(), reactor)
+        strangers = children_of(os.getpid())  # of a user's program that yod.api is embedded in
+        self._pct = PctDriver(
+            node,
+            node_port,
+            reactor,
+            store,
+            strangers,
+            early_server=pmix_server,
+            on_keeper=become_subreaper,  # nothing but a keeper leaves us processes
+        )
+        self._pct.start()
+
+    def use_grant(self, grant: Grant) -> None:
+        """Nothing to open: the peers are in this process."""
+
+    def close(self) -> None:
+        """End what is left of any job."""
+        self._pct.close()
+        self._allocator.close()
+        restore(self._soft_limits)
+
+
+class _Allocator:
+    """bebopd's machine on a memory port; it keeps no records."""
+
+    def __init__(
+        self, port: MemoryPort, reactor: Reactor, limits: Limits, sign: Callable[[bytes], bytes]
+    ) -> None:
+        self._port = port
+        self._reactor = reactor
+        self._machine = Bebopd(
+            ListPlacement(),
+            epoch=1,
+            next_job_id=os.getpid(),  # unique among the living, and easy to find
+            sign=sign,
+            job_key=lambda job_id, uid, expires: b"",
+            owner_of=lambda uid: Owner(uid=uid, gid=os.getgid(), groups=(), name=str(uid)),
+            wall_clock=time.time,
+            limits=limits,
+            name="embedded",
+        )
+        self._watch = reactor.watch(port.fileno(), self._ready)
+        self._stop_timer = reactor.add_timer(self._machine.deadline, self._due)
+
+    def close(self) -> None:
+        self._watch.close()
+        self._stop_timer()
+
+    def _ready(self) -> None:
+        for event in self._port.events():
+            now = self._reactor.monotonic()
+            match event:
+                case Received(source, principal, message):
+                    received = MessageReceived(source, principal, message)
+                    self._perform(self._machine.handle(received, now))
+                case PeerLost(peer, _, text):
+                    self._perform(self._machine.handle(PeerGone(peer, text), now))
+
+    def _due(self) -> None:
+        self._perform(self._machine.handle(DeadlineReached(), self._reactor.monotonic()))
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Send):
+                self._port.send(action.target, action.message)
+
+
+def host_name() -> str:
+    """This host's name, without its domain."""
+    return os.uname().nodename.partition(".")[0]

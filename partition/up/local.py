@@ -1,0 +1,322 @@
+"""A partition of daemons on this host: one bebopd and N PCTs.
+
+All are started at once and found ready by descriptors: bebopd's ready pipe has a
+line when it listens and another when it has N nodes, and a daemon that dies is a
+child that ended. Nothing is left behind when anything fails.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from native.errors import PartitionError
+from native.host import userdirs
+from native.loop.reactor import Reactor
+from native.text import shown
+from partition.find import state
+from partition.find.state import Daemon, State
+from partition.up import processes
+
+END_S = 10.0  # a daemon has this long between SIGTERM and SIGKILL
+START_S = 30.0  # all are up within this, and so much more for each node
+START_NODE_S = 0.5
+UNIX_PATH_MAX = 107  # bytes of a socket's path, sockaddr_un without its NUL
+TAIL_LINES = 12
+# What a partition has in the state directory. Where there is no XDG_RUNTIME_DIR, that is
+# the user's persistent one, which has bebopd's records and the user's log, too.
+KEY, SOCKET, LOGS = "key", "bebopd.sock", "logs"
+
+
+class AlreadyUpError(PartitionError):
+    """A partition of this user is up already."""
+
+
+def up(
+    count: int,
+    *,
+    slots: int = 1,
+    base_port: int = 0,
+    debug: bool = False,
+    environment: Mapping[str, str],
+) -> State:
+    """Start a partition of ``count`` nodes.
+
+    Args:
+        slots: of each node.
+        base_port: TCP port of the bebopd, those of the PCTs follow; 0: any.
+        environment: of the daemons.
+
+    Raises:
+        AlreadyUpError: there is one.
+        PartitionError: it does not come up; the text has the end of the log.
+    """
+    where = state.directory(environment)
+    _make_directories(where, environment)
+    with _locked(where):
+        _refuse_second(environment)
+        _clean(where, removes_itself=False)
+        (where / LOGS).mkdir(mode=0o700)
+        starter = _Starter(where, count, slots, base_port, debug, environment)
+        try:
+            return starter.start()
+        except BaseException:
+            starter.abandon()
+            raise
+        finally:
+            starter.close()
+
+
+def down(environment: Mapping[str, str]) -> tuple[State, int, int] | None:
+    """Take the partition down, and remove what it had.
+
+    Returns:
+        What it was, how many daemons were ended, and how many of those killed;
+        None: there was none.
+    """
+    where = state.directory(environment)
+    if not where.is_dir():
+        return None
+    with _locked(where):
+        found = state.load_any(environment)
+        ended = killed = 0
+        if found is not None:
+            # Nodes first: they end what they host, and tell who has to know.
+            for group in (found.daemons[1:], found.daemons[:1]):
+                there, late = processes.end(group, END_S)
+                ended, killed = ended + there, killed + late
+        _clean(where)
+    return None if found is None else (found, ended, killed)
+
+
+def is_stale(found: State) -> bool:
+    """Whether none of a partition's daemons is left."""
+    return not any(map(processes.is_alive, found.daemons))
+
+
+class _Starter:
+    """Starts the daemons, and waits until every node is up."""
+
+    def __init__(
+        self,
+        where: Path,
+        count: int,
+        slots: int,
+        base_port: int,
+        debug: bool,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._where = where
+        self._count = count
+        self._slots = slots
+        self._base_port = base_port
+        self._debug = ["-D"] if debug else []
+        # The daemons' own modules, not the user's; what jobs get is yod's.
+        self._environment = {k: v for k, v in environment.items() if k != "PYTHONPATH"}
+        self._reactor = Reactor()
+        self._daemons: list[Daemon] = []
+        self._lines: list[str] = []
+        self._partial = b""
+        self._failure = ""
+        self._key_file = str(where / KEY)
+        self._records = state.records_directory(environment)
+        socket_path = str(where / SOCKET)
+        self._unix_path = socket_path if len(os.fsencode(socket_path)) <= UNIX_PATH_MAX else ""
+
+    def start(self) -> State:
+        """Start everything; see :func:`up`."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._reactor.on_signal(number, lambda: self._fail("interrupted"))
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._spawn_bebopd(write_fd)
+        finally:
+            os.close(write_fd)
+        os.set_blocking(read_fd, False)
+        watch = self._reactor.watch(read_fd, lambda: self._read(read_fd))
+        until = time.monotonic() + START_S + START_NODE_S * self._count
+        stop_timer = self._reactor.add_timer(lambda: until, lambda: self._fail("not up in time"))
+        try:
+            self._wait(lines=1)
+            found = self._state()
+            state.save(found, self._where)
+            for node in range(self._count):
+                self._spawn_pct(node)
+            found = replace(found, daemons=tuple(self._daemons))
+            state.save(found, self._where)
+            self._wait(lines=2)
+            found = replace(found, is_up=True)
+            state.save(found, self._where)
+            return found
+        finally:
+            stop_timer()
+            watch.close()
+            os.close(read_fd)
+
+    def abandon(self) -> None:
+        """End whatever was started and remove it."""
+        processes.end(self._daemons, END_S)
+        _clean(self._where)
+
+    def close(self) -> None:
+        """Let go of the children; those that are up belong to the system now."""
+        self._reactor.close()
+
+    def _spawn_bebopd(self, ready_fd: int) -> None:
+        unix = ["--unix", self._unix_path] if self._unix_path else []
+        self._spawn(
+            [
+                *processes.command_line("bebopd"),
+                *("--listen", f"127.0.0.1:{self._base_port}", *unix),
+                *("--key-file", self._key_file, "--state-dir", str(self._records)),
+                *("--ready-fd", str(processes.READY_FD), "--expect", str(self._count)),
+                *self._debug,
+            ],
+            "bebopd",
+            ready_fd=ready_fd,
+        )
+
+    def _spawn_pct(self, node: int) -> None:
+        port = self._base_port + 1 + node if self._base_port else 0
+        self._spawn(
+            [
+                *processes.command_line("pct"),
+                *("--bebopd", self._lines[0], "--key-file", self._key_file),
+                *("--listen", f"127.0.0.1:{port}", "--slots", str(self._slots)),
+                *("--node", str(node), "--name", f"node{node}", *self._debug),
+            ],
+            f"pct-{node}",
+            node=node,
+        )
+
+    def _spawn(self, argv: list[str], name: str, node: int = -1, ready_fd: int = -1) -> None:
+        log = self._where / LOGS / f"{name}.log"
+        unix_pid = processes.spawn(argv, self._environment, log, ready_fd)
+        daemon = Daemon(unix_pid, processes.start_ticks(unix_pid), str(log), node)
+        self._daemons.append(daemon)
+        self._reactor.on_child(unix_pid, lambda status: self._died(daemon, status))
+
+    def _state(self) -> State:
+        return State(
+            is_up=False,
+            name="local",
+            address=self._lines[0],
+            unix_address=f"unix:{self._unix_path}" if self._unix_path else "",
+            key_file=self._key_file,
+            boot_id=state.boot_id(),
+            began=time.time(),
+            daemons=tuple(self._daemons),
+        )
+
+    def _wait(self, lines: int) -> None:
+        while len(self._lines) < lines and not self._failure:
+            self._reactor.run()
+        if self._failure:
+            raise PartitionError(self._failure)
+
+    def _read(self, fd: int) -> None:
+        data = os.read(fd, 4096)
+        *whole, self._partial = (self._partial + data).split(b"\n")
+        self._lines += [line.decode() for line in whole]
+        if not data and len(self._lines) < 2:
+            return  # it has died: the child's end says how
+        self._reactor.stop()
+
+    def _died(self, daemon: Daemon, status: int) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        how = f"exit status {code}" if code >= 0 else f"signal {-code}"
+        self._fail(f"{daemon} ended with {how}", daemon.log)
+
+    def _fail(self, text: str, log: str = "") -> None:
+        if not self._failure:
+            self._failure = f"the partition did not come up: {text}{_tail(log)}"
+        self._reactor.stop()
+
+
+def _refuse_second(environment: Mapping[str, str]) -> None:
+    found = state.load_any(environment)
+    if found is not None and not is_stale(found):
+        nodes = len(found.daemons) - 1
+        if not processes.is_alive(found.daemons[0]):
+            left = sum(map(processes.is_alive, found.daemons[1:]))
+            raise AlreadyUpError(
+                f"{found.daemons[0]} of the partition that was up is gone, {left} of its"
+                f" {nodes} nodes are left; `yodctl down` ends them"
+            )
+        raise AlreadyUpError(
+            f"a partition of {nodes} nodes is up already, at"
+            f" {found.unix_address or found.address}; `yodctl down` takes it down"
+        )
+
+
+def _make_directories(where: Path, environment: Mapping[str, str]) -> None:
+    """That of the partition, and the user's, which has the records."""
+    try:
+        userdirs.make_state(environment)
+    except OSError as error:
+        raise PartitionError(
+            f"no place for records: {shown(error.filename)}: {error.strerror};"
+            " XDG_STATE_HOME names a directory for them"
+        ) from None
+    try:
+        where.mkdir(mode=0o700, exist_ok=True)
+        if where.stat().st_uid != os.geteuid():
+            raise PartitionError(f"{shown(str(where))}: belongs to another user")
+        where.chmod(0o700)
+    except OSError as error:
+        raise PartitionError(f"{shown(str(where))}: {error.strerror}") from None
+
+
+@contextmanager
+def _locked(where: Path) -> Iterator[None]:
+    """One yodctl at a time; the directory is there as long as it is locked."""
+    while True:
+        where.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            if os.fstat(fd).st_ino == where.stat().st_ino:
+                break
+        except FileNotFoundError:
+            pass
+        os.close(fd)  # another yodctl has removed it meanwhile
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _clean(where: Path, *, removes_itself: bool = True) -> None:
+    """Remove what a partition has left in the state directory."""
+    for pattern in (KEY, SOCKET, state.FILE_NAME, f"{state.TEMPORARY}*"):
+        for path in where.glob(pattern):
+            path.unlink(missing_ok=True)
+    shutil.rmtree(where / LOGS, ignore_errors=True)
+    if removes_itself:
+        try:
+            where.rmdir()
+        except OSError:
+            pass  # it has what is not the partition's
+
+
+def _tail(log: str) -> str:
+    """The end of a log, as lines to go below an error."""
+    if not log:
+        return ""
+    try:
+        lines = Path(log).read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    if not lines:
+        room = os.statvfs(log)
+        full = f"; no space is left in {shown(os.path.dirname(log))}" if not room.f_bavail else ""
+        return f"; it has written nothing{full}"
+    return "".join(f"\n    {line}" for line in lines[-TAIL_LINES:])

@@ -1,0 +1,121 @@
+"""Daemons as processes: start them detached, know them again, end them."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from partition.find.state import Daemon
+
+READY_FD = 3  # where a started daemon finds its end of the ready pipe
+
+_OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
+_MODULES = {"bebopd": "allocator.cli", "pct": "pct.cli"}
+
+
+def command_line(name: str) -> list[str]:
+    """What starts a command of ours: the script beside this one, or its module."""
+    for beside in (_OWN, sys.executable):
+        script = Path(beside).with_name(name)
+        if script.is_file() and os.access(script, os.X_OK):
+            return [str(script)]
+    start = f"from {_MODULES[name]} import main; raise SystemExit(main())"
+    return [sys.executable, "-P", "-c", start]
+
+
+def spawn(argv: list[str], environment: Mapping[str, str], log: Path, ready_fd: int = -1) -> int:
+    """Start a process in a session of its own; its words go to a log file.
+
+    Args:
+        ready_fd: becomes its READY_FD; -1: it gets none.
+
+    Returns:
+        Its Unix process id.
+    """
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    if ready_fd >= 0:
+        actions.append((os.POSIX_SPAWN_DUP2, ready_fd, READY_FD))
+    return os.posix_spawn(
+        argv[0], argv, environment, file_actions=actions, setsid=True, setsigmask=()
+    )
+
+
+def start_ticks(unix_pid: int) -> int:
+    """When a process started, in clock ticks since boot; 0: no such process."""
+    try:
+        data = Path(f"/proc/{unix_pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    # The name in parentheses may have blanks and parentheses of its own.
+    return int(data.rpartition(b")")[2].split()[19])
+
+
+def open_pidfd(daemon: Daemon) -> int:
+    """A descriptor of a daemon; -1: it has ended."""
+    try:
+        fd = os.pidfd_open(daemon.unix_pid)
+    except OSError:
+        return -1
+    # Looked at after the descriptor is there: from here on it cannot be another.
+    if start_ticks(daemon.unix_pid) != daemon.start_ticks or _has_ended(fd):
+        os.close(fd)
+        return -1
+    return fd
+
+
+def is_alive(daemon: Daemon) -> bool:
+    """Whether a daemon still runs."""
+    if (fd := open_pidfd(daemon)) < 0:
+        return False
+    os.close(fd)
+    return True
+
+
+def end(daemons: Iterable[Daemon], wait_s: float) -> tuple[int, int]:
+    """End daemons: SIGTERM, and SIGKILL for those that take too long.
+
+    Returns:
+        How many were there, and how many of them had to be killed.
+    """
+    pidfds = [fd for daemon in daemons if (fd := open_pidfd(daemon)) >= 0]
+    try:
+        late = _signal(pidfds, signal.SIGTERM, wait_s)
+        _signal(late, signal.SIGKILL, wait_s)
+    finally:
+        for fd in pidfds:
+            os.close(fd)
+    return len(pidfds), len(late)
+
+
+def _signal(pidfds: Sequence[int], number: int, wait_s: float) -> list[int]:
+    """Signal all, wait for their ends; those that have not come."""
+    for fd in pidfds:
+        try:
+            signal.pidfd_send_signal(fd, number)
+        except ProcessLookupError:
+            pass
+    left = set(pidfds)
+    poll = select.poll()
+    for fd in left:
+        poll.register(fd, select.POLLIN)
+    until = time.monotonic() + wait_s
+    while left and (remaining := until - time.monotonic()) > 0:
+        for fd, _ in poll.poll(remaining * 1000):
+            poll.unregister(fd)
+            left.discard(fd)
+    return sorted(left)
+
+
+def _has_ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))

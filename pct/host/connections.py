@@ -1,0 +1,120 @@
+"""The clients of one job on a node: ranks that speak PMI, agents of launchers inside.
+
+They come by the job's listener (PMI_PORT) or by the socket that a keeper gave them
+(PMI_FD). Each connection has a number; what is said goes to the job's machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from native.loop.reactor import Reactor
+from native.machine import Event
+from pct import events
+from pct.account import Account, Charge, OverLimit
+from pct.host.pmi_port import CONNECTIONS_PER_RANK, PmiPort
+from pct.host.streams import ClientSocket
+
+
+class Clients:
+    """Connections of one job.
+
+    Args:
+        handle: takes the events.
+        say: takes a line for the log.
+        account: what waits to be taken by clients is taken from it.
+    """
+
+    def __init__(
+        self,
+        job_id: int,
+        reactor: Reactor,
+        handle: Callable[[Event], None],
+        say: Callable[[str], None],
+        account: Account,
+    ) -> None:
+        self._job_id = job_id
+        self._reactor = reactor
+        self._handle = handle
+        self._say = say
+        self._account = account
+        self._port: PmiPort | None = None
+        self._sockets: dict[int, ClientSocket] = {}
+        self._leaving: dict[int, ClientSocket] = {}  # hung up on; they have not taken all
+        self._by_port: set[int] = set()
+        self._last = 0
+
+    def listen(self, uid: int, ranks: int, connections: int) -> bytes:
+        """Open the listener.
+
+        Args:
+            uid: whose processes may connect.
+            ranks: of the job on this node.
+            connections: for which there is room, however few the ranks: they may spawn.
+
+        Returns:
+            Its address; empty: there can be none here.
+        """
+        try:
+            self._port = PmiPort(
+                self._reactor,
+                uid,
+                max(connections, ranks * CONNECTIONS_PER_RANK),
+                lambda fd: self.add(fd, None),
+                self._say,
+            )
+        except OSError as error:
+            self._say(f"PMI_PORT cannot be offered: {error.strerror}")
+            return b""
+        return self._port.address.encode()
+
+    def add(self, fd: int, rank: int | None) -> None:
+        """A connection; ``rank``: whose it is, where that is known."""
+        self._last = number = self._last + 1
+        os.set_blocking(fd, False)
+
+        def on_data(data: bytes) -> None:
+            if data:
+                self._handle(events.PmiReceived(self._job_id, number, data))
+            else:
+                self._forget(number)
+                self._handle(events.PmiClosed(self._job_id, number))
+
+        if rank is None:
+            self._by_port.add(number)
+        self._sockets[number] = ClientSocket(self._reactor, fd, on_data, Charge(self._account))
+        self._handle(events.PmiConnected(self._job_id, number, rank))
+
+    def reply(self, number: int, data: bytes) -> None:
+        """Write to a connection, if it is still there."""
+        if (socket := self._sockets.get(number)) is None:
+            return
+        try:
+            socket.send(data)
+        except OverLimit:
+            socket.close()
+            self._forget(number)
+            self._handle(events.PmiClosed(self._job_id, number))
+
+    def hang_up(self, number: int) -> None:
+        """Close a connection behind what is to be written."""
+        if (socket := self._sockets.pop(number, None)) is not None:
+            self._leaving[number] = socket
+            socket.hang_up(lambda: self._forget(number))
+
+    def close(self) -> None:
+        """Close everything."""
+        if self._port is not None:
+            self._port.close()
+        for socket in (*self._sockets.values(), *self._leaving.values()):
+            socket.close()
+        self._sockets.clear()
+        self._leaving.clear()
+
+    def _forget(self, number: int) -> None:
+        self._sockets.pop(number, None)
+        self._leaving.pop(number, None)
+        if number in self._by_port and self._port is not None:
+            self._by_port.discard(number)
+            self._port.ended()

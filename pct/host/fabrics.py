@@ -1,0 +1,68 @@
+"""Whether a node has a fabric: a network that MPI libraries drive without the kernel.
+
+Open MPI looks for each kind that it knows in every rank, and waits for those that it
+does not find: a second in 5.0, a fifth of one in 4.1. Where there is no accelerator
+either, other preparations are in vain: hwloc looks where in the machine each device is,
+and UCX makes sure to be told of all memory that is freed. A node can look once, in less
+than a millisecond.
+"""
+
+from __future__ import annotations
+
+import os
+
+from native.host.files import Owner, exists
+
+CLASSES = (  # of devices, in /sys/class
+    "infiniband",  # InfiniBand, RoCE, iWARP, Omni-Path, EFA, usNIC
+    "infiniband_verbs",
+    "cxi",  # Slingshot
+    "cxi_user",
+    "gni",  # Gemini and Aries
+    "bxi",
+)
+DEVICES = ("bxi", "cxi", "hfi1", "infiniband", "ipath", "kgni", "portals", "uverbs")  # in /dev
+ACCELERATORS = ("accel", "dxg", "kfd", "nvidia")  # in /dev
+RENDERERS = "renderD"  # in /dev/dri, where a screen's device that computes nothing is, too
+MEMORY = ("knem", "xpmem")  # in /dev: ways into another process's memory
+SETTINGS = b".openmpi/mca-params.conf"  # of a user, in their home
+
+
+def may_be_here(root: str = "/") -> bool:
+    """Whether the node has one, or cannot tell."""
+    classes = os.path.join(root, "sys/class")
+    try:
+        found = set(os.listdir(classes))
+        devices = os.listdir(os.path.join(root, "dev"))
+        # The kernel makes a class when it loads a module, with or without a device.
+        known = [name for name in CLASSES if name in found]
+        has_some = any(os.listdir(os.path.join(classes, name)) for name in known)
+    except OSError:
+        return True
+    if "net" not in found:  # this is no whole /sys
+        return True
+    return has_some or any(name.startswith(DEVICES) for name in devices)
+
+
+def devices_may_be_here(root: str = "/") -> bool:
+    """Whether the node has any device that MPI libraries drive, or cannot tell."""
+    try:
+        devices = os.listdir(os.path.join(root, "dev"))
+        screens = os.listdir(os.path.join(root, "dev/dri")) if "dri" in devices else []
+    except OSError:
+        return True
+    return (
+        may_be_here(root)
+        or any(name.startswith(ACCELERATORS + MEMORY) for name in devices)
+        or any(name.startswith(RENDERERS) for name in screens)
+    )
+
+
+def may_be_chosen(home: bytes, owner: Owner) -> bool:
+    """Whether a user has a file of settings for Open MPI, or it cannot be told."""
+    if not home.startswith(b"/"):
+        return True
+    try:
+        return exists(os.path.join(home, SETTINGS), owner)
+    except OSError:
+        return True

@@ -1,0 +1,102 @@
+"""What a launcher that a rank starts finds on its node: the job's hosts, and our agent.
+
+Host files are in a directory of their own, which stays the PCT's: the job's owner can read
+the files and overwrite them, but not put anything else there, so that removing them
+is safe for a PCT that runs as root.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Sequence
+
+from pct.wireup import foreign
+
+AGENT = "yod-agent"
+
+_NAMES = ("openmpi", "hydra")
+
+
+def find_agent() -> bytes:
+    """Path of the installed ``yod-agent``; empty: there is none that launchers can use.
+
+    It is looked for beside the interpreter, beside this command and in PATH. Open MPI
+    splits what it is told at blanks and at colons.
+    """
+    places = [os.path.dirname(sys.executable), os.path.dirname(os.path.abspath(sys.argv[0]))]
+    for place in places + os.get_exec_path():
+        path = os.path.join(place, AGENT)
+        if os.path.isabs(path) and os.access(path, os.X_OK):
+            is_usable = ":" not in path and path.split() == [path]
+            return os.fsencode(path) if is_usable else b""
+    return b""
+
+
+def write(
+    parent: str, uid: int, gid: int, nodes: Sequence[tuple[str, int]]
+) -> tuple[str, tuple[bytes, bytes]]:
+    """Write the host files of a job.
+
+    Args:
+        parent: a local directory; ``/tmp`` is used instead where the owner cannot get
+            there, as in the run-time directory of a PCT that runs as root.
+        uid, gid: of the job's owner.
+        nodes: as of :func:`pct.wireup.foreign.host_files`.
+
+    Returns:
+        The directory, for :func:`remove`, and the paths of both files.
+
+    Raises:
+        OSError: nothing is left behind.
+    """
+    if not _can_search(parent, uid):
+        parent = "/tmp"
+    directory = os.path.join(parent, f"yod-hosts-{os.urandom(8).hex()}")
+    os.mkdir(directory, 0o700)
+    try:
+        for name, text in zip(_NAMES, foreign.host_files(nodes), strict=True):
+            _write(os.path.join(directory, name), text, uid, gid)
+        os.chmod(directory, 0o711)
+    except OSError:
+        remove(directory)
+        raise
+    first, second = (os.fsencode(os.path.join(directory, name)) for name in _NAMES)
+    return directory, (first, second)
+
+
+def remove(directory: str) -> None:
+    """Take host files away; what is not there is no fault."""
+    for name in _NAMES:
+        try:
+            os.unlink(os.path.join(directory, name))
+        except OSError:
+            continue
+    try:
+        os.rmdir(directory)
+    except OSError:
+        return
+
+
+def _can_search(directory: str, uid: int) -> bool:
+    """Whether a user can open what lies below, as far as this is plain without groups."""
+    path = os.path.realpath(directory)
+    while uid != 0:
+        status = os.stat(path)
+        if not status.st_mode & (stat.S_IXUSR if status.st_uid == uid else stat.S_IXOTH):
+            return False
+        if path == "/":
+            break
+        path = os.path.dirname(path)
+    return True
+
+
+def _write(path: str, text: bytes, uid: int, gid: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchown(fd, uid, gid)
+        while text:
+            text = text[os.write(fd, text) :]
+    finally:
+        os.close(fd)

@@ -1,0 +1,248 @@
+"""The PMIx server of one job on a node, as the PCT sees it: a process of the job's user.
+
+A keeper owns it, as one owns the ranks: it has the user's ids and groups, and nothing
+of it outlives the job. See :mod:`native.wire.pmix` for what is said.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from native.errors import PeerProtocolError
+from native.limits import variable
+from native.loop.reactor import Reactor
+from native.loop.slices import Slices
+from native.wire import keeper as wire
+from native.wire import pmix
+from pct.account import Account, Charge, OverLimit
+from pct.host.keeper import Keeper
+from pct.host.pmix_command import command, make_directory, remove_directory
+from pct.host.streams import ClientSocket, OutputPipe
+
+END_S = 2.0  # for the server to put its things away; then it is killed
+KEPT_VARIABLES = (b"PATH", b"LANG", b"TMPDIR", b"LD_LIBRARY_PATH")
+LINE_MAX = 4096  # bytes of a line of its output
+LINES_MAX = 100  # of its output that are told
+_RLIMIT_DATA = 2  # the module resource is not imported for it
+
+
+class Owner(NamedTuple):
+    """Whose server it is."""
+
+    job_id: int
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+class PmixServer:
+    """A server that is starting, serving or ending.
+
+    Its process starts at once; :meth:`begin` tells it whom it serves. Until then nothing
+    is told of it.
+
+    Args:
+        memory_bytes: what its process may have.
+
+    Raises:
+        OSError, ValueError: it cannot be started.
+    """
+
+    def __init__(self, owner: Owner, reactor: Reactor, memory_bytes: int) -> None:
+        self.owner = owner
+        self._memory_bytes = memory_bytes
+        self._lines = 0
+        self._reactor = reactor
+        self._begin: pmix.Begin | None = None
+        self._on_message: Callable[[pmix.FromServer], None] = _nobody
+        self._on_end: Callable[[wire.Report, str], None] = _nobody
+        self._say: Callable[[str], None] = _nobody
+        self._streams: tuple[int, int, int] | None = None  # before they can be used
+        self._early: list[wire.Report] = []
+        self._slices: Slices | None = None
+        self._socket: ClientSocket | None = None
+        self._outputs: list[OutputPipe] = []
+        self._buffer = bytearray()
+        self._unsent = self._unread = Charge(Account())  # until it begins
+        self._is_ending = False
+        self._why = ""
+        self._end_at: float | None = None
+        self._stop_timer = reactor.add_timer(lambda: self._end_at, self._kill)
+        words = command()
+        program = wire.ProgramSpec(words[0], words, b"/", wire.Hold.BEFORE_EXEC)
+        rank = wire.RankSpec(0, 0, (), wants_stdin=False, wants_pmi=True)
+        self.keeper = Keeper.start(
+            wire.KeeperSpec(
+                job_id=owner.job_id,
+                uid=owner.uid,
+                gid=owner.gid,
+                groups=owner.groups,
+                umask=0o077,
+                limits=((_RLIMIT_DATA, memory_bytes, memory_bytes),),
+                environment=tuple(
+                    name + b"=" + os.environb[name]
+                    for name in KEPT_VARIABLES
+                    if name in os.environb
+                ),
+                programs=(program,),
+                ranks=(rank,),
+            ),
+            reactor,
+            self._keeper_says,
+            self._take_streams,
+        )
+        self.keeper.go()
+
+    def begin(
+        self,
+        begin: pmix.Begin,
+        parent: str,
+        on_message: Callable[[pmix.FromServer], None],
+        on_end: Callable[[wire.Report, str], None],
+        say: Callable[[str], None],
+        slices: Slices,
+        account: Account,
+    ) -> None:
+        """Let it serve.
+
+        Args:
+            begin: what it is told first, but for its directory.
+            parent: a directory of the PCT's, for the server's own.
+            on_message: takes what it says.
+            on_end: called once, with the last report of its keeper and what became of it.
+            say: takes a line for the log.
+            slices: where its directory is removed.
+            account: the job's; what either side has not taken is taken from it.
+
+        Raises:
+            OSError: its directory cannot be made.
+        """
+        directory = make_directory(parent, begin.uid, begin.gid, begin.server)
+        self._begin = replace(begin, directory=directory)
+        self._on_message = on_message
+        self._on_end = on_end
+        self._slices = slices
+        self._say = say
+        self._unsent, self._unread = Charge(account), Charge(account)
+        if self._streams is not None:
+            self._open(*self._streams)
+        early, self._early = self._early, []
+        for report in early:
+            self._reactor.call_soon(partial(self._keeper_says, report))
+
+    def send(self, message: pmix.FromPct) -> None:
+        """Tell the server."""
+        if self._socket is None:
+            return
+        try:
+            self._socket.send(pmix.encode(message))
+        except OverLimit as over:
+            self._give_up(f"does not take what it is told: {over}")
+
+    def end(self) -> None:
+        """Let it put its things away and exit; ``on_end`` will be called."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._end_at = self._reactor.monotonic() + END_S
+            self.send(pmix.End())
+
+    def close(self) -> None:
+        """Hang up: its keeper ends it, and nothing is called any more."""
+        self._stop_timer()
+        self.keeper.close()
+        self._give_back()
+
+    def _take_streams(
+        self, rank: int, stdin: int | None, stdout: int, stderr: int, socket: int | None
+    ) -> None:
+        assert socket is not None
+        self._streams = stdout, stderr, socket
+        if self._begin is not None:
+            self._open(*self._streams)
+
+    def _open(self, stdout: int, stderr: int, socket: int) -> None:
+        assert self._begin is not None
+        self._streams = None
+        self._socket = ClientSocket(
+            self._reactor, socket, self._received, self._unsent, is_patient=False
+        )
+        self._outputs = [OutputPipe(self._reactor, fd, self._log_output) for fd in (stdout, stderr)]
+        self.send(self._begin)
+
+    def _log_output(self, data: bytes) -> None:
+        for line in data[:LINE_MAX].splitlines():
+            self._lines += 1
+            if self._lines <= LINES_MAX:
+                self._say(f"PMIx server: {line.decode(errors='replace')}")
+            if self._lines == LINES_MAX:
+                self._say("PMIx server: it says more, which is not told")
+
+    def _received(self, data: bytes) -> None:
+        self._buffer += data
+        try:
+            while (message := pmix.take(self._buffer)) is not None:
+                self._on_message(pmix.decode_from_server(message))
+            self._unread.set(len(self._buffer))
+        except PeerProtocolError as error:
+            self._say(str(error))
+            self.keeper.end()
+        except OverLimit as over:
+            self._give_up(f"says too much at once: {over}")
+
+    def _give_up(self, why: str) -> None:
+        self._why = self._why or why
+        self.keeper.end()
+
+    def _keeper_says(self, report: wire.Report) -> None:
+        if self._begin is None:
+            self._early.append(report)
+            return
+        match report:
+            case wire.ExecFailed():
+                self._why = report.explain()
+            case wire.RankEnded():
+                self._why = self._why or self._how_it_ended(report)
+            case wire.KeeperEmpty() | wire.KeeperLost():
+                self._stop_timer()
+                self._give_back()
+                assert self._slices is not None
+                work = remove_directory(self._begin.directory, self._begin.uid)
+                self._slices.start(0, work, lambda _: self._ended(report))
+
+    def _ended(self, report: wire.Report) -> None:
+        self._on_end(report, f"its process {self._why}")
+
+    def _how_it_ended(self, report: wire.RankEnded) -> str:
+        number = report.wait_status & 0x7F
+        if not number:
+            return f"ended with exit code {report.wait_status >> 8 & 0xFF}"
+        text = f"was killed by signal {number}"
+        if report.max_rss_bytes > self._memory_bytes // 2:
+            name = variable("pmix_server_bytes")
+            text += f"; it may have {self._memory_bytes} bytes of memory ({name} of the pct)"
+        return text
+
+    def _kill(self) -> None:
+        self._end_at = None
+        self.keeper.end()
+
+    def _give_back(self) -> None:
+        for fd in self._streams or ():
+            os.close(fd)
+        self._streams = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            self._buffer.clear()
+            self._unread.clear()
+        for output in self._outputs:
+            output.close()
+
+
+def _nobody(*_arguments: object) -> None:
+    """Takes what is for nobody yet."""

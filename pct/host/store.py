@@ -1,0 +1,357 @@
+"""The node's store: objects in RAM disk, or already here.
+
+Directories are tried in order; each must have room (:mod:`pct.host.room`) and must allow
+execution for an image. A file gets its name only when it is whole, checked, and no
+longer open for writing (else executing it gives ETXTBSY).
+
+What takes long is done in slices (:mod:`native.loop.slices`): comparing, allocating, removing.
+The first two are a job's and end with it. Who finds no room waits for what is being removed.
+
+A directory belongs to one PCT, which keeps a lock on it. One whose lock can be
+had is left over from a PCT that was killed, and is removed by the next that looks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from native.host.files import Owner
+from native.loop.reactor import Reactor
+from native.loop.slices import Slices, Work
+from native.wire.load import ShippedObject
+from pct.events import NoPlace, ObjectLost, ObjectsChecked
+
+# What compares, counts and removes is imported by the first job that ships something.
+if TYPE_CHECKING:
+    from pct.host.compare import Digests
+    from pct.host.room import Claim, Room
+
+NOBODY = 0  # owns what outlives its job: removals. Jobs count from 1
+
+
+class Reserved(Struct):
+    """Room for one object.
+
+    Attributes:
+        fd: open for reading and writing, ``claim.size`` bytes allocated; -1: published.
+        name: what the file is called now; empty: a file without a name.
+        path: its name once it is whole.
+    """
+
+    fd: int
+    name: str
+    path: str
+    claim: Claim
+
+
+class StoreError(Exception):
+    """The store cannot do it; the text says why, for the user."""
+
+
+class Store:
+    """Objects of all jobs on one node.
+
+    Args:
+        directories: to try, in this order.
+        user_percent: of a file system, for the objects of one user; 100: what is free.
+
+    Attributes:
+        slices: the long work of this node.
+    """
+
+    def __init__(self, directories: list[str], reactor: Reactor, user_percent: int = 100) -> None:
+        self.slices = Slices(reactor)
+        self._parents = directories
+        self._user_percent = user_percent
+        self._own: dict[str, str] = {}  # parent -> our directory in it
+        self._locks: list[int] = []
+        self._objects: dict[tuple[int, int], Reserved] = {}
+        self._job_directories: dict[int, set[str]] = {}
+        self._known_digests: Digests | None = None
+        self._known_room: Room | None = None
+
+    def check(
+        self,
+        job_id: int,
+        objects: tuple[ShippedObject, ...],
+        arguments_first: bool,
+        owner: Owner,
+        done: Callable[[ObjectsChecked | ObjectLost], None],
+        unused: Collection[int] = (),
+    ) -> None:
+        """Find out which objects are here and reserve room for the others but the unused.
+
+        ``done`` is called once, maybe at once; not when the job is dropped before.
+        """
+        work = self._check(job_id, objects, arguments_first, owner, unused)
+        self.slices.start(job_id, work, done)
+
+    def _check(
+        self,
+        job_id: int,
+        objects: tuple[ShippedObject, ...],
+        arguments_first: bool,
+        owner: Owner,
+        unused: Collection[int],
+    ) -> Work[ObjectsChecked | ObjectLost]:
+        present: list[tuple[int, bytes]] = []
+        lacking: list[int] = []
+        no_place: list[NoPlace] = []
+        for number, shipped in enumerate(objects):
+            if arguments_first and number == 0:
+                try:
+                    yield from self._reserve_memory(job_id, owner.uid, shipped.size)
+                except OSError as error:
+                    return ObjectLost(job_id, 0, f"the arguments: {_reason(error)}")
+                lacking.append(0)
+                continue
+            if number in unused:
+                continue
+            if not shipped.digest:
+                present.append((number, shipped.path))
+                continue
+            if lacking or no_place or present:
+                yield  # however many there are
+            if (yield from self._digests.has(shipped, owner)):
+                present.append((number, shipped.path))
+                continue
+            try:
+                yield from self._reserve(job_id, number, owner.uid, shipped)
+                lacking.append(number)
+            except StoreError as error:
+                no_place.append(NoPlace(number, str(error)))
+        return ObjectsChecked(job_id, tuple(present), tuple(lacking), tuple(no_place))
+
+    def reserved(self, job_id: int, number: int) -> Reserved:
+        """The room taken for an object."""
+        return self._objects[job_id, number]
+
+    def publish(self, job_id: int, number: int, mode: int, uid: int, gid: int) -> bytes:
+        """Give a whole, checked object its name.
+
+        Returns:
+            The path to execute.
+        """
+        room = self._objects[job_id, number]
+        os.fchmod(room.fd, mode & 0o555 | 0o400)
+        if os.geteuid() == 0:
+            os.fchown(room.fd, uid, gid)
+        os.close(room.fd)
+        room.fd = -1
+        os.rename(room.name, room.path)
+        room.name = room.path
+        return os.fsencode(room.path)
+
+    def content(self, job_id: int, number: int) -> bytes:
+        """The bytes of an object without a name; its room is given back."""
+        room = self._objects[job_id, number]
+        try:
+            return os.pread(room.fd, room.claim.size, 0)
+        finally:
+            self.drop(job_id, number)
+
+    def drop(self, job_id: int, number: int) -> None:
+        """Give back the room of one object."""
+        room = self._objects.pop((job_id, number), None)
+        if room is not None:
+            self._remove(self._removal([room], ()))
+
+    def drop_job(self, job_id: int) -> None:
+        """End the work for a job and remove everything of it."""
+        self.slices.cancel(job_id)
+        keys = [key for key in self._objects if key[0] == job_id]
+        rooms = [self._objects.pop(key) for key in keys]
+        directories = self._job_directories.pop(job_id, ())
+        if rooms or directories:
+            self._remove(self._removal(rooms, directories))
+
+    def directory(self) -> str:
+        """A directory of ours for small files, which a later PCT sweeps if we cannot.
+
+        Raises:
+            OSError: none can be made.
+        """
+        if not self._parents:
+            raise OSError(errno.ENOENT, "no directory is configured")
+        return self._directory(self._parents[0])
+
+    def close(self) -> None:
+        """Remove everything."""
+        for job_id in {key[0] for key in self._objects} | set(self._job_directories):
+            self.drop_job(job_id)
+        for directory in self._own.values():
+            from pct.host.removal import remove_tree
+
+            self._remove(remove_tree(directory))
+        self.slices.finish(NOBODY)
+        for lock in self._locks:
+            os.close(lock)
+        self._own.clear()
+        self._locks.clear()
+
+    # -- room -------------------------------------------------------------
+
+    @property
+    def _digests(self) -> Digests:
+        if self._known_digests is None:
+            from pct.host.compare import Digests
+
+            self._known_digests = Digests()
+        return self._known_digests
+
+    @property
+    def _room(self) -> Room:
+        if self._known_room is None:
+            from pct.host.room import Room
+
+            self._known_room = Room(self._user_percent)
+        return self._known_room
+
+    def _reserve(self, job_id: int, number: int, uid: int, shipped: ShippedObject) -> Work[None]:
+        """Take room for an image in the first directory that has it.
+
+        Raises:
+            StoreError: none has; says what each one lacks.
+        """
+        reasons = []
+        for parent in self._parents:
+            try:
+                where = (parent, job_id, number)
+                yield from self._patiently(partial(self._reserve_in, *where, uid, shipped))
+                return
+            except OSError as error:
+                reasons.append(f"{parent}: {_reason(error)}")
+        raise StoreError("; ".join(reasons) or "no directory is configured")
+
+    def _reserve_memory(self, job_id: int, uid: int, size: int) -> Work[None]:
+        from pct.host.room import MEMORY
+
+        def reserve() -> Work[None]:
+            claim = self._room.claim(MEMORY, uid, size)
+            fd = os.memfd_create("yod-arguments")
+            yield from self._allocate((job_id, 0), Reserved(fd, "", "", claim))
+
+        yield from self._patiently(reserve)
+
+    def _patiently(self, reserve: Callable[[], Work[None]]) -> Work[None]:
+        """Reserve; without room, again and again while some is being given back.
+
+        Raises:
+            OSError: there is none.
+        """
+        while True:
+            try:
+                yield from reserve()
+                return
+            except OSError as error:
+                is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                if not is_full or not self.slices.has(NOBODY):
+                    raise
+            yield
+
+    def _reserve_in(
+        self, parent: str, job_id: int, number: int, uid: int, shipped: ShippedObject
+    ) -> Work[None]:
+        if os.statvfs(parent).f_flag & os.ST_NOEXEC:
+            raise OSError(errno.EACCES, "mounted noexec")
+        directory = os.path.join(self._directory(parent), str(job_id))
+        claim = self._room.claim(parent, uid, shipped.size)
+        try:
+            os.makedirs(directory, mode=0o755, exist_ok=True)
+            os.chmod(directory, 0o755)
+            self._job_directories.setdefault(job_id, set()).add(directory)
+            name = os.path.basename(os.fsdecode(shipped.path))
+            path = os.path.join(directory, f"{number}-{name}" if number else name)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            fd = os.open(path + ".part", flags, 0o600)
+        except OSError:
+            self._room.release(claim)
+            raise
+        yield from self._allocate((job_id, number), Reserved(fd, path + ".part", path, claim))
+
+    def _allocate(self, key: tuple[int, int], room: Reserved) -> Work[None]:
+        self._objects[key] = room  # before the first slice: so it goes with its job
+        try:
+            yield from self._room.allocate(room.fd, room.claim)
+        except OSError:
+            # Here and now: a removal under way would be waited for.
+            yield from self._removal([self._objects.pop(key)], ())
+            raise
+
+    def _removal(self, rooms: Collection[Reserved], directories: Collection[str]) -> Work[None]:
+        from pct.host.removal import give_back, remove_file, remove_tree
+
+        for room in rooms:
+            try:
+                if room.fd < 0:
+                    yield from remove_file(room.name)
+                    continue
+                if room.name:
+                    with suppress(OSError):  # somebody else was faster
+                        os.unlink(room.name)
+                yield from give_back(room.fd)
+            finally:
+                self._room.release(room.claim)
+        for directory in directories:
+            yield from remove_tree(directory)
+
+    def _remove(self, removal: Work[None]) -> None:
+        self.slices.start(NOBODY, removal, lambda _: None)
+
+    def _directory(self, parent: str) -> str:
+        """Our directory below ``parent``, made and locked on first use."""
+        if parent not in self._own:
+            from pct.host.removal import sweep
+
+            self._remove(sweep(parent))
+            self._own[parent] = self._make_directory(parent)
+        return self._own[parent]
+
+    def _make_directory(self, parent: str) -> str:
+        from pct.host.removal import PREFIX
+
+        # Not by process id: hosts that share a directory have the same ones.
+        while True:
+            directory = os.path.join(parent, PREFIX + os.urandom(6).hex())
+            os.mkdir(directory, 0o755)
+            os.chmod(directory, 0o755)  # whatever our umask: owners of jobs go in
+            try:
+                lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                flock(lock, LOCK_EX | LOCK_NB)
+            except (FileNotFoundError, BlockingIOError):
+                continue  # a sweeper was faster; it removes what nobody has locked
+            self._locks.append(lock)
+            return directory
+
+
+def default_directories() -> list[str]:
+    """RAM disks of this node, in the order to try.
+
+    Not a directory of root's alone when ranks will be other users.
+    """
+    wanted = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/tmp"]
+    if os.geteuid() == 0:
+        wanted = [path for path in wanted if _is_open_to_all(path)]
+    return [path for path in wanted if path and os.path.isdir(path) and os.access(path, os.W_OK)]
+
+
+def _is_open_to_all(directory: str) -> bool:
+    try:
+        return bool(os.stat(directory).st_mode & stat.S_IXOTH)
+    except OSError:
+        return False
+
+
+def _reason(error: OSError) -> str:
+    """Ours as it is; the kernel's without its capital."""
+    text = error.strerror or str(error)
+    return text.lower() if error.errno and text == os.strerror(error.errno) else text

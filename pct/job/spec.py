@@ -1,0 +1,146 @@
+"""What a keeper is told to start: the load message as one node reads it."""
+
+from __future__ import annotations
+
+from native.wire import keeper
+from native.wire.alloc import Credential, Run
+from native.wire.load import Arguments, Load, MemberLoad, Spawn
+from pct.wireup import environment
+from pct.wireup.machine import Wireup
+
+
+def members_of(members: tuple[MemberLoad, ...]) -> list[int]:
+    """The member of rank 0, 1, ..."""
+    return [number for number, member in enumerate(members) for _ in range(member.size)]
+
+
+def ranks_at(message: Load, place: int) -> tuple[int, ...]:
+    """The ranks of one node, ascending."""
+    return _ranks_at(message.runs, place)
+
+
+def _ranks_at(runs: tuple[Run, ...], place: int) -> tuple[int, ...]:
+    found: list[int] = []
+    first = 0
+    for run in runs:
+        if run.place == place:
+            found += range(first, first + run.count)
+        first += run.count
+    return tuple(found)
+
+
+def unused_objects(message: Load, places: frozenset[int]) -> frozenset[int]:
+    """Objects that no rank of these places executes; empty while that is not known.
+
+    So an image goes to the nodes of its member's subgroup, and to those on the way.
+    """
+    if message.arguments is None or len(message.objects) == 1:
+        return frozenset()
+    used: set[int] = set()
+    rank = 0
+    member_of = members_of(message.arguments.members)
+    for run in message.runs:
+        if run.place in places:
+            used.update(member_of[rank : rank + run.count])
+        rank += run.count
+    images = {message.arguments.members[number].object_index for number in used}
+    return frozenset(range(len(message.objects))) - images
+
+
+def keeper_spec(
+    message: Load,
+    arguments: Arguments,
+    credential: Credential,
+    paths: dict[int, bytes],
+    wireup: Wireup,
+    listen_nid: int = 0,
+) -> keeper.KeeperSpec:
+    """The specification for the ranks of the load at its place.
+
+    Args:
+        paths: number of an object -> what to execute on this node.
+        listen_nid: where each rank gets a listener for Portals; 0: none does.
+    """
+    ranks = ranks_at(message, message.place)
+    member_of = members_of(arguments.members)
+    used = sorted({member_of[rank] for rank in ranks})
+    members = [arguments.members[number] for number in used]
+    programs = tuple(
+        keeper.ProgramSpec(paths[member.object_index], member.arguments, member.directory)
+        for member in members
+    )
+    specs = tuple(
+        keeper.RankSpec(
+            rank,
+            used.index(member_of[rank]),
+            environment.for_rank(rank, local_rank, member_of[rank]) + wireup.environment(0, rank),
+            wants_stdin=message.has_input and rank == 0,
+            wants_pmi=wireup.wants_sockets,
+            wants_portals=listen_nid != 0,
+        )
+        for local_rank, rank in enumerate(ranks)
+    )
+    return _spec(message, arguments, credential, programs, specs, wireup, listen_nid)
+
+
+def world_spec(
+    message: Load,
+    arguments: Arguments,
+    credential: Credential,
+    spawn: Spawn,
+    wireup: Wireup,
+) -> keeper.KeeperSpec:
+    """The specification for the ranks of a spawned world at the load's place."""
+    member_of = members_of(spawn.members)
+    programs = tuple(
+        keeper.ProgramSpec(spawn.paths[member.object_index], member.arguments, member.directory)
+        for member in spawn.members
+    )
+    ranks = world_ranks_at(spawn, message.place)
+    specs = tuple(
+        keeper.RankSpec(
+            spawn.first_rank + rank,
+            member_of[rank],
+            environment.for_rank(spawn.first_rank + rank, local_rank, member_of[rank])
+            + (() if spawn.is_tool else wireup.environment(spawn.world, rank))
+            + spawn.environments[member_of[rank]],
+            wants_stdin=False,
+            wants_pmi=wireup.wants_sockets and not spawn.is_tool,
+        )
+        for local_rank, rank in enumerate(ranks)
+    )
+    return _spec(message, arguments, credential, programs, specs, wireup)
+
+
+def world_ranks_at(spawn: Spawn, place: int) -> tuple[int, ...]:
+    """The ranks of a spawned world at a place, as the world numbers them."""
+    return _ranks_at(spawn.runs, place)
+
+
+def _spec(
+    message: Load,
+    arguments: Arguments,
+    credential: Credential,
+    programs: tuple[keeper.ProgramSpec, ...],
+    ranks: tuple[keeper.RankSpec, ...],
+    wireup: Wireup,
+    listen_nid: int = 0,
+) -> keeper.KeeperSpec:
+    here = message.nodes[message.place]
+    size = len(members_of(arguments.members))
+    shared = environment.for_job(arguments.environment, message.job_id, size)
+    shared += environment.for_node(here.node, here.name, len(ranks))
+    wanted = (*environment.UNBOUND, *wireup.shared_environment())
+    return keeper.KeeperSpec(
+        job_id=message.job_id,
+        uid=credential.uid,
+        gid=credential.gid,
+        groups=credential.groups,
+        umask=message.umask,
+        limits=message.limits,
+        environment=shared + environment.defaults(wireup.user_names, wanted),
+        programs=programs,
+        ranks=ranks,
+        listen_nid=listen_nid,
+        ignored=message.ignored,
+    )

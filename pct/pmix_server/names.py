@@ -1,0 +1,65 @@
+"""What PMIx servers tell each other in data that is opaque to the PCTs.
+
+A published value: u16 type, u32 rank, u8 length of the namespace, the namespace, the
+data. The rank and namespace are who published: a lookup tells them.
+
+A node's share in making a group: u64 number that it proposes, u16 length of the
+group's name, the name. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from pct.pmix_server.plain import TEXT_MAX, NamedProcess, NonsenseError
+
+_HEAD = struct.Struct("<HIB")
+_SHARE = struct.Struct("<QH")
+
+
+def short_text(text: str) -> str:
+    """As much of a text as a message takes, without what is no character."""
+    return text.encode(errors="replace").decode()[:TEXT_MAX]
+
+
+def published(process: NamedProcess, kind: int, data: bytes) -> bytes:
+    """A value of a type of PMIx, as it is kept under its key."""
+    nspace = process.nspace.encode()
+    return _HEAD.pack(kind, process.rank, len(nspace)) + nspace + data
+
+
+def read_published(value: bytes) -> tuple[NamedProcess, int, bytes]:
+    """Who published it, its type and its data.
+
+    Raises:
+        NonsenseError: it was not published by a PMIx server.
+    """
+    try:
+        kind, rank, length = _HEAD.unpack_from(value)
+        nspace = value[_HEAD.size : _HEAD.size + length].decode()
+        return NamedProcess(nspace, rank), kind, value[_HEAD.size + length :]
+    except (struct.error, UnicodeDecodeError):
+        raise NonsenseError("pmix: a published value is not one of ours") from None
+
+
+def group_share(number: int, name: bytes) -> bytes:
+    """One node's share in making a group."""
+    return _SHARE.pack(number, len(name)) + name
+
+
+def read_group_shares(shares: bytes) -> list[tuple[int, bytes]]:
+    """Number and name in each share, in the order of the nodes; at least one.
+
+    Raises:
+        NonsenseError: they were not made by PMIx servers.
+    """
+    found: list[tuple[int, bytes]] = []
+    at = 0
+    try:
+        while at < len(shares) or not found:
+            number, length = _SHARE.unpack_from(shares, at)
+            at += _SHARE.size + length
+            found.append((number, shares[at - length : at]))
+    except struct.error:
+        raise NonsenseError("pmix: a share of a group is not one of ours") from None
+    return found

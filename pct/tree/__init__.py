@@ -1,0 +1,4 @@
+"""Where the nodes of a job are in its tree, and what is gathered up it.
+
+No I/O. Imports native.
+"""

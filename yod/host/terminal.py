@@ -1,0 +1,240 @@
+"""yod's standard streams. Whatever reads or stops reading them, the loop goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from native.loop.reactor import Reactor
+from native.wire.base import DATA_MAX
+from yod.launch.lines import Piece
+
+PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
+PIECES_MAX = 256  # in one write; POSIX allows at least 16, Linux 1024
+
+
+class TerminalGone(OSError):
+    """The terminal that an output went to has been closed."""
+
+
+class OutputStream:
+    """Standard output or error: a queue that drains as its reader allows.
+
+    The descriptor is shared with whoever started yod, so it is not made
+    non-blocking; where the system gives us a description of our own, that is.
+
+    Args:
+        on_written: called with a rank's stream and how many bytes of it have been written;
+            with 0 for yod's own words.
+        on_taken: called when what had to wait has been written.
+        on_broken: called once with the error that ended the stream.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        fd: int,
+        on_written: Callable[[int, int], None],
+        on_taken: Callable[[], None],
+        on_broken: Callable[[OSError], None],
+    ) -> None:
+        self._fd = fd
+        self._on_written = on_written
+        self._on_taken = on_taken
+        self._on_broken = on_broken
+        self._queue: deque[Piece] = deque()
+        self._is_broken = False
+        self._is_always_ready = False
+        self._is_terminal = os.isatty(fd)
+        self._own_fd = _own_description(fd)
+        self._watch = None
+        try:
+            self._watch = reactor.watch(self._target, None, self._writable)
+            self._watch.set(None, None)
+        except PermissionError:  # a regular file: always ready
+            self._is_always_ready = True
+        except OSError:  # closed: the first write says so
+            self._is_always_ready = True
+        # Else it is ready for no more than a little at a time, as far as we know.
+        self._takes_much = self._own_fd >= 0 or self._is_always_ready
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits to be written."""
+        return not self._queue
+
+    def write(self, pieces: list[Piece]) -> None:
+        """Write, now or when there is room."""
+        if self._is_broken:
+            self._tell(pieces)
+            return
+        was_empty = not self._queue
+        self._queue.extend(pieces)
+        if self._takes_much:
+            if was_empty or self._is_always_ready:
+                self._drain()
+        elif self._watch is not None:
+            self._watch.set(None, self._writable)
+
+    def drop(self) -> int:
+        """Forget what is queued; gives how many bytes of the ranks it had."""
+        size = sum(count for _, _, count in self._queue)
+        self._queue.clear()
+        if self._watch is not None:
+            self._watch.set(None, None)
+        return size
+
+    def close(self) -> None:
+        """Stop; what is queued is dropped."""
+        if self._watch is not None:
+            self._watch.close()
+        if self._own_fd >= 0:
+            os.close(self._own_fd)
+            self._own_fd = -1
+
+    @property
+    def _target(self) -> int:
+        return self._own_fd if self._own_fd >= 0 else self._fd
+
+    def _writable(self) -> None:
+        self._drain()
+        if not self._queue:
+            self._on_taken()
+
+    def _drain(self) -> None:
+        written: list[Piece] = []
+        try:
+            while self._queue:
+                written += self._write_some()
+                if not self._takes_much:
+                    break
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._break(error)
+        if self._watch is not None:
+            self._watch.set(None, self._writable if self._queue else None)
+        self._tell(written)
+
+    def _write_some(self) -> list[Piece]:
+        """One write; gives the pieces, and of the last one the part, that have been written."""
+        queue = self._queue
+        if self._takes_much:
+            buffers = [buffer for buffer, _, _ in islice(queue, PIECES_MAX)]
+        else:
+            buffers = [memoryview(queue[0][0])[:PIPE_BUF]]
+        count = os.writev(self._target, buffers)
+        written = []
+        while queue and count >= len(queue[0][0]):
+            count -= len(queue[0][0])
+            written.append(queue.popleft())
+        if count:
+            buffer, stream, of_rank = queue[0]
+            part = min(count, of_rank)
+            queue[0] = (memoryview(buffer)[count:], stream, of_rank - part)
+            written.append((b"", stream, part))
+        return written
+
+    def _tell(self, pieces: Iterable[Piece]) -> None:
+        counts: dict[int, int] = {}
+        for _, stream, count in pieces:
+            counts[stream] = counts.get(stream, 0) + count
+        for stream, count in counts.items():
+            self._on_written(stream, count)
+
+    def _break(self, error: OSError) -> None:
+        self._is_broken = True
+        if self._is_terminal and error.errno == errno.EIO:
+            error = TerminalGone(*error.args)
+        dropped = list(self._queue)
+        self._queue.clear()
+        self._on_broken(error)
+        self._tell(dropped)
+
+
+def _own_description(fd: int) -> int:
+    """A non-blocking description of the same pipe or terminal; -1: not to be had."""
+    try:
+        mode = os.fstat(fd).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+            return -1
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        return os.open(f"/proc/self/fd/{fd}", flags)
+    except OSError:
+        return -1
+
+
+class InputStream:
+    """Standard input, read only as far as the application takes it.
+
+    Never reads the terminal from the background: that would stop yod.
+    """
+
+    def __init__(self, reactor: Reactor, fd: int, on_data: Callable[[bytes], None]) -> None:
+        self._reactor = reactor
+        self._fd = fd
+        self._on_data = on_data
+        self._allowed = 0
+        self._is_over = False
+        self._is_file = False
+        self._watch = None
+        try:
+            self._watch = reactor.watch(fd, self._readable)
+            self._watch.set(None, None)
+        except PermissionError:  # a regular file or /dev/null: always ready
+            self._is_file = True
+        except OSError:  # closed
+            self._is_file = True
+
+    def allow(self, count_bytes: int) -> None:
+        """Read so many more bytes."""
+        self._allowed += count_bytes
+        self.resume()
+
+    def resume(self) -> None:
+        """Read on, after yod has come to the foreground."""
+        if self._is_over or not self._allowed:
+            return
+        if self._is_file:
+            self._reactor.call_soon(self._readable)
+        elif self._watch is not None:
+            self._watch.set(self._readable, None)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._is_over = True
+        if self._watch is not None:
+            self._watch.close()
+
+    def _readable(self) -> None:
+        if self._is_over:
+            return
+        if not self._allowed or _is_in_background(self._fd):
+            if self._watch is not None:
+                self._watch.set(None, None)
+            return
+        try:
+            data = os.read(self._fd, min(self._allowed, DATA_MAX))
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EBADF, errno.EISDIR):
+                raise
+            data = b""
+        self._allowed -= len(data)
+        if not data:
+            self.close()
+        self._on_data(data)
+        if data and self._is_file and self._allowed:
+            self._reactor.call_soon(self._readable)
+
+
+def _is_in_background(fd: int) -> bool:
+    try:
+        return os.isatty(fd) and os.tcgetpgrp(fd) != os.getpgrp()
+    except OSError:
+        return False

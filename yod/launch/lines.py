@@ -1,0 +1,273 @@
+"""Whole lines: a line of one rank is not torn by another's.
+
+One machine for each place where output is shown. Standard output and error share it
+where they are the same terminal, file or pipe. A *source* is one of a rank's two streams.
+
+    complete lines   are shown as they come, while no line is open
+    an open line     has no end yet. It is held until nothing has been shown for
+                     ``line_quiet_s``; then the oldest is shown, and what its source
+                     writes next is shown at once, behind it
+    what waits       lines and open lines of others, while one is on show: no longer
+                     than ``line_hold_s``, and no more than ``line_room_bytes``
+    a cut line       is an open line on show that had to make way: a newline ends it,
+                     and its rest is shown behind the label of its rank
+    a long line      of ``line_max_bytes`` or more is shown without being complete,
+                     and makes way to any complete line
+
+A job of one rank has nothing to tear: its bytes are shown as they come.
+
+Pure: no clock, no descriptor. Times are seconds on the caller's clock, which stands
+still while the reader is behind.
+"""
+
+from __future__ import annotations
+
+from native.limits import Limits
+from yod.plan.plan import Style
+
+# Bytes to write, and of which stream of a rank how many of them are: what has been
+# added counts for none.
+Piece = tuple[bytes | bytearray | memoryview, int, int]
+
+NEWLINE: Piece = (b"\n", 1, 0)
+
+
+class _Source:
+    """One stream of one rank.
+
+    Attributes:
+        since: when the first byte of its held line came.
+        is_cut: its line was ended by us: what comes next is the rest.
+    """
+
+    __slots__ = ("is_cut", "label", "since", "stream")
+
+    def __init__(self, stream: int, label: bytes) -> None:
+        self.stream = stream
+        self.label = label
+        self.since = 0.0
+        self.is_cut = False
+
+
+class Lines:
+    """State machine of one place where output is shown.
+
+    Every call that takes ``now`` gives what is to be written, in order.
+
+    Args:
+        size: ranks that the job begins with.
+    """
+
+    def __init__(self, style: Style, size: int, limits: Limits) -> None:
+        self._is_labelled = style is Style.LABELLED
+        self._is_raw = style is Style.RAW or (style is Style.WHOLE and size == 1)
+        self._may_grow = style is Style.WHOLE  # a rank beside the only one ends is_raw
+        self._limits = limits
+        self._width = len(str(size - 1))
+        self._sources: dict[tuple[int, int], _Source] = {}
+        self._tails: dict[_Source, bytearray] = {}  # open lines that are held, oldest first
+        self._tail_bytes = 0
+        self._ready: list[Piece] = []  # complete lines behind the open one
+        self._ready_bytes = 0
+        self._ready_since = 0.0
+        self._open: _Source | None = None  # whose line is on show without its end
+        self._open_bytes = 0
+        self._shown_at = float("-inf")
+
+    # -- the machine's face -----------------------------------------------
+
+    @property
+    def is_line_open(self) -> bool:
+        """The last line on show has no end."""
+        return self._open is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """Output that has come and is not shown."""
+        return self._tail_bytes + self._ready_bytes
+
+    def add(self, rank: int, stream: int, data: bytes, now: float) -> list[Piece]:
+        """A rank has written."""
+        pieces: list[Piece] = []
+        if not data:
+            return pieces
+        source = self._sources.get((rank, stream)) or self._meet(rank, stream)
+        if self._is_raw:
+            pieces.append((data, stream, len(data)))
+            source.is_cut = False
+            self._open = None if data.endswith(b"\n") else source
+            return pieces
+        end = data.rfind(b"\n") + 1
+        if self._open is source and not end:
+            self._open_bytes += len(data)
+            self._show(source, data, pieces, now)
+        elif self._open is None or self._open is source:
+            if end:
+                self._show(source, self._upto(data, end), pieces, now)
+                self._open = None
+                self._show_ready(pieces)
+        elif end:
+            self._wait(source, self._upto(data, end), now)
+        if end < len(data) and self._open is not source:
+            self._hold(source, data[end:], now)
+        if self._open is not None or self._tails:
+            self._settle(source, pieces, now)
+        return pieces
+
+    def say(self, text: bytes, now: float) -> list[Piece]:
+        """A line of yod's own: on a fresh line, at once."""
+        pieces: list[Piece] = []
+        self._cut(pieces)
+        self._show_ready(pieces)
+        pieces.append((text + b"\n", 1, 0))
+        self._shown_at = now
+        return pieces
+
+    def deadline(self) -> float | None:
+        """When :meth:`due` is to be called."""
+        hold_s = self._limits.line_hold_s
+        times = []
+        if self._ready:
+            times.append(self._ready_since + hold_s)
+        if self._tails:
+            times.append(next(iter(self._tails)).since + hold_s)
+            if self._open is None:
+                times.append(self._is_quiet_at)
+        return min(times, default=None)
+
+    def due(self, now: float) -> list[Piece]:
+        """The deadline has come."""
+        pieces: list[Piece] = []
+        hold_s = self._limits.line_hold_s
+        late = [source for source in self._tails if source.since + hold_s <= now]
+        if late or (self._ready and self._ready_since + hold_s <= now):
+            self._cut(pieces)
+            self._show_ready(pieces)
+            for source in late:
+                self._show_open(source, pieces, now)
+        elif self._tails and self._open is None and now >= self._is_quiet_at:
+            self._show_open(next(iter(self._tails)), pieces, now)
+        return pieces
+
+    def finish(self, now: float) -> list[Piece]:
+        """Nothing more will come. Only the very last line may stay without an end."""
+        pieces: list[Piece] = []
+        if self._ready or self._tails:
+            self._cut(pieces)
+        self._show_ready(pieces)
+        for source in list(self._tails):
+            self._show_open(source, pieces, now)
+        return pieces
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self._tail_bytes == sum(map(len, self._tails.values()))
+        assert self._ready_bytes == sum(count for _, _, count in self._ready)
+        assert self._open is not None or not self._ready
+        assert self._open not in self._tails
+        assert self.held_bytes <= self._limits.line_room_bytes or self._is_raw
+
+    # -- rules ------------------------------------------------------------
+
+    @property
+    def _is_quiet_at(self) -> float:
+        return self._shown_at + self._limits.line_quiet_s
+
+    def _settle(self, source: _Source, pieces: list[Piece], now: float) -> None:
+        """Show what must not, or need not, wait after ``source`` has written."""
+        limits = self._limits
+        if self._ready and self._open_bytes >= limits.line_max_bytes:
+            self._cut(pieces)
+            self._show_ready(pieces)
+        if self.held_bytes > limits.line_room_bytes:
+            self._cut(pieces)
+            self._show_ready(pieces)
+            while self._tail_bytes > limits.line_room_bytes // 2:
+                self._show_open(next(iter(self._tails)), pieces, now)
+        if self._open is None and self._tails:
+            if len(self._tails.get(source, b"")) >= limits.line_max_bytes:
+                self._show_open(source, pieces, now)
+            elif now >= self._is_quiet_at:
+                self._show_open(next(iter(self._tails)), pieces, now)
+
+    # -- what is held -----------------------------------------------------
+
+    def _meet(self, rank: int, stream: int) -> _Source:
+        if rank and self._may_grow:
+            self._is_raw = False
+        source = _Source(stream, b"%*d: " % (self._width, rank))
+        self._sources[rank, stream] = source
+        return source
+
+    def _upto(self, data: bytes, end: int) -> bytes | memoryview:
+        """The beginning of what has come; copied only where labels are put into it."""
+        return data[:end] if self._is_labelled else memoryview(data)[:end]
+
+    def _hold(self, source: _Source, data: bytes, now: float) -> None:
+        """Keep an open line, or more of it."""
+        self._tail_bytes += len(data)
+        if (tail := self._tails.get(source)) is not None:
+            tail += data
+            return
+        self._tails[source] = bytearray(data)
+        source.since = now
+
+    def _wait(self, source: _Source, lines: bytes | memoryview, now: float) -> None:
+        """Keep complete lines until the open one makes way."""
+        if not self._ready:
+            self._ready_since = now
+        self._ready_bytes += len(lines) + len(self._tails.get(source, b""))
+        self._render(source, lines, self._ready)
+
+    # -- what is shown ----------------------------------------------------
+
+    def _show(
+        self, source: _Source, data: bytes | memoryview, pieces: list[Piece], now: float
+    ) -> None:
+        self._render(source, data, pieces)
+        self._shown_at = now
+
+    def _show_open(self, source: _Source, pieces: list[Piece], now: float) -> None:
+        """Show a held line; from now on it is the open one."""
+        self._cut(pieces)
+        self._open_bytes = len(self._tails[source])
+        self._show(source, b"", pieces, now)
+        self._open = source
+
+    def _show_ready(self, pieces: list[Piece]) -> None:
+        if self._ready:
+            pieces += self._ready
+            self._ready = []
+            self._ready_bytes = 0
+
+    def _cut(self, pieces: list[Piece]) -> None:
+        """End the open line, if there is one."""
+        if self._open is not None:
+            pieces.append(NEWLINE)
+            self._open.is_cut = True
+            self._open = None
+
+    def _render(self, source: _Source, data: bytes | memoryview, pieces: list[Piece]) -> None:
+        """What is held of a source and what has come: complete lines, or one open line."""
+        stream = source.stream
+        if source in self._tails:
+            tail = self._tails.pop(source)
+            self._tail_bytes -= len(tail)
+        else:
+            tail = bytearray()
+        if source is not self._open:
+            if source.is_cut and (tail or data)[:1] == b"\n":
+                # The newline that ended it where it was cut stands for its own.
+                pieces.append((b"", stream, 1))
+                data = data[1:]  # a held line has none
+                source.is_cut = False
+            if (source.is_cut or self._is_labelled) and (tail or data):
+                pieces.append((source.label, stream, 0))
+            source.is_cut = False
+        if tail:
+            pieces.append((tail, stream, len(tail)))
+        if self._is_labelled and data[-1:] == b"\n":
+            labelled = bytes(data).replace(b"\n", b"\n" + source.label)
+            pieces.append((memoryview(labelled)[: -len(source.label)], stream, len(data)))
+        elif data:
+            pieces.append((data, stream, len(data)))

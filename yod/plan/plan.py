@@ -1,0 +1,142 @@
+"""What one launch asks for, settled before anybody is contacted.
+
+Sizes and lists of the command line and of a load file are combined here; the
+rules are those of Cplant's yod.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from native.errors import UsageError
+from native.wire.alloc import NodeSpec
+from native.wire.base import SIZE_MAX
+from native.wire.load import Arguments, Mpi, ShippedObject
+from yod.plan.loadfile import Line
+
+
+class Style(Enum):
+    """How the output of several ranks is shown."""
+
+    RAW = "bytes as they come"
+    WHOLE = "whole lines"
+    LABELLED = "whole lines, each behind its rank"
+
+
+class Options(Struct, frozen=True):
+    """What the user chose for the whole job.
+
+    Attributes:
+        kills_at_once: no delay after an abnormal end (``-kill``, ``-batch``).
+        keeps_going: an abnormal end ends nothing else.
+        mpi: what to offer to MPI libraries: one of :data:`yod.program.speech.CHOICES`.
+        libpmix: the PMIx library to use; empty: found as the manual says.
+        has_portals: each rank gets what Portals needs, whatever its program is linked to.
+        style: how the output of several ranks is shown (``--raw``, ``--label``).
+    """
+
+    is_quiet: bool = False
+    kills_at_once: bool = False
+    keeps_going: bool = False
+    has_input: bool = True
+    mpi: str = "auto"
+    libpmix: str = ""
+    has_portals: bool = False
+    debug: int = 0
+    style: Style = Style.WHOLE
+
+
+class Member(Struct, frozen=True):
+    """One program on some ranks, as the user named it.
+
+    Attributes:
+        origin: ``file:line`` for messages; empty: the command line.
+    """
+
+    spec: NodeSpec
+    words: tuple[str, ...]  # program, arguments
+    origin: str = ""
+
+
+class Plan(Struct, frozen=True):
+    """Everything that a launch needs to know, with programs found and measured.
+
+    Attributes:
+        names: the program of each member, for reports.
+        mpi_reason: why ``mpi`` is what it is, for people.
+        warnings: said before go, a line each.
+        ignored_signals: that yod was started to ignore, as by nohup.
+    """
+
+    specs: tuple[NodeSpec, ...]
+    origins: tuple[str, ...]
+    names: tuple[str, ...]
+    arguments: Arguments
+    objects: tuple[ShippedObject, ...]
+    are_arguments_inline: bool
+    umask: int
+    limits: tuple[tuple[int, int], ...]
+    options: Options
+    ignored_signals: tuple[int, ...] = ()
+    batch_job: str = ""
+    mpi: Mpi = Mpi(offered=())
+    mpi_reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Ranks of the whole job."""
+        return sum(spec.size for spec in self.specs)
+
+
+def from_command_line(
+    size: int | None, nodes: tuple[int, ...] | None, words: tuple[str, ...]
+) -> list[Member]:
+    """The one member of a launch without a load file."""
+    return [Member(_spec(size, nodes, ""), words)]
+
+
+def from_load_file(
+    lines: list[Line], size: int | None, nodes: tuple[int, ...] | None
+) -> tuple[list[Member], list[str]]:
+    """The members of a load file, in rank order.
+
+    A line's own size and list come first. A line without a list takes the command
+    line's. A line without a size has the size of its own list, else 1; only in a
+    file of one line do the command line's size, then its list's length, stand in.
+
+    Returns:
+        The members, and warnings for the user.
+    """
+    warnings = []
+    is_single = len(lines) == 1
+    if size is not None and not is_single:
+        warnings.append("-sz is ignored: the load file has several lines, each with its own size")
+    members = []
+    for line in lines:
+        own_size, own_nodes = line.size, line.nodes
+        if own_size is None and own_nodes is None:
+            if is_single:
+                own_size, own_nodes = size, nodes
+            else:
+                own_size, own_nodes = 1, nodes
+        elif own_nodes is None:
+            own_nodes = nodes
+        elif own_size is None and is_single:
+            own_size = size
+        members.append(Member(_spec(own_size, own_nodes, line.origin), line.words, line.origin))
+    total = sum(member.spec.size for member in members)
+    if total > SIZE_MAX:
+        raise UsageError(f"{total} ranks in all, at most {SIZE_MAX}")
+    return members, warnings
+
+
+def _spec(size: int | None, nodes: tuple[int, ...] | None, origin: str) -> NodeSpec:
+    if size is None:
+        return NodeSpec(len(nodes), nodes, True) if nodes else NodeSpec(1)
+    if size < 1 or size > SIZE_MAX:
+        where = f"{origin}: " if origin else ""
+        raise UsageError(f"{where}-sz {size}: must be from 1 to {SIZE_MAX}")
+    return NodeSpec(size, nodes or ())
