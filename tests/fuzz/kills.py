@@ -15,25 +15,23 @@ import select
 import signal
 import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.leaks import command_line, descendants, is_a_stores, marked
+from tests.support.nobody import NOBODY, as_nobody
 from tests.support.partitions import BIN, FAULT, Daemons, finish
 from tests.support.place import Place
 from tests.support.wait import wait_for_exit, wait_until
 
-NOBODY = 65534
-# The project may lie below a directory that others cannot search.
-AS_NOBODY = [
-    *("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"),
-    *("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"),
-]
 NODES = 3
 SLOTS = 8
 JOBS = 4  # at a time
+NOTICE_S = 30  # what is awaited for longer, yod says
 MOMENT_S = 0.5  # at most, from the start of a round to its signal, and of a stop
+SHOWN = 4000  # characters of a log
 NUMBER = "TRIAL_JOB"  # in the environment of a job's processes
 WORDS = "of the input\n" * 1000
 SIGNALS = (*[signal.SIGKILL] * 5, signal.SIGSTOP, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT)
@@ -65,16 +63,16 @@ class Job:
         self.mark = f"{NUMBER}={number}".encode()
         self.kind = rng.choice(KINDS)
         self.is_theirs = rng.random() < 0.5
+        self.name = f"job {number} ({self.kind.name}, {'theirs' if self.is_theirs else 'ours'})"
         words = [BIN / "yod", "-sz", str(self.kind.ranks), *self.kind.words]
-        if not self.is_theirs:
-            self.process = partition._start(words, {NUMBER: str(number)})
-            return
-        own = {"HOME": str(home), "XDG_RUNTIME_DIR": None, "XDG_STATE_HOME": None}
-        own[NUMBER] = str(number)
-        self.process = partition._start([*AS_NOBODY, *words], own, cwd=home)
+        env = {NUMBER: str(number)}
+        if self.is_theirs:
+            self.process = as_nobody(partition, home, *words, env=env)
+        else:
+            self.process = partition.start_command(*words, env=env)
 
-    def end(self, is_victim: bool, is_concerned: bool) -> None:
-        """Wait for its end.
+    def end(self, is_victim: bool, is_concerned: bool) -> int:
+        """Wait for its end; gives its status.
 
         Args:
             is_victim: the signal went to yod itself.
@@ -84,7 +82,7 @@ class Job:
             AssertionError: it does not end, not well, or in silence.
         """
         done = finish(self.process, self.kind.given.encode())
-        what = f"{self.kind.name}: {done.status}: {done.out[-200:]!r} {done.err[-2000:]!r}"
+        what = f"{self.name}: {done.status}: {done.out[-200:]!r} {done.err[-2000:]!r}"
         assert FAULT not in done.err and "Traceback" not in done.err, what
         if done.status == 0:
             said, wanted = done.out.splitlines(), self.kind.said.splitlines()
@@ -93,6 +91,7 @@ class Job:
             assert is_concerned, what
             assert done.status > 0 or is_victim, what
             assert done.err or is_victim, what
+        return done.status
 
 
 class Trial:
@@ -105,31 +104,53 @@ class Trial:
         self._before = partition.files()
 
     def round(self) -> str:
-        """Some jobs and one signal; gives what it did."""
+        """Some jobs and one signal; gives what it did.
+
+        Raises:
+            AssertionError: a promise is broken. It tells the whole round.
+        """
+        self._began_at = time.monotonic()
+        self._did: list[str] = []
+        try:
+            return self._round()
+        except AssertionError as error:
+            daemons = (*self._partition.pcts, self._partition.bebopd)
+            for daemon in daemons:
+                daemon.show_state()
+            logs = "".join(f"--- {daemon.log.name}\n{daemon.text()[-SHOWN:]}" for daemon in daemons)
+            raise AssertionError("\n".join((*self._did, str(error), logs))) from None
+
+    def _round(self) -> str:
         partition, rng = self._partition, self._rng
         jobs = [Job(partition, self._home, rng, n) for n in range(rng.randint(1, JOBS))]
+        for job in jobs:
+            self._tell(f"{job.name} is {job.process.pid}")
         self._moment(jobs)
         victim = rng.choice(sorted(descendants(os.getpid())))
         number = rng.choice(SIGNALS)
         text = f"{signal.Signals(number).name} to {command_line(victim)[:80]}"
         concerned = self._concerned(victim, jobs)
+        self._tell(f"{text}, which is {victim}; it concerns {[job.name for job in concerned]}")
         try:
             os.kill(victim, number)
             if number == signal.SIGSTOP:
                 self._moment(jobs)
                 os.kill(victim, signal.SIGCONT)
+                self._tell("SIGCONT")
             elif victim in self._daemons():
                 wait_for_exit(victim)
+                self._tell("it has ended")
         except ProcessLookupError:
             text += ", which had ended"
-        try:
-            for job in jobs:
-                job.end(is_victim=job.process.pid == victim, is_concerned=job in concerned)
-            self._restore()
-        except AssertionError as error:
-            logs = "".join(daemon.text()[-2000:] for daemon in (*partition.pcts, partition.bebopd))
-            raise AssertionError(f"{text}: {error}\n{logs}") from None
+            self._tell("it had ended")
+        for job in jobs:
+            status = job.end(is_victim=job.process.pid == victim, is_concerned=job in concerned)
+            self._tell(f"{job.name} has ended with {status}")
+        self._restore()
         return text
+
+    def _tell(self, what: str) -> None:
+        self._did.append(f"{time.monotonic() - self._began_at:.3f} s: {what}")
 
     def _concerned(self, victim: int, jobs: list[Job]) -> list[Job]:
         """Whose job a process is; all of them where it is a daemon, or does not tell."""
@@ -195,7 +216,10 @@ def trial(partition: Daemons, seed: int, count: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/tmp") as home:
         os.chown(home, NOBODY, NOBODY)
         rounds = Trial(partition, Path(home), seed)
-        return [rounds.round() for _ in range(count)]
+        try:
+            return [rounds.round() for _ in range(count)]
+        except AssertionError as error:
+            raise AssertionError(f"with seed {seed}: {error}") from None
 
 
 def main() -> None:
@@ -205,7 +229,7 @@ def main() -> None:
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         place = Place(Path(directory) / "place", uuid.uuid4().hex)
-        os.environ.update(place.environment())
+        os.environ.update(place.environment(), YOD_NOTICE_S=str(NOTICE_S))
         partition = Daemons(place, NODES, slots=SLOTS)
         partition.start()
         try:

@@ -10,8 +10,10 @@ more host of their own, so that what leaves it is what yod sends.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ import pytest
 from tests.support.hosts import RAM_BYTES, Host, Hosts
 from tests.support.leaks import Watch, descendants
 from tests.support.place import MARK, Place
+from tests.support.processes import below_this_one
 from tests.support.standing import Key, Standing
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
@@ -32,6 +35,7 @@ BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
+STATE_S = 5.0  # a daemon has to say its state
 SLOTS = 4  # of a node, where a test does not say
 
 Word = str | bytes | os.PathLike[str]
@@ -84,9 +88,11 @@ class Partition:
         """Start yod; its three streams are unbuffered pipes unless told."""
         return self._start([BIN / "yod", *words], env, **options)
 
-    def start_command(self, *command: Word, **options: Any) -> subprocess.Popen[bytes]:
+    def start_command(
+        self, *command: Word, env: Mapping[str, str | None] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
         """Start any command as :meth:`start_yod` starts yod: a shell, a wrapper."""
-        return self._start(command, None, **options)
+        return self._start(command, env, **options)
 
     def pingd(self) -> str:
         """What ``pingd -parse`` says."""
@@ -148,6 +154,14 @@ class Daemon:
     def text(self) -> str:
         """What it has said so far in this test."""
         return self.log.read_bytes()[self._read_bytes :].decode(errors="replace")
+
+    def show_state(self) -> None:
+        """Have it say what it does, for the message of a failure; one that does not is stuck."""
+        said_bytes = self.log.stat().st_size
+        if self.is_alive:
+            self._process.send_signal(signal.SIGUSR1)
+            with contextlib.suppress(AssertionError):
+                wait_until(lambda: self.log.stat().st_size > said_bytes, STATE_S)
 
     def begin_test(self) -> None:
         """What it has said before does not concern this test."""
@@ -470,6 +484,10 @@ def finish(process: subprocess.Popen[bytes], input: bytes = b"", timeout: float 
     with process:
         try:
             out, err = process.communicate(input if process.stdin else None, timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            still_there = below_this_one()
+            process.kill()
+            raise AssertionError(f"{error}; still there:\n{still_there}") from None
         except BaseException:
             process.kill()
             raise

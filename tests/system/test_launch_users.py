@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from native import auth
+from tests.support.nobody import NOBODY, as_nobody
 from tests.support.partitions import BIN, Daemons, Done, Partition, finish
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit
-
-NOBODY = 65534
-# The project may lie below a directory that others cannot search.
-AS_NOBODY = [
-    *("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"),
-    *("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"),
-]
 
 pytestmark = pytest.mark.usefixtures("needs_root")
 
@@ -31,14 +24,6 @@ def theirs() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/tmp") as name:
         os.chown(name, NOBODY, NOBODY)
         yield Path(name)
-
-
-def as_nobody(
-    partition: Partition, home: Path, *words: Any, env: Mapping[str, str | None] | None = None
-) -> subprocess.Popen[bytes]:
-    """Start a command of the other user's."""
-    more = {"HOME": str(home), "XDG_RUNTIME_DIR": None, "XDG_STATE_HOME": None, **(env or {})}
-    return partition._start([*AS_NOBODY, *words], more, cwd=home)
 
 
 def yod(partition: Partition, home: Path, *words: Any, **options: Any) -> Done:
