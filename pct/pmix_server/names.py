@@ -11,7 +11,12 @@ from __future__ import annotations
 
 import struct
 
-from pct.pmix_server.plain import TEXT_MAX, NamedProcess, NonsenseError
+from pct.pmix_server.keys import Code, Info, Type
+from pct.pmix_server.plain import TEXT_MAX, FenceDone, NamedProcess, NonsenseError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pct.pmix_server.memory import Value
 
 _HEAD = struct.Struct("<HIB")
 _SHARE = struct.Struct("<QH")
@@ -20,6 +25,14 @@ _SHARE = struct.Struct("<QH")
 def short_text(text: str) -> str:
     """As much of a text as a message takes, without what is no character."""
     return text.encode(errors="replace").decode()[:TEXT_MAX]
+
+
+def by_whom(
+    infos: list[tuple[bytes, Value]],
+) -> tuple[dict[bytes, Value], list[tuple[bytes, Value]]]:
+    """The directives to us, which have keys that PMIx reserves, and the client's own pairs."""
+    directives = {key: value for key, value in infos if key.startswith(b"pmix.")}
+    return directives, [(key, value) for key, value in infos if not key.startswith(b"pmix.")]
 
 
 def published(process: NamedProcess, kind: int, data: bytes) -> bytes:
@@ -63,3 +76,24 @@ def read_group_shares(shares: bytes) -> list[tuple[int, bytes]]:
     except struct.error:
         raise NonsenseError("pmix: a share of a group is not one of ours") from None
     return found
+
+
+def group_infos(
+    name: bytes, members: tuple[NamedProcess, ...], message: FenceDone
+) -> tuple[int, tuple[Info, ...]]:
+    """Status of making a group, and what its members are told of it.
+
+    Raises:
+        NonsenseError: the shares were not made by PMIx servers.
+    """
+    if message.status != Code.SUCCESS:
+        return message.status, ()
+    shares = read_group_shares(message.data)
+    if any(other != name for _, other in shares):
+        # The same members make two groups, in another order on another node.
+        return Code.BAD_PARAM, ()
+    return Code.SUCCESS, (
+        Info(b"pmix.grp.id", Type.STRING, name),
+        Info(b"pmix.grp.ctxid", Type.SIZE, shares[0][0]),
+        Info(b"pmix.grp.mbrs", Type.DATA_ARRAY, members),
+    )

@@ -155,15 +155,15 @@ class Server:
         Raises:
             NonsenseError: the PCT says nonsense.
         """
-        upcalls, channel = self._upcalls, self._channel
+        questions, channel = self._upcalls.questions, self._channel
         poll = select.poll()
         poll.register(channel.fd, select.POLLIN)
-        poll.register(upcalls.wake, select.POLLIN)
+        poll.register(questions.wake, select.POLLIN)
         while True:
-            ready = [fd for fd, _ in poll.poll(_milliseconds_to(upcalls.deadline()))]
-            if upcalls.wake in ready:
-                os.eventfd_read(upcalls.wake)
-            upcalls.run()
+            ready = [fd for fd, _ in poll.poll(_milliseconds_to(questions.deadline()))]
+            if questions.wake in ready:
+                os.eventfd_read(questions.wake)
+            questions.run()
             if channel.fd in ready:
                 messages = channel.receive()
                 for message in messages or ():
@@ -172,7 +172,7 @@ class Server:
                     self._take(message)
                 if messages is None:
                     return
-            upcalls.expire()
+            questions.expire()
 
     def finish(self) -> None:
         """Forget everything and finalise the library."""
@@ -185,7 +185,7 @@ class Server:
             case AddWorld():
                 self._channel.send(self._add(message))
             case FenceDone() | Answer() | Table():
-                self._upcalls.answer(message)
+                self._upcalls.questions.answer(message)
             case GetModex(serial, process):
                 self._upcalls.request_modex(serial, process)
             case Ended():
