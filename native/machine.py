@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from native.ids import PortalId, Principal
-from native.wire.base import Message
+from native.wire.base import JobMessage, Message
 
 
 class Event(Struct, frozen=True):
@@ -19,6 +19,18 @@ class Event(Struct, frozen=True):
 
 class Action(Struct, frozen=True):
     """What to do about it."""
+
+
+class JobEvent(Event, frozen=True):
+    """Something that happened to one job."""
+
+    job_id: int
+
+
+class JobAction(Action, frozen=True):
+    """Something to do for one job."""
+
+    job_id: int
 
 
 class MessageReceived(Event, frozen=True):
@@ -52,6 +64,14 @@ class Log(Action, frozen=True):
 
     text: str
     job_id: int = 0  # 0: of no job
+
+
+def job_of(action: Action) -> int:
+    """The job that an action is for, or 0: the daemon itself."""
+    match action:
+        case JobAction(job_id) | Send(_, JobMessage(job_id)) | Log(_, job_id):
+            return job_id
+    return 0
 
 
 class Contain(Protocol):

@@ -26,6 +26,7 @@ from native.machine import (
     MessageReceived,
     PeerGone,
     Send,
+    job_of,
     propagate,
 )
 from native.port.port import (
@@ -39,7 +40,7 @@ from native.port.port import (
     Refused,
 )
 from native.wire import keeper as wire
-from native.wire.base import Message
+from native.wire.base import JobMessage, Message
 from pct import events
 from pct.host import fabrics, hostfiles
 from pct.host.connections import Clients
@@ -222,7 +223,7 @@ class Driver:
         self._performing.append(passed_over)
         try:
             for action in actions:
-                job_id = _job_of(action)
+                job_id = job_of(action)
                 if job_id not in passed_over:
                     self._run_for(job_id, self._perform_one, action)
         finally:
@@ -308,7 +309,7 @@ class Driver:
         try:
             self._port.send(target, message)
         except Exception as error:
-            if getattr(message, "job_id", 0):
+            if isinstance(message, JobMessage):
                 raise
             self._contain(f"{type(message).__name__} to {target}", error)
 
@@ -539,13 +540,6 @@ class Driver:
                 whatever_raises.callback(self._port.cancel_object, ObjectKey(job_id, number))
             whatever_raises.callback(self._store.drop_job, job_id)
             whatever_raises.callback(parts.close)
-
-
-def _job_of(action: Action) -> int:
-    """Whose an action is; 0: the node's own."""
-    about = action.message if isinstance(action, Send) else action
-    job_id: int = getattr(about, "job_id", 0)
-    return job_id
 
 
 def _import_what_ranks_need() -> None:

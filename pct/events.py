@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native.ids import PortalId
-from native.machine import Action, Event
+from native.machine import Event, JobAction, JobEvent
 from native.wire import keeper
 from native.wire.load import ShippedObject
 
@@ -24,7 +24,7 @@ class NoPlace(Event, frozen=True):
     text: str
 
 
-class ObjectsChecked(Event, frozen=True):
+class ObjectsChecked(JobEvent, frozen=True):
     """The answer to :class:`CheckObjects`.
 
     Attributes:
@@ -33,58 +33,52 @@ class ObjectsChecked(Event, frozen=True):
         no_place: the others.
     """
 
-    job_id: int
     present: tuple[tuple[int, bytes], ...]
     lacking: tuple[int, ...]
     no_place: tuple[NoPlace, ...]
 
 
-class ObjectStored(Event, frozen=True):
+class ObjectStored(JobEvent, frozen=True):
     """An object is whole, checked and visible at ``path``."""
 
-    job_id: int
     number: int
     path: bytes
     content: bytes = b""  # of object 0 when it carries the arguments
 
 
-class ObjectLost(Event, frozen=True):
+class ObjectLost(JobEvent, frozen=True):
     """An object cannot be completed here."""
 
-    job_id: int
     number: int
     text: str
 
 
-class KeeperReported(Event, frozen=True):
+class KeeperReported(JobEvent, frozen=True):
     """Something that a keeper of the job says; see :mod:`native.wire.keeper`.
 
     Attributes:
         world: whose ranks it keeps.
     """
 
-    job_id: int
     report: keeper.Report
     world: int = 0
 
 
-class OutputRead(Event, frozen=True):
+class OutputRead(JobEvent, frozen=True):
     """A rank has written. Empty data: it never will again."""
 
-    job_id: int
     rank: int
     stream: int
     data: bytes
 
 
-class InputTaken(Event, frozen=True):
+class InputTaken(JobEvent, frozen=True):
     """Rank 0 has been given so many bytes; more fit."""
 
-    job_id: int
     count_bytes: int
 
 
-class PmiOpened(Event, frozen=True):
+class PmiOpened(JobEvent, frozen=True):
     """The answer to :class:`OpenPmi`.
 
     Attributes:
@@ -94,14 +88,13 @@ class PmiOpened(Event, frozen=True):
         lacks_devices: the node has no device at all that an MPI library drives.
     """
 
-    job_id: int
     address: bytes
     variables: tuple[bytes, ...] = ()
     lacks_fabric: bool = False
     lacks_devices: bool = False
 
 
-class PmiConnected(Event, frozen=True):
+class PmiConnected(JobEvent, frozen=True):
     """A client of PMI, or a launcher's agent, has a connection.
 
     Attributes:
@@ -109,44 +102,39 @@ class PmiConnected(Event, frozen=True):
         rank: of the job, whose PMI_FD it is; None: it came by PMI_PORT.
     """
 
-    job_id: int
     connection: int
     rank: int | None
 
 
-class PmiReceived(Event, frozen=True):
+class PmiReceived(JobEvent, frozen=True):
     """Bytes of such a connection."""
 
-    job_id: int
     connection: int
     data: bytes
 
 
-class PmiClosed(Event, frozen=True):
+class PmiClosed(JobEvent, frozen=True):
     """It has hung up."""
 
-    job_id: int
     connection: int
 
 
-class PmixReceived(Event, frozen=True):
+class PmixReceived(JobEvent, frozen=True):
     """Something that the job's PMIx server says."""
 
-    job_id: int
     message: pmix.FromServer
 
 
-class PmixServerEnded(Event, frozen=True):
+class PmixServerEnded(JobEvent, frozen=True):
     """Nothing is left of the job's PMIx server; the text says what became of it."""
 
-    job_id: int
     text: str
 
 
 # -- actions --------------------------------------------------------------
 
 
-class CheckObjects(Action, frozen=True):
+class CheckObjects(JobAction, frozen=True):
     """Look which objects are here; reserve room for the others.
 
     Attributes:
@@ -155,7 +143,6 @@ class CheckObjects(Action, frozen=True):
             whose rights the objects' paths are opened.
     """
 
-    job_id: int
     objects: tuple[ShippedObject, ...]
     arguments_first: bool
     uid: int
@@ -164,20 +151,18 @@ class CheckObjects(Action, frozen=True):
     unused: tuple[int, ...] = ()  # numbers that nobody in this subtree needs
 
 
-class ReceiveObject(Action, frozen=True):
+class ReceiveObject(JobAction, frozen=True):
     """Expect an object and pass it on to the children that lack it."""
 
-    job_id: int
     number: int
     shipped: ShippedObject
     chunk_bytes: int
     children: tuple[PortalId, ...]
 
 
-class SendObject(Action, frozen=True):
+class SendObject(JobAction, frozen=True):
     """Send an object that is here to children that lack it."""
 
-    job_id: int
     number: int
     shipped: ShippedObject
     path: bytes
@@ -185,22 +170,20 @@ class SendObject(Action, frozen=True):
     children: tuple[PortalId, ...]
 
 
-class DropObject(Action, frozen=True):
+class DropObject(JobAction, frozen=True):
     """An object is not wanted any more; give its room back."""
 
-    job_id: int
     number: int
 
 
-class StartKeeper(Action, frozen=True):
+class StartKeeper(JobAction, frozen=True):
     """Start a keeper of the job, which starts and holds the ranks of one world."""
 
-    job_id: int
     spec: keeper.KeeperSpec
     world: int = 0
 
 
-class GiveMap(Action, frozen=True):
+class GiveMap(JobAction, frozen=True):
     """Fill the file that ranks which use Portals have; they go right after.
 
     Attributes:
@@ -208,58 +191,51 @@ class GiveMap(Action, frozen=True):
         ids: as :func:`native.wire.rank.encode_map` makes it.
     """
 
-    job_id: int
     uid: int
     ids: bytes
 
 
-class KeeperGo(Action, frozen=True):
+class KeeperGo(JobAction, frozen=True):
     """Let all ranks of a world go."""
 
-    job_id: int
     world: int = 0
 
 
-class KeeperSignal(Action, frozen=True):
+class KeeperSignal(JobAction, frozen=True):
     """Signal every rank's process group, of all worlds."""
 
-    job_id: int
     signal_number: int
 
 
-class KeeperEnd(Action, frozen=True):
+class KeeperEnd(JobAction, frozen=True):
     """Kill all that is left of the job here.
 
     Attributes:
         world: of this one only; None: of all, and end the PMIx server.
     """
 
-    job_id: int
     world: int | None = None
 
 
-class PauseOutput(Action, frozen=True):
+class PauseOutput(JobAction, frozen=True):
     """Read no more of this stream of the job's ranks for now."""
 
-    job_id: int
     stream: int
 
 
-class ResumeOutput(Action, frozen=True):
+class ResumeOutput(JobAction, frozen=True):
     """Read again."""
 
-    job_id: int
     stream: int
 
 
-class WriteInput(Action, frozen=True):
+class WriteInput(JobAction, frozen=True):
     """Give rank 0 its input; empty data closes it."""
 
-    job_id: int
     data: bytes
 
 
-class OpenPmi(Action, frozen=True):
+class OpenPmi(JobAction, frozen=True):
     """Listen for the job's clients of PMI; answered by :class:`PmiOpened`.
 
     Attributes:
@@ -270,7 +246,6 @@ class OpenPmi(Action, frozen=True):
             what the node lacks.
     """
 
-    job_id: int
     uid: int
     gid: int
     ranks: int
@@ -278,39 +253,33 @@ class OpenPmi(Action, frozen=True):
     home: bytes | None = None
 
 
-class PmiReply(Action, frozen=True):
+class PmiReply(JobAction, frozen=True):
     """Write to a connection."""
 
-    job_id: int
     connection: int
     data: bytes
 
 
-class PmiHangUp(Action, frozen=True):
+class PmiHangUp(JobAction, frozen=True):
     """Close a connection, behind what is to be written."""
 
-    job_id: int
     connection: int
 
 
-class StartPmixServer(Action, frozen=True):
+class StartPmixServer(JobAction, frozen=True):
     """Start the job's PMIx server, as the job's owner."""
 
-    job_id: int
     uid: int
     gid: int
     groups: tuple[int, ...]
     begin: pmix.Begin
 
 
-class PmixSend(Action, frozen=True):
+class PmixSend(JobAction, frozen=True):
     """Tell the PMIx server."""
 
-    job_id: int
     message: pmix.FromPct
 
 
-class DropJob(Action, frozen=True):
+class DropJob(JobAction, frozen=True):
     """Give back all that the driver holds for a job."""
-
-    job_id: int

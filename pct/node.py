@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from native.errors import PeerProtocolError
+from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import (
@@ -16,6 +16,7 @@ from native.machine import (
     Contain,
     DeadlineReached,
     Event,
+    JobEvent,
     Log,
     MessageReceived,
     PeerGone,
@@ -25,7 +26,7 @@ from native.machine import (
 )
 from native.nodelist import format_nodes
 from native.wire import alloc, codec, group, io, load, status
-from native.wire.base import TEXT_MAX, Message
+from native.wire.base import TEXT_MAX, JobMessage, Message
 from pct.job.machine import Job, JobState, TellBebopd
 from pct.job.objects import misfit
 from pct.reservation import Reservation
@@ -107,8 +108,11 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
-        concerned = self.jobs.get(getattr(event, "job_id", 0))
-        return [] if concerned is None else self._of_job(concerned, event, now)
+            case JobEvent(job_id) if job_id in self.jobs:
+                return self._of_job(self.jobs[job_id], event, now)
+            case JobEvent():  # it has been dropped
+                return []
+        raise IllegalTransition(self.number, event)
 
     def fault(self, job_id: int, error: Exception, now: float) -> list[Action]:
         """Something that was done for a job has raised: the job ends, and nothing else.
@@ -163,9 +167,9 @@ class Node:
                 _demand(principal, PrincipalKind.PARTITION)
                 is_hosting = self.reservation.refuse(revoked_id)
                 return [Send(source, alloc.Revoked(revoked_id, self.number, is_hosting))]
-        job_id: int = getattr(message, "job_id", 0)
-        if not job_id:
+        if not isinstance(message, JobMessage):
             raise PeerProtocolError(f"{type(message).__name__} is not for a PCT")
+        job_id = message.job_id
         if principal.kind is PrincipalKind.JOB and principal.job_id != job_id:
             raise PeerProtocolError(f"job {principal.job_id} speaks of job {job_id}")
         if principal.kind is PrincipalKind.USER:

@@ -19,6 +19,7 @@ from native.wire.base import (
     U63,
     Digest,
     JobId,
+    JobMessage,
     Message,
     Name,
     NodeNumber,
@@ -90,7 +91,7 @@ def demand_fitting(nodes: tuple[GrantedNode, ...], runs: tuple[Run, ...]) -> Non
         raise ValueError(f"{size} ranks contradict the limit of {SIZE_MAX}")
 
 
-class Grant(Message, frozen=True, tag="alloc.grant"):
+class Grant(JobMessage, frozen=True, tag="alloc.grant"):
     """bebopd gives nodes; they are pending until the job's PCTs hear from yod.
 
     Attributes:
@@ -102,7 +103,6 @@ class Grant(Message, frozen=True, tag="alloc.grant"):
         addresses: the address table entries that ``nodes`` use: (index, address).
     """
 
-    job_id: JobId
     uid: Uid
     nodes: Annotated[tuple[GrantedNode, ...], Meta(min_length=1)]
     runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
@@ -154,13 +154,11 @@ class Refused(Message, frozen=True, tag="alloc.refused"):
     spec: Annotated[int, Meta(ge=-1, lt=MEMBERS_MAX)] = -1
 
 
-class Release(Message, frozen=True, tag="alloc.release"):
+class Release(JobMessage, frozen=True, tag="alloc.release"):
     """yod is through with a job's nodes, or never used them."""
 
-    job_id: JobId
 
-
-class Released(Message, frozen=True, tag="alloc.released"):
+class Released(JobMessage, frozen=True, tag="alloc.released"):
     """The answer to a release, once every slot is free or its node is known lost.
 
     Attributes:
@@ -168,35 +166,28 @@ class Released(Message, frozen=True, tag="alloc.released"):
             they are heard from.
     """
 
-    job_id: JobId
     unreachable: Nodes = ()
 
 
-class Hosting(Message, frozen=True, tag="alloc.hosting"):
+class Hosting(JobMessage, frozen=True, tag="alloc.hosting"):
     """The root PCT: every node of the job has heard from its yod."""
 
-    job_id: JobId
 
-
-class Freed(Message, frozen=True, tag="alloc.freed"):
+class Freed(JobMessage, frozen=True, tag="alloc.freed"):
     """A PCT: nothing of the job is left on these nodes.
 
     From the root for its whole tree, or from a single node for itself.
     """
 
-    job_id: JobId
     nodes: Nodes
 
 
-class Revoke(Message, frozen=True, tag="alloc.revoke"):
+class Revoke(JobMessage, frozen=True, tag="alloc.revoke"):
     """bebopd asks a PCT to refuse a job from now on, unless it hosts it already."""
 
-    job_id: JobId
 
-
-class Revoked(Message, frozen=True, tag="alloc.revoked"):
+class Revoked(JobMessage, frozen=True, tag="alloc.revoked"):
     """The answer to a revoke."""
 
-    job_id: JobId
     node: NodeNumber
     is_hosting: bool

@@ -42,6 +42,12 @@ class Message(Struct, frozen=True, array_like=True, tag_field="message"):
     """Base of all messages. Fields are checked for type and range on decode."""
 
 
+class JobMessage(Message, frozen=True):
+    """Base of the messages that belong to a job. Its id is their first field."""
+
+    job_id: JobId
+
+
 class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
 

@@ -10,7 +10,7 @@ from msgspec import DecodeError, Raw, Struct, msgpack
 
 from native.errors import PeerProtocolError
 from native.wire import alloc, group, io, load, pmi, status
-from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, Message
+from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message
 
 MODULES = (alloc, status, load, group, io, pmi)
 
@@ -19,7 +19,8 @@ def _classes() -> tuple[type[Message], ...]:
     found = []
     for module in MODULES:
         for thing in vars(module).values():
-            if isinstance(thing, type) and issubclass(thing, Message) and thing is not Message:
+            is_message = isinstance(thing, type) and issubclass(thing, Message)
+            if is_message and thing not in (Message, JobMessage):
                 found.append(thing)
     return tuple(found)
 

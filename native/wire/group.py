@@ -6,21 +6,18 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.base import NODE_MAX, JobId, Message
+from native.wire.base import NODE_MAX, JobMessage
 
 
-class Orphan(Message, frozen=True, tag="group.orphan"):
+class Orphan(JobMessage, frozen=True, tag="group.orphan"):
     """To the nearest living ancestor: take me and my subtree.
 
     Attributes:
         place: the sender's index in the load's nodes.
     """
 
-    job_id: JobId
     place: Annotated[int, Meta(ge=0, le=NODE_MAX)]
 
 
-class Adopted(Message, frozen=True, tag="group.adopted"):
+class Adopted(JobMessage, frozen=True, tag="group.adopted"):
     """The answer: I am your parent now. What the job needs you to do follows."""
-
-    job_id: JobId

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.base import U63, Data, JobId, Message, Rank
+from native.wire.base import U63, Data, JobMessage, Rank
 
 MESSAGE_COST_BYTES = 64  # of credit beside a message's data, so that tiny writes count too
 
@@ -17,37 +17,33 @@ STREAMS = (1, 2)  # standard output, standard error
 Stream = Annotated[int, Meta(ge=1, le=2)]
 
 
-class Output(Message, frozen=True, tag="io.output"):
+class Output(JobMessage, frozen=True, tag="io.output"):
     """Up: what a rank has written.
 
     Attributes:
         offset: of the first byte in the rank's stream; a gap means loss.
     """
 
-    job_id: JobId
     rank: Rank
     stream: Stream
     offset: U63
     data: Data
 
 
-class OutputCredit(Message, frozen=True, tag="io.output_credit"):
+class OutputCredit(JobMessage, frozen=True, tag="io.output_credit"):
     """Down one hop: so many more bytes of a stream may be sent."""
 
-    job_id: JobId
     stream: Stream
     count_bytes: Credit
 
 
-class Input(Message, frozen=True, tag="io.input"):
+class Input(JobMessage, frozen=True, tag="io.input"):
     """Down to the root: for the standard input of rank 0. Empty: end of file."""
 
-    job_id: JobId
     data: Data
 
 
-class InputCredit(Message, frozen=True, tag="io.input_credit"):
+class InputCredit(JobMessage, frozen=True, tag="io.input_credit"):
     """Up from the root: so many more bytes of input may be sent."""
 
-    job_id: JobId
     count_bytes: Credit

@@ -27,8 +27,7 @@ from native.wire.base import (
     Count,
     Digest,
     Interval,
-    JobId,
-    Message,
+    JobMessage,
     Name,
     NodeNumber,
     ObjectNumber,
@@ -139,7 +138,7 @@ class Mpi(Part, frozen=True):
         demand_no_nul(self.library, *self.libpmix)
 
 
-class Load(Message, frozen=True, tag="load.load"):
+class Load(JobMessage, frozen=True, tag="load.load"):
     """Host this job.
 
     The tree is the heap over ``nodes``: the children of place p are
@@ -156,7 +155,6 @@ class Load(Message, frozen=True, tag="load.load"):
         ignored: signals that yod was started to ignore, and so are the ranks.
     """
 
-    job_id: JobId
     credential: bytes
     credential_mac: bytes
     place: Annotated[int, Meta(ge=0, le=NODE_MAX)]
@@ -199,7 +197,7 @@ class NoRoom(Part, frozen=True):
     text: Text
 
 
-class Vote(Message, frozen=True, tag="load.vote"):
+class Vote(JobMessage, frozen=True, tag="load.vote"):
     """Up: this subtree has joined the group; what it lacks.
 
     Attributes:
@@ -208,17 +206,15 @@ class Vote(Message, frozen=True, tag="load.vote"):
         no_room: nodes without room, one for each object.
     """
 
-    job_id: JobId
     count: Count
     lacking: tuple[ObjectNumber, ...]
     no_room: tuple[NoRoom, ...]
     slowest: Slowest
 
 
-class UseShared(Message, frozen=True, tag="load.use_shared"):
+class UseShared(JobMessage, frozen=True, tag="load.use_shared"):
     """Down: an object is not shipped; it lies at this path for all."""
 
-    job_id: JobId
     object_index: ObjectNumber
     path: Path
 
@@ -226,17 +222,16 @@ class UseShared(Message, frozen=True, tag="load.use_shared"):
         demand_no_nul(self.path)
 
 
-class Loaded(Message, frozen=True, tag="load.loaded"):
+class Loaded(JobMessage, frozen=True, tag="load.loaded"):
     """Up: every node of this subtree has every object, checked and visible.
 
     Not sent where the vote said that nothing is lacking.
     """
 
-    job_id: JobId
     slowest: Slowest
 
 
-class Held(Message, frozen=True, tag="load.held"):
+class Held(JobMessage, frozen=True, tag="load.held"):
     """Up: every rank of this subtree is held at its entry.
 
     Attributes:
@@ -246,7 +241,6 @@ class Held(Message, frozen=True, tag="load.held"):
         ports: where these ranks listen; empty: they do not, or yod is told.
     """
 
-    job_id: JobId
     ranks: tuple[Rank, ...]
     unix_pids: tuple[U32, ...]
     before_exec: tuple[Rank, ...]
@@ -259,7 +253,7 @@ class Held(Message, frozen=True, tag="load.held"):
         demand_same_length(ranks=self.ranks, ports=self.ports or self.ranks)
 
 
-class Ports(Message, frozen=True, tag="load.ports"):
+class Ports(JobMessage, frozen=True, tag="load.ports"):
     """Down, before go, where the load has Portals: a piece of the map of listeners.
 
     The nids are those of the ranks' nodes. Pieces come in the order of the ranks.
@@ -268,15 +262,12 @@ class Ports(Message, frozen=True, tag="load.ports"):
         ports: of ``first_rank`` and those that follow.
     """
 
-    job_id: JobId
     first_rank: Rank
     ports: Annotated[tuple[Port, ...], Meta(min_length=1)]
 
 
-class Go(Message, frozen=True, tag="load.go"):
+class Go(JobMessage, frozen=True, tag="load.go"):
     """Down: every rank is held; continue."""
-
-    job_id: JobId
 
 
 class FailureKind(Enum):
@@ -296,7 +287,7 @@ class FailureKind(Enum):
     FAULT = "fault"  # the node's daemon failed at something that it did for the job
 
 
-class Failure(Message, frozen=True, tag="load.failure"):
+class Failure(JobMessage, frozen=True, tag="load.failure"):
     """Up, at once: the job cannot go on.
 
     Attributes:
@@ -304,7 +295,6 @@ class Failure(Message, frozen=True, tag="load.failure"):
         exit_code: for ABORTED what the application asked for.
     """
 
-    job_id: JobId
     kind: FailureKind
     phase: Name
     node: NodeNumber
@@ -314,7 +304,7 @@ class Failure(Message, frozen=True, tag="load.failure"):
     exit_code: Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)] = 0
 
 
-class Spawn(Message, frozen=True, tag="load.spawn"):
+class Spawn(JobMessage, frozen=True, tag="load.spawn"):
     """Down: the answer of yod to a spawn: one more world, started and let go at once.
 
     Attributes:
@@ -326,7 +316,6 @@ class Spawn(Message, frozen=True, tag="load.spawn"):
         parent, pairs, is_tool, source, serial: of the question that this answers.
     """
 
-    job_id: JobId
     world: World
     first_rank: Rank
     runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
@@ -345,7 +334,7 @@ class Spawn(Message, frozen=True, tag="load.spawn"):
             demand_no_nul(*environment)
 
 
-class Spawned(Message, frozen=True, tag="load.spawned"):
+class Spawned(JobMessage, frozen=True, tag="load.spawned"):
     """Up, to the root: what became of a world's ranks on one node.
 
     Attributes:
@@ -353,7 +342,6 @@ class Spawned(Message, frozen=True, tag="load.spawned"):
         text: why the others do not; empty: all run.
     """
 
-    job_id: JobId
     world: World
     count: Count
     text: Text = ""
@@ -371,22 +359,20 @@ class LateNode(Part, frozen=True):
     text: Name = ""
 
 
-class Late(Message, frozen=True, tag="load.late"):
+class Late(JobMessage, frozen=True, tag="load.late"):
     """Up, after a while: for whom this subtree waits.
 
     Attributes:
         more: nodes that are late and not named.
     """
 
-    job_id: JobId
     nodes: Annotated[tuple[LateNode, ...], Meta(min_length=1, max_length=LATE_MAX)]
     more: Count = 0
 
 
-class Signal(Message, frozen=True, tag="load.signal"):
+class Signal(JobMessage, frozen=True, tag="load.signal"):
     """Down: to every rank's process group."""
 
-    job_id: JobId
     signal_number: SignalNumber
 
 
@@ -423,30 +409,24 @@ class Outcome(Part, frozen=True):
         )
 
 
-class Completions(Message, frozen=True, tag="load.completions"):
+class Completions(JobMessage, frozen=True, tag="load.completions"):
     """Up: ranks have ended. Each rank is reported once."""
 
-    job_id: JobId
     outcomes: tuple[Outcome, ...]
 
 
-class AllDone(Message, frozen=True, tag="load.all_done"):
+class AllDone(JobMessage, frozen=True, tag="load.all_done"):
     """Down: the job is over; end what is left of it and give the slots back.
 
     Also ends a job that is still being loaded.
     """
 
-    job_id: JobId
 
-
-class Released(Message, frozen=True, tag="load.released"):
+class Released(JobMessage, frozen=True, tag="load.released"):
     """Up: nothing of the job is left on these nodes; all their output has been sent."""
 
-    job_id: JobId
     nodes: Nodes
 
 
-class Reset(Message, frozen=True, tag="load.reset"):
+class Reset(JobMessage, frozen=True, tag="load.reset"):
     """yod to one PCT: end the job here. The PCT answers Released for itself."""
-
-    job_id: JobId

@@ -19,8 +19,7 @@ from native.wire.base import (
     PATH_MAX,
     SIZE_MAX,
     U32,
-    JobId,
-    Message,
+    JobMessage,
     Name,
     Part,
     Rank,
@@ -93,23 +92,21 @@ class Fence(Part, frozen=True):
             raise ValueError(f"a fence names at most {FENCE_RANKS_MAX} ranks one by one")
 
 
-class FenceIn(Message, frozen=True, tag="pmi.fence_in"):
+class FenceIn(JobMessage, frozen=True, tag="pmi.fence_in"):
     """Up: every participant of this subtree is in the fence; what they put since the last.
 
     Attributes:
         is_last: nothing follows from this child for this fence.
     """
 
-    job_id: JobId
     fence: Fence
     pairs: tuple[KeyValue, ...]
     is_last: bool
 
 
-class FenceOut(Message, frozen=True, tag="pmi.fence_out"):
+class FenceOut(JobMessage, frozen=True, tag="pmi.fence_out"):
     """Down: all participants are in; all that was put."""
 
-    job_id: JobId
     fence: Fence
     pairs: tuple[KeyValue, ...]
     is_last: bool
@@ -198,7 +195,7 @@ class Spawn(Question, frozen=True, tag="spawn"):
     is_tool: bool = False
 
 
-class Ask(Message, frozen=True, tag="pmi.ask"):
+class Ask(JobMessage, frozen=True, tag="pmi.ask"):
     """To a place of the job's tree, over the nodes on the way.
 
     Attributes:
@@ -207,21 +204,19 @@ class Ask(Message, frozen=True, tag="pmi.ask"):
         serial: of the question, chosen by the source.
     """
 
-    job_id: JobId
     source: Place
     target: Place
     serial: U32
     question: Publish | Lookup | Unpublish | Modex | EndTool | Spawn
 
 
-class Reply(Message, frozen=True, tag="pmi.reply"):
+class Reply(JobMessage, frozen=True, tag="pmi.reply"):
     """The answer to an ask, on its way to the place that asked.
 
     Attributes:
         text: why it failed, for people.
     """
 
-    job_id: JobId
     target: Place
     serial: U32
     status: Status
@@ -229,15 +224,14 @@ class Reply(Message, frozen=True, tag="pmi.reply"):
     text: Text = ""
 
 
-class Lost(Message, frozen=True, tag="pmi.lost"):
+class Lost(JobMessage, frozen=True, tag="pmi.lost"):
     """Down: ranks of the job have ended abnormally; libraries that asked are told."""
 
-    job_id: JobId
     ranks: tuple[Rank, ...]
     wait_status: U32
 
 
-class Alone(Message, frozen=True, tag="pmi.alone"):
+class Alone(JobMessage, frozen=True, tag="pmi.alone"):
     """Up, once from a node: a rank has an MPI library and has joined no world.
 
     Attributes:
@@ -246,13 +240,12 @@ class Alone(Message, frozen=True, tag="pmi.alone"):
         text: what was offered, what the library speaks, and what to do.
     """
 
-    job_id: JobId
     rank: Rank
     library: Annotated[bytes, Meta(max_length=PATH_MAX)]
     text: Text
 
 
-class Excess(Message, frozen=True, tag="pmi.excess"):
+class Excess(JobMessage, frozen=True, tag="pmi.excess"):
     """Up, once from a node: the ranks have asked a node to keep more than it may.
 
     Attributes:
@@ -260,6 +253,5 @@ class Excess(Message, frozen=True, tag="pmi.excess"):
         text: the limit, and how it is set.
     """
 
-    job_id: JobId
     name: Name
     text: Text
