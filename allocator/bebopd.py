@@ -20,7 +20,6 @@ from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Holding, Job, JobState
 from allocator.jobs.table import JobTable
 from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
-from allocator.rows import tables
 from native.errors import IllegalTransition, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -196,6 +195,8 @@ class Bebopd:
             case Release(job_id) if principal.kind in _DAEMON_OR_USER:
                 return self._release_asked(source, principal, job_id, now)
             case Query() if principal.kind in _DAEMON_OR_USER:
+                from allocator.rows import tables  # few launches are looked at
+
                 return [Send(source, table) for table in tables(self.nodes, self.jobs, now)]
         return _violation(source, principal, message)
 

@@ -11,18 +11,19 @@ everything after a program's name is the program's. Names are case sensitive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-from msgspec import Struct
 
 from native.errors import UsageError
 from native.text import shown
+
+TYPE_CHECKING = False  # typing is slow to import, and so is msgspec: help needs neither
+if TYPE_CHECKING:
+    from typing import Any
 
 PREFIX_MIN = 4  # letters of a shortened name
 VERSION = {"package_name": "yod", "message": "%(prog)s %(version)s"}  # for click.version_option
 
 
-class Option(Struct, frozen=True):
+class Option:
     """One option.
 
     Attributes:
@@ -33,10 +34,23 @@ class Option(Struct, frozen=True):
         metavar: what its value is called there.
     """
 
-    spellings: tuple[str, ...]
-    takes_value: bool = False
-    help: str = ""
-    metavar: str = ""
+    def __init__(
+        self,
+        spellings: tuple[str, ...],
+        takes_value: bool = False,
+        help: str = "",
+        metavar: str = "",
+    ) -> None:
+        self.spellings = spellings
+        self.takes_value = takes_value
+        self.help = help
+        self.metavar = metavar
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Option) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.spellings)
 
 
 def _nothing(name: str) -> str:

@@ -79,7 +79,6 @@ def command(
 
     limits = limits_module.load(os.environ)
     raise_soft()  # a daemon holds many connections
-    _keep_memory()
     key = _key(key_file)
     reactor = Reactor()
     address = numeric(bebopd, "--bebopd")
@@ -146,6 +145,7 @@ def command(
         except OSError as error:
             raise UsageError(f"--ready-fd {ready_fd}: {error.strerror}") from None
     driver.start()
+    reactor.when_idle(_import_what_ranks_need)
     reactor.run()
     driver.close()
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
@@ -158,20 +158,17 @@ def command(
     return status
 
 
+def _import_what_ranks_need() -> None:
+    """The first rank that speaks PMI, or ends, would wait for these imports."""
+    from pct.host import leftovers  # noqa: F401
+    from pct.wireup import clients  # noqa: F401
+
+
 def _key(path: str) -> bytes:
     try:
         return read_partition_key(path)
     except FileNotFoundError as error:
         raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
-
-
-def _keep_memory() -> None:
-    """Have the C library keep what has been freed, for the next job: a new page costs more.
-
-    It learns from the largest block that was ever given back (mallopt(3), M_MMAP_THRESHOLD);
-    this one is never touched.
-    """
-    bytes(16 << 20)
 
 
 def _say(line: str) -> None:

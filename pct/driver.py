@@ -108,7 +108,6 @@ class Driver:
 
     def start(self) -> None:
         """Announce the node."""
-        self._reactor.when_idle(_import_what_ranks_need)
         self._perform(self._node.begin(self._reactor.monotonic()))
 
     def close(self) -> None:
@@ -540,9 +539,3 @@ class Driver:
                 whatever_raises.callback(self._port.cancel_object, ObjectKey(job_id, number))
             whatever_raises.callback(self._store.drop_job, job_id)
             whatever_raises.callback(parts.close)
-
-
-def _import_what_ranks_need() -> None:
-    """The first rank to speak, or to end, would wait for it else."""
-    from pct.host import leftovers  # noqa: F401
-    from pct.wireup import clients  # noqa: F401

@@ -13,7 +13,6 @@ sys.meta_path.insert(0, _cache)
 
 from native.host import process  # noqa: E402
 from yod import cli  # noqa: E402
-from yod.launch.report import SIGNAL_BASE  # noqa: E402
 
 
 def main() -> int:
@@ -39,4 +38,6 @@ def _die(number: int) -> int:
     signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
     os.kill(os.getpid(), number)
+    from yod.launch.report import SIGNAL_BASE
+
     return SIGNAL_BASE + number

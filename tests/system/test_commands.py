@@ -19,6 +19,7 @@ COMMANDS = ("yod", "bebopd", "pct", "pingd", "yodctl")
 # Ours, what we use, and what the standard library uses while it is imported.
 SHADOWS = ("allocator", "native", "pct", "partition", "msgspec", "click")
 SHADOWS += ("re", "enum", "types", "encodings", "sitecustomize")
+OURS = {"allocator", "native", "partition", "pct", "yod"}
 HEAVY = {
     "ClusterShell",
     "asyncio",
@@ -39,8 +40,10 @@ RARE = {
     "native.wire.pmix",
     "pct.wireup.agent",
     "pct.host.cgroup",
+    "allocator.rows",
+    "pct.wireup.clients",
     "pct.wireup.guard",
-    "pct.wireup.pmi.version2",
+    "pct.wireup.pmi",
     "pct.wireup.pmix",
     "pct.host.pmix_process",
     "pct.wireup.tools",
@@ -100,11 +103,12 @@ def test_a_command_finds_what_is_not_installed_beside_it(command, tmp_path):
     shutil.copy(BIN / command, tmp_path / "bin")
     (tmp_path / "bin/python3").symlink_to(sys.executable)
     shutil.copy(Path(sys.prefix, "pyvenv.cfg"), tmp_path)  # so that site finds nothing there
-    done = run(tmp_path / "bin" / command, "--help")
+    words = ("--dry-run", "true") if command == "yod" else ("--help",)
+    done = run(tmp_path / "bin" / command, *words)
     assert "No module named" in done.stderr
     (tmp_path / "bin/python3").unlink()
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
-    done = run(tmp_path / "bin" / command, "--help", env=environment)
+    done = run(tmp_path / "bin" / command, *words, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -145,14 +149,30 @@ def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
     assert (done.stdout, done.returncode) == ("the allocator of the application\n", 0), done.stderr
 
 
-def test_a_launch_imports_nothing_that_is_slow_to_import_or_that_it_does_not_need():
-    done = run(sys.executable, "-EPS", "-X", "importtime", BIN / "yod", "-sz", "1", "true")
+def imports_of(*command: str | Path) -> set[str]:
+    """The modules that a command of Python's imports."""
+    done = run(sys.executable, "-EPS", "-X", "importtime", *command)
     assert done.returncode == 0, done.stderr
-    imported = {
+    return {
         line.rpartition("|")[2].strip()
         for line in done.stderr.splitlines()
         if line.startswith("import time:")
     }
+
+
+def test_help_imports_no_more_of_ours_than_the_options():
+    imported = imports_of(BIN / "yod", "--help")
+    ours = {name for name in imported if name.partition(".")[0] in OURS}
+    assert ours == {
+        *("yod", "yod.cli", "yod.command", "native", "native.errors", "native.options"),
+        *("native.text", "native.host", "native.host.process", "native.host.stdio"),
+        *("native.start", "native.start.codecache"),
+    }
+    assert not any(name.partition(".")[0] == "msgspec" for name in imported)
+
+
+def test_a_launch_imports_nothing_that_is_slow_to_import_or_that_it_does_not_need():
+    imported = imports_of(BIN / "yod", "-sz", "1", "true")
     assert "pct.wireup.machine" in imported
     assert not {name.partition(".")[0] for name in imported} & HEAVY
     assert not imported & RARE

@@ -28,6 +28,9 @@ COMMANDS = {
     *("partition.status.pingd", "partition.yodctl", "native.__main__"),
 }
 
+# They read the process's own state: directory, environment, streams.
+FRONT = {"yod.api", "yod.frontend"}
+
 # The standard library's pure parts: values, types and functions of their
 # arguments. `signal` and `errno` are for their numbers.
 PURE_STDLIB = {
@@ -170,7 +173,7 @@ def is_among(name: str, places: set[str]) -> bool:
 
 
 def does_io(module: str) -> bool:
-    if module in COMMANDS or module.endswith(".driver") or module == "yod.api":
+    if module in COMMANDS or module.endswith(".driver") or module in FRONT:
         return True
     return room_of(module).does_io
 
@@ -189,7 +192,7 @@ def complain(broken: list[tuple[str, Import]]) -> None:
 
 
 def test_a_module_imports_what_the_rule_of_its_room_names():
-    may_see_all = COMMANDS | {"yod.api"}  # a partition, when they need it: see below
+    may_see_all = COMMANDS | FRONT  # a partition, when they need it: see below
     complain(
         [
             (module, found)
@@ -208,7 +211,7 @@ def test_only_commands_and_the_api_import_partition_and_only_when_they_need_it()
             for module, found in OURS
             if found.under("partition")
             and package_of(module) != "partition"
-            and (found.at_start or module not in COMMANDS | {"yod.api"})
+            and (found.at_start or module not in COMMANDS | FRONT)
         ]
     )
 
