@@ -46,13 +46,13 @@ _DAEMON_OR_USER = (PrincipalKind.PARTITION, PrincipalKind.USER)
 
 
 class ReserveJobIds(Action, frozen=True):
-    """Note, where a crash cannot reach it, that ids below ``end`` are used."""
+    """Note on the disk that ids below ``end`` are used."""
 
     end: int
 
 
 class RecordNode(Action, frozen=True):
-    """Remember the number of a name."""
+    """Record a node's number under its name, for a later bebopd."""
 
     number: int
     name: str
@@ -112,8 +112,9 @@ class Bebopd:
             only_uid: the one user whose jobs the PCTs can run; None: any user's.
             fixed_names: number by node name, from the nodes file.
             remembered_names: the same, from an earlier bebopd.
-            began: seconds, monotonic, if it matters to those who find nodes missing.
-            contain: takes what the deadline of one job has raised.
+            began: seconds, monotonic; a refusal soon after this says that nodes may still
+                announce themselves.
+            contain: called with an exception that the deadline of one job raised.
         """
         self._began = began
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {})
@@ -158,7 +159,7 @@ class Bebopd:
         raise IllegalTransition("bebopd", event)
 
     def state(self, now: float) -> list[str]:
-        """For people: a line for each node, and one for each job."""
+        """The state as text for the log: a line for each node, and one for each job."""
         lines = [f"partition {self._name}: {len(self.nodes)} nodes, {len(self.jobs)} jobs"]
         for node in self.nodes:
             how = "up" if node.is_up else f"down: {node.down_text}"
@@ -201,7 +202,7 @@ class Bebopd:
         return _violation(source, principal, message)
 
     def _from_node(self, node: Node, message: Message, now: float) -> list[Action]:
-        """A PCT's word about a job. One that is over may still be spoken of."""
+        """Take a PCT's report about a job; one about a job that has ended is ignored."""
         match message:
             case Hosting(job_id) if job := self.jobs.get(job_id):
                 return self.jobs.hosting(node, job, now)
@@ -245,7 +246,10 @@ class Bebopd:
         return actions
 
     def _hosts_unknown(self, node: Node, hosted: HostedJob, now: float) -> list[Action]:
-        """A job that the node was not given here: from before a restart, or late."""
+        """Take in a job that this bebopd did not place on the node.
+
+        Either an earlier bebopd granted it, or the announcement is older than its end.
+        """
         if self._ids.is_given(hosted.job_id) or hosted.job_id in node.over:
             return []  # late: it has been freed since
         owner = self._owner_of(hosted.uid)
@@ -287,14 +291,18 @@ class Bebopd:
             ]
 
     def _excuse(self, code: Refusal, now: float) -> str:
-        """What more there is to say when nodes are missing."""
+        """The end of a refusal's text when nodes may still announce themselves."""
         is_new = now - self._began < self._limits.heartbeat_s
         if is_new and code in (Refusal.NOT_ENOUGH_NODES, Refusal.UNKNOWN_NODE):
             return f" (bebopd began {now - self._began:.0f} s ago, more nodes may come)"
         return ""
 
     def _permitted(self, principal: Principal) -> Owner:
-        """The owner of a job that this principal asks nodes for."""
+        """The owner of the principal's job.
+
+        Raises:
+            RequestRefused: the principal may not run jobs here.
+        """
         if self._only_uid is not None and self._only_uid != principal.uid:
             ours = self._owner_of(self._only_uid)
             raise RequestRefused(

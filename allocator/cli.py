@@ -128,7 +128,7 @@ def command(
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
         fixed_names=names,
         remembered_names=ledger.names(),
-        # Who expects a number of nodes waits for them: none will come later.
+        # With --expect the starter waits until all nodes are up: no more will come.
         began=-math.inf if expect else reactor.monotonic(),
         contain=_contain,
     )
@@ -173,7 +173,7 @@ _HELP = options.Option(("--help",))
 
 
 class _Ready:
-    """Tells who started us how far we are. Each line is written once."""
+    """Tells the process that started bebopd how far it is. Each line is written once."""
 
     def __init__(self, fd: int | None, expect: int) -> None:
         self._fd = fd
@@ -192,7 +192,7 @@ class _Ready:
         try:
             os.write(self._fd, line.encode())
         except BrokenPipeError:
-            is_last = True  # nobody waits any more
+            is_last = True  # the reader has gone
         except OSError as error:
             raise UsageError(f"--ready-fd {self._fd}: {error.strerror}") from None
         if is_last:
@@ -216,7 +216,7 @@ def _log_to_stderr(debug: bool) -> None:
 
 
 def _contain(whose: str, error: Exception) -> None:
-    """Tell of a bug that ends one peer's connection; the daemon goes on."""
+    """Log a bug that ends one peer's connection; the daemon goes on."""
     log.error("%s: %s", whose, fault_text(error), exc_info=error)
 
 

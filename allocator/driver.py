@@ -88,11 +88,11 @@ class Driver:
         self._handle(DeadlineReached())
 
     def _handle_of_peer(self, peer: PortalId, event: Event) -> None:
-        """The boundary of a peer: what its event raises ends its connection, and nothing else."""
+        """Handle a peer's event; an exception ends this peer's connection and nothing else."""
         try:
             self._handle(event)
         except LedgerError:
-            raise  # no job id may be given that is not on the disk
+            raise  # a job id may be given only after it is on the disk
         except Exception as error:
             self._contain(f"{type(event).__name__} of {peer}", error)
             self._port.disconnect(peer)
@@ -118,7 +118,7 @@ class Driver:
                 raise AssertionError(f"no case for {action!r}")
 
     def _send(self, target: PortalId, message: Message) -> None:
-        """A peer that cannot be sent to is that peer's trouble."""
+        """Send a message; a failure concerns only its target."""
         try:
             self._port.send(target, message)
         except Exception as error:
@@ -144,6 +144,6 @@ class Driver:
         try:
             self._ledger.flush()
         except LedgerError as error:
-            # History is not worth stopping for; job ids are, see Ledger.reserve.
+            # Lost history does not stop bebopd. Lost job ids do: see Ledger.reserve.
             log.error("records wait: %s", error, extra={"job_id": 0})
             self._flush_at = self._reactor.monotonic() + 100 * FLUSH_AFTER_S

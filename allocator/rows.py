@@ -11,10 +11,10 @@ from native.wire.base import TIME_MAX_S
 from native.wire.status import NodeJob, NodeRow, NodeState, Table
 
 PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
-ROW_BYTES = 64 * 1024  # of jobs in one row; the rest follows in another row
+ROW_BYTES = 64 * 1024  # of jobs in one row; further jobs go into another row
 RANKS_AT_ONCE = 8192  # of one job in one row
 
-_NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # by bebopd, from a PCT
+_NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # no PCT has reported the job
 
 
 def tables(nodes: Iterable[Node], jobs: JobTable, now: float) -> Iterator[Table]:

@@ -1,4 +1,4 @@
-"""Opens a partition that was chosen: brings the embedded one up, or connects to its bebopd."""
+"""Opens the chosen partition: brings up the embedded one, or prepares to reach bebopd."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Opened(Protocol):
         """Open connections to the job's PCTs."""
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the partition; end an embedded one."""
 
 
 def preparation() -> Iterator[None]:
@@ -53,11 +53,11 @@ def preparation() -> Iterator[None]:
 def open_partition(
     where: Where, reactor: Reactor, limits: Limits, *, will_offer_pmix: bool = False
 ) -> Opened:
-    """Bring up or get ready to reach a partition.
+    """Bring up the embedded partition, or prepare to reach another one.
 
     Args:
-        will_offer_pmix: the job that is to come will. Its server then starts while
-            the modules of an embedded partition are imported, which takes as long.
+        will_offer_pmix: the coming job offers PMIx. Its server in an embedded partition
+            then starts while the partition's modules are imported, which takes as long.
 
     Raises:
         PartitionError: the key cannot be read.
@@ -73,7 +73,7 @@ def open_partition(
 
 
 def _early_pmix_server(reactor: Reactor, limits: Limits) -> PmixServer | None:
-    """A server for an embedded partition's job; None: the PCT will say why it cannot be."""
+    """A PMIx server, started early; None: it cannot start, and the PCT will say why."""
     from pct.host.pmix_process import Owner, PmixServer
 
     try:

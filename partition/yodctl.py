@@ -29,8 +29,8 @@ LOCAL_MAX = 1024
 def command() -> None:
     """Bring a partition up, look at it, take it down.
 
-    Exit status: 0; 1 no partition, or it is not whole, or it did not come up;
-    2 wrong usage.
+    Exit status: 0; 1 no partition is up, or a part of it is missing, or it did not come
+    up; 2 wrong usage.
     """
 
 
@@ -58,7 +58,7 @@ def command() -> None:
     metavar="PORT",
     help="TCP port of the bebopd, those of the nodes follow; default: any free ones.",
 )
-@click.option("-D", "--debug", is_flag=True, help="The daemons say more in their logs.")
+@click.option("-D", "--debug", is_flag=True, help="Let the daemons log more.")
 def up(count: int, slots: int, base_port: int, debug: bool) -> None:
     """Start a bebopd and N PCTs."""
     if base_port and base_port + count > 65535:
@@ -114,7 +114,7 @@ def status() -> None:
 
 @command.command()
 def down() -> None:
-    """End every daemon of the partition, and what they host."""
+    """End every daemon of the partition, and the jobs that they host."""
     result = local.down(os.environ)
     if result is None:
         click.echo("no partition is up")
@@ -132,8 +132,8 @@ def down() -> None:
 def user_key(user: str, key_file: str | None) -> None:
     """Print the key of USER (a name or a uid) for the partition.
 
-    Kept by the user in a file of mode 0600 that YOD_KEY_FILE names, it opens the
-    partition at host:port; it proves that one user only.
+    The user keeps it in a file of mode 0600 and names that file in YOD_KEY_FILE. With it
+    yod reaches the partition at host:port; it proves this one user's identity.
     """
     if key_file == "":
         raise UsageError("--key-file needs a value, got an empty one")
@@ -183,7 +183,7 @@ def main() -> None:
 
 
 def _chosen_otherwise(found: State | None) -> str:
-    """That yod will not use what `up` has started; empty: it will."""
+    """A line for the user if yod will not use what `up` has started; else empty."""
     chosen = os.environ.get("YOD_PARTITION", "")
     if not chosen or (found is not None and chosen in (found.address, found.unix_address)):
         return ""

@@ -1,4 +1,4 @@
-"""What bebopd keeps in files, and whom its host knows.
+"""bebopd's files, and the users that its host knows.
 
 I/O. Imports native, allocator.jobs.
 """

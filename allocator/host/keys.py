@@ -1,7 +1,7 @@
 """The partition's key: a file of 32 random bytes that only its owner can read.
 
-Made at the first start, never changed after that; every daemon of the partition
-holds the same.
+bebopd makes it at its first start and never changes it; every daemon of the partition
+has the same key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def read_or_make(path: str) -> bytes:
         return read_partition_key(path)
     except FileNotFoundError:
         pass
-    # Complete before it has its name: two first starts agree on one key.
+    # The file gets its name when it is complete, so that two first starts agree on one key.
     temporary = f"{path}.{os.getpid()}"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

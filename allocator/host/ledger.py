@@ -1,8 +1,8 @@
 """What bebopd keeps on disk: job ids that are used, names of nodes, past jobs.
 
-One SQLite file in the state directory. Reserving ids waits for the disk, once a
-block; everything else is collected and written together, off the hot path: what
-a crash takes with it is a few lines of history.
+One SQLite file in the state directory. Reserving a block of ids waits for the disk.
+Everything else is collected and written together later, so that no grant waits for it;
+a crash loses a few lines of history.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ CREATE TABLE IF NOT EXISTS jobs (
 
 
 class LedgerError(YodError):
-    """The state directory cannot be used; the text says why."""
+    """The state directory cannot be used; the text gives the reason."""
 
 
 class Ledger:
-    """The records of one partition. One bebopd at a time."""
+    """The records of one partition. Only one bebopd can have them open."""
 
     def __init__(self, directory: Path) -> None:
         """Open the ledger of a state directory, which is made where its parent is there.
@@ -109,14 +109,14 @@ class Ledger:
         nodes: Sequence[int],
         unix_s: float,
     ) -> None:
-        """A job begins."""
+        """Record the beginning of a job."""
         self._collect(
             "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
             *(job_id, uid, program, batch_job, size, json.dumps(list(nodes)), unix_s),
         )
 
     def job_ended(self, job_id: int, outcome: str, unix_s: float) -> None:
-        """A job holds nothing any more."""
+        """Record the end of a job: it holds no slot any more."""
         self._collect(
             "UPDATE jobs SET ended = ?, outcome = ? WHERE job_id = ?", unix_s, outcome, job_id
         )
@@ -153,7 +153,7 @@ class Ledger:
         self._waiting.clear()
 
     def close(self) -> None:
-        """Write what was collected, and let another bebopd in."""
+        """Write what was collected, and release the lock."""
         try:
             self.flush()
         finally:

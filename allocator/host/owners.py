@@ -1,4 +1,4 @@
-"""Users of the partition's hosts, as the system's databases know them."""
+"""Users of the partition's hosts, from the system's databases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Owners:
 
 def _look_up(uid: int) -> Owner | None:
     if uid == os.geteuid() and uid != 0:
-        # What we run as is what the PCTs run as: no database has to know it.
+        # The PCTs run as the same user as bebopd: no database needs to list it.
         return Owner(uid, _name(uid), os.getegid(), tuple(os.getgroups()))
     try:
         entry = pwd.getpwuid(uid)

@@ -1,8 +1,8 @@
-"""From what a request asks for to slots on nodes, or why not.
+"""Chooses slots for a request, or says why it cannot be met.
 
-Sub-requests are met in this order: those that want all of a list, those that
-want part of one, those that go anywhere; the answer keeps the order of the
-request, so ranks run in file order (Cplant's bebopd_alloc.c).
+Specs are met in this order: those that want all nodes of a list, those that want part
+of a list, those that take any node. The answer keeps the order of the request, so that
+ranks follow the lines of the load file (Cplant's bebopd_alloc.c).
 
 Pure.
 """
@@ -37,16 +37,16 @@ class RequestRefused(Exception):
 def assign(
     specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, partition: str
 ) -> list[Picks]:
-    """Slots for every spec, in the order of the specs. Nothing is taken.
+    """Slots for every spec, in the order of the specs. No slot is held yet.
 
     Args:
         specs: what the members ask for, in rank order.
         nodes: the partition.
-        placement: chooses; left as it was.
+        placement: chooses the nodes; it is unchanged afterwards.
         partition: the partition's name, for texts.
 
     Raises:
-        RequestRefused: with why.
+        RequestRefused: the text says why.
     """
     for index, spec in enumerate(specs):
         if wrong := _wrong(spec, nodes):
@@ -64,7 +64,7 @@ def assign(
     picks = _attempt(specs, nodes, placement)
     if isinstance(picks, list):
         return picks
-    # Would it fit if nothing were held? That tells "too many" from "not now".
+    # A request that would fit if no slot were held gets "not now" instead of "too many".
     empty = ListPlacement()
     for node in nodes:
         empty.set_free(node.number, node.slots)
@@ -75,7 +75,7 @@ def assign(
 
 
 def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
-    """Why no state of these nodes could satisfy a spec."""
+    """Why a spec can never be met, whatever slots are free."""
     unknown = [number for number in spec.nodes if nodes.get(number) is None]
     if unknown:
         what = "node" if len(unknown) == 1 else "nodes"

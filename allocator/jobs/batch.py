@@ -1,7 +1,7 @@
-"""Batch jobs: what runs under one never holds more nodes than it was given.
+"""Batch jobs: the jobs of one batch job together never hold more nodes than it was given.
 
-The batch system allots a number of nodes, not which; its script may run many
-yods, in turn or at once (Cplant administrator's guide, 67 and 69).
+The batch system allots a number of nodes and does not choose them. Its script may run
+many yods, one after another or at once (Cplant administrator's guide, 67 and 69).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Protocol
 
 
 class BatchLimits(Protocol):
-    """Who knows how many nodes a batch job was given."""
+    """Tells how many nodes a batch job was given."""
 
     def limit(self, batch_job: str) -> int | None:
-        """Nodes; None: not known, no limit."""
+        """Nodes; None: not known, so there is no limit."""
 
 
 class BatchTable:
@@ -31,13 +31,13 @@ class BatchTable:
 def over_limit(
     batch_job: str, limits: BatchLimits, held: Iterable[int], wanted: Iterable[int]
 ) -> str:
-    """Why a batch job may not have these nodes too; empty: it may.
+    """Why a batch job may not have these nodes as well; empty: it may.
 
     Args:
-        batch_job: the batch system's id; empty: none, anything goes.
-        limits: who knows the limit.
-        held: nodes of the jobs that it has pending or running.
-        wanted: nodes for the new job. One that it holds already counts once.
+        batch_job: the batch system's id; empty: none, and so no limit.
+        limits: tells the limit.
+        held: nodes of the batch job's pending and running jobs.
+        wanted: nodes for the new job; a node that is also held counts once.
     """
     limit = limits.limit(batch_job) if batch_job else None
     if limit is None:

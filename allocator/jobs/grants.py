@@ -1,6 +1,6 @@
-"""The answer to a request: ranks in order over nodes, and what proves it.
+"""The answer to a request: which ranks run on which node, and the signed credential.
 
-Pure: the partition's key stays with the caller; what it signs is passed in.
+Pure: the caller has the partition's key and passes in the functions that use it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Owner(Struct, frozen=True):
 
 
 class Keys(Struct, frozen=True):
-    """What the partition's key does, without the key.
+    """The operations of the partition's key. The key itself is not here.
 
     Attributes:
-        sign: the MAC of a credential.
-        job_key: of a job id, a uid and an expiry.
+        sign: gives the MAC of a credential.
+        job_key: gives the key of a job from job id, uid and expiry (unix time).
     """
 
     sign: Callable[[bytes], bytes]
@@ -37,7 +37,7 @@ class Keys(Struct, frozen=True):
 
 
 def runs_of(picks: Iterable[Picks]) -> tuple[dict[int, tuple[int, ...]], tuple[Run, ...]]:
-    """Ranks by node, and the same as runs.
+    """The ranks of each node, as tuples and as runs.
 
     Args:
         picks: slots of each member, in rank order.

@@ -1,7 +1,7 @@
-"""Job ids: each names one job, for ever.
+"""Job ids: an id is never used twice.
 
-Ids are reserved in blocks, durably and ahead of use, so that no grant waits for
-a disk and none is given twice after a crash. Pure.
+A block of ids is recorded on the disk before its first id is used, so that no grant waits
+for the disk and no id is given twice after a crash. Pure.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class JobIds:
         return any(start <= job_id < end for start, end in self._given)
 
     def skip(self, job_id: int) -> None:
-        """Give out only higher ids than this one, of a job that somehow exists."""
+        """Give out only ids above this one, which a job of an earlier bebopd has."""
         if job_id >= self.next:
             self.next = job_id + 1
             self._given.append([self.next, self.next])
 
     def reserve(self) -> int:
-        """What has to be reserved now: ids below this; 0: nothing."""
+        """The end of the block to reserve now; 0: nothing has to be reserved."""
         if self.reserved - self.next >= BLOCK // 2:
             return 0
         self.reserved = self.next + BLOCK

@@ -1,4 +1,4 @@
-"""What bebopd knows of one job: its state, and what it holds on each node."""
+"""One job as bebopd knows it: its state, and what it holds on each node."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class JobState(Enum):
 
 
 class Evidence(Enum):
-    """What is known of a job on one node. It only grows."""
+    """How sure bebopd is that a node hosts the job. It only rises."""
 
     GRANTED = "granted"  # a load message may be on its way
     REPORTED = "reported"  # the root says that this node has heard from yod
-    SEEN = "seen"  # the node has said so itself
+    SEEN = "seen"  # the node itself has reported the job
 
 
 class Holding(Struct):

@@ -1,10 +1,9 @@
 """The jobs of a partition, from grant to the last slot freed.
 
-A slot is held from the moment it is granted until its PCT says that nothing of
-the job is left and nothing will start. Time alone frees nothing, because a load
-message may be on its way: a grant that nobody used ends with a question to its
-PCTs (revoke), and a node that is down keeps what it holds until it is heard
-from again::
+A slot is held from its grant until its PCT says that nothing of the job is left and
+nothing will start. Time alone frees no slot, because a load message may be on its way:
+for a grant that nobody used, bebopd asks the PCTs to refuse the job (revoke). The slots
+of a node that is down stay held until bebopd hears from the node again::
 
               hosting, or revoked(hosting)
     PENDING ---------------------------------> RUNNING
@@ -13,8 +12,8 @@ from again::
        | release                     | release   v
        `-----------------------------`----> RELEASING
 
-In each state a PCT's word that a node is free frees it; with the last node the
-job is over.
+In each state a PCT's report that a node is free frees its slots; the job is over when
+the last node is free.
 
 Pure: no clock, no transport.
 """
@@ -41,10 +40,11 @@ class RecordEnd(Action, frozen=True):
 
 
 class JobTable:
-    """Every job that holds a slot, by id. Methods give the actions that follow.
+    """Every job that holds a slot, by id. Methods return the actions to carry out.
 
     Args:
-        contain: takes what the deadline of one job has raised; it comes no more.
+        contain: called with an exception that the deadline of one job raised; that
+            deadline is dropped.
     """
 
     def __init__(self, nodes: NodeTable, limits: Limits, contain: Contain = propagate) -> None:
@@ -52,7 +52,7 @@ class JobTable:
         self._limits = limits
         self._contain = contain
         self._jobs: dict[int, Job] = {}
-        self._due: dict[int, float] = {}  # when a job's state asks for something
+        self._due: dict[int, float] = {}  # next deadline of a job's state
 
     def __iter__(self) -> Iterator[Job]:
         return iter(list(self._jobs.values()))
@@ -64,7 +64,7 @@ class JobTable:
         return self._jobs[job_id]
 
     def get(self, job_id: int) -> Job | None:
-        """A job by its id; None: it holds nothing, or never was."""
+        """A job by its id; None: no job of this id holds a slot."""
         return self._jobs.get(job_id)
 
     def deadline(self) -> float | None:
@@ -89,7 +89,7 @@ class JobTable:
                     assert job.job_id in self._due, job
                 case JobState.RUNNING:
                     assert job.job_id not in self._due, job
-                case _:  # somebody will be asked again, unless all are down
+                case _:  # a PCT is asked again later, unless all nodes are down
                     assert job.job_id in self._due or not self._is_any_up(job), job
 
     # A job begins
@@ -125,7 +125,7 @@ class JobTable:
         self._nodes.hold(node, job.job_id, hosted.slots)
         return actions
 
-    # What PCTs say
+    # Reports of PCTs
 
     def hosting(self, node: Node, job: Job, now: float) -> list[Action]:
         """The root: every node of the job has heard from its yod."""
@@ -154,7 +154,7 @@ class JobTable:
     def compare(
         self, node: Node, arrival: Arrival, hosted: Collection[int], now: float
     ) -> list[Action]:
-        """What a node says it hosts, against what it holds.
+        """Compare the jobs that a node announces with those that hold its slots.
 
         Args:
             arrival: what its announcement means.
@@ -165,7 +165,7 @@ class JobTable:
             job = self._jobs[job_id]
             holding = job.holdings[node.number]
             if arrival is Arrival.RESTARTED:
-                holding.is_asked = False  # it was another that was asked
+                holding.is_asked = False  # the PCT that was asked has ended
             if job_id in hosted:
                 actions += self._seen(job, holding, now)
             elif holding.evidence is Evidence.SEEN or (
@@ -178,25 +178,25 @@ class JobTable:
         return actions
 
     def node_down(self, node: Node, now: float) -> list[Action]:
-        """A node is down: what it holds stays held; who waits for it is told."""
+        """A node is down: its slots stay held, and a yod that waits for them is answered."""
         actions: list[Action] = []
         for job_id in list(node.held):
             job = self._jobs[job_id]
             job.holdings[node.number].is_asked = False  # the answer, if any, is lost
             if job.state is JobState.RELEASING and node.number == job.root:
-                actions += self._ask(job, job.holdings, now)  # it speaks for the others no more
+                actions += self._ask(job, job.holdings, now)  # the root cannot report for all
             actions += self._confirm(job)
         return actions
 
-    # What yod does, and time
+    # Events of yod, and deadlines
 
     def release(self, job: Job, requester: PortalId, now: float) -> list[Action]:
-        """yod is through with a job: answer when all is free that can be."""
+        """yod ends a job; it is answered when every node that is up is free."""
         before, job.state, job.requester = job.state, JobState.RELEASING, requester
         actions: list[Action] = []
         match before:
             case JobState.RUNNING if self._is_root_up(job):
-                self._due[job.job_id] = now + self._limits.end_s  # it will say when all is over
+                self._due[job.job_id] = now + self._limits.end_s  # the root reports the end
             case JobState.RUNNING:
                 actions += self._ask(job, job.holdings, now)
             case JobState.PENDING | JobState.REVOKING:
@@ -204,7 +204,7 @@ class JobTable:
         return actions + self._confirm(job)
 
     def requester_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
-        """A yod is gone. Of a running job the PCTs know that themselves."""
+        """A yod is gone. The PCTs of a running job notice that themselves."""
         actions: list[Action] = []
         for job in self:
             if job.requester != peer:
@@ -216,7 +216,7 @@ class JobTable:
         return actions
 
     def due(self, now: float) -> list[Action]:
-        """Deadlines that have come."""
+        """Handle the deadlines that have come."""
         actions: list[Action] = []
         for job_id in [job_id for job_id, due in self._due.items() if due <= now]:
             try:
@@ -245,17 +245,17 @@ class JobTable:
         match job.state:
             case JobState.REVOKING:
                 return self._runs(job, now)
-            case JobState.RELEASING:  # it may have been down, and nobody timed
+            case JobState.RELEASING:  # while the node was down there was no deadline
                 self._due.setdefault(job.job_id, now + self._limits.end_s)
         return []
 
     def _revoke(self, job: Job, now: float) -> list[Action]:
-        """Nobody seems to use the grant: its PCTs know."""
+        """The grant seems unused: have its PCTs refuse the job, and report what they host."""
         job.state = JobState.REVOKING
         return self._ask(job, job.holdings, now)
 
     def _ask(self, job: Job, numbers: Iterable[int], now: float) -> list[Action]:
-        """Revoke the job on these nodes, as far as they can be asked."""
+        """Send a revoke to those of these nodes that are up."""
         actions: list[Action] = []
         for number in numbers:
             node = self._node(number)
@@ -264,12 +264,12 @@ class JobTable:
                 actions.append(Send(node.peer, Revoke(job.job_id)))
         if job.state is not JobState.RUNNING:
             self._due.pop(job.job_id, None)
-            if self._is_any_up(job):  # again later: it may be hosted, and end
+            if self._is_any_up(job):  # ask again: a job that is hosted now may end
                 self._due[job.job_id] = now + self._limits.end_s
         return actions
 
     def _take_back(self, job: Job, numbers: Iterable[int], why: str) -> list[Action]:
-        """Slots are free again; with the last one the job is over."""
+        """Free the slots of these nodes; the job is over when it holds no slot."""
         ours = [number for number in numbers if job.holdings.pop(number, None) is not None]
         for number in ours:
             node = self._node(number)
@@ -281,7 +281,7 @@ class JobTable:
         return [Log(f"{_named(ours)} free: {why}", job.job_id), *self._confirm(job)]
 
     def _confirm(self, job: Job) -> list[Action]:
-        """End a job that holds nothing; answer its yod when no more can be done."""
+        """End a job that holds no slot; answer its yod when no node that is up holds one."""
         actions: list[Action] = []
         if not job.holdings:
             del self._jobs[job.job_id]

@@ -1,8 +1,8 @@
-"""The nodes file: which number a node's name has.
+"""The nodes file: the number of each node, by name.
 
-Line n, from 0, is the name of node n, as in the original's ``cplant-map``; or
-each line says it: ``number name``. Blank lines and what follows ``#`` do not
-count; the two forms are not mixed.
+Either line n, counted from 0, is the name of node n, as in Cplant's ``cplant-map``, or
+every line is ``number name``. Blank lines and comments after ``#`` are not counted; the
+two forms cannot be mixed.
 """
 
 from __future__ import annotations

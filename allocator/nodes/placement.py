@@ -13,7 +13,7 @@ class FirstFit:
         self._free = np.zeros(64, dtype=np.int64)  # by node number
 
     def set_free(self, node: int, count: int) -> None:
-        """A node has so many slots to give."""
+        """Set the count of a node's free slots."""
         if node >= len(self._free):
             grown = np.zeros(max(node + 1, 2 * len(self._free)), dtype=np.int64)
             grown[: len(self._free)] = self._free
@@ -21,7 +21,7 @@ class FirstFit:
         self._free[node] = count
 
     def free(self, node: int) -> int:
-        """What a node has to give."""
+        """The count of a node's free slots."""
         return int(self._free[node]) if node < len(self._free) else 0
 
     def anywhere(self, size: int) -> list[tuple[int, int]] | None:

@@ -13,13 +13,13 @@ class ListPlacement:
         self._order: list[int] | None = []  # ascending; None: sort again
 
     def set_free(self, node: int, count: int) -> None:
-        """A node has so many slots to give."""
+        """Set the count of a node's free slots."""
         if node not in self._free:
             self._order = None
         self._free[node] = count
 
     def free(self, node: int) -> int:
-        """What a node has to give."""
+        """The count of a node's free slots."""
         return self._free.get(node, 0)
 
     def anywhere(self, size: int) -> list[tuple[int, int]] | None:

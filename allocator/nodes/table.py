@@ -1,9 +1,9 @@
-"""The partition's table: which node is there, and what is held of it.
+"""The nodes of the partition, and the slots that jobs hold on each.
 
-A node exists because its PCT has announced itself; it stays in the table when it
-is down, with everything that is held there, until it is heard from again. Its
-number is the one the PCT was given, else the one the nodes file or an earlier
-announcement gave its name, else the lowest that nobody has.
+A node is in the table from the first announcement of its PCT. A node that is down stays
+in the table, and its slots stay held, until bebopd hears from it again. A node's number
+is the one that its PCT was started with, else the one that the nodes file or an earlier
+announcement gave to its name, else the lowest that is not in use.
 
 Pure: no clock, no transport.
 """
@@ -21,17 +21,17 @@ from native.wire.status import Announce
 
 
 class Placement(Protocol):
-    """Where ranks go. It keeps its own count of free slots, told by the table.
+    """Chooses nodes. It has its own count of free slots, which the table keeps up to date.
 
-    Every method that answers with nodes gives pairs (node, slots), takes nothing,
-    and gives None when there is too little.
+    A method that chooses nodes returns pairs (node, slots), or None when too few slots
+    are free. It holds no slot.
     """
 
     def set_free(self, node: int, count: int) -> None:
-        """A node has so many slots to give; 0 too for one that is down."""
+        """Set the count of a node's free slots; 0 for a node that is down."""
 
     def free(self, node: int) -> int:
-        """What it was last told of a node; 0: nothing."""
+        """The count that was last set; 0 for an unknown node."""
 
     def anywhere(self, size: int) -> list[tuple[int, int]] | None:
         """Slots for ``size`` ranks on any nodes."""
@@ -45,11 +45,11 @@ class Node(Struct):
 
     Attributes:
         address: where its PCT listens; grants carry it.
-        peer: whom its messages come from.
-        heard_at: seconds, when it last said anything.
+        peer: the PCT as a sender of messages.
+        heard_at: seconds, monotonic, of its last message.
         held: slots by job.
         over: jobs of earlier bebopds that have ended here; a late announcement
-            that still names one says nothing new.
+            may still name one, and is not believed.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Node(Struct):
 
     def free(self) -> int:
         """Slots that can be given now."""
-        # Less than nothing when a PCT came back with fewer slots than are held.
+        # The difference is negative when a PCT came back with fewer slots than are held.
         return max(0, self.slots - self.used()) if self.is_up else 0
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class NodeTable:
         """Begin without nodes.
 
         Args:
-            placement: is told of every change of what is free.
+            placement: gets every change of a node's free slots.
             fixed: number by name, from the nodes file.
             remembered: number by name, from an earlier bebopd.
         """
@@ -137,7 +137,7 @@ class NodeTable:
         """Take in an announcement.
 
         Raises:
-            NodeConflictError: its number or name is another's; nothing has changed.
+            NodeConflictError: another node has its number or name; nothing has changed.
         """
         number = self._number(announce)
         node = self._nodes.get(number)
@@ -153,7 +153,7 @@ class NodeTable:
         return node, arrival
 
     def mark_down(self, node: Node, text: str) -> None:
-        """A node is out of reach; what is held there stays held."""
+        """A node is out of reach; its slots stay held."""
         node.is_up, node.down_text = False, text
         self.refresh(node)
 
@@ -201,7 +201,7 @@ class NodeTable:
     def _again(self, node: Node, announce: Announce, peer: PortalId, now: float) -> Arrival:
         if node.incarnation == announce.incarnation:
             return Arrival.STILL_HERE if node.is_up else Arrival.BACK
-        # Who announces from the same address has taken it over: the other is dead.
+        # A PCT that announces from the same address replaces the earlier one, which is dead.
         if node.is_up and peer != node.peer:
             raise NodeConflictError(
                 f"{node} is there already, at {node.address} (heard from"

@@ -1,4 +1,4 @@
-"""Which partition a command means, and where it is.
+"""Finds the partition that a command is to use.
 
 I/O. Imports native.
 """

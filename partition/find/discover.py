@@ -1,7 +1,8 @@
-"""Which partition, in this order: ``--partition``, YOD_PARTITION, the state file of
-``yodctl up``, a site's cplant-host file, else the embedded one.
+"""Chooses a partition. The first of these that is given decides: ``--partition``,
+YOD_PARTITION, the state file of ``yodctl up``, a site's cplant-host file; with none of
+them it is the embedded one.
 
-One that is configured and does not answer is an error, never a silent fall back.
+A chosen partition that does not answer is an error; yod never falls back to another one.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Where(Struct, frozen=True):
     """A partition that was chosen.
 
     Attributes:
-        name: for the user: the address, and what named it.
+        name: text for the user: the address, and the source that named it.
         address: ``host:port`` or ``unix:PATH``; empty: embedded.
-        key_file: where a key for it lies; empty: none is needed or known.
+        key_file: path of its key; empty: no key is needed, or none is known.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Where(Struct, frozen=True):
 
     @property
     def is_embedded(self) -> bool:
-        """Inside yod itself."""
+        """Is it the partition inside yod itself?"""
         return not self.address
 
 
@@ -45,7 +46,7 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
         option: the value of ``--partition``; empty: not given.
 
     Raises:
-        PartitionError: what was chosen is no address.
+        PartitionError: the chosen address is malformed.
     """
     key_file = environment.get(KEY_VARIABLE, "")
     if option:
@@ -64,8 +65,8 @@ def _where(address: str, source: str, key_file: str, place: str = "") -> Where:
     """A partition by its address.
 
     Args:
-        source: what named it.
-        place: where that is, for the error; empty: the source says it.
+        source: what named the address.
+        place: file and line of it, for the error; empty: the source is enough.
     """
     if address == EMBEDDED:
         return Where(EMBEDDED)
@@ -80,9 +81,9 @@ def _where(address: str, source: str, key_file: str, place: str = "") -> Where:
 
 
 def _site(environment: Mapping[str, str], key_file: str) -> Where | None:
-    """The bebopd that a cplant-host file names: a line ``bebopd host:port``.
+    """The address of bebopd in a cplant-host file, from its line ``bebopd host:port``.
 
-    Lines that begin with another word are of other daemons, as in Cplant's file.
+    Lines that begin with another word are for other daemons, as in Cplant's file.
 
     Raises:
         PartitionError: the file was named and cannot be read, or names no bebopd.

@@ -1,4 +1,4 @@
-"""A partition of daemons, as one yod reaches it."""
+"""A partition of daemons, as yod reaches it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from partition.find.discover import Where
 
 
 class RemotePartition:
-    """A port of our own, and bebopd at the end of it.
+    """yod's port to a partition, and the id of its bebopd.
 
     Attributes:
-        bebopd: where to send requests.
+        bebopd: the id to send requests to.
         port: yod's port; it does not listen.
     """
 
@@ -30,22 +30,22 @@ class RemotePartition:
         self.port.use_key(self.bebopd, _key(where))
 
     def use_grant(self, grant: Grant) -> None:
-        """From now on open connections with the job's key."""
+        """Use the job's key for connections from now on."""
         self.port.use_key(None, JobKey(grant.job_id, grant.uid, grant.expires, grant.job_key))
         if grant.addresses:
             self.port.set_addresses(dict(grant.addresses))
 
     def close(self) -> None:
-        """Flush, and leave."""
+        """Send what is queued, and close the port."""
         self.port.close()
 
 
 def _key(where: Where) -> LocalKey | PartitionKey | UserKey:
-    """What proves us to bebopd: over a Unix socket the kernel does.
+    """The key that proves the user to bebopd; over a Unix socket the kernel proves it.
 
     Raises:
         PartitionError: no key is known.
-        KeyFileError: the key file is not there, or is none.
+        KeyFileError: the key file is missing, or contains no key.
     """
     if where.address.startswith("unix:"):
         return LocalKey()

@@ -1,9 +1,9 @@
-"""The partition that ``yodctl up`` has started: where it is, and who it is.
+"""The partition that ``yodctl up`` has started: its address and its daemons.
 
-One JSON file in a directory of the user's own, which also has the daemons'
-socket, key and logs: ``$XDG_RUNTIME_DIR/yod``, or ``~/.local/state/yod`` where
-there is no such directory. bebopd's records outlive the partition, so that job
-numbers go on; they are in ``~/.local/state/yod/records``.
+They are recorded in one JSON file in a directory of the user, beside the daemons' socket,
+key and logs: ``$XDG_RUNTIME_DIR/yod``, or ``~/.local/state/yod`` where there is no such
+directory. bebopd's records outlive the partition, so that job ids are not reused; they
+are in ``~/.local/state/yod/records``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Daemon(Struct, frozen=True):
     """One process of the partition.
 
     Attributes:
-        start_ticks: when it started, as /proc has it; with the Unix process id
-            this names a process for as long as the host runs.
+        start_ticks: when it started, in clock ticks since boot as in /proc; together
+            with the Unix process id it identifies the process until the host reboots.
         node: its number; -1: the bebopd.
     """
 
@@ -49,11 +49,11 @@ class State(Struct, frozen=True):
     """What ``yodctl up`` has started.
 
     Attributes:
-        is_up: all of it runs; False while it is being started.
+        is_up: every daemon runs; False while they are being started.
         address: host:port of the bebopd.
-        unix_address: ``unix:PATH`` of the same; empty: it has none.
-        key_file: the partition's key.
-        boot_id: of the host's present life; after a reboot nothing of it is left.
+        unix_address: ``unix:PATH`` of the bebopd; empty: it has none.
+        key_file: path of the partition's key.
+        boot_id: the kernel's id of this boot; after a reboot no daemon is left.
         began: unix time.
     """
 
@@ -68,14 +68,14 @@ class State(Struct, frozen=True):
 
 
 def directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the state of this user's partition belongs."""
+    """The directory for the state of this user's partition."""
     from pathlib import Path
 
     return Path(_directory(environment))
 
 
 def records_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where bebopd keeps what outlives the partition."""
+    """The directory for bebopd's records, which outlive the partition."""
     from pathlib import Path
 
     return Path(userdirs.state(environment), "records")
@@ -85,14 +85,14 @@ def load(environment: Mapping[str, str] = os.environ) -> State | None:
     """The partition that is up; None: there is none.
 
     Raises:
-        PartitionError: the file is there and cannot be read.
+        PartitionError: the file exists and cannot be read.
     """
     state = load_any(environment)
     return state if state is not None and state.is_up else None
 
 
 def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
-    """The same, or one that is being started, or was when that was cut off."""
+    """The same, or one whose start is under way or was interrupted."""
     path = os.path.join(_directory(environment), FILE_NAME)
     try:
         with open(path, "rb") as file:
@@ -129,7 +129,7 @@ def save(state: State, where: Path) -> None:
 
 
 def boot_id() -> str:
-    """Names the present life of this host."""
+    """The kernel's id of this host's present boot."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -145,7 +145,7 @@ def _directory(environment: Mapping[str, str]) -> str:
 
 
 def _is_own(path: str) -> bool:
-    # A runtime directory of another user survives `su`.
+    # After `su` the variable still names the earlier user's directory.
     try:
         status = os.stat(path)
     except OSError:

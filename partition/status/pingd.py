@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Show the nodes of the partition and what they are doing.
 
-    Conditions combine: only what meets all of them is shown. A name may be
-    shortened to four letters or more, and -l is -list.
+    With several conditions, only nodes and jobs that meet all of them are shown. An
+    option's name may be shortened to four letters or more, and -l is -list.
 
     Exit status: 0; 1 the partition is not there or does not answer; 2 wrong usage.
     """

@@ -13,8 +13,8 @@ def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
     """All rows of the table, nodes ascending.
 
     Args:
-        name: what the user calls the partition, for the errors.
-        wait_s: how long to wait for the last of them.
+        name: the user's name of the partition, for the errors.
+        wait_s: how long to wait for the last row.
 
     Raises:
         PartitionError: no bebopd there, or no answer in time.

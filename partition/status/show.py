@@ -18,7 +18,7 @@ UNKNOWN = "_"
 
 
 def merge(rows: Iterable[NodeRow]) -> list[NodeRow]:
-    """One row for each node, one job for each job on it: a large one comes in parts."""
+    """One row for each node, with one entry for each job: bebopd sends large ones in parts."""
     nodes: dict[int, NodeRow] = {}
     jobs: dict[int, dict[int, NodeJob]] = {}
     for row in rows:
@@ -125,7 +125,7 @@ def elapsed(seconds: float) -> str:
 
 
 def printable(name: str) -> str:
-    """A name that cannot move the cursor, break a line or a colon-separated column."""
+    """A name without characters that move the cursor or break a line or a column."""
     return "".join(c if c.isprintable() and c not in ": " else "?" for c in name)
 
 

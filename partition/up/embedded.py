@@ -1,7 +1,7 @@
 """The embedded partition: bebopd and one PCT inside yod, joined by memory.
 
-Nothing to install, configure, start or clean up. The machines are those of the
-daemons; only the port differs.
+The user needs to install, configure, start and clean up nothing. The machines are those
+of the daemons; only the port differs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class EmbeddedPartition:
-    """A partition of one node, this host, with as many slots as anybody wants.
+    """A partition of one node, this host, which accepts a job of any size.
 
     Args:
-        pmix_server: that has been started for the job; see :func:`start_pmix_server`.
+        pmix_server: one that was started early for the job; None: none was.
 
     Attributes:
         bebopd: where to send requests.
@@ -68,11 +68,11 @@ class EmbeddedPartition:
             wanted=0,
             incarnation=1,
             limits=limits,
-            is_signed=lambda data, mac: sign(data) == mac,  # nobody else can try
+            is_signed=lambda data, mac: sign(data) == mac,  # no other process can send one
             unix_time=time.time,
         )
         store = Store(default_directories(), reactor)
-        strangers = children_of(os.getpid())  # of a user's program that yod.api is embedded in
+        strangers = children_of(os.getpid())  # children of the program that uses yod.api
         self._pct = PctDriver(
             node,
             node_port,
@@ -80,15 +80,15 @@ class EmbeddedPartition:
             store,
             strangers,
             early_server=pmix_server,
-            on_keeper=become_subreaper,  # nothing but a keeper leaves us processes
+            on_keeper=become_subreaper,  # orphans come to yod only from a keeper
         )
         self._pct.start()
 
     def use_grant(self, grant: Grant) -> None:
-        """Nothing to open: the peers are in this process."""
+        """Do nothing: the peers are in this process."""
 
     def close(self) -> None:
-        """End what is left of any job."""
+        """End whatever is left of a job."""
         self._pct.close()
         self._allocator.close()
         restore(self._soft_limits)

@@ -1,8 +1,8 @@
 """A partition of daemons on this host: one bebopd and N PCTs.
 
-All are started at once and found ready by descriptors: bebopd's ready pipe has a
-line when it listens and another when it has N nodes, and a daemon that dies is a
-child that ended. Nothing is left behind when anything fails.
+All daemons are started at once. bebopd writes a line to its ready pipe when it listens,
+and another one when N nodes are up; a daemon that dies is seen as a child that ended.
+When anything fails, everything that was started is ended and removed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from partition.find.state import Daemon, State
 from partition.up import processes
 
 END_S = 10.0  # a daemon has this long between SIGTERM and SIGKILL
-START_S = 30.0  # all are up within this, and so much more for each node
-START_NODE_S = 0.5
+START_S = 30.0  # all daemons must be up within this
+START_NODE_S = 0.5  # more time for each node
 UNIX_PATH_MAX = 107  # bytes of a socket's path, sockaddr_un without its NUL
 TAIL_LINES = 12
-# What a partition has in the state directory. Where there is no XDG_RUNTIME_DIR, that is
-# the user's persistent one, which has bebopd's records and the user's log, too.
+# Names in the state directory. Without XDG_RUNTIME_DIR this is the user's persistent
+# directory, which also has bebopd's records and the user's log.
 KEY, SOCKET, LOGS = "key", "bebopd.sock", "logs"
 
 
@@ -57,7 +57,7 @@ def up(
 
     Raises:
         AlreadyUpError: there is one.
-        PartitionError: it does not come up; the text has the end of the log.
+        PartitionError: it does not come up; the text contains the end of the log.
     """
     where = state.directory(environment)
     _make_directories(where, environment)
@@ -76,11 +76,11 @@ def up(
 
 
 def down(environment: Mapping[str, str]) -> tuple[State, int, int] | None:
-    """Take the partition down, and remove what it had.
+    """Take the partition down, and remove its files.
 
     Returns:
-        What it was, how many daemons were ended, and how many of those killed;
-        None: there was none.
+        Its state, how many daemons were ended, and how many of them by SIGKILL;
+        None: there was no partition.
     """
     where = state.directory(environment)
     if not where.is_dir():
@@ -89,7 +89,7 @@ def down(environment: Mapping[str, str]) -> tuple[State, int, int] | None:
         found = state.load_any(environment)
         ended = killed = 0
         if found is not None:
-            # Nodes first: they end what they host, and tell who has to know.
+            # PCTs first: they end the jobs that they host, and tell bebopd and yod.
             for group in (found.daemons[1:], found.daemons[:1]):
                 there, late = processes.end(group, END_S)
                 ended, killed = ended + there, killed + late
@@ -119,7 +119,7 @@ class _Starter:
         self._slots = slots
         self._base_port = base_port
         self._debug = ["-D"] if debug else []
-        # The daemons' own modules, not the user's; what jobs get is yod's.
+        # The daemons import their own modules, not the user's. Jobs get yod's environment.
         self._environment = {k: v for k, v in environment.items() if k != "PYTHONPATH"}
         self._reactor = Reactor()
         self._daemons: list[Daemon] = []
@@ -167,7 +167,7 @@ class _Starter:
         _clean(self._where)
 
     def close(self) -> None:
-        """Let go of the children; those that are up belong to the system now."""
+        """Release the children; those that run go on without this process."""
         self._reactor.close()
 
     def _spawn_bebopd(self, ready_fd: int) -> None:
@@ -227,7 +227,7 @@ class _Starter:
         *whole, self._partial = (self._partial + data).split(b"\n")
         self._lines += [line.decode() for line in whole]
         if not data and len(self._lines) < 2:
-            return  # it has died: the child's end says how
+            return  # the daemon has died: _died tells how
         self._reactor.stop()
 
     def _died(self, daemon: Daemon, status: int) -> None:
@@ -258,7 +258,7 @@ def _refuse_second(environment: Mapping[str, str]) -> None:
 
 
 def _make_directories(where: Path, environment: Mapping[str, str]) -> None:
-    """That of the partition, and the user's, which has the records."""
+    """Make the partition's directory, and the user's, which contains the records."""
     try:
         userdirs.make_state(environment)
     except OSError as error:
@@ -277,7 +277,7 @@ def _make_directories(where: Path, environment: Mapping[str, str]) -> None:
 
 @contextmanager
 def _locked(where: Path) -> Iterator[None]:
-    """One yodctl at a time; the directory is there as long as it is locked."""
+    """Let one yodctl work at a time; the directory exists as long as it is locked."""
     while True:
         where.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -295,7 +295,7 @@ def _locked(where: Path) -> Iterator[None]:
 
 
 def _clean(where: Path, *, removes_itself: bool = True) -> None:
-    """Remove what a partition has left in the state directory."""
+    """Remove a partition's files from the state directory."""
     for pattern in (KEY, SOCKET, state.FILE_NAME, f"{state.TEMPORARY}*"):
         for path in where.glob(pattern):
             path.unlink(missing_ok=True)
@@ -308,7 +308,7 @@ def _clean(where: Path, *, removes_itself: bool = True) -> None:
 
 
 def _tail(log: str) -> str:
-    """The end of a log, as lines to go below an error."""
+    """The end of a log, as lines that are shown below an error."""
     if not log:
         return ""
     try:

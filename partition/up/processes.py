@@ -1,4 +1,4 @@
-"""Daemons as processes: start them detached, know them again, end them."""
+"""Daemons as processes: starts them detached, recognises them later, ends them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODULES = {"bebopd": "allocator.cli", "pct": "pct.cli"}
 
 
 def command_line(name: str) -> list[str]:
-    """What starts a command of ours: the script beside this one, or its module."""
+    """The arguments that start one of our commands: the script beside this one, or its module."""
     for beside in (_OWN, sys.executable):
         script = Path(beside).with_name(name)
         if script.is_file() and os.access(script, os.X_OK):
@@ -29,7 +29,7 @@ def command_line(name: str) -> list[str]:
 
 
 def spawn(argv: list[str], environment: Mapping[str, str], log: Path, ready_fd: int = -1) -> int:
-    """Start a process in a session of its own; its words go to a log file.
+    """Start a process in a session of its own; its output goes to a log file.
 
     Args:
         ready_fd: becomes its READY_FD; -1: it gets none.
@@ -65,7 +65,7 @@ def open_pidfd(daemon: Daemon) -> int:
         fd = os.pidfd_open(daemon.unix_pid)
     except OSError:
         return -1
-    # Looked at after the descriptor is there: from here on it cannot be another.
+    # Compared after the descriptor is open: from then on it refers to one process.
     if start_ticks(daemon.unix_pid) != daemon.start_ticks or _has_ended(fd):
         os.close(fd)
         return -1
@@ -73,7 +73,7 @@ def open_pidfd(daemon: Daemon) -> int:
 
 
 def is_alive(daemon: Daemon) -> bool:
-    """Whether a daemon still runs."""
+    """Does a daemon still run?"""
     if (fd := open_pidfd(daemon)) < 0:
         return False
     os.close(fd)
@@ -81,10 +81,10 @@ def is_alive(daemon: Daemon) -> bool:
 
 
 def end(daemons: Iterable[Daemon], wait_s: float) -> tuple[int, int]:
-    """End daemons: SIGTERM, and SIGKILL for those that take too long.
+    """End daemons: SIGTERM, then SIGKILL for those that take too long.
 
     Returns:
-        How many were there, and how many of them had to be killed.
+        How many were running, and how many of them got SIGKILL.
     """
     pidfds = [fd for daemon in daemons if (fd := open_pidfd(daemon)) >= 0]
     try:
@@ -97,7 +97,7 @@ def end(daemons: Iterable[Daemon], wait_s: float) -> tuple[int, int]:
 
 
 def _signal(pidfds: Sequence[int], number: int, wait_s: float) -> list[int]:
-    """Signal all, wait for their ends; those that have not come."""
+    """Signal all, and wait for them to end; those that have not ended in time."""
     for fd in pidfds:
         try:
             signal.pidfd_send_signal(fd, number)

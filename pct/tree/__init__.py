@@ -1,4 +1,4 @@
-"""Where the nodes of a job are in its tree, and what is gathered up it.
+"""The tree over the nodes of a job: shape, losses, and what is gathered up it.
 
 No I/O. Imports native.
 """

@@ -1,4 +1,4 @@
-"""All-to-one: what a node waits for from itself and its children."""
+"""All-to-one: which contributions a node still awaits, from itself and its children."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SELF = -1  # a node's own contribution, beside the places of its children
 class Gather(Generic[T]):
     """Collects one contribution from this node and from each child.
 
-    Invariant: a place is either awaited or has given, never both.
+    Invariant: no place is both awaited and already counted.
     """
 
     def __init__(self, places: range | list[int]) -> None:
@@ -23,8 +23,8 @@ class Gather(Generic[T]):
         """Take a contribution.
 
         Returns:
-            True when it was the last one awaited; False also for one that is
-            late or comes twice.
+            True when it was the last one awaited; False also for a contribution that
+            is late or comes twice.
         """
         if place not in self.awaited:
             return False
@@ -33,10 +33,10 @@ class Gather(Generic[T]):
         return not self.awaited
 
     def drop(self, place: int, heirs: range | list[int] = range(0)) -> bool:
-        """A child is lost; wait for its heirs instead.
+        """A child is lost; its heirs are awaited instead.
 
         Returns:
-            True when nobody is awaited any longer because of it.
+            True when this has completed the collection.
         """
         if place not in self.awaited:
             return False
@@ -46,5 +46,5 @@ class Gather(Generic[T]):
 
     @property
     def is_complete(self) -> bool:
-        """Nobody is awaited."""
+        """No contribution is awaited."""
         return not self.awaited

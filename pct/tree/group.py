@@ -1,9 +1,9 @@
 """The group of a job's nodes as one of them knows it: parent, children, losses.
 
-The tree is fixed by the load message; who is above and below changes when nodes
-are lost. A node without a parent asks the nearest ancestor, then the next, to take
-it. A node that has lost a child waits for that child's children, its heirs, to
-call. Both have ``orphan_s`` for it.
+The load message fixes the tree; parent and children change when nodes are lost. A node
+that has lost its parent, an orphan, asks its nearest ancestor to adopt it, then the next
+one. A node that has lost a child waits until that child's children, its heirs, ask to be
+adopted. Each waits for ``orphan_s`` at most.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from native.ids import PortalId
 from native.wire.load import Load
 from pct.tree import tree
 
-HEIRS_GRACE_S = 1.0  # beyond orphan_s: heirs notice the loss when we do, or a little later
+HEIRS_GRACE_S = 1.0  # beyond orphan_s: heirs may notice the loss a little later than we do
 
 
 class Group:
@@ -22,11 +22,11 @@ class Group:
     Attributes:
         place: index in the load's nodes; 0 is the root.
         levels: of the tree below this node as it was formed.
-        parent: whose word counts; None: this node is an orphan.
+        parent: the peer that this node obeys and reports to; None: it is an orphan.
         adopter: the ancestor that has been asked and has not answered.
-        children: who reports to this node -> their places.
-        displaced: the parent that a reset has put aside; it is told of the end too.
-        was_reset: yod has taken this node out of the tree.
+        children: the nodes that report to this one, with their places.
+        displaced: the parent before a reset; it is told of the end as well.
+        was_reset: yod has taken this node out of the tree, and is its parent.
     """
 
     def __init__(self, message: Load, parent: PortalId) -> None:
@@ -54,20 +54,20 @@ class Group:
         return self.place == 0
 
     def deadline(self) -> float | None:
-        """When an orphan or an heir is given up, or None."""
+        """When this node gives up as an orphan or stops waiting for heirs, or None."""
         times = (self._orphan_until, self._heirs_until)
         return min((due for due in times if due is not None), default=None)
 
     def id_of(self, place: int) -> PortalId:
-        """Where the PCT of a place listens."""
+        """The address of the PCT at a place."""
         return PortalId(self._nodes[place].nid, self._nodes[place].pid)
 
     def has_member(self, peer: PortalId) -> bool:
-        """A node of the job, wherever in the tree."""
+        """Is this peer a node of the job?"""
         return any((node.nid, node.pid) == peer for node in self._nodes)
 
     def places_below(self) -> list[int]:
-        """This node's subtree as it was formed, itself first."""
+        """The places of this node's subtree in the original tree, its own first."""
         return tree.subtree(self.place, len(self._nodes), self._arity)
 
     # -- above ------------------------------------------------------------
@@ -76,7 +76,7 @@ class Group:
         """The parent, or the ancestor that was asked, is lost.
 
         Returns:
-            Whom to ask next; None: there is no ancestor left.
+            The ancestor to ask next; None: there is none left.
         """
         self.parent = self.adopter = None
         if self._orphan_until is None:
@@ -88,12 +88,12 @@ class Group:
         return self.adopter
 
     def be_adopted(self) -> None:
-        """The ancestor that was asked is the parent now."""
+        """The ancestor that was asked becomes the parent."""
         self.parent, self.adopter = self.adopter, None
         self._orphan_until = None
 
     def be_reset(self, source: PortalId) -> None:
-        """yod speaks to this node itself from now on."""
+        """yod takes this node out of the tree and becomes its parent."""
         if self.parent != source:
             self.displaced = self.parent
         self.parent, self.adopter = source, None
@@ -101,7 +101,7 @@ class Group:
         self._heirs.clear()
 
     def end(self) -> None:
-        """The job is over here: nothing is waited for."""
+        """The job is over on this node: wait for nothing any more."""
         self._orphan_until = self._heirs_until = None
 
     # -- below ------------------------------------------------------------
@@ -117,7 +117,7 @@ class Group:
         return tree.children(place, len(self._nodes), self._arity)
 
     def inherit(self, place: int, now: float) -> PortalId:
-        """A lost child's child is to report here; it has yet to call."""
+        """Expect a lost child's child to report to this node; it has not called yet."""
         heir = self.id_of(place)
         self.children[heir] = place
         self._heirs.add(place)
@@ -125,10 +125,11 @@ class Group:
         return heir
 
     def adopt(self, source: PortalId, place: int) -> None:
-        """An orphan has called.
+        """Take an orphan that has called as a child.
 
         Raises:
-            PeerProtocolError: it is not who it says, or not below this node.
+            PeerProtocolError: it is not at the place that it names, or that place is
+                not below this node.
         """
         if not (place < len(self._nodes) and self.id_of(place) == source):
             raise PeerProtocolError(f"{source} is not at place {place} of the job")
@@ -140,14 +141,14 @@ class Group:
     # -- time -------------------------------------------------------------
 
     def is_abandoned(self, now: float) -> bool:
-        """Nobody has adopted this node in time. True once."""
+        """Has no ancestor adopted this node in time? True once."""
         if self._orphan_until is None or now < self._orphan_until:
             return False
         self._orphan_until = None
         return self.parent is None
 
     def take_missing(self, now: float) -> list[int]:
-        """Heirs that have not called in time; they are waited for no longer."""
+        """The places of heirs that have not called in time; stop waiting for them."""
         if self._heirs_until is None or now < self._heirs_until:
             return []
         self._heirs_until = None

@@ -1,10 +1,10 @@
-"""Who keeps the others of a job waiting, told up the tree so that the user can read it.
+"""Late nodes: reports of what a job waits for, sent up the tree and shown to the user.
 
-A wait that ends soon is never spoken of. After ``notice_s`` a node tells its parent
-what it waits for, then again after twice as long, and so on, if there is news. Leaves
-tell first: what a node says has what its children have just said. A child of which
-nothing is known is named without a reason. Each node sends one message up at such a
-time, of bounded length, however many are late.
+A wait shorter than ``notice_s`` is not reported. After that a node tells its parent what
+it waits for, and again each time the wait has doubled, if the report has changed. Leaves
+report first, so that a node's report contains those of its children. A child that has
+reported nothing is named without a reason. Each report is one message of bounded length,
+however many nodes are late.
 
 Pure: no clock, no transport.
 """
@@ -18,14 +18,14 @@ LEVEL_GRACE = 0.03  # of notice_s, for each level below
 
 
 class LateNodes:
-    """What one node knows of who is late in its subtree.
+    """The late nodes of one subtree, as its root knows them.
 
     Args:
-        notice_s: a wait is told of after this; infinite: never.
+        notice_s: a wait is reported after this; infinite: never.
         levels: of the tree below this node.
 
     Attributes:
-        due: when to call :meth:`tell`; None: nothing is awaited.
+        due: when to call :meth:`tell`; None: the node waits for nothing.
     """
 
     def __init__(self, job_id: int, notice_s: float, levels: int) -> None:
@@ -34,39 +34,39 @@ class LateNodes:
         self._notice_s = notice_s
         self._first_s = notice_s * (UP_TO_HERE + LEVEL_GRACE * levels)
         self._began = 0.0
-        self._times = 0  # that it has been told
+        self._times = 0  # reports of the present wait
         self._below: dict[int, Late] = {}
         self._told: Late | None = None
 
     def begin(self, now: float) -> None:
-        """Something else is awaited from now on."""
+        """A new wait begins."""
         self._began, self._times = now, 0
         self.due = None if self._notice_s == float("inf") else now + self._first_s
         self._told = None
 
     def end(self) -> None:
-        """Nothing is awaited."""
+        """The wait is over."""
         self.due = None
         self._below.clear()
 
     def hear(self, place: int, message: Late) -> None:
-        """A child says who is late below it."""
+        """Take a child's report."""
         self._below[place] = message
 
     def came(self, place: int) -> None:
-        """A child has given what it was awaited for: what it said is old."""
+        """A child is no longer awaited: forget its report."""
         self._below.pop(place, None)
 
     def is_due(self, now: float) -> bool:
-        """It is time to tell."""
+        """Is a report due?"""
         return self.due is not None and now >= self.due
 
     def tell(self, own: list[LateNode], children: dict[int, LateNode]) -> Late | None:
-        """What the parent should know now; None: nothing that it does not.
+        """The report for the parent; None: it has not changed, or nothing is late.
 
         Args:
-            own: what is awaited of this node itself.
-            children: who is awaited, by place.
+            own: what this node itself has not done yet.
+            children: the awaited children, by place.
         """
         self._times += 1
         self.due = self._began + self._first_s + self._notice_s * (2**self._times - 1)
