@@ -37,7 +37,7 @@ from native.machine import (
 from native.nodelist import format_nodes
 from native.wire import codec
 from native.wire.alloc import Freed, Hosting, NodeRequest, Refused, Release, Released, Revoked
-from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX, Message
+from native.wire.base import MESSAGE_MAX_BYTES, Message, clipped
 from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected
 
 _SURELY_FITS = 128  # nodes whose grant is below MESSAGE_MAX_BYTES whatever their names
@@ -221,7 +221,7 @@ class Bebopd:
         try:
             node, arrival = self.nodes.admit(announce, source, now)
         except NodeConflictError as error:
-            return [Log(f"rejected {source}: {error}"), Send(source, Rejected(_clip(str(error))))]
+            return [Log(f"rejected {source}: {error}"), Send(source, Rejected(clipped(str(error))))]
         actions: list[Action] = []
         match arrival:
             case Arrival.FIRST:
@@ -284,7 +284,7 @@ class Bebopd:
         try:
             return self._give(source, self._permitted(principal), request, now)
         except RequestRefused as refused:
-            text = _clip(str(refused) + self._excuse(refused.code, now))
+            text = clipped(str(refused) + self._excuse(refused.code, now))
             return [
                 Send(source, Refused(refused.code, text, refused.spec)),
                 Log(f"refused uid {principal.uid}: {text}"),
@@ -401,7 +401,3 @@ def _violation(source: PortalId, principal: Principal, message: Message) -> list
         case Announce():
             actions.append(Send(source, Rejected("a PCT needs the partition's key")))
     return actions
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"

@@ -224,7 +224,7 @@ def _default_state_directory() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/yod")
     try:
-        return Path(userdirs.make_state(os.environ), "bebopd")
+        return Path(userdirs.make_state(os.environ), userdirs.BEBOPD)
     except OSError as error:
         raise YodError(
             f"no place for records: {shown(error.filename)}: {error.strerror}; say --state-dir DIR"

@@ -26,7 +26,7 @@ from native.machine import (
 )
 from native.nodelist import format_nodes
 from native.wire import alloc, codec, group, io, load, status
-from native.wire.base import TEXT_MAX, JobMessage, Message
+from native.wire.base import JobMessage, Message, clipped
 from pct.job.machine import Job, JobState, TellBebopd
 from pct.job.objects import misfit
 from pct.reservation import Reservation
@@ -206,7 +206,7 @@ class Node:
         except Exception as error:
             self._contain(f"job {message.job_id}", error)
             self.reservation.give_back(message.job_id)
-            return self._refused(source, message.job_id, fault_text(error)[:TEXT_MAX])
+            return self._refused(source, message.job_id, clipped(fault_text(error)))
         self.jobs[job.job_id] = job
         return self._guarded(job, lambda: job.begin(now), now)
 

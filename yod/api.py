@@ -331,7 +331,7 @@ def _write_log(report: Report, started: float, plan: Plan) -> None:
 def _default_log() -> str:
     """The user's own log; none where there is no place for it."""
     try:
-        return os.path.join(userdirs.make_state(os.environ), "userlog")
+        return os.path.join(userdirs.make_state(os.environ), userdirs.USER_LOG)
     except OSError:
         return NO_LOG
 

@@ -1,4 +1,9 @@
-"""Where the user's own state lies: ``$XDG_STATE_HOME/yod``, else ``~/.local/state/yod``.
+"""The user's own directories, and what is in them.
+
+===========  ====================================================  =========================
+``state``    ``$XDG_STATE_HOME/yod``, else ``~/.local/state/yod``  what outlives a session
+``runtime``  ``$XDG_RUNTIME_DIR/yod``, else the above              sockets, keys, who is up
+===========  ====================================================  =========================
 
 A directory is made only below one that is the user's and there: a home that is missing,
 as of many system users, is not made.
@@ -8,7 +13,12 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Mapping
+
+USER_LOG = "userlog"  # in the state directory: a line for each launch
+RECORDS = "records"  # likewise: of the bebopd of `yodctl up`
+BEBOPD = "bebopd"  # likewise: of a bebopd that is told no directory
 
 
 def state(environment: Mapping[str, str]) -> str:
@@ -35,6 +45,23 @@ def make_state(environment: Mapping[str, str]) -> str:
                 if not os.path.isdir(path):
                     raise
     return path
+
+
+def runtime(environment: Mapping[str, str]) -> str:
+    """The user's directory for what ends with a session, else that of the state."""
+    path = environment.get("XDG_RUNTIME_DIR", "")
+    if path and _is_own(path):
+        return os.path.join(path, "yod")
+    return state(environment)
+
+
+def _is_own(path: str) -> bool:
+    # A runtime directory of another user survives `su`.
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _places(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -38,6 +38,11 @@ ObjectNumber = Annotated[int, Meta(ge=0, lt=OBJECTS_MAX)]
 SignalNumber = Annotated[int, Meta(ge=1, le=64)]
 
 
+def clipped(text: str, most: int = TEXT_MAX) -> str:
+    """As much of a text for people as a message takes; an ellipsis stands for the rest."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 class Message(Struct, frozen=True, array_like=True, tag_field="message"):
     """Base of all messages. Fields are checked for type and range on decode."""
 

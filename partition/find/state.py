@@ -9,7 +9,6 @@ are in ``~/.local/state/yod/records``.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -71,14 +70,14 @@ def directory(environment: Mapping[str, str] = os.environ) -> Path:
     """The directory for the state of this user's partition."""
     from pathlib import Path
 
-    return Path(_directory(environment))
+    return Path(userdirs.runtime(environment))
 
 
 def records_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """The directory for bebopd's records, which outlive the partition."""
     from pathlib import Path
 
-    return Path(userdirs.state(environment), "records")
+    return Path(userdirs.state(environment), userdirs.RECORDS)
 
 
 def load(environment: Mapping[str, str] = os.environ) -> State | None:
@@ -93,7 +92,7 @@ def load(environment: Mapping[str, str] = os.environ) -> State | None:
 
 def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
     """The same, or one whose start is under way or was interrupted."""
-    path = os.path.join(_directory(environment), FILE_NAME)
+    path = os.path.join(userdirs.runtime(environment), FILE_NAME)
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -135,19 +134,3 @@ def boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _directory(environment: Mapping[str, str]) -> str:
-    runtime = environment.get("XDG_RUNTIME_DIR", "")
-    if runtime and _is_own(runtime):
-        return os.path.join(runtime, "yod")
-    return userdirs.state(environment)
-
-
-def _is_own(path: str) -> bool:
-    # After `su` the variable still names the earlier user's directory.
-    try:
-        status = os.stat(path)
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from native.errors import PeerProtocolError
 from native.wire import load, pmi
+from native.wire.base import clipped
 from native.wire.pmi import KeyValue
 from pct.job import spec
 from pct.job.objects import spawn_misfit
 from pct.wireup.questions import ERROR, SUCCESS
-
-TEXT_MAX = 4000
 
 
 class SpawnedWorld:
@@ -96,7 +95,7 @@ class SpawnedWorlds:
         if world.awaited or world.spawn.is_tool:
             return None
         failed = f"{self._here.name}: {world.text}" if world.text else ""
-        return load.Spawned(self._job_id, number, world.count, failed[:TEXT_MAX])
+        return load.Spawned(self._job_id, number, world.count, clipped(failed))
 
     def gather(self, told: load.Spawned) -> pmi.Reply | None:
         """At the root: what a node has told.

@@ -20,7 +20,7 @@ else:
 
 
 MESSAGE_MAX_BYTES = 64 << 20
-TEXT_MAX = 4096  # characters
+TEXT_MAX = 4096  # characters; native.wire.base has it for who can import that
 
 
 class NonsenseError(Exception):

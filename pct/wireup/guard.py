@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from native import mpi
+from native.wire.base import clipped
 from native.wire.load import Mpi, Protocol
-
-TEXT_MAX = 4000
 
 
 def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmix: str) -> str:
@@ -40,7 +39,7 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
     else:
         said = mpi.names(speaks)
         text += f", it speaks {said}: use --mpi={speaks[0].value}"
-    return text[:TEXT_MAX]
+    return clipped(text)
 
 
 def _is_file_of(library: str, expected: str) -> bool:

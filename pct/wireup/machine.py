@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from native import outer
 from native.wire import load, pmi
 from native.wire.agent import FIRST_WORD
-from native.wire.base import PATH_MAX, TEXT_MAX
+from native.wire.base import PATH_MAX, clipped
 from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct.account import RANK_BYTES, WORLD_BYTES, Account, Charge
@@ -354,7 +354,7 @@ class Wireup:
             self._has_told = True
             text = why_alone(library, self._mpi, self.offered, self._pmix.why_not)
             path = library.encode(errors="replace")[:PATH_MAX]
-            step.up.append(pmi.Alone(self._job_id, job_rank, path, text[:TEXT_MAX]))
+            step.up.append(pmi.Alone(self._job_id, job_rank, path, clipped(text)))
 
     def lost(self, message: pmi.Lost) -> Step:
         """Ranks somewhere in the job have ended abnormally."""

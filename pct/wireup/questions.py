@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from native.errors import PeerProtocolError
 from native.wire import codec, pmi
-from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX, Message
+from native.wire.base import MESSAGE_MAX_BYTES, Message, clipped
 from native.wire.pmi import COMMANDS_MAX, KEYS_MAX, KeyValue
 from pct.account import REQUEST_BYTES, Account, Charge, OverLimit, of_words
 from pct.wireup import kvs
@@ -118,7 +118,7 @@ class Questions:
             except OverLimit as over:
                 text = str(over)
         if text:
-            reply = pmi.Reply(self._job_id, self._place, 0, status, (), text[:TEXT_MAX])
+            reply = pmi.Reply(self._job_id, self._place, 0, status, (), clipped(text))
             then(reply, step)
             return
         self._asked[self._serial] = (then, cost)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 HEADERS_MAX = 512  # program headers; real files have about ten
 DYNAMIC_MAX_BYTES = 64 * 1024
-TEXT_MAX_BYTES = 4096
+STRING_MAX_BYTES = 4096
 STRINGS_MAX_BYTES = 1 << 20  # of a program's own names; more is not searched
 OFFSET_MAX = (1 << 63) - 1  # what a file can be read at
 
@@ -107,7 +107,8 @@ def _parse(read: Read) -> Elf | None:
     interpreter, entries = "", []
     for segment in segments:
         if segment.kind == _PT_INTERP:
-            interpreter = _text(_at(read, min(segment.file_bytes, TEXT_MAX_BYTES), segment.offset))
+            most_bytes = min(segment.file_bytes, STRING_MAX_BYTES)
+            interpreter = _text(_at(read, most_bytes, segment.offset))
         elif segment.kind == _PT_DYNAMIC:
             data = _at(read, min(segment.file_bytes, DYNAMIC_MAX_BYTES), segment.offset)
             entries = list(_entries(data, order + layout.entry))
@@ -118,7 +119,7 @@ def _parse(read: Read) -> Elf | None:
         if strings_offset is None:
             return []
         return [
-            _text(_at(read, TEXT_MAX_BYTES, strings_offset + value))
+            _text(_at(read, STRING_MAX_BYTES, strings_offset + value))
             for tag, value in entries
             if tag == wanted
         ]

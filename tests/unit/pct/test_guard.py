@@ -2,8 +2,9 @@
 
 import pytest
 
+from native.wire.base import TEXT_MAX
 from native.wire.load import Mpi, Protocol
-from pct.wireup.guard import TEXT_MAX, why_alone
+from pct.wireup.guard import why_alone
 
 PMI1, PMI2, PMIX = Protocol.PMI1, Protocol.PMI2, Protocol.PMIX
 OPENMPI = "/opt/openmpi/lib/libmpi.so.40"
