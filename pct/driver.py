@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVarTuple
 
 from native.errors import PeerProtocolError
-from native.host.files import Owner, open_plain
+from native.host.files import Owner
 from native.host.heap import keep_freed_memory
-from native.ids import ObjectKey, PortalId
+from native.ids import PortalId
 from native.loop.reactor import Reactor
 from native.machine import (
     Action,
@@ -45,7 +45,8 @@ from pct import events
 from pct.host import fabrics, hostfiles
 from pct.host.connections import Clients
 from pct.host.keeper import Keeper, kill_descendants
-from pct.host.parts import JobParts, Shipping
+from pct.host.objects import JobObjects
+from pct.host.parts import JobParts
 from pct.host.store import Store
 from pct.host.streams import InputPipe, OutputPipe
 from pct.node import Node
@@ -160,56 +161,14 @@ class Driver:
                     f"job {key.job_id}: object {key.number}: "
                     f"first chunk at {first_at:.6f}, last at {last_at:.6f}"
                 )
-                self._run_for(key.job_id, self._object_arrived, key, digest)
+                self.handle(events.ObjectArrived(key.job_id, key.number, digest))
             case ObjectSent(key):
-                self._run_for(key.job_id, self._object_passed_on, key)
-            case ObjectFailed(key, text, is_consequence=True):
-                self._trace(f"job {key.job_id}: object {key.number}: {text}")
-            case ObjectFailed(key, text):
-                self.handle(events.ObjectLost(key.job_id, key.number, text))
+                self.handle(events.ObjectPassedOn(key.job_id, key.number))
+            case ObjectFailed(key, text, is_consequence):
+                self.handle(events.ObjectLost(key.job_id, key.number, text, is_consequence))
 
     def _due(self) -> None:
         self.handle(DeadlineReached())
-
-    def _object_arrived(self, key: ObjectKey, digest: bytes) -> None:
-        shipping = self._shipping(key)
-        if shipping is None:
-            return
-        if digest != shipping.shipped.digest:
-            self.handle(events.ObjectLost(key.job_id, key.number, "it arrived damaged"))
-            return
-        shipping.has_arrived = True
-        self._publish_if_whole(key, shipping)
-
-    def _object_passed_on(self, key: ObjectKey) -> None:
-        shipping = self._shipping(key)
-        if shipping is not None:
-            shipping.is_passed_on = True
-            self._publish_if_whole(key, shipping)
-
-    def _shipping(self, key: ObjectKey) -> Shipping | None:
-        parts = self._jobs.get(key.job_id)
-        return parts.shipping.get(key.number) if parts else None
-
-    def _publish_if_whole(self, key: ObjectKey, shipping: Shipping) -> None:
-        # The transport maps the file for writing until the children have it,
-        # and a file that is open for writing cannot be executed.
-        if not (shipping.has_arrived and shipping.is_passed_on):
-            return
-        job_id, number = key
-        parts = self._jobs[job_id]
-        del parts.shipping[number]
-        if not self._store.reserved(job_id, number).name:
-            content = self._store.content(job_id, number)
-            self.handle(events.ObjectStored(job_id, number, b"", content))
-            return
-        try:
-            mode = shipping.shipped.mode
-            path = self._store.publish(job_id, number, mode, parts.owner.uid, parts.owner.gid)
-        except OSError as error:
-            self.handle(events.ObjectLost(job_id, number, str(error)))
-            return
-        self.handle(events.ObjectStored(job_id, number, path))
 
     # -- actions out ------------------------------------------------------
 
@@ -251,17 +210,21 @@ class Driver:
                 parts = self._jobs.get(job_id)
                 if parts and parts.clients:
                     parts.clients.reply(connection, data)
-            case events.CheckObjects(job_id, objects, has_arguments, uid, gid, groups, unused):
-                parts = self._jobs.setdefault(job_id, JobParts(Owner(uid, gid, groups)))
-                check = (job_id, objects, has_arguments, parts.owner)
-                self._store.check(*check, self.handle, unused)
-            case events.ReceiveObject():
-                self._receive_object(action)
-            case events.SendObject():
-                self._send_object(action)
+            case events.CheckObjects(job_id, uid=uid, gid=gid, groups=groups):
+                owner = Owner(uid, gid, groups)
+                objects = JobObjects(job_id, owner, self._store, self._port, self.handle)
+                self._jobs[job_id] = JobParts(owner, objects)
+                objects.check(action)
+            case events.ReceiveObject(job_id):
+                self._jobs[job_id].objects.receive(action)
+            case events.SendObject(job_id):
+                self._jobs[job_id].objects.send(action)
+            case events.PublishObject(job_id, number, mode):
+                self._jobs[job_id].objects.publish(number, mode)
+            case events.ReadObject(job_id, number):
+                self._jobs[job_id].objects.read(number)
             case events.DropObject(job_id, number):
-                self._port.cancel_object(ObjectKey(job_id, number))
-                self._store.drop(job_id, number)
+                self._jobs[job_id].objects.drop(number)
             case events.StartKeeper(job_id, spec, world):
                 self._start_keeper(job_id, spec, world)
             case events.GiveMap():
@@ -311,28 +274,6 @@ class Driver:
             if isinstance(message, JobMessage):
                 raise
             self._contain(f"{type(message).__name__} to {target}", error)
-
-    def _receive_object(self, action: events.ReceiveObject) -> None:
-        key = ObjectKey(action.job_id, action.number)
-        parts = self._jobs[action.job_id]
-        parts.shipping[action.number] = Shipping(action)
-        parts.forwarded.add(action.number)
-        fd = self._store.reserved(*key).fd
-        size, chunk_bytes = action.shipped.size, action.chunk_bytes
-        self._port.receive_object(key, fd, size, chunk_bytes, list(action.children))
-
-    def _send_object(self, action: events.SendObject) -> None:
-        key = ObjectKey(action.job_id, action.number)
-        parts = self._jobs[action.job_id]
-        try:
-            fd = open_plain(action.path, parts.owner)
-        except OSError as error:
-            self.handle(events.ObjectLost(action.job_id, action.number, str(error)))
-            return
-        parts.forwarded.add(action.number)
-        size, chunk_bytes = action.shipped.size, action.chunk_bytes
-        self._port.send_object(key, fd, size, chunk_bytes, list(action.children))
-        os.close(fd)
 
     def _start_keeper(self, job_id: int, spec: wire.KeeperSpec, world: int) -> None:
         parts = self._jobs[job_id]
@@ -535,7 +476,5 @@ class Driver:
         if parts is None:
             return
         with ExitStack() as whatever_raises:
-            for number in parts.forwarded:
-                whatever_raises.callback(self._port.cancel_object, ObjectKey(job_id, number))
             whatever_raises.callback(self._store.drop_job, job_id)
             whatever_raises.callback(parts.close)

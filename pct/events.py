@@ -38,19 +38,46 @@ class ObjectsChecked(JobEvent, frozen=True):
     no_place: tuple[NoPlace, ...]
 
 
+class ObjectArrived(JobEvent, frozen=True):
+    """All bytes of an object that was expected are here.
+
+    Attributes:
+        digest: BLAKE2b-256 of what has arrived.
+    """
+
+    number: int
+    digest: bytes
+
+
+class ObjectPassedOn(JobEvent, frozen=True):
+    """Every child that was to have an object from here has all of it."""
+
+    number: int
+
+
 class ObjectStored(JobEvent, frozen=True):
-    """An object is whole, checked and visible at ``path``."""
+    """The answer to :class:`PublishObject` or :class:`ReadObject`.
+
+    Attributes:
+        path: to execute; empty: the object has been read.
+        content: of an object that has been read.
+    """
 
     number: int
     path: bytes
-    content: bytes = b""  # of object 0 when it carries the arguments
+    content: bytes = b""
 
 
 class ObjectLost(JobEvent, frozen=True):
-    """An object cannot be completed here."""
+    """An object cannot be received, sent or published here.
+
+    Attributes:
+        is_consequence: the cause is reported by another event, here or on another node.
+    """
 
     number: int
     text: str
+    is_consequence: bool = False
 
 
 class KeeperReported(JobEvent, frozen=True):
@@ -168,6 +195,22 @@ class SendObject(JobAction, frozen=True):
     path: bytes
     chunk_bytes: int
     children: tuple[PortalId, ...]
+
+
+class PublishObject(JobAction, frozen=True):
+    """Give a whole object its name and permissions; answered by :class:`ObjectStored`.
+
+    Its file must not be open for writing any more: executing it would give ETXTBSY.
+    """
+
+    number: int
+    mode: int
+
+
+class ReadObject(JobAction, frozen=True):
+    """Read a whole object that is not a file to execute; answered by :class:`ObjectStored`."""
+
+    number: int
 
 
 class DropObject(JobAction, frozen=True):

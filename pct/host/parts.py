@@ -12,6 +12,7 @@ from pct import events
 from pct.host import hostfiles
 from pct.host.connections import Clients
 from pct.host.keeper import Keeper
+from pct.host.objects import JobObjects
 from pct.host.streams import InputPipe, OutputPipe
 
 if TYPE_CHECKING:
@@ -25,15 +26,14 @@ class JobParts:
         owner: whose it is.
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, objects: JobObjects) -> None:
         self.owner = owner
+        self.objects = objects
         self.keepers: dict[int, Keeper] = {}  # by world
         self.clients: Clients | None = None
         self.pmix: PmixServer | None = None
         self.outputs: dict[tuple[int, int], OutputPipe] = {}
         self.input: InputPipe | None = None
-        self.shipping: dict[int, Shipping] = {}
-        self.forwarded: set[int] = set()  # objects that the port may be busy with
         self.began = time.time()
         self.host_files = ""  # their directory
         self.portals_fd = -1  # the file for the ranks' map
@@ -61,12 +61,4 @@ class JobParts:
                 stack.callback(self.pmix.close)
             for keeper in self.keepers.values():
                 stack.callback(keeper.close)
-
-
-class Shipping:
-    """One object that is on its way through this node."""
-
-    def __init__(self, action: events.ReceiveObject) -> None:
-        self.shipped = action.shipped
-        self.has_arrived = False
-        self.is_passed_on = not action.children
+            stack.callback(self.objects.close)

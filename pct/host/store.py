@@ -28,7 +28,6 @@ from native.host.files import Owner
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices, Work
 from native.wire.load import ShippedObject
-from pct.events import NoPlace, ObjectLost, ObjectsChecked
 
 # What compares, counts and removes is imported by the first job that ships something.
 if TYPE_CHECKING:
@@ -51,6 +50,20 @@ class Reserved(Struct):
     name: str
     path: str
     claim: Claim
+
+
+class Checked(Struct, frozen=True):
+    """What :meth:`Store.check` has found.
+
+    Attributes:
+        present: (number, path) of objects that are on this node already.
+        lacking: numbers of objects for which room has been reserved.
+        no_place: (number, reason) of the others.
+    """
+
+    present: tuple[tuple[int, bytes], ...]
+    lacking: tuple[int, ...]
+    no_place: tuple[tuple[int, str], ...]
 
 
 class StoreError(Exception):
@@ -85,7 +98,7 @@ class Store:
         objects: tuple[ShippedObject, ...],
         arguments_first: bool,
         owner: Owner,
-        done: Callable[[ObjectsChecked | ObjectLost], None],
+        done: Callable[[Checked], None],
         unused: Collection[int] = (),
     ) -> None:
         """Find out which objects are here and reserve room for the others but the unused.
@@ -102,17 +115,17 @@ class Store:
         arguments_first: bool,
         owner: Owner,
         unused: Collection[int],
-    ) -> Work[ObjectsChecked | ObjectLost]:
+    ) -> Work[Checked]:
         present: list[tuple[int, bytes]] = []
         lacking: list[int] = []
-        no_place: list[NoPlace] = []
+        no_place: list[tuple[int, str]] = []
         for number, shipped in enumerate(objects):
             if arguments_first and number == 0:
                 try:
                     yield from self._reserve_memory(job_id, owner.uid, shipped.size)
+                    lacking.append(0)
                 except OSError as error:
-                    return ObjectLost(job_id, 0, f"the arguments: {_reason(error)}")
-                lacking.append(0)
+                    no_place.append((0, _reason(error)))
                 continue
             if number in unused:
                 continue
@@ -128,8 +141,8 @@ class Store:
                 yield from self._reserve(job_id, number, owner.uid, shipped)
                 lacking.append(number)
             except StoreError as error:
-                no_place.append(NoPlace(number, str(error)))
-        return ObjectsChecked(job_id, tuple(present), tuple(lacking), tuple(no_place))
+                no_place.append((number, str(error)))
+        return Checked(tuple(present), tuple(lacking), tuple(no_place))
 
     def reserved(self, job_id: int, number: int) -> Reserved:
         """The room taken for an object."""

@@ -31,7 +31,7 @@ import msgspec
 from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId
 from native.limits import JOB_STORE_BYTES
-from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.machine import Action, DeadlineReached, Event, Log, MessageReceived, PeerGone, Send
 from native.text import shown
 from native.wire import alloc, codec, group, io, keeper, load, pmi
 from native.wire.base import Message
@@ -48,7 +48,9 @@ from pct.events import (
     KeeperReported,
     KeeperSignal,
     NoPlace,
+    ObjectArrived,
     ObjectLost,
+    ObjectPassedOn,
     ObjectsChecked,
     ObjectStored,
     OpenPmi,
@@ -63,6 +65,8 @@ from pct.events import (
     PmixReceived,
     PmixSend,
     PmixServerEnded,
+    PublishObject,
+    ReadObject,
     ReceiveObject,
     ResumeOutput,
     SendObject,
@@ -224,10 +228,14 @@ class Job:
             case ObjectsChecked(_, present, lacking, no_place):
                 self._objects.checked(present, lacking, no_place)
                 return self._own_vote(no_place, now)
+            case ObjectArrived(_, number, digest):
+                return self._object_arrived(number, digest)
+            case ObjectPassedOn(_, number):
+                return self._publish(number) if self._objects.passed_on(number) else []
             case ObjectStored(_, number, path, content):
                 return self._object_stored(number, path, content, now)
-            case ObjectLost(_, number, text):
-                return self._fail(load.FailureKind.OBJECT, text)
+            case ObjectLost(_, number, text, is_consequence):
+                return self._object_lost(number, text, is_consequence)
             case KeeperReported(_, report, world):
                 return self._keeper_report(report, world, now)
             case OutputRead(_, rank, stream, data):
@@ -375,6 +383,8 @@ class Job:
     # -- form and load ----------------------------------------------------
 
     def _own_vote(self, no_place: tuple[NoPlace, ...], now: float) -> list[Action]:
+        if self._carries_arguments(0) and (reason := self._objects.no_place.get(0)):
+            return self._fail(load.FailureKind.OBJECT, f"the arguments: {reason}")
         here = self._here
         vote = load.Vote(
             self.job_id,
@@ -418,11 +428,31 @@ class Job:
     def _supply(self, number: int, lackers: tuple[PortalId, ...]) -> list[Action]:
         shipped, chunk = self._load.objects[number], self._load.chunk_bytes
         if number in self._objects.lacking:
+            self._objects.expect(number, has_children=bool(lackers))
             return [ReceiveObject(self.job_id, number, shipped, chunk, lackers)]
         if number in self._objects.paths and lackers:
             path = self._objects.paths[number]
             return [SendObject(self.job_id, number, shipped, path, chunk, lackers)]
         return []
+
+    def _object_arrived(self, number: int, digest: bytes) -> list[Action]:
+        if digest != self._load.objects[number].digest:
+            return self._fail(load.FailureKind.OBJECT, "it arrived damaged")
+        return self._publish(number) if self._objects.arrived(number) else []
+
+    def _publish(self, number: int) -> list[Action]:
+        if self._carries_arguments(number):
+            return [ReadObject(self.job_id, number)]
+        return [PublishObject(self.job_id, number, self._load.objects[number].mode)]
+
+    def _object_lost(self, number: int, text: str, is_consequence: bool) -> list[Action]:
+        if is_consequence:
+            return [Log(f"object {number}: {text}", self.job_id)]
+        return self._fail(load.FailureKind.OBJECT, text)
+
+    def _carries_arguments(self, number: int) -> bool:
+        """Object 0 holds the arguments where the load message does not."""
+        return number == 0 and self._load.arguments is None
 
     def _object_stored(self, number: int, path: bytes, content: bytes, now: float) -> list[Action]:
         self._objects.stored(number, path)
@@ -440,8 +470,7 @@ class Job:
         return [*actions, *self._start_if_ready(now), *self._own_loaded(now)]
 
     def _use_shared(self, number: int, path: bytes, now: float) -> list[Action]:
-        carries_arguments = number == 0 and self._load.arguments is None
-        is_known = number < self._objects.count and not carries_arguments
+        is_known = number < self._objects.count and not self._carries_arguments(number)
         if number in self._objects.paths or not is_known:
             return []
         was_reserved = number in self._objects.lacking

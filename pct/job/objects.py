@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 
 from msgspec.structs import replace
 
@@ -23,6 +24,10 @@ class ObjectTable:
         paths: number -> path to execute, of objects that are whole here.
         lacking: numbers with reserved room, awaited.
         no_place: number -> why no store takes it.
+
+    An object that is received is published when it has arrived and has been passed on. The
+    transport has the file open for writing until the children have all of it, and a file
+    that is open for writing cannot be executed.
     """
 
     def __init__(self, count: int, unused: frozenset[int] = frozenset()) -> None:
@@ -31,6 +36,7 @@ class ObjectTable:
         self.paths: dict[int, bytes] = {}
         self.lacking: set[int] = set()
         self.no_place: dict[int, str] = {}
+        self._steps_left: dict[int, set[_Step]] = {}  # of objects that are being received
 
     def checked(
         self,
@@ -44,8 +50,36 @@ class ObjectTable:
         self.no_place.update((each.number, each.text) for each in no_place)
         self.check()
 
+    def expect(self, number: int, has_children: bool) -> None:
+        """An object will be received, and passed on where there are children that lack it."""
+        steps = (_Step.ARRIVE, _Step.PASS_ON) if has_children else (_Step.ARRIVE,)
+        self._steps_left[number] = set(steps)
+
+    def arrived(self, number: int) -> bool:
+        """All of an object has arrived, undamaged.
+
+        Returns:
+            It can be published now.
+        """
+        return self._step(number, _Step.ARRIVE)
+
+    def passed_on(self, number: int) -> bool:
+        """The children have all of an object; the same."""
+        return self._step(number, _Step.PASS_ON)
+
+    def _step(self, number: int, step: _Step) -> bool:
+        left = self._steps_left.get(number)
+        if left is None:  # not expected any more
+            return False
+        left.discard(step)
+        if left:
+            return False
+        del self._steps_left[number]
+        return True
+
     def stored(self, number: int, path: bytes) -> None:
         """An object is whole."""
+        self._steps_left.pop(number, None)
         self.lacking.discard(number)
         self.no_place.pop(number, None)
         self.paths[number] = path
@@ -59,6 +93,14 @@ class ObjectTable:
         """Assert the invariant."""
         seen = [*self.paths, *self.lacking, *self.no_place]
         assert len(seen) == len(set(seen)), seen
+        assert self._steps_left.keys() <= self.lacking, self._steps_left
+
+
+class _Step(Enum):
+    """What must happen to an object before it can be published."""
+
+    ARRIVE = "arrive"
+    PASS_ON = "pass on"
 
 
 def no_room(rooms: Iterable[NoRoom]) -> tuple[NoRoom, ...]:

@@ -24,6 +24,7 @@ from native.wire.keeper import KeeperEmpty
 from pct.events import GiveMap, KeeperEnd, KeeperReported
 from pct.job.listeners import Listeners
 from pct.job.machine import Job
+from pct.job.objects import ObjectTable
 from pct.job.outcomes import Outcomes
 from pct.job.relay import OutputRelay, cost
 from pct.job.spawned import SpawnedWorlds
@@ -37,7 +38,7 @@ from pct.wireup.questions import Questions, Step
 from pct.wireup.world import World
 from tests.sim.hosts import PctActor
 from tests.sim.pmix import PmixServer
-from tests.sim.scenario import SCENARIOS, mixed, worlds
+from tests.sim.scenario import SCENARIOS, mixed, shipped, worlds
 from yod.launch.machine import Launch
 from yod.launch.report import Report
 
@@ -181,6 +182,22 @@ def a_childs_listeners_are_taken_for_its_neighbours(patch: Patch) -> None:
             self.own(rank, held.ports[0])
 
     wrap(patch, Listeners, "come_up", come_up)
+
+
+@defect_of(shipped)
+def a_damaged_object_is_published(patch: Patch) -> None:
+    def arrived(original: Any, self: Job, number: int, digest: bytes) -> Any:
+        return original(self, number, self._load.objects[number].digest)
+
+    wrap(patch, Job, "_object_arrived", arrived)
+
+
+@defect_of(shipped)
+def an_object_is_published_while_it_is_passed_on(patch: Patch) -> None:
+    def expect(original: Any, self: ObjectTable, number: int, has_children: bool) -> None:
+        original(self, number, False)
+
+    wrap(patch, ObjectTable, "expect", expect)
 
 
 @defect

@@ -9,11 +9,13 @@ from native.machine import Event, Log, PeerGone, Send
 from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import keeper as wire
 from native.wire import pmix
+from native.wire.load import ShippedObject
 from pct import events
 from pct.node import Node
 from tests.sim import rules
 from tests.sim.actor import Actor
 from tests.sim.clients import Socket
+from tests.sim.clock import Violation
 from tests.sim.network import Process
 from tests.sim.pmix import Health, PmixServer
 from tests.sim.system import FakeKeeper, Host, RankProcess
@@ -34,10 +36,10 @@ class JobParts:
         self.sockets: dict[int, Socket] = {}
         self.last_socket = 0
         self.ranks: dict[int, RankProcess] = {}
-        self.shipping: dict[int, events.ReceiveObject] = {}
-        self.landed: set[int] = set()
-        self.passed_on: set[int] = set()
+        self.objects: tuple[ShippedObject, ...] = ()
         self.lacking: set[int] = set()
+        self.receiving: set[int] = set()  # objects whose file is open for writing
+        self.arrived: dict[int, bytes] = {}  # their digests
         self.paused: set[int] = set()
         self.input: list[bytes] = []  # not yet in the pipe
 
@@ -94,22 +96,27 @@ class PctActor(Actor):
         job_id, number = event.key
         parts = self.parts.get(job_id)
         match event:
-            case ObjectFailed(_, text):
-                self.handle(events.ObjectLost(job_id, number, text))
-            case ObjectArrived(_, digest) if parts and number in parts.shipping:
-                if digest != parts.shipping[number].shipped.digest:
-                    self.handle(events.ObjectLost(job_id, number, "it arrived damaged"))
-                    return
-                parts.landed.add(number)
-                self._publish(job_id, parts, number)
-            case ObjectSent() if parts and number in parts.shipping:
-                parts.passed_on.add(number)
-                self._publish(job_id, parts, number)
+            case ObjectFailed(_, text, is_consequence):
+                self.handle(events.ObjectLost(job_id, number, text, is_consequence))
+            case ObjectArrived(_, digest) if parts:
+                parts.arrived[number] = digest
+                self.handle(events.ObjectArrived(job_id, number, digest))
+            case ObjectSent() if parts:
+                parts.receiving.discard(number)
+                self.handle(events.ObjectPassedOn(job_id, number))
 
-    def _publish(self, job_id: int, parts: JobParts, number: int) -> None:
-        if number not in parts.landed or number not in parts.passed_on:
+    def _publish(self, job_id: int, number: int) -> None:
+        """Give a file its name; a machine that asks for it too early has lost the job's image."""
+        parts = self.parts[job_id]
+        wanted = parts.objects[number].digest
+        if parts.arrived.get(number) != wanted:
+            raise Violation(f"{self.name}: object {number} is published damaged or unfinished")
+        if number in parts.receiving:
+            raise Violation(f"{self.name}: object {number} is published while it is written")
+        parts.lacking.discard(number)
+        if self.host.publish_error:
+            self.handle(events.ObjectLost(job_id, number, self.host.publish_error))
             return
-        del parts.shipping[number]
         content = self.sim.content_of(job_id, number)
         path = b"" if content else PATH % number
         self.handle(events.ObjectStored(job_id, number, path, content))
@@ -126,10 +133,16 @@ class PctActor(Actor):
                 continue
             if not shipped.digest or shipped.digest in self.host.objects:
                 present.append((number, shipped.path))
-            elif self.host.has_room or (number == 0 and action.arguments_first):
+            elif number == 0 and action.arguments_first:
+                if self.host.has_memory:
+                    lacking.append(number)
+                else:
+                    no_place.append(events.NoPlace(number, "cannot allocate memory"))
+            elif self.host.has_room:
                 lacking.append(number)
             else:
                 no_place.append(events.NoPlace(number, "the RAM disk is full"))
+        parts.objects = action.objects
         parts.lacking |= set(lacking)
         event = events.ObjectsChecked(job_id, tuple(present), tuple(lacking), tuple(no_place))
         self.handle(event)
@@ -149,20 +162,21 @@ class PctActor(Actor):
             case events.ReceiveObject(job_id, number, shipped, chunk, children):
                 parts = self.parts[job_id]
                 assert number in parts.lacking
-                parts.shipping[number] = action
-                if not children:
-                    parts.passed_on.add(number)
+                if children:
+                    parts.receiving.add(number)
                 key = ObjectKey(job_id, number)
                 sim.objects.receive(self.process, key, shipped.size, chunk, children)
             case events.SendObject(job_id, number, shipped, _, chunk, children):
                 key = ObjectKey(job_id, number)
                 digest = shipped.digest
                 sim.objects.send(self.process, key, shipped.size, chunk, children, digest)
+            case events.PublishObject(job_id, number) | events.ReadObject(job_id, number):
+                self._publish(job_id, number)
             case events.DropObject(job_id, number):
                 sim.objects.cancel(self.process, ObjectKey(job_id, number))
                 parts = self.parts[job_id]
                 parts.lacking.discard(number)
-                parts.shipping.pop(number, None)
+                parts.receiving.discard(number)
             case events.StartKeeper(job_id, spec, world):
                 self._start_keeper(job_id, spec, world)
             case events.GiveMap(job_id, _, ids):
@@ -351,7 +365,7 @@ class PctActor(Actor):
             keeper.hang_up()
         if parts.pmix:
             parts.pmix.hang_up()
-        for number in parts.shipping:
+        for number in range(len(parts.objects)):
             self.sim.objects.cancel(self.process, ObjectKey(job_id, number))
 
 

@@ -330,6 +330,29 @@ def worlds(seed: int, machines: Machines | None = None) -> Sim:
     return sim
 
 
+def shipped(seed: int, machines: Machines | None = None) -> Sim:
+    """Seven nodes in a deep tree that lack everything; an object is damaged, or none."""
+    rng = random.Random(seed)
+    limits = Limits(heartbeat_s=30.0, silent_s=100.0, arity_count=rng.choice([1, 2, 3]))
+    sim = Sim(seed, 7, limits=limits, machines=machines)
+
+    def play() -> None:
+        sim.boot()
+        size = rng.choice([1, 100_000, 3_000_000, 200_000_000])
+        job = Job(
+            draw(rng, 7, Mix(seconds=0.05)),
+            image_bytes=size,
+            arguments_inline=rng.random() < 0.3,
+        )
+        yod = sim.launch(job)
+        if seed % 2:
+            Faults(sim).plan(yod, Fault(Victim.OBJECT, Phase.LOADING, rng.uniform(0, 0.01)))
+        sim.finish()
+
+    sim.guarded(play)
+    return sim
+
+
 def mixed(seed: int) -> Sim:
     """A small partition of everything."""
     return run(seed, nodes=12)

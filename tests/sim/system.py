@@ -612,6 +612,8 @@ class Host:
         self.keepers: list[FakeKeeper | PmixServer] = []
         self.objects: set[bytes] = set()  # digests of what is here already
         self.has_room = True
+        self.has_memory = True  # for arguments
+        self.publish_error = ""  # why an object cannot be given its name
         self.has_listeners = True  # else PMI_PORT cannot be offered
         self.pmix_health = Health.SOUND
         self.pmix: dict[int, PmixServer] = {}  # by job

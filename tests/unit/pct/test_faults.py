@@ -11,6 +11,7 @@ from native.wire import alloc, codec, load, status
 from native.wire.alloc import GrantedNode, Run
 from pct.driver import Driver
 from pct.events import DropJob, ObjectsChecked
+from pct.host.store import Checked
 from pct.job.machine import Job
 from pct.node import Node
 from tests.unit.pct.job_of import BEGIN, load_message
@@ -137,7 +138,7 @@ class BrokenStore:
         if job_id == 8:
             self._reactor.call_soon(broken)
         if job_id == 9:
-            done(ObjectsChecked(9, (), (0,), ()))
+            done(Checked((), (0,), ()))
 
     def drop_job(self, job_id):
         self.dropped.append(job_id)

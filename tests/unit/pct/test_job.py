@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from native.errors import PeerProtocolError
-from native.machine import DeadlineReached, PeerGone, Send
+from native.machine import DeadlineReached, Log, PeerGone, Send
 from native.wire import alloc, codec, group, io, keeper, load
 from native.wire.keeper import ExecStep, HowHeld
 from native.wire.load import Mpi, Protocol
@@ -20,13 +20,17 @@ from pct.events import (
     KeeperReported,
     KeeperSignal,
     NoPlace,
+    ObjectArrived,
     ObjectLost,
+    ObjectPassedOn,
     ObjectsChecked,
     ObjectStored,
     OpenPmi,
     OutputRead,
     PauseOutput,
     PmiOpened,
+    PublishObject,
+    ReadObject,
     ReceiveObject,
     ResumeOutput,
     SendObject,
@@ -292,6 +296,7 @@ def test_arguments_that_came_as_an_object_are_used():
     job = a_job(objects=(CARRIER, PROGRAM), arguments=None)
     job.handle(ObjectsChecked(JOB_ID, ((1, b"/bin/a.out"),), (0,), ()), NOW)
     content = codec.encode_part(arguments(1, object_index=1))
+    assert job.handle(ObjectArrived(JOB_ID, 0, CARRIER.digest), NOW) == [ReadObject(JOB_ID, 0)]
     actions = job.handle(ObjectStored(JOB_ID, 0, b"", content), NOW)
     assert OpenPmi(JOB_ID, 1000, 100, 1, (("n20", 1),)) in actions
     actions = job.handle(OPENED, NOW)
@@ -424,6 +429,44 @@ def test_a_lost_object_fails_the_job():
     assert a_job(LACKING).handle(ObjectLost(JOB_ID, 0, "it arrived damaged"), NOW) == [
         to_yod(failure(load.FailureKind.OBJECT, "loading", "it arrived damaged"))
     ]
+
+
+def test_an_object_is_published_when_it_has_arrived_and_has_been_passed_on():
+    tree = Tree(3)
+    tree.everywhere(LACKING)
+    arrived, passed_on = ObjectArrived(JOB_ID, 0, PROGRAM.digest), ObjectPassedOn(JOB_ID, 0)
+    publish = PublishObject(JOB_ID, 0, PROGRAM.mode)
+    tree.at(0, arrived)
+    assert not tree.took(0, PublishObject)
+    tree.at(0, passed_on, passed_on)
+    assert tree.took(0, PublishObject) == [publish]
+    tree.at(1, arrived)  # a leaf passes nothing on
+    assert tree.took(1, PublishObject) == [publish]
+
+
+def test_an_object_with_another_digest_is_not_published_and_fails_the_job():
+    tree = Tree(1)
+    tree.at(0, LACKING, ObjectArrived(JOB_ID, 0, bytes(32)), ObjectPassedOn(JOB_ID, 0))
+    assert not tree.took(0, PublishObject)
+    assert tree.to_yod[-1] == failure(load.FailureKind.OBJECT, "loading", "it arrived damaged")
+
+
+def test_an_object_that_is_not_wanted_any_more_is_not_published():
+    job = a_job(LACKING, received(YOD, load.UseShared(JOB_ID, 0, b"/shared/a.out")))
+    assert job.handle(ObjectArrived(JOB_ID, 0, PROGRAM.digest), NOW) == []
+
+
+def test_an_object_that_is_lost_with_a_peer_is_not_told_a_second_time():
+    lost = ObjectLost(JOB_ID, 0, "the child was lost", is_consequence=True)
+    assert a_job(LACKING).handle(lost, NOW) == [Log("object 0: the child was lost", JOB_ID)]
+
+
+def test_a_node_without_room_for_the_arguments_fails_the_job_and_does_not_vote():
+    job = a_job(arguments=None, objects=(CARRIER, PROGRAM))
+    no_place = ObjectsChecked(JOB_ID, ((1, b"/bin/a.out"),), (), (NoPlace(0, "none left"),))
+    text = "the arguments: none left"
+    told = to_yod(failure(load.FailureKind.OBJECT, "forming the group", text))
+    assert job.handle(no_place, NOW) == [told]
 
 
 def test_a_lost_keeper_fails_the_job_and_leaves_nothing_to_end():

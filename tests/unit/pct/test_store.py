@@ -15,10 +15,9 @@ from native.host.files import Owner
 from native.loop.reactor import Reactor
 from native.loop.slices import run
 from native.wire.load import ShippedObject
-from pct.events import NoPlace, ObjectsChecked
 from pct.host import leftovers, removal, room
 from pct.host.removal import PREFIX, sweep
-from pct.host.store import Store
+from pct.host.store import Checked, Store
 
 MYSELF = Owner(os.getuid(), os.getgid())
 JOB = 7
@@ -141,7 +140,7 @@ def test_arguments_are_allocated_in_slices_too(reactor, store, disk):
     store.check(JOB, (arguments,), True, MYSELF, answers.append)
     assert answers == []
     Turns(reactor, disk).until(lambda: bool(answers))
-    assert answers == [ObjectsChecked(JOB, (), (0,), ())]
+    assert answers == [Checked((), (0,), ())]
     assert len(store.content(JOB, 0)) == 3 * room.SLICE_BYTES
 
 
@@ -166,14 +165,14 @@ def test_who_lacks_room_waits_for_what_is_being_given_back(reactor, disk, monkey
     store.check(2, wanted, False, MYSELF, answers.append)
     turns.until(lambda: len(answers) == 2)
     first, second = answers
-    assert isinstance(first, ObjectsChecked) and first.lacking == (0,)
-    assert isinstance(second, ObjectsChecked)
-    assert [type(each) for each in second.no_place] == [NoPlace]
+    assert isinstance(first, Checked) and first.lacking == (0,)
+    assert isinstance(second, Checked)
+    assert [number for number, _ in second.no_place] == [0]
     store.drop_job(1)
     assert store.slices.has(0)
     store.check(3, wanted, False, MYSELF, answers.append)
     turns.until(lambda: len(answers) == 3)
-    assert isinstance(answers[2], ObjectsChecked) and answers[2].lacking == (0,)
+    assert isinstance(answers[2], Checked) and answers[2].lacking == (0,)
     store.close()
 
 
@@ -188,7 +187,7 @@ def test_a_users_share_is_told_with_its_name_and_numbers(reactor, disk, monkeypa
         f"{disk}: 200 bytes needed, user {MYSELF.uid} holds 200 of the 300 that a user may: "
         "store_user_percent is 30"
     )
-    assert answers == [ObjectsChecked(JOB, (), (0,), (NoPlace(1, text),))]
+    assert answers == [Checked((), (0,), ((1, text),))]
     store.close()
 
 
