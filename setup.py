@@ -3,7 +3,7 @@
 What is not plain setuptools here:
 
 * ``build_ext`` also runs ``make -C native``: libportals, libpmi, the keeper and the
-  start library are programs of their own, not extensions. They travel in the
+  hold library are programs of their own, not extensions. They travel in the
   wheel beside the Python modules that use them.
 * The commands are written by ``build_scripts`` below and not as entry points.
   PYTHON* variables are the application's, and a script that an installer makes
@@ -51,13 +51,8 @@ PRODUCTS = [
 # imports what they say. What we import at a start lies where the script was installed to;
 # site is asked for the rest, by Elsewhere, once.
 #
-# Of a short launch, the rest saves a fifth: nothing that imports make is garbage, and
-# little of what follows; msgspec asks for typing_extensions first, slow to import where
-# it is installed, and does as well with typing; and taking an interpreter down in order
-# serves nobody after main() has returned. An interrupt before main() is no traceback.
-#
-# Under a limit of file sizes (ulimit -f) no .pyc is written: Python does not see that it is
-# cut short, and every later start would fail.
+# An interrupt that comes before the command takes its own signals shows no traceback.
+# native/start/run.py does the rest.
 SCRIPT = """\
 #!/bin/sh
 ''':'
@@ -76,9 +71,7 @@ exec "$python" -EPS "$0" "$@"
 '''
 
 import _signal
-import gc
 import os
-import resource
 import sys
 from _frozen_importlib_external import PathFinder
 
@@ -106,27 +99,9 @@ if os.path.exists(f"{prefix}/yod/command.py"):  # pip install --target
     sys.path.append(prefix)
 sys.path += SOURCES
 sys.meta_path.append(Elsewhere)
-if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
-    sys.dont_write_bytecode = True
-gc.disable()
-sys.modules["typing_extensions"] = None
-from MODULE import main
+from native.start.run import run
 
-del sys.modules["typing_extensions"]
-gc.freeze()
-gc.set_threshold(10_000)
-gc.enable()
-
-try:
-    status = main()
-except SystemExit as ended:
-    status = ended.code
-if isinstance(status, str):
-    sys.exit(status)
-for stream in (sys.stdout, sys.stderr):
-    if stream is not None:
-        stream.flush()
-os._exit(status or 0)
+run("MODULE")
 """
 
 

@@ -10,6 +10,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.port.port import Port
+from native.start import ahead
 from native.wire.alloc import Grant
 from partition.find.discover import Where
 
@@ -35,19 +36,13 @@ class Opened(Protocol):
 
 def preparation() -> Iterator[None]:
     """The imports for an embedded partition, in pieces of about a millisecond."""
-    from allocator import bebopd  # noqa: F401
-
-    yield
-    from pct.wireup import machine as wireup  # noqa: F401
-
-    yield
-    from pct.job import machine as job  # noqa: F401
-
-    yield
-    from pct import driver  # noqa: F401
-
-    yield
-    from partition.up import embedded  # noqa: F401
+    return ahead.imports(
+        "allocator.bebopd",
+        "pct.wireup.machine",
+        "pct.job.machine",
+        "pct.driver",
+        "partition.up.embedded",
+    )
 
 
 def open_partition(

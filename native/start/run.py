@@ -1,0 +1,44 @@
+"""Runs a command from its import to the end of its process.
+
+* Nothing that imports make is garbage, and little of what follows: the collector waits.
+* msgspec asks for typing_extensions first, which is slow to import where it is installed;
+  typing serves as well.
+* To take an interpreter down in order serves nobody after the command has returned.
+
+These save a fifth of a short launch.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+
+COLLECT_AFTER_COUNT = 10_000  # objects; Python begins with 700
+
+
+def run(module: str) -> None:
+    """Import a command's module, call its ``main`` and exit with what that returns."""
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+        # Python does not see that a .pyc is cut short by `ulimit -f`; each later start would fail.
+        sys.dont_write_bytecode = True
+    gc.disable()
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    __import__(module)
+    main = sys.modules[module].main
+    del sys.modules["typing_extensions"]
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER_COUNT)
+    gc.enable()
+    status: object
+    try:
+        status = main()
+    except SystemExit as ended:
+        status = ended.code
+    if isinstance(status, str):
+        sys.exit(status)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(int(status or 0))  # type: ignore[call-overload]
