@@ -41,7 +41,7 @@ check:
 # starts real processes.
 pytest:
 	$(BIN)/pytest -n $(WORKERS)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) -m 'system and not large'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) -m 'system and not large' tests/system
 
 test-mpi-large: $(VENV)/.installed-test
 	tests/setup

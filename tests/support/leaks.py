@@ -10,6 +10,7 @@ orphans and those that called setsid do, or descends from the test process.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
@@ -26,13 +27,18 @@ _STORE = re.compile(r"/yod-store-[^/]*$")
 _IN_STORE = re.compile(r"(.*/yod-store-[^/]*)(/.*)?$")
 
 
+def processes() -> list[int]:
+    """Every process that is seen from here."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
 def descendants(unix_pid: int) -> set[int]:
     """Processes below this one that have not ended."""
     parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        fields = _stat_fields(int(entry.name)) if entry.name.isdigit() else []
+    for pid in processes():
+        fields = _stat_fields(pid)
         if fields and fields[0] not in "ZX":
-            parents[int(entry.name)] = int(fields[1])
+            parents[pid] = int(fields[1])
     found = {unix_pid}
     grown = True
     while grown:
@@ -42,27 +48,15 @@ def descendants(unix_pid: int) -> set[int]:
     return found - {unix_pid}
 
 
-def marked(mark: str) -> set[int]:
-    """Processes with a test's mark in their environment."""
-    wanted = f"{MARK}={mark}".encode()
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.add(int(entry.name))
-        except OSError:  # it has ended, or is another user's
-            continue
-    return found
+def marked(*marks: str) -> set[int]:
+    """Processes with one of these marks in their environment."""
+    wanted = {f"{MARK}={mark}".encode() for mark in marks}
+    return {pid for pid in processes() if not wanted.isdisjoint(_read(pid, "environ").split(b"\0"))}
 
 
 def command_line(unix_pid: int) -> str:
     """How a process was started, for messages."""
-    try:
-        words = Path(f"/proc/{unix_pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return "(ended)"
+    words = _read(unix_pid, "cmdline").split(b"\0")
     return b" ".join(words).decode(errors="replace").strip() or "(no command line)"
 
 
@@ -154,8 +148,7 @@ class Watch:
         return left
 
     def _own_processes(self) -> set[int]:
-        marks = [marked(place.mark) for place in self._places]
-        return descendants(os.getpid()).union(*marks)
+        return descendants(os.getpid()) | marked(*(place.mark for place in self._places))
 
 
 def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
@@ -164,27 +157,45 @@ def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
     TCP connections among these processes are not counted, nor a PCT's lock on its
     directory in a store: daemons of a partition keep them from the first use on.
     """
-    held = {pid: list(open_descriptors(pid).values()) for pid in unix_pids}
+    held = ((pid, frozenset(open_descriptors(pid).items())) for pid in unix_pids)
+    return dict(_counted(frozenset(held)))
+
+
+@functools.lru_cache(maxsize=8)
+def _counted(held: frozenset[tuple[int, frozenset[tuple[int, str]]]]) -> dict[int, int]:
+    """The same for what each process has open.
+
+    The kernel takes milliseconds for a table of connections. Most tests leave the daemons'
+    descriptors as they were, and then the count is known.
+    """
+    names = {pid: [name for _, name in descriptors] for pid, descriptors in held}
     inodes = {
         name[len("socket:[") : -1]
-        for names in held.values()
-        for name in names
+        for held_names in names.values()
+        for name in held_names
         if name.startswith("socket:[")
     }
     ends: dict[tuple[str, str], str] = {}
-    for pid in held:
-        try:
-            lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
-        except OSError:  # it has ended
-            continue
-        for fields in map(str.split, lines):
+    for pid in _one_per_network(names):
+        for fields in map(str.split, _read(pid, "net/tcp").decode().splitlines()[1:]):
             if fields[9] in inodes:
                 ends[fields[1], fields[2]] = f"socket:[{fields[9]}]"
     kept = {name for (own, peer), name in ends.items() if (peer, own) in ends}
     return {
-        pid: sum(name not in kept and not _STORE.search(name) for name in names)
-        for pid, names in held.items()
+        pid: sum(name not in kept and not _STORE.search(name) for name in held_names)
+        for pid, held_names in names.items()
     }
+
+
+def _one_per_network(unix_pids: Iterable[int]) -> list[int]:
+    """A process in each of their network namespaces, whose table of connections is long to read."""
+    found: dict[str, int] = {}
+    for pid in unix_pids:
+        try:
+            found.setdefault(os.readlink(f"/proc/{pid}/ns/net"), pid)
+        except OSError:  # it has ended
+            continue
+    return list(found.values())
 
 
 def is_a_stores(path: str) -> bool:
@@ -211,10 +222,16 @@ def is_a_stores(path: str) -> bool:
 
 def _stat_fields(unix_pid: int) -> list[str]:
     """Fields of /proc/PID/stat from the state on; empty when it has ended."""
+    return _read(unix_pid, "stat").rpartition(b")")[2].decode().split()
+
+
+def _read(unix_pid: int, name: str) -> bytes:
+    """A file of /proc/PID; empty when the process has ended, or is another user's."""
     try:
-        return Path(f"/proc/{unix_pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        with open(f"/proc/{unix_pid}/{name}", "rb", buffering=0) as file:
+            return file.readall()
     except OSError:
-        return []
+        return b""
 
 
 def _shared_files() -> set[str]:
@@ -243,21 +260,14 @@ def _in_use_elsewhere(path: str) -> bool:
         return _is_server_elsewhere()
     if not stat.S_ISREG(status.st_mode):
         return False
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if name in (entry / "maps").read_bytes():
-                return True
-        except OSError:
-            continue
-        if path in open_descriptors(int(entry.name)).values():
-            return True
-    return False
+    return any(
+        name in _read(pid, "maps") or path in open_descriptors(pid).values() for pid in processes()
+    )
 
 
 def _is_server_elsewhere() -> bool:
     """Whether a PMIx server runs that is none of this test process's."""
     own = descendants(os.getpid())
-    every = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return any("pct.pmix_server.server" in command_line(pid) for pid in every if pid not in own)
+    return any(
+        "pct.pmix_server.server" in command_line(pid) for pid in processes() if pid not in own
+    )
