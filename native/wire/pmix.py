@@ -298,8 +298,9 @@ class GetTable(PmixMessage, frozen=True, tag="get_table"):
 
 
 class AbortJob(PmixMessage, frozen=True, tag="abort"):
-    """A client asks for the job's end."""
+    """A client asks for the job's end; answered when the root has heard of it."""
 
+    serial: U32
     process: NamedProcess
     status: Status
     text: Text

@@ -753,8 +753,11 @@ class Job:
         raise IllegalTransition(self.state, event)
 
     def _wire(self, step: Step) -> list[Action]:
-        """Do what the wire-up leads to: pass on first what others wait for."""
+        """Do what the wire-up leads to: an abort first, then what others wait for."""
         actions: list[Action] = []
+        if step.abort is not None:
+            rank, code, text = step.abort.rank, step.abort.exit_code, step.abort.text
+            actions += self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=code)
         for message in step.down:
             actions += self._down(message)
         for place, message in step.to:
@@ -775,9 +778,6 @@ class Job:
             actions += self._fail(load.FailureKind.NO_WIREUP, step.failure)
         elif step.abort is None and (excess := self._excess()) is not None:
             actions += self._up(excess)
-        if step.abort is not None:
-            rank, code, text = step.abort.rank, step.abort.exit_code, step.abort.text
-            actions += self._fail(load.FailureKind.ABORTED, text, rank=rank, exit_code=code)
         return actions
 
     def _excess(self) -> pmi.Excess | None:

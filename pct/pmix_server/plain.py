@@ -252,6 +252,7 @@ class GetTable(Record):
 
 class AbortJob(Record):
     tag = "abort"
+    serial: int
     process: NamedProcess
     status: int
     text: str

@@ -17,7 +17,6 @@ from pct.pmix_server.library import (
     Library,
     LookupDone,
     ModexResponse,
-    OpDone,
     SpawnDone,
     ToolDone,
 )
@@ -159,19 +158,15 @@ class Upcalls:
         done: int,
         token: int | None,
     ) -> int:
-        message = AbortJob(
-            process_at(process), status, short_text((text or b"").decode(errors="replace"))
-        )
-
-        if not self._is_rank(message.process):
+        """The client, which ends when it is answered, waits for the PCT's answer."""
+        who = process_at(process)
+        said = short_text((text or b"").decode(errors="replace"))
+        if not self._is_rank(who):
             return Code.NOT_SUPPORTED
-
-        def carry_out() -> None:
-            self._send(message)
-            if done:
-                OpDone(done)(Code.SUCCESS, token)
-
-        return self.questions.queue(carry_out)
+        answer = status_to(done, token)
+        return self.questions.queue(
+            lambda: self._send(AbortJob(self.questions.ask(answer), who, status, said))
+        )
 
     def _fence_nb(
         self,

@@ -172,11 +172,15 @@ class PmixLink:
                 self._questions.ask(ROOT, spawn, self._told(serial), step)
             case pmix.GetTable(serial, nspaces):
                 step.tables.append((serial, tuple(map(self._known, dict.fromkeys(nspaces)))))
-            case pmix.AbortJob(process, status, text):
+            case pmix.AbortJob(serial, process, status, text):
                 world, rank = self._local(process)
                 said = f": {text}" if text else ""
                 text = f"the application called abort with code {status}{said}"
                 step.abort = Abort(world.first_rank + rank, status, text)
+                # Answered, the rank ends, and its peers may abort because of that. So the
+                # root has to have this abort first. It goes up before this question, to
+                # which any reply will do.
+                self._questions.ask(ROOT, pmi.Lookup((), False), self._aborted(serial), step)
 
     def ended(self, text: str, step: Step) -> None:
         """The server's process is gone."""
@@ -302,6 +306,14 @@ class PmixLink:
         if len(data) > REPLY_BYTES:
             status, data = NO_RESOURCE, b""
         self._questions.reply(ask, status, (KeyValue(b"data", data),), step)
+
+    def _aborted(self, serial: int) -> Continuation:
+        """Let the rank end that has called abort."""
+
+        def continuation(_reply: pmi.Reply, step: Step) -> None:
+            step.server.append(pmix.Answer(serial, SUCCESS, ()))
+
+        return continuation
 
     def _told(self, serial: int) -> Continuation:
         """Pass a reply on to the PMIx server."""

@@ -274,8 +274,8 @@ def _draw_one(rng: random.Random, rank: int, mix: Mix) -> Program:
         if aborts:
             if mix.uses_pmix:
                 yield "pmix abort", 77
-            else:
-                yield "pmi", b"cmd=abort exitcode=77"
+                yield "exit", 77
+            yield "pmi", b"cmd=abort exitcode=77"
             yield ("hang",)
         if signo:
             yield "raise", signo

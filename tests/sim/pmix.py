@@ -247,8 +247,12 @@ class PmixServer(UnixProcess):
         )
 
     def abort(self, rank: RankProcess, code: int) -> None:
-        """A client ends the job."""
-        self._say(pmix.AbortJob(pmix.NamedProcess(*rank.pmix_name), code, "on purpose"))
+        """A client ends the job, and itself when it is answered."""
+        named = pmix.NamedProcess(*rank.pmix_name)
+        self._ask(
+            lambda serial: pmix.AbortJob(serial, named, code, "on purpose"),
+            lambda _: rank.advance(b""),
+        )
 
     def gone(self, rank: RankProcess) -> None:
         """A client's process has ended."""

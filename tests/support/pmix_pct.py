@@ -366,6 +366,7 @@ class Pct:
                 node.send(Table(serial, tuple(rows)))
             case AbortJob():
                 self.aborts.append(message)  # its own end will end the others
+                node.send(Answer(message.serial, 0, ()))
             case _:
                 raise AssertionError(f"unexpected: {message}")
 

@@ -44,7 +44,7 @@ FROM_SERVER = [
     pmix.UnpublishNames(7, (b"k",)),
     pmix.SpawnPrograms(8, WHO, (SpawnCommand(b"w", (b"-x",), 2, b"/tmp", (b"A=1",), (b"n5",)),)),
     pmix.GetTable(9, ("yod_7_ab", "yod_7_ab_1")),
-    pmix.AbortJob(WHO, 7, "no convergence"),
+    pmix.AbortJob(10, WHO, 7, "no convergence"),
 ]
 DECODERS = {
     **{type(each): pmix.decode_from_pct for each in FROM_PCT},

@@ -83,7 +83,11 @@ from_server = st.one_of(
     st.builds(pmix.UnpublishNames, serials, st.lists(words, max_size=3).map(tuple)),
     st.builds(pmix.SpawnPrograms, serials, names, commands | st.just(())),
     st.builds(
-        pmix.AbortJob, names, st.sampled_from([0, 1, -(1 << 31)]), st.sampled_from(["", "x"])
+        pmix.AbortJob,
+        serials,
+        names,
+        st.sampled_from([0, 1, -(1 << 31)]),
+        st.sampled_from(["", "x"]),
     ),
 )
 fences = st.builds(

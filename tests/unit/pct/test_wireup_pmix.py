@@ -3,6 +3,7 @@
 import pytest
 
 from native.errors import PeerProtocolError
+from native.machine import Send
 from native.wire import load, pmi, pmix
 from native.wire.alloc import GrantedNode, Run
 from native.wire.load import FailureKind, Mpi, Protocol
@@ -202,7 +203,7 @@ def test_a_job_that_ends_before_its_ranks_start_ends_its_server_too():
         pmix.Added(0, 0, ()),
         pmix.Joined(NamedProcess(SPACE, 2)),
         pmix.Joined(NamedProcess("other", 0)),
-        pmix.AbortJob(NamedProcess(SPACE, 9), 1, ""),
+        pmix.AbortJob(1, NamedProcess(SPACE, 9), 1, ""),
         pmix.SpawnPrograms(1, NamedProcess(SPACE, 1), ()),
         pmix.ModexData(5, 0, b"x"),
     ],
@@ -470,10 +471,24 @@ def test_a_name_of_pmix_is_none_of_pmi():
 
 def test_an_abort_of_a_client_carries_its_code_and_text():
     tree = running(3)
-    tree.at(1, server(pmix.AbortJob(process(1), 7, "no convergence")))
+    tree.at(1, server(pmix.AbortJob(4, process(1), 7, "no convergence")))
     text = "the application called abort with code 7: no convergence"
     aborted = failure(FailureKind.ABORTED, "running", text, place=1, rank=1, exit_code=7)
     assert tree.take_to_yod() == [aborted]
+    assert answered(tree, 1) == [pmix.Answer(4, 0, ())]
+
+
+def test_an_abort_is_answered_when_the_root_has_heard_of_it():
+    """What comes of the aborted rank's end, such as its peers' aborts, is heard later."""
+    tree = running(7)
+    up = tree.jobs[3].handle(server(pmix.AbortJob(4, process(3), 7, "")), 0)
+    sent = [action.message for action in up if isinstance(action, Send)]
+    assert [type(message) for message in sent] == [load.Failure, pmi.Ask]
+    assert not any(isinstance(action, PmixSend) for action in up)
+    for message in sent:
+        tree.at(1, received(pct(3), message))
+    assert [told.exit_code for told in tree.take_to_yod()] == [7]
+    assert answered(tree, 3) == [pmix.Answer(4, 0, ())]
 
 
 def test_a_server_is_told_of_every_end_on_its_node_and_of_failures_elsewhere():
