@@ -94,7 +94,7 @@ static bool has_program (pid_t unix_pid)
 bool launched_by_us (pid_t unix_pid, const struct spec *spec,
                      const struct spec_rank *rank, int pmi_fd)
 {
-    size_t bytes, n_variables = 0;
+    size_t bytes = 0, n_variables = 0;
     char *text = read_environment (unix_pid, &bytes);
     bool is_ours = text;
 

@@ -1,6 +1,7 @@
 /* Frames about shared memory that nothing asked for, or without descriptors:
  * the peer has misbehaved, over TCP and near, whoever dialled. */
 #include "near_ends.h"
+#include "ptl_answer.h"
 #include "ptl_end.h"
 
 static char memory[8];
@@ -26,7 +27,7 @@ static void send_step (struct end *end, uint8_t step)
         .total = PTL_SHM_RING_BYTES,
     };
 
-    ptl_conn_small (conn_of (end), &frame);
+    ptl_answer_send (conn_of (end), &frame);
     ptl_end_settle (conn_of (end)->end);
 }
 

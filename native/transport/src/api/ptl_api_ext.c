@@ -13,6 +13,7 @@
 #include "ptl_near.h"
 #include "ptl_peer.h"
 #include "ptl_shared.h"
+#include "ptl_wake.h"
 
 int PtlxNIInit (const struct ptlx_config *config, ptl_handle_ni_t *handle)
 {
@@ -80,7 +81,7 @@ int PtlxFd (ptl_handle_ni_t handle, int *fd)
     *fd = ni->end->epoll_fd;
     if (!ni->end->is_watched) {
         ni->end->is_watched = true;
-        ptl_near_arm (ni->end);
+        ptl_wake_arm_all (ni->end);
     }
     return ptl_leave (ni->end, PTL_OK);
 }

@@ -1,6 +1,8 @@
 #include "ptl_admit.h"
 
+#include "ptl_answer.h"
 #include "ptl_conn.h"
+#include "ptl_in.h"
 #include "ptl_peer.h"
 
 static bool is_lower (const struct ptl_end *end, uint32_t nid, uint32_t pid)
@@ -58,7 +60,7 @@ static void replace (struct ptl_peer *peer, uint64_t incarnation)
     uint32_t loss = old->incarnation == incarnation ? PTLX_LOSS_DIED
                                                     : PTLX_LOSS_RESTARTED;
 
-    ptl_conn_read_all (old);
+    ptl_in_read_all (old);
     if (old->state == PTL_CONN_READY)
         ptl_conn_fail (old, loss, 0);
 }
@@ -74,7 +76,7 @@ static bool is_crossing (struct ptl_peer *peer, uint64_t incarnation)
         return false;
     if (!peer->conn->is_pinged) {
         peer->conn->is_pinged = true;
-        ptl_conn_small (peer->conn, &ping);
+        ptl_answer_send (peer->conn, &ping);
     }
     return true;
 }

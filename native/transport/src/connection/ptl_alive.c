@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 
+#include "ptl_answer.h"
 #include "ptl_conn.h"
+#include "ptl_in.h"
 
 #define PING_PART 3       /* of liveness_ms, without a byte: then a ping */
 #define LOOK_PART 6       /* between looks while a pong is awaited */
@@ -150,7 +152,7 @@ static bool has_stopped (struct ptl_conn *conn)
         conn->heard_ms = conn->end->now_ms;
     if (!is_silent (conn))
         return false;
-    ptl_conn_read_all (conn);
+    ptl_in_read_all (conn);
     return conn->state == PTL_CONN_READY && is_silent (conn);
 }
 
@@ -160,7 +162,7 @@ static void ping (struct ptl_conn *conn)
 
     conn->is_pinged = true;
     conn->ping_end = 0;
-    ptl_conn_small (conn, &frame);
+    ptl_answer_send (conn, &frame);
 }
 
 void ptl_alive_look (struct ptl_conn *conn)

@@ -12,8 +12,11 @@
 
 #include "ptl_address.h"
 #include "ptl_alive.h"
+#include "ptl_answer.h"
+#include "ptl_in.h"
 #include "ptl_me.h"
 #include "ptl_near.h"
+#include "ptl_out.h"
 #include "ptl_peer.h"
 #include "ptl_seal.h"
 #include "ptl_shake.h"
@@ -169,7 +172,7 @@ static void look_at_socket (struct ptl_conn *conn)
 {
     if (!ptl_near_hung_up (conn))
         return;
-    ptl_conn_read_all (conn);
+    ptl_in_read_all (conn);
     ptl_conn_fail (conn, PTLX_LOSS_DIED, 0);
 }
 
@@ -185,13 +188,13 @@ void ptl_conn_ready (struct ptl_conn *conn, uint32_t events)
     case PTL_CONN_READY:
     case PTL_CONN_DRAINING:
         if (events & EPOLLOUT)
-            ptl_conn_flush (conn);
+            ptl_out_flush (conn);
         if (!(events & ~(uint32_t)EPOLLOUT))
             break;
         if (ptl_near_is_in (conn))
             look_at_socket (conn);
         else
-            ptl_conn_read (conn);
+            ptl_in_read (conn);
         break;
     case PTL_CONN_DEAD:
         break;
@@ -300,8 +303,8 @@ void ptl_conn_leave (struct ptl_conn *conn)
 {
     struct ptl_frame bye = { .type = PTL_FRAME_BYE };
 
-    conn->peer = NULL; /* its record is going, whether the goodbye goes or not */
-    ptl_conn_small (conn, &bye);
+    conn->peer = NULL; /* which is freed even if the goodbye cannot be sent */
+    ptl_answer_send (conn, &bye);
     if (conn->state == PTL_CONN_DEAD)
         return;
     conn->state = PTL_CONN_DRAINING;
@@ -377,7 +380,7 @@ static bool starves_others (struct ptl_conn *conn)
 {
     if (conn->state != PTL_CONN_READY || !has_stalled (conn))
         return false;
-    ptl_conn_read_all (conn);
+    ptl_in_read_all (conn);
     return conn->state == PTL_CONN_READY && has_stalled (conn);
 }
 
@@ -396,7 +399,7 @@ void ptl_conn_tick (struct ptl_conn *conn)
     if (conn->deadline_ms)
         ptl_end_wake_at (conn->end, conn->deadline_ms);
     if (conn->ack_ms)
-        ptl_conn_tick_acks (conn);
+        ptl_answer_tick (conn);
     if (conn->state == PTL_CONN_READY)
         ptl_alive_look (conn);
 }

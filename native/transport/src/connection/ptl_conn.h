@@ -86,39 +86,8 @@ int ptl_conn_dial (struct ptl_peer *peer);
 /* The socket is ready: `events` as epoll gives them. */
 void ptl_conn_ready (struct ptl_conn *conn, uint32_t events);
 
-/* Queue a frame without payload (ptl_out.c). */
-void ptl_conn_small (struct ptl_conn *conn, const struct ptl_frame *frame);
-
-/* Queue a frame with a small payload: where that goes, or NULL when the
- * connection has ended. */
-uint8_t *ptl_conn_reserve (struct ptl_conn *conn,
-                           const struct ptl_frame *frame);
-
-/* Queue the ack of an operation that went well. It goes with the next frame
- * that is sent there, at the latest after config.ack_delay_ms: an ack by itself
- * is a system call here and a wake-up at the other end, for nothing new. */
-void ptl_conn_ack (struct ptl_conn *conn, const struct ptl_frame *frame);
-
-/* An ack that has waited long enough is sent. */
-void ptl_conn_tick_acks (struct ptl_conn *conn);
-
 /* Something is to be sent; ptl_end_settle writes it. */
 void ptl_conn_kick (struct ptl_conn *conn);
-
-/* Write as much as the socket takes (ptl_out.c). */
-void ptl_conn_flush (struct ptl_conn *conn);
-
-/* Write this operation now, past the lanes: where nothing waits that should go
- * before it or with it, and it is small (ptl_out.c). False: it has to wait for
- * its turn. The operation and the connection may have ended afterwards. */
-bool ptl_conn_write_alone (struct ptl_conn *conn, struct ptl_op *op);
-
-/* Read frames within the endpoint's budget (ptl_in.c). */
-void ptl_conn_read (struct ptl_conn *conn);
-
-/* Read all that has arrived on a connection that is about to end: what was
- * sent before the end is delivered before it, a goodbye included. */
-void ptl_conn_read_all (struct ptl_conn *conn);
 
 /* recvmsg and sendmsg, or the same from and to the rings of shared memory. */
 ssize_t ptl_conn_receive (struct ptl_conn *conn, struct iovec *parts,

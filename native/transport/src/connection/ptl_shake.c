@@ -1,19 +1,14 @@
 #include "ptl_shake.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <float.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "ptl_admit.h"
 #include "ptl_alive.h"
-#include "ptl_bytes.h"
 #include "ptl_conn.h"
-#include "ptl_near.h"
+#include "ptl_judge.h"
 #include "ptl_peer.h"
 #include "ptl_seal.h"
 
@@ -72,32 +67,6 @@ static void hear_why (struct ptl_conn *conn, int error)
         ptl_conn_fail (conn, PTLX_LOSS_DIED, error);
 }
 
-static uint32_t offers (const struct ptl_conn *conn)
-{
-    uint32_t bits = (uint32_t)LDBL_MANT_DIG << 16;
-
-    if (conn->end->config.integrity != PTLX_INTEGRITY_OFF)
-        bits |= PTL_OFFER_INTEGRITY;
-    if (ptl_near_offers (conn))
-        bits |= PTL_OFFER_MEMORY;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    bits |= PTL_OFFER_LITTLE_ENDIAN;
-#endif
-    return bits;
-}
-
-static bool is_sealed (const struct ptl_conn *conn)
-{
-    return (conn->shake->theirs.offers & offers (conn)) & PTL_OFFER_INTEGRITY;
-}
-
-/* May we speak to an end that makes these offers? */
-static bool is_safe (const struct ptl_conn *conn)
-{
-    return conn->end->config.integrity != PTLX_INTEGRITY_REQUIRED
-        || is_sealed (conn);
-}
-
 /* Our half of the exchange. False: the system gave no random bytes. */
 static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
 {
@@ -116,7 +85,7 @@ static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
     hello->incarnation = end->incarnation;
     hello->intended_nid = conn->shake->intended_nid;
     hello->intended_pid = conn->shake->intended_pid;
-    hello->offers = offers (conn);
+    hello->offers = ptl_judge_offers (conn);
     return getrandom (hello->nonce, sizeof (hello->nonce), 0)
         == sizeof (hello->nonce);
 }
@@ -152,127 +121,6 @@ void ptl_shake_refuse (struct ptl_conn *conn, enum ptl_code code)
     ptl_conn_close (conn);
 }
 
-static bool same_job (const struct ptlx_key *key, const struct ptl_hello *h)
-{
-    return key->kind == PTLX_KEY_JOB && key->job_id == h->job_id
-        && key->uid == h->uid && key->expires == h->expires;
-}
-
-/* Where processes of a host meet, having no key serves only those of a user
- * who has none: it must not open what a key guards elsewhere. */
-static bool may_be_local (const struct ptl_conn *conn)
-{
-    uint32_t own = conn->end->default_key.kind;
-
-    if (!conn->is_near)
-        return conn->is_unix;
-    return (own == PTLX_KEY_NONE || own == PTLX_KEY_LOCAL)
-        && ptl_near_is_own_user (conn);
-}
-
-/* The key that m1 names: ours, or one that follows from the partition's. */
-static enum ptl_code find_key (struct ptl_conn *conn)
-{
-    const struct ptl_end *end = conn->end;
-    const struct ptlx_key *own = &end->default_key;
-    const struct ptl_hello *h = &conn->shake->theirs;
-    struct ptlx_key *key = &conn->shake->key;
-
-    key->kind = h->key_kind;
-    key->uid = h->uid;
-    key->job_id = h->job_id;
-    key->expires = h->expires;
-    if (key->kind == PTLX_KEY_LOCAL)
-        return may_be_local (conn) ? PTL_CODE_READY : PTL_CODE_NOT_PERMITTED;
-    if (key->kind == PTLX_KEY_JOB && (int64_t)h->expires < time (NULL))
-        return PTL_CODE_EXPIRED;
-    if (end->holds_partition_key) {
-        if (key->kind == PTLX_KEY_PARTITION)
-            memcpy (key->secret, end->partition_key, sizeof (key->secret));
-        else
-            ptl_auth_derive (end->partition_key, key);
-        return PTL_CODE_READY;
-    }
-    if ((own->kind == PTLX_KEY_USER && key->kind == PTLX_KEY_USER
-         && own->uid == h->uid)
-        || (key->kind == PTLX_KEY_JOB && same_job (own, h))) {
-        memcpy (key->secret, own->secret, sizeof (key->secret));
-        return PTL_CODE_READY;
-    }
-    return PTL_CODE_WRONG_KEY;
-}
-
-/* What the key proves, once the proof is there. LOCAL: the kernel's word. */
-static bool set_principal (struct ptl_conn *conn)
-{
-    const struct ptlx_key *key = &conn->shake->key;
-    struct ucred cred;
-    socklen_t size = sizeof (cred);
-
-    conn->who.kind = key->kind;
-    conn->who.uid = key->kind == PTLX_KEY_PARTITION ? conn->shake->theirs.uid
-                                                    : key->uid;
-    conn->who.job_id = key->kind == PTLX_KEY_JOB ? key->job_id : 0;
-    if (key->kind != PTLX_KEY_LOCAL)
-        return true;
-    if (getsockopt (conn->source.fd, SOL_SOCKET, SO_PEERCRED, &cred, &size))
-        return false;
-    conn->who.kind = PTLX_KEY_USER;
-    conn->who.uid = cred.uid;
-    return true;
-}
-
-static bool is_intended (uint32_t nid, uint32_t pid, uint32_t own_nid,
-                         uint32_t own_pid)
-{
-    return (nid == PTL_NID_ANY || nid == own_nid)
-        && (pid == PTL_PID_ANY || pid == own_pid);
-}
-
-/* A host has several addresses; the one that was dialled is its own as well. */
-static bool is_dialled_address (const struct ptl_conn *conn, uint32_t nid,
-                                uint32_t pid)
-{
-    struct sockaddr_in in = { 0 };
-    socklen_t size = sizeof (in);
-
-    return !conn->is_unix
-        && getsockname (conn->source.fd, (struct sockaddr *)&in, &size) == 0
-        && in.sin_family == AF_INET && ntohl (in.sin_addr.s_addr) == nid
-        && ntohs (in.sin_port) == pid;
-}
-
-/* Highest version both know; 0: none. */
-static uint8_t common_version (const struct ptl_end *end,
-                               const struct ptl_hello *h)
-{
-    uint8_t max = h->version_max < end->config.version_max
-                      ? h->version_max
-                      : end->config.version_max;
-
-    return max >= h->version_min && max >= end->config.version_min ? max : 0;
-}
-
-static enum ptl_code judge_m1 (struct ptl_conn *conn)
-{
-    struct ptl_shake *s = conn->shake;
-
-    if (ptl_auth_get_hello (1, s->m1, &s->theirs) != PTL_OK
-        || s->theirs.version != 0)
-        return PTL_CODE_MALFORMED;
-    if (!common_version (conn->end, &s->theirs))
-        return PTL_CODE_WRONG_VERSION;
-    if ((!is_intended (s->theirs.intended_nid, s->theirs.intended_pid,
-                       conn->end->self.nid, conn->end->self.pid)
-         && !is_dialled_address (conn, s->theirs.intended_nid,
-                                 s->theirs.intended_pid))
-        || s->theirs.incarnation == conn->end->incarnation)
-        return PTL_CODE_WRONG_PEER;
-    if (!is_safe (conn))
-        return PTL_CODE_INTEGRITY;
-    return find_key (conn);
-}
-
 static void take_m1 (struct ptl_conn *conn)
 {
     struct ptl_shake *s = conn->shake;
@@ -280,7 +128,7 @@ static void take_m1 (struct ptl_conn *conn)
     enum ptl_code code;
 
     memcpy (s->m1, s->in, PTL_M1_BYTES);
-    if ((code = judge_m1 (conn)) != PTL_CODE_READY) {
+    if ((code = ptl_judge_m1 (conn)) != PTL_CODE_READY) {
         ptl_shake_refuse (conn, code);
         return;
     }
@@ -294,7 +142,7 @@ static void take_m1 (struct ptl_conn *conn)
         hello.nid = s->theirs.intended_nid;
         hello.pid = s->theirs.intended_pid;
     }
-    hello.version = common_version (conn->end, &s->theirs);
+    hello.version = ptl_judge_version (conn->end, &s->theirs);
     ptl_auth_put_hello (2, &hello, s->m2);
     ptl_auth_listener_tag (s->key.secret, s->m1, s->m2,
                            s->m2 + PTL_HELLO_BYTES);
@@ -303,36 +151,13 @@ static void take_m1 (struct ptl_conn *conn)
         ptl_conn_close (conn);
 }
 
-/* 0, or the loss that m2 means. */
-static uint32_t judge_m2 (struct ptl_conn *conn)
-{
-    const struct ptl_end *end = conn->end;
-    struct ptl_shake *s = conn->shake;
-    uint8_t tag[PTL_TAG_BYTES];
-
-    if (ptl_auth_get_hello (2, s->m2, &s->theirs) != PTL_OK)
-        return PTLX_LOSS_MISBEHAVED;
-    ptl_auth_listener_tag (s->key.secret, s->m1, s->m2, tag);
-    if (!ptl_auth_equal (tag, s->m2 + PTL_HELLO_BYTES, sizeof (tag))
-        || s->theirs.key_kind != s->key.kind)
-        return PTLX_LOSS_WRONG_KEY;
-    if (s->theirs.version < end->config.version_min
-        || s->theirs.version > end->config.version_max)
-        return PTLX_LOSS_WRONG_VERSION;
-    if (!is_intended (s->intended_nid, s->intended_pid, s->theirs.nid,
-                      s->theirs.pid)
-        || s->theirs.incarnation == end->incarnation)
-        return PTLX_LOSS_WRONG_PEER;
-    return is_safe (conn) ? 0 : PTLX_LOSS_REFUSED;
-}
-
 static void take_m2 (struct ptl_conn *conn)
 {
     struct ptl_shake *s = conn->shake;
     uint32_t loss;
 
     memcpy (s->m2, s->in, PTL_M2_BYTES);
-    if ((loss = judge_m2 (conn)) != 0) {
+    if ((loss = ptl_judge_m2 (conn)) != 0) {
         ptl_conn_fail (conn, loss, 0);
         return;
     }
@@ -362,13 +187,13 @@ static bool make_seal (struct ptl_conn *conn)
 /* Proven: from here on frames follow. False: no memory, it has ended. */
 static bool become_ready (struct ptl_conn *conn)
 {
-    if (is_sealed (conn) && !make_seal (conn)) {
+    if (ptl_judge_is_sealed (conn) && !make_seal (conn)) {
         ptl_conn_fail (conn, PTLX_LOSS_DIED, ENOMEM);
         return false;
     }
     conn->incarnation = conn->shake->theirs.incarnation;
-    conn->shares = (conn->shake->theirs.offers & offers (conn))
-        & (is_sealed (conn) ? 0 : PTL_OFFER_MEMORY);
+    conn->shares = (conn->shake->theirs.offers & ptl_judge_offers (conn))
+        & (ptl_judge_is_sealed (conn) ? 0 : PTL_OFFER_MEMORY);
     conn->state = PTL_CONN_READY;
     conn->deadline_ms = 0;
     ptl_shake_free (conn);
@@ -404,28 +229,13 @@ static void take_m3 (struct ptl_conn *conn)
         ptl_shake_refuse (conn, PTL_CODE_WRONG_KEY);
         return;
     }
-    if (!set_principal (conn)) {
+    if (!ptl_judge_principal (conn)) {
         ptl_shake_refuse (conn, PTL_CODE_NOT_PERMITTED);
         return;
     }
     conn->incarnation = s->theirs.incarnation;
     code = ptl_admit (conn, s->theirs.nid, s->theirs.pid);
     answer_m3 (conn, code);
-}
-
-static uint32_t loss_of (uint8_t code)
-{
-    switch (code) {
-    case PTL_CODE_WRONG_VERSION:
-        return PTLX_LOSS_WRONG_VERSION;
-    case PTL_CODE_WRONG_KEY:
-    case PTL_CODE_EXPIRED:
-        return PTLX_LOSS_WRONG_KEY;
-    case PTL_CODE_WRONG_PEER:
-        return PTLX_LOSS_WRONG_PEER;
-    default:
-        return PTLX_LOSS_REFUSED;
-    }
 }
 
 /* A refusal's text is for the user; only "ready" and "collision" need, and
@@ -441,7 +251,7 @@ static void take_m4 (struct ptl_conn *conn)
         return;
     }
     if (code > PTL_CODE_COLLISION) {
-        ptl_conn_fail (conn, loss_of (code), s->in[6] << 8 | s->in[7]);
+        ptl_conn_fail (conn, ptl_judge_loss (code), s->in[6] << 8 | s->in[7]);
         return;
     }
     ptl_auth_session (s->key.secret, "yod.s2c", s->m1, s->m2, s->m3, session);
@@ -456,7 +266,7 @@ static void take_m4 (struct ptl_conn *conn)
         ptl_peer_collided (conn->peer);
         return;
     }
-    if (!set_principal (conn)) {
+    if (!ptl_judge_principal (conn)) {
         ptl_conn_fail (conn, PTLX_LOSS_WRONG_KEY, errno);
         return;
     }

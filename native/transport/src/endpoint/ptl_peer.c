@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ptl_answer.h"
 #include "ptl_auth.h"
 #include "ptl_conn.h"
 #include "ptl_debug.h"
 #include "ptl_fwd.h"
 #include "ptl_lane.h"
 #include "ptl_op.h"
+#include "ptl_out.h"
 #include "ptl_room.h"
 
 #define DIAL_AGAIN_MS 20 /* after a collision, should the other end vanish */
@@ -183,7 +185,7 @@ void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op, bool may_follow)
         ptl_list_append (&peer->after, &op->work.node);
         return;
     }
-    if (!may_follow && peer->conn && ptl_conn_write_alone (peer->conn, op))
+    if (!may_follow && peer->conn && ptl_out_write_alone (peer->conn, op))
         return;
     ptl_list_append (&peer->lanes[op->lane], &op->work.node);
     if (peer->conn)
@@ -350,7 +352,7 @@ void ptl_peer_hurry (struct ptl_peer *peer)
         || ptl_list_empty (&peer->sent))
         return;
     conn->is_pinged = true;
-    ptl_conn_small (conn, &ping);
+    ptl_answer_send (conn, &ping);
 }
 
 void ptl_peer_leave (struct ptl_peer *peer)

@@ -11,9 +11,11 @@
 #include "ptl_listen.h"
 #include "ptl_end.h"
 #include "ptl_near.h"
+#include "ptl_out.h"
 #include "ptl_peer.h"
 #include "ptl_process.h"
 #include "ptl_room.h"
+#include "ptl_wake.h"
 
 #define EPOLL_BATCH 64
 #define HOLD_SELF_MS 1
@@ -137,7 +139,7 @@ static void settle (struct ptl_end *end, bool writes)
         if ((node = ptl_list_pop (&end->work)))
             run (node);
         else if (writes && (node = ptl_list_pop (&end->dirty)))
-            ptl_conn_flush (ptl_entry (node, struct ptl_conn, dirty));
+            ptl_out_flush (ptl_entry (node, struct ptl_conn, dirty));
         else if ((node = ptl_list_pop (&end->later)))
             run (node);
         else
@@ -178,7 +180,7 @@ void ptl_end_unsignal (struct ptl_end *end)
 
 bool ptl_end_may_sleep (struct ptl_end *end)
 {
-    return ptl_near_may_sleep (end);
+    return ptl_wake_may_sleep (end);
 }
 
 #define HOT_LOOKS_LEAST 4 /* then every socket has its turn: more looks, */
@@ -242,7 +244,7 @@ void ptl_end_poll (struct ptl_end *end)
         return;
     }
     give_budget (end);
-    if (!ptl_near_glance (end) && end->hot)
+    if (!ptl_wake_glance (end) && end->hot)
         look_at_hot (end);
     settle (end, true);
 }
@@ -270,7 +272,7 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
         ptl_conn_ready ((struct ptl_conn *)source, events);
         break;
     case PTL_SOURCE_NEAR:
-        ptl_near_ready ((struct ptl_near *)source);
+        ptl_wake_ready ((struct ptl_near *)source);
         break;
     }
 }
@@ -278,7 +280,7 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
 void ptl_end_progress (struct ptl_end *end, int timeout_ms)
 {
     struct epoll_event events[EPOLL_BATCH];
-    bool sleeps = timeout_ms != 0 && ptl_near_may_sleep (end);
+    bool sleeps = timeout_ms != 0 && ptl_wake_may_sleep (end);
     int n = epoll_wait (end->epoll_fd, events, EPOLL_BATCH,
                         sleeps ? timeout_ms : 0);
     int64_t now;
@@ -289,11 +291,11 @@ void ptl_end_progress (struct ptl_end *end, int timeout_ms)
     give_budget (end);
     for (int i = 0; i < n; i++)
         dispatch (end, events[i].data.ptr, events[i].events);
-    ptl_near_glance (end);
+    ptl_wake_glance (end);
     settle (end, true);
     /* What woke others may have been taken back here before they were up. */
     if (end->is_watched || end->n_asleep > 0)
-        ptl_near_arm (end);
+        ptl_wake_arm_all (end);
 }
 
 static struct ptl_loss *find_loss (const struct ptl_end *end, uint32_t nid,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ptl_answer.h"
 #include "ptl_atomic.h"
 #include "ptl_conn.h"
 #include "ptl_me.h"
@@ -35,9 +36,9 @@ void ptl_serve_ack (struct ptl_conn *conn, const struct ptl_rx *rx, int fail)
     /* Who puts through Portals, or sends an object, waits for the ack. */
     if (rx->lane == PTL_LANE_CONTROL && fail == PTL_NI_OK
         && rx->mlength <= ACK_AT_ONCE_BYTES)
-        ptl_conn_ack (conn, &ack);
+        ptl_answer_ack (conn, &ack);
     else
-        ptl_conn_small (conn, &ack);
+        ptl_answer_send (conn, &ack);
 }
 
 /* A reply of one frame; NULL: the connection has ended. */
@@ -57,7 +58,7 @@ static uint8_t *reply_small (struct ptl_conn *conn, const struct ptl_rx *rx)
         .hdr_data = rx->list,
     };
 
-    return ptl_conn_reserve (conn, &reply);
+    return ptl_answer_reserve (conn, &reply);
 }
 
 /* What a reply of a GET keeps until it has been sent. */

@@ -58,15 +58,6 @@ struct ptl_me {
     void *object; /* of the owner */
 };
 
-/* What an operation, or the header that it left, is matched by. */
-struct ptl_request {
-    uint32_t nid, pid, uid;
-    uint32_t rank; /* of a logical interface, once it has been looked up */
-    bool has_rank;
-    unsigned needs; /* PTL_ME_OP_PUT, PTL_ME_OP_GET */
-    uint64_t match_bits, offset, length;
-};
-
 /* Make an entry that is not linked yet.
  *   PTL_OK
  *   PTL_ARG_INVALID    table entry not allocated; options, list, memory,
@@ -112,19 +103,6 @@ void ptl_me_free (struct ptl_me *me);
 
 /* Free the memory of those that were freed. */
 void ptl_me_free_spare (struct ptl_ni *ni);
-
-/* Does it match? *offset and *mlength say where and how much. */
-bool ptl_me_matches (const struct ptl_me *me, struct ptl_request *request,
-                     uint64_t *offset, uint64_t *mlength);
-
-/* May who asks do what is asked? Returns ptl_ni_fail_t. */
-int ptl_me_permits (const struct ptl_me *me,
-                    const struct ptl_request *request);
-
-/* Of a probed entry: can an operation that needs `needs` use `first` bytes of
- * its memory now, and is there any for all `mlength`? */
-bool ptl_me_reaches (const struct ptl_me *me, unsigned needs, uint64_t offset,
-                     uint64_t first, uint64_t mlength);
 
 /* An operation begins, and takes `taken` of a locally managed entry. True: it
  * has used the entry up. */

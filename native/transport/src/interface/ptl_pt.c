@@ -6,6 +6,7 @@
 #include "ptl_eq.h"
 #include "ptl_me.h"
 #include "ptl_end.h"
+#include "ptl_match.h"
 #include "ptl_ni.h"
 #include "ptl_unexpected.h"
 
@@ -134,7 +135,7 @@ static struct ptl_me *find (const struct ptl_node *list,
 
     for (struct ptl_node *n = list->next; n != list; n = n->next) {
         me = ptl_entry (n, struct ptl_me, node);
-        if (ptl_me_matches (me, request, &rx->offset, &rx->mlength))
+        if (ptl_match_takes (me, request, &rx->offset, &rx->mlength))
             return me;
     }
     return NULL;
@@ -210,7 +211,7 @@ static int match (struct ptl_ni *ni, const struct ptl_who *who,
     if (!(me = find (&pt->priority, &request, rx))
         && !(me = find (&pt->overflow, &request, rx)))
         return give_up (ni, rx->pt_index, NULL);
-    fail = ptl_me_permits (me, &request);
+    fail = ptl_match_permits (me, &request);
     if (fail == PTL_NI_OK && me->owner)
         fail = me->owner->permits (me, who, rx->offset, rx->length);
     if (fail != PTL_NI_OK)
@@ -280,8 +281,8 @@ static void probe_first (struct ptl_rx *rx, const struct ptl_frame *frame)
     uint64_t first
         = is_in_parts ? least (frame->length, rx->mlength) : rx->mlength;
 
-    if (ptl_me_reaches (rx->me, needed (rx->type), rx->offset, first,
-                        rx->mlength))
+    if (ptl_match_reaches (rx->me, needed (rx->type), rx->offset, first,
+                           rx->mlength))
         return;
     rx->fail = PTL_NI_SEGV; /* matched, and nothing lands */
     rx->mlength = 0;
@@ -294,8 +295,8 @@ void ptl_pt_go_on (struct ptl_rx *rx, uint32_t length)
     if (!rx->me || !rx->me->is_probed || rx->received >= rx->mlength)
         return;
     next = least (length, rx->mlength - rx->received);
-    if (ptl_me_reaches (rx->me, needed (rx->type), rx->offset + rx->received,
-                        next, next))
+    if (ptl_match_reaches (rx->me, needed (rx->type), rx->offset + rx->received,
+                           next, next))
         return;
     rx->fail = PTL_NI_SEGV; /* and nothing more lands */
     rx->mlength = 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "ptl_answer.h"
 #include "ptl_conn.h"
 #include "ptl_fwd.h"
 #include "ptl_near.h"
@@ -140,7 +141,7 @@ void ptl_room_tick (struct ptl_end *end)
     while (end->n_short > 0 && (conn = longest_idle (end))) {
         end->n_short--;
         conn->is_pinged = conn->is_parting = true;
-        ptl_conn_small (conn, &ping);
+        ptl_answer_send (conn, &ping);
     }
     end->n_short = 0;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "ptl_match.h"
 #include "ptl_me.h"
 #include "ptl_ni.h"
 
@@ -114,9 +115,9 @@ static bool matches (const struct ptl_me *me, const struct ptl_header *header,
     };
     uint64_t offset, mlength;
 
-    if (!ptl_me_matches (me, &request, &offset, &mlength))
+    if (!ptl_match_takes (me, &request, &offset, &mlength))
         return false;
-    *fail = ptl_me_permits (me, &request);
+    *fail = ptl_match_permits (me, &request);
     return true;
 }
 

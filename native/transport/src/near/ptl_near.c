@@ -8,9 +8,9 @@
 
 #include "ptl_address.h"
 #include "ptl_conn.h"
+#include "ptl_wake.h"
 
 #define MOVES_UNSHARED 8 /* reads and writes before memory is worth while */
-#define GLANCE_MOST 64   /* then others have their turn */
 
 /* ---- reaching ---- */
 
@@ -138,60 +138,6 @@ void ptl_near_free (struct ptl_conn *conn)
     conn->near = NULL;
 }
 
-/* ---- sleeping ---- */
-
-/* Does somebody sleep in the epoll set, or may do so at any time? */
-static bool is_slept_on (const struct ptl_end *end)
-{
-    return end->is_watched || end->n_asleep > 0;
-}
-
-static bool wants_room (const struct ptl_near *near)
-{
-    return near->is_out && near->conn->wants_out;
-}
-
-/* Have the other end wake us. False: there is something to do. */
-static bool lie_down (struct ptl_near *near)
-{
-    near->conn->end->is_lying = true;
-    if (near->is_in && !ptl_ring_reader_sleeps (&near->shm.in))
-        return false;
-    return !wants_room (near) || ptl_ring_writer_sleeps (&near->shm.out);
-}
-
-static void arm (struct ptl_near *near)
-{
-    if (!lie_down (near))
-        ptl_shm_wake_self (&near->shm);
-}
-
-bool ptl_near_may_sleep (struct ptl_end *end)
-{
-    for (struct ptl_node *n = end->nears.next; n != &end->nears; n = n->next)
-        if (!lie_down (ptl_entry (n, struct ptl_near, node)))
-            return false;
-    return true;
-}
-
-void ptl_near_arm (struct ptl_end *end)
-{
-    for (struct ptl_node *n = end->nears.next; n != &end->nears; n = n->next)
-        arm (ptl_entry (n, struct ptl_near, node));
-}
-
-static void get_up (struct ptl_end *end)
-{
-    struct ptl_near *near;
-
-    end->is_lying = false;
-    for (struct ptl_node *n = end->nears.next; n != &end->nears; n = n->next) {
-        near = ptl_entry (n, struct ptl_near, node);
-        ptl_ring_reader_is_up (&near->shm.in);
-        ptl_ring_writer_is_up (&near->shm.out);
-    }
-}
-
 /* ---- switching over ---- */
 
 static void owe (struct ptl_near *near, enum ptl_memory_step step)
@@ -246,8 +192,8 @@ static void begin_ring (struct ptl_near *near)
     near->is_in = true;
     if (end->hot == near->conn)
         end->hot = NULL;
-    if (is_slept_on (end))
-        arm (near);
+    if (ptl_wake_is_needed (end))
+        ptl_wake_arm (near);
 }
 
 bool ptl_near_take (struct ptl_conn *conn, const struct ptl_frame *frame)
@@ -384,7 +330,8 @@ void ptl_near_await_room (struct ptl_conn *conn)
 {
     struct ptl_near *near = conn->near;
 
-    if (is_slept_on (conn->end) && !ptl_ring_writer_sleeps (&near->shm.out))
+    if (ptl_wake_is_needed (conn->end)
+        && !ptl_ring_writer_sleeps (&near->shm.out))
         ptl_shm_wake_self (&near->shm);
 }
 
@@ -426,60 +373,4 @@ bool ptl_near_hung_up (const struct ptl_conn *conn)
         n = recv (conn->source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
-}
-
-/* ---- looking ---- */
-
-static bool is_due (struct ptl_near *near)
-{
-    return (near->is_in && ptl_ring_has_bytes (&near->shm.in))
-        || (wants_room (near) && ptl_ring_has_room (&near->shm.out));
-}
-
-static void serve (struct ptl_near *near)
-{
-    struct ptl_conn *conn = near->conn;
-
-    if (wants_room (near) && ptl_ring_has_room (&near->shm.out))
-        ptl_conn_flush (conn);
-    if (near->is_in) /* no longer, if it has ended */
-        ptl_conn_read (conn);
-}
-
-void ptl_near_ready (struct ptl_near *near)
-{
-    if (near->source.fd < 0)
-        return;
-    ptl_shm_calm (&near->shm);
-    serve (near);
-}
-
-static struct ptl_near *find_due (struct ptl_end *end)
-{
-    struct ptl_near *near;
-
-    for (struct ptl_node *n = end->nears.next; n != &end->nears; n = n->next) {
-        near = ptl_entry (n, struct ptl_near, node);
-        if (is_due (near))
-            return near;
-    }
-    return NULL;
-}
-
-bool ptl_near_glance (struct ptl_end *end)
-{
-    struct ptl_near *near = find_due (end);
-    bool is_any = near != NULL;
-
-    if (end->is_lying && !is_slept_on (end))
-        get_up (end);
-    /* Each goes to the end of the list when it has been served. */
-    for (int i = 0; near && i < GLANCE_MOST && end->budget_frames > 0
-                    && end->budget_bytes > 0; i++) {
-        ptl_list_remove (&near->node);
-        ptl_list_append (&end->nears, &near->node);
-        serve (near);
-        near = find_due (end);
-    }
-    return is_any;
 }

@@ -7,10 +7,7 @@
  * two rings (ptl_shm.h) after a little traffic, so that idle peers cost none.
  * From then on frames go through the rings; the socket stays for its hang-up.
  * FRAMES.md has the frames that switch over.
- *
- * Who spins looks at the rings by ptl_near_glance. Who sleeps in epoll says
- * so: after ptl_near_may_sleep the other ends write to our eventfds, which
- * are in the epoll set, until a glance with nobody asleep.
+ * ptl_wake.h says how an endpoint notices what is in the rings.
  */
 #ifndef PTL_NEAR_H
 #define PTL_NEAR_H
@@ -34,8 +31,6 @@ struct ptl_near {
     bool is_in, is_out;     /* that direction goes through its ring */
     unsigned done;          /* bytes of the owed frame that are out */
 };
-
-/* ---- of a connection ---- */
 
 /* Connect to a process of this host. 0: *fd is connected; EAGAIN: try again
  * soon; another errno: it is not to be reached so. */
@@ -81,25 +76,8 @@ void ptl_near_await_room (struct ptl_conn *conn);
 /* Has the other end hung up its socket? Bytes there are an end as well. */
 bool ptl_near_hung_up (const struct ptl_conn *conn);
 
-/* The eventfd is readable. */
-void ptl_near_ready (struct ptl_near *near);
-
 /* Close what is open; the record stays until ptl_near_free. */
 void ptl_near_close (struct ptl_conn *conn);
 void ptl_near_free (struct ptl_conn *conn);
-
-/* ---- of an endpoint ---- */
-
-/* Read what the rings have and write what they have room for. True: there was
- * something. No system call, and little else, when there is nothing. */
-bool ptl_near_glance (struct ptl_end *end);
-
-/* Before sleeping in epoll: other ends are to wake us. False: there is
- * something to do, do not sleep. */
-bool ptl_near_may_sleep (struct ptl_end *end);
-
-/* Somebody watches the descriptor (end->is_watched) and may sleep on it at any
- * time: have it readable when there is something to do. */
-void ptl_near_arm (struct ptl_end *end);
 
 #endif

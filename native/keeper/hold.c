@@ -1,0 +1,139 @@
+#include "hold.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trace.h"
+
+#define START_BATCH 16                  /* ranks per packet: 64 descriptors */
+
+/* A rank whose process could not be made is reported like a failed exec. */
+static void end_unstarted (struct keeper *k, size_t index)
+{
+    struct report *report;
+
+    k->ranks[index].state = RANK_ENDED;
+    report = report_add (&k->box, REPORT_ENDED, keeper_rank (k, index));
+    report->value = W_EXITCODE (126, 0);
+}
+
+void hold_start_some (struct keeper *k)
+{
+    for (int i = 0; i < START_BATCH && k->n_started < k->spec->n_ranks; i++) {
+        size_t index = k->n_started++;
+        struct rank *rank = &k->ranks[index];
+
+        rank->unix_pid = start_rank (&k->starter, index, &k->box,
+                                     &rank->pmi_fd);
+        if (rank->unix_pid == 0) {
+            end_unstarted (k, index);
+        } else {
+            rank->state = RANK_STARTING;
+            k->has_children = true;
+        }
+    }
+}
+
+static void release (struct keeper *k, size_t index)
+{
+    struct rank *rank = &k->ranks[index];
+
+    if (rank->state != RANK_HELD)
+        return;
+    rank->state = RANK_RELEASED;
+    if (rank->how == HELD_PRELOAD)
+        k->go_owed++;
+    else if (rank->how == HELD_TRACE)
+        trace_release (rank->unix_pid);
+    else
+        start_open_gate (&k->starter, index, GATE_GO);
+}
+
+void hold_write_go (struct keeper *k)
+{
+    static const char bytes[PIPE_BUF];
+
+    while (k->go_owed > 0) {
+        size_t count = k->go_owed < PIPE_BUF ? k->go_owed : PIPE_BUF;
+        ssize_t n = write (k->starter.go_writer, bytes, count);
+
+        if (n > 0)
+            k->go_owed -= (size_t) n;
+        else if (errno != EINTR)
+            break;
+    }
+}
+
+void hold_release_all (struct keeper *k)
+{
+    k->is_go = true;
+    for (size_t i = 0; i < k->spec->n_ranks; i++)
+        release (k, i);
+    hold_write_go (k);
+}
+
+void hold_at_entry (struct keeper *k, size_t index, enum held_how how)
+{
+    struct rank *rank = &k->ranks[index];
+
+    if (rank->state != RANK_STARTING)
+        return;                         /* the message lies */
+    rank->state = RANK_HELD;
+    rank->how = how;
+    report_add (&k->box, REPORT_HELD, keeper_rank (k, index))
+        ->value = (int) how;
+    if (k->is_go) {                     /* the PCT did not wait for this one */
+        release (k, index);
+        hold_write_go (k);
+    }
+}
+
+static void answer_trace (struct keeper *k, size_t index)
+{
+    const struct rank *rank = &k->ranks[index];
+
+    if (rank->state != RANK_STARTING)
+        return;
+    start_open_gate (&k->starter, index, trace_start (rank->unix_pid)
+                     ? GATE_TRACED : GATE_NOT_TRACED);
+}
+
+static void report_exec_failed (struct keeper *k, const struct message *m)
+{
+    struct report *report;
+
+    report = report_add (&k->box, REPORT_EXEC_FAILED,
+                         keeper_rank (k, m->index));
+    report->value = m->error;
+    report->step = m->step;
+    report_set_text (report, m->text);
+}
+
+void hold_take_messages (struct keeper *k)
+{
+    struct message m;
+    ssize_t n;
+
+    while ((n = read (k->starter.messages_fd, &m, sizeof (m))) > 0) {
+        if (n != sizeof (m) || m.index >= k->n_started
+            || k->ranks[m.index].state == RANK_ENDED)
+            continue;
+        m.text[sizeof (m.text) - 1] = 0;
+        switch ((enum message_kind) m.kind) {
+        case MESSAGE_FAILED:
+            report_exec_failed (k, &m);
+            break;
+        case MESSAGE_TRACE_ME:
+            answer_trace (k, m.index);
+            break;
+        case MESSAGE_HELD:
+            hold_at_entry (k, m.index, HELD_PRELOAD);
+            break;
+        case MESSAGE_HELD_BEFORE_EXEC:
+            hold_at_entry (k, m.index, HELD_BEFORE_EXEC);
+            break;
+        }
+    }
+}

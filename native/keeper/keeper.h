@@ -1,0 +1,80 @@
+/* keeper.h - the state of one keeper: its job's ranks on this node.
+ *
+ * Each part of the keeper has the state as its first argument:
+ *   prepare.h  become the owner's process with the specification read
+ *   hold.h     start the ranks, hold each at its entry, release them
+ *   look.h     find out which MPI library a released rank uses
+ *   reap.h     report how ranks ended
+ *   signals.h  send signals to ranks, kill what is left
+ * keeper.c has the commands and the loop. One thread; one state a process.
+ */
+#ifndef YOD_KEEPER_KEEPER_H
+#define YOD_KEEPER_KEEPER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "message.h"
+#include "report.h"
+#include "spec.h"
+#include "start.h"
+
+#define CONTROL_FD 3
+#define SPEC_FD 4
+#define KILL_WAIT_MIN_MS 10             /* between passes over what is left */
+#define KILL_WAIT_MAX_MS 1000
+
+enum rank_state {
+    RANK_NOT_STARTED,
+    RANK_STARTING,
+    RANK_HELD,
+    RANK_RELEASED,
+    RANK_ENDED,
+};
+
+struct rank {
+    pid_t unix_pid;
+    int pmi_fd;                         /* its number there; -1: none */
+    enum rank_state state;
+    enum held_how how;
+    uint64_t sent;                      /* bit signo - 1: we sent it that */
+};
+
+struct keeper {
+    struct spec *spec;
+    struct starter starter;
+    struct rank *ranks;
+    size_t n_started;                   /* ranks [0, n_started) were tried */
+    bool is_go;
+    size_t go_owed;                     /* bytes that the pipe has not taken */
+    bool is_ending;
+    bool has_children;
+    int signal_fd;
+    struct outbox box;
+    size_t n_dying;                     /* were killed, not yet reaped */
+    int kill_wait_ms;
+    uint64_t go_ms;                     /* monotonic */
+    int look_ms;                        /* after go; 0: look no more */
+    size_t seen_index;                  /* whose library this is: */
+    char seen[CLAIM_BYTES];
+};
+
+/* The rank's number in its world. */
+static inline uint32_t keeper_rank (const struct keeper *k, size_t index)
+{
+    return k->spec->ranks[index].rank;
+}
+
+static inline bool keeper_has_started_all (const struct keeper *k)
+{
+    return k->n_started == k->spec->n_ranks;
+}
+
+static inline uint64_t keeper_signal_bit (int signo)
+{
+    return (uint64_t) 1 << (signo - 1);
+}
+
+#endif

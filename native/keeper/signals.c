@@ -1,0 +1,54 @@
+#include "signals.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "descend.h"
+#include "reap.h"
+
+/* Note that we send a rank this signal, so that its end is told as ours. A
+ * process that is already exiting does not die of it: its peers may see its
+ * sockets close, and ask for the signal, before we can reap it. */
+static void note_sent (struct rank *rank, int signo)
+{
+    if (signo != SIGSTOP && !descend_is_exiting (rank->unix_pid))
+        rank->sent |= keeper_signal_bit (signo);
+}
+
+/* Send to the group of a rank; to its process alone while that has not yet made
+ * its session. SIGCONT follows SIGTERM: a stopped process must run to end. */
+static void send_to_group (pid_t unix_pid, int signo)
+{
+    if (kill (-unix_pid, signo) != 0 && errno == ESRCH)
+        kill (unix_pid, signo);
+    if (signo == SIGTERM)
+        send_to_group (unix_pid, SIGCONT);
+}
+
+/* Until a group's leader is reaped no other process can get its number. */
+void signal_ranks (struct keeper *k, uint32_t rank, int signo)
+{
+    reap_children (k);
+    for (size_t i = 0; i < k->n_started; i++)
+        if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED
+            && (rank == ALL_RANKS || rank == keeper_rank (k, i))) {
+            note_sent (&k->ranks[i], signo);
+            send_to_group (k->ranks[i].unix_pid, signo);
+        }
+}
+
+void signal_kill_rest (struct keeper *k, bool has_waited)
+{
+    if (k->n_dying > 0 && !has_waited)
+        return;
+    if (has_waited && k->kill_wait_ms < KILL_WAIT_MAX_MS)
+        k->kill_wait_ms *= 2;
+    /* Stop whole groups first, by one call each: while hundreds of processes
+     * compute, a walk over them gets little of the processor. */
+    signal_ranks (k, ALL_RANKS, SIGSTOP);
+    for (size_t i = 0; i < k->n_started; i++)
+        if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED)
+            note_sent (&k->ranks[i], SIGKILL);
+    if ((k->n_dying = descend_kill ()) == 0)
+        signal_ranks (k, ALL_RANKS, SIGKILL);    /* no /proc */
+}

@@ -1,0 +1,18 @@
+/* signals.h - signals to ranks, and the end of all that is left below. */
+#ifndef YOD_KEEPER_SIGNALS_H
+#define YOD_KEEPER_SIGNALS_H
+
+#include "keeper.h"
+
+#define ALL_RANKS UINT32_MAX
+
+/* Send a signal to the process group of one rank or of ALL_RANKS. Ranks that
+ * have ended by now are reaped first: this signal is not what ended them. */
+void signal_ranks (struct keeper *k, uint32_t rank, int signo);
+
+/* Kill what is left once all that was killed before has been reaped, or when
+ * that takes long (`has_waited`): a process that the kernel does not let go,
+ * or one of another uid. */
+void signal_kill_rest (struct keeper *k, bool has_waited);
+
+#endif
