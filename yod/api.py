@@ -23,7 +23,8 @@ from native.wire import codec
 from native.wire.base import ARGUMENTS_MAX, ENVIRONMENT_MAX, SIZE_MAX
 from native.wire.load import Arguments, MemberLoad, Protocol, ShippedObject
 from yod.driver import Driver
-from yod.launch.machine import Launch, Phase
+from yod.launch.machine import Launch
+from yod.launch.phases import Phase
 from yod.launch.report import Report
 from yod.plan.plan import Member, Options, Plan
 from yod.program import image, linked, speech

@@ -40,7 +40,8 @@ from native.wire.load import ShippedObject
 from yod.host.display import Display, open_displays
 from yod.host.terminal import InputStream, TerminalGone
 from yod.launch import events
-from yod.launch.machine import Launch, Phase
+from yod.launch.machine import Launch
+from yod.launch.phases import Phase
 from yod.plan.plan import Plan
 from yod.program import image
 

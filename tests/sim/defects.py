@@ -39,8 +39,11 @@ from pct.wireup.world import World
 from tests.sim.hosts import PctActor
 from tests.sim.pmix import PmixServer
 from tests.sim.scenario import SCENARIOS, mixed, shipped, worlds
-from yod.launch.machine import Launch
+from yod.launch.ending import Ending
+from yod.launch.failures import Failures
+from yod.launch.output import Outputs
 from yod.launch.report import Report
+from yod.launch.spawn import Spawner
 
 Patch = pytest.MonkeyPatch
 Play = Callable[[int], Any]
@@ -525,10 +528,10 @@ def a_healthy_end_is_told_to_pmix_as_a_failure(patch: Patch) -> None:
 
 @defect_of(worlds)
 def a_spawn_is_carried_out_twice(patch: Patch) -> None:
-    def spawn(original: Any, self: Launch, *arguments: Any) -> Any:
+    def found(original: Any, self: Spawner, *arguments: Any) -> Any:
         return original(self, *arguments) + original(self, *arguments)
 
-    wrap(patch, Launch, "_spawn", spawn)
+    wrap(patch, Spawner, "found", found)
 
 
 # -- yod ------------------------------------------------------------------------------
@@ -566,22 +569,23 @@ def ranks_are_counted_by_reports(patch: Patch) -> None:
 
 @defect
 def a_lost_root_is_not_reset(patch: Patch) -> None:
-    def gone(original: Any, self: Launch, peer: Any, text: str, now: float) -> Any:
-        if self.grant is not None and peer == self._root:
+    def gone(original: Any, self: Failures, event: Any, now: float) -> Any:
+        if event.peer == self._tree.root:
             return []
-        return original(self, peer, text, now)
+        return original(self, event, now)
 
-    wrap(patch, Launch, "_peer_gone", gone)
+    wrap(patch, Failures, "peer_gone", gone)
+    wrap(patch, Failures, "peer_gone_at_the_end", gone)
 
 
 @defect
 def yod_leaves_without_a_release(patch: Patch) -> None:
-    patch.setattr(Launch, "_release", lambda self, now: self._done())
+    patch.setattr(Ending, "release", lambda self, now: self.done())
 
 
 @defect
 def a_gap_in_the_output_is_not_told(patch: Patch) -> None:
-    def arrived(original: Any, self: Launch, message: Any) -> Any:
-        return original(self, message)[-1:]
+    def arrived(original: Any, self: Outputs, output: Any, now: float) -> Any:
+        return original(self, output, now)[-1:]
 
-    wrap(patch, Launch, "_output_arrived", arrived)
+    wrap(patch, Outputs, "arrived", arrived)

@@ -13,7 +13,7 @@ from tests.sim.hosts import PctActor
 from tests.sim.launchers import YodActor
 from tests.sim.network import Process
 from tests.sim.world import Sim
-from yod.launch.machine import Phase
+from yod.launch.phases import Phase
 
 
 class Victim(Enum):

@@ -32,8 +32,9 @@ from tests.sim.actor import FOR_EVER, Actor
 from tests.sim.apps import MISSING, Program
 from tests.sim.network import Process
 from tests.sim.truth import JobTruth
-from yod.launch import machine as launch
-from yod.launch.machine import Launch, Phase
+from yod.launch import events
+from yod.launch.machine import Launch
+from yod.launch.phases import Phase
 from yod.plan.plan import Options, Plan
 
 if TYPE_CHECKING:
@@ -132,18 +133,18 @@ class YodActor(Actor):
                 if self.sim.clock.now - self._pressed_at >= self.sim.limits.press_s:
                     self._pressed_at = self.sim.clock.now
                     self.presses.append(signo)
-                self.handle(launch.Interrupted(signo))
+                self.handle(events.Interrupted(signo))
 
     def stop(self, seconds: float) -> None:
         """Ctrl-Z, and "fg" so much later."""
         if not self.has_ended:
             self._stop_s = seconds
-            self.handle(launch.StopAsked())
+            self.handle(events.StopAsked())
 
     def pass_signal(self, signo: int = signal.SIGUSR1) -> None:
         """A signal for the application."""
         if not self.has_ended:
-            self.handle(launch.SignalToPass(signo))
+            self.handle(events.SignalToPass(signo))
 
     # -- events in --------------------------------------------------------------
 
@@ -168,9 +169,9 @@ class YodActor(Actor):
     def _object(self, event: ObjectArrived | ObjectSent | ObjectFailed) -> None:
         match event:
             case ObjectSent(key):
-                self.handle(launch.ObjectDelivered(key.number))
+                self.handle(events.ObjectDelivered(key.number))
             case ObjectFailed(key, text):
-                self.handle(launch.ObjectUndelivered(key.number, text))
+                self.handle(events.ObjectUndelivered(key.number, text))
             case _:
                 raise AssertionError("nobody sends yod objects")
 
@@ -193,42 +194,42 @@ class YodActor(Actor):
                     self.truth.add_world(message)
                 self.has_reset |= isinstance(message, Reset)
                 sim.network.send(self.process, target, message)
-            case launch.UseGrant(grant):
+            case events.UseGrant(grant):
                 self.truth = sim.use_grant(self, grant)
-            case launch.Write(stream, rank, data):
+            case events.Write(stream, rank, data):
                 assert self.truth is not None
                 gap, self._gap = self._gap, 0
                 self.truth.arrived(rank, stream, data, gap)
                 self._write(stream, len(data))
-            case launch.ReadInput(count_bytes):
+            case events.ReadInput(count_bytes):
                 self._allowed += count_bytes
                 sim.clock.after(1e-5, self._read)
-            case launch.Tell(text):
+            case events.Tell(text):
                 self.said.append(text)
                 self._gap = rules.gap_in(text)
-            case launch.Suspend():
+            case events.Suspend():
                 self.stopped_until = sim.clock.now + self._stop_s
-                sim.clock.after(self._stop_s, lambda: self.handle(launch.Continued()))
-            case launch.SendObject(number, target, job_id):
+                sim.clock.after(self._stop_s, lambda: self.handle(events.Continued()))
+            case events.SendObject(number, target, job_id):
                 shipped = self.plan.objects[number]
                 chunk = sim.limits.chunk_bytes
                 key = ObjectKey(job_id, number)
                 digest = shipped.digest
                 sim.objects.send(self.process, key, shipped.size, chunk, (target,), digest)
-            case launch.FindPrograms(ask):
+            case events.FindPrograms(ask):
                 self.sim.clock.after(
                     sim.clock.rng.choice([0.0, 1e-3, 0.3]), lambda: self._find_programs(ask)
                 )
-            case launch.CopyToShared(number, _):
+            case events.CopyToShared(number, _):
                 if sim.has_shared_room:
-                    event: Event = launch.Shared(number, b"/enfs/tmp/yod-1")
+                    event: Event = events.Shared(number, b"/enfs/tmp/yod-1")
                 else:
-                    event = launch.NotShared(number, "and the shared file system is full")
+                    event = events.NotShared(number, "and the shared file system is full")
                 sim.clock.after(sim.clock.rng.uniform(0.01, 2), lambda: self.handle(event))
-            case launch.Finish():
+            case events.Finish():
                 self._is_finished = True
                 self._look()
-            case launch.Leave():
+            case events.Leave():
                 self._queue.clear()
                 self._look()
             case _:
@@ -239,7 +240,7 @@ class YodActor(Actor):
         names = [command.program for command in ask.question.commands]
         text = "there is no such program" if MISSING in names else ""
         paths = tuple(b"/bin/" + name for name in names)
-        self.handle(launch.ProgramsFound(ask, () if text else paths, text))
+        self.handle(events.ProgramsFound(ask, () if text else paths, text))
 
     def _write(self, stream: int, count: int) -> None:
         self._written += count
@@ -249,7 +250,7 @@ class YodActor(Actor):
         if self.job.reader is Reader.LEAVES and self._written > 2000:
             self.has_left = True
             self.presses.append(signal.SIGPIPE)
-            self.handle(launch.Interrupted(signal.SIGPIPE))
+            self.handle(events.Interrupted(signal.SIGPIPE))
             self._was_written(stream, count)
             return
         if self.job.reader is Reader.FAST:
@@ -274,7 +275,7 @@ class YodActor(Actor):
 
     def _was_written(self, stream: int, count_bytes: int) -> None:
         if self.machine.phase is not Phase.DONE:
-            self.handle(launch.OutputWritten(stream, count_bytes))
+            self.handle(events.OutputWritten(stream, count_bytes))
         self._look()
 
     def _read(self) -> None:
@@ -287,7 +288,7 @@ class YodActor(Actor):
             self._input_over = True
         else:
             self.sim.clock.after(1e-4, self._read)
-        self.handle(launch.InputRead(b"x" * count))
+        self.handle(events.InputRead(b"x" * count))
 
     def _look(self) -> None:
         """Leave once the launch is done and its output is out."""

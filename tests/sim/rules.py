@@ -14,7 +14,7 @@ from native.wire.alloc import Grant, Refused, Released
 from native.wire.base import Message
 from pct.job.relay import cost
 from tests.sim.clock import Violation
-from yod.launch.machine import Phase
+from yod.launch.phases import Phase
 from yod.launch.report import status_of
 
 if TYPE_CHECKING:

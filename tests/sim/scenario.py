@@ -17,7 +17,7 @@ from tests.sim.faults import CRASHES, PHASES, Fault, Faults, Victim
 from tests.sim.launchers import Job, Reader, YodActor
 from tests.sim.pmix import Health
 from tests.sim.world import Machines, Sim
-from yod.launch.machine import Phase
+from yod.launch.phases import Phase
 from yod.plan.plan import Options
 
 CRASHES_BY_PHASE = tuple(itertools.product(CRASHES, PHASES))  # 36

@@ -24,7 +24,8 @@ from tests.sim.network import LIVENESS_S, Network
 from tests.sim.objects import Objects
 from tests.sim.system import Host
 from tests.sim.truth import JobTruth
-from yod.launch.machine import Launch, Phase
+from yod.launch.machine import Launch
+from yod.launch.phases import Phase
 
 SETTLE_S = 150.0  # after the last yod: every deadline of bebopd and of the PCTs
 YOD_ENDS_S = 900.0  # the longest that a yod may take, whatever happens

@@ -35,7 +35,7 @@ from tests.support.wait import LIMIT_S
 from tests.unit.pct.job_of import JOB_ID, OPENED, PMIX, PRESENT, load_message
 from tests.unit.pct.test_node import granted, ready, received
 from tests.unit.yod import launch_of
-from yod.launch.machine import Phase
+from yod.launch.phases import Phase
 
 MESSAGES = 120
 DAEMON = Principal(PrincipalKind.PARTITION, 0)

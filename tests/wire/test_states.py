@@ -23,7 +23,7 @@ from tests.unit.allocator.partition_of import pct as node_pct
 from tests.unit.pct import job_of
 from tests.unit.yod import launch_of
 from tests.wire import protocol
-from yod.launch.machine import Phase
+from yod.launch.phases import Phase
 
 
 def table_after(place: str) -> tuple[list[str], list[list[str]]]:

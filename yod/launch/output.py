@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from native.wire.io import MESSAGE_COST_BYTES, Output
+from native.limits import Limits
+from native.machine import Action
+from native.wire.io import MESSAGE_COST_BYTES, STREAMS, Output, OutputCredit
+from yod.launch.events import OutputWritten, Tell, Write
+from yod.launch.report import Report
+from yod.launch.tree import Tree
 
 
 class OutputLedger:
@@ -52,3 +57,45 @@ class OutputLedger:
             return 0
         due, self._owed = self._owed, 0
         return due
+
+
+class Outputs:
+    """Standard output and error of all ranks: shown as they arrive, credited as they leave yod."""
+
+    def __init__(self, tree: Tree, report: Report, limits: Limits) -> None:
+        self._tree = tree
+        self._report = report
+        self._line_room_bytes = limits.line_room_bytes
+        self._ledgers = {stream: OutputLedger(limits.output_window_bytes) for stream in STREAMS}
+
+    @property
+    def are_waiting(self) -> bool:
+        """Some output has arrived, and its reader has not taken it yet."""
+        return any(ledger.waiting_bytes for ledger in self._ledgers.values())
+
+    def arrived(self, output: Output, now: float) -> list[Action]:
+        """A rank has written."""
+        ledger = self._ledgers[output.stream]
+        data, gap = ledger.arrived(output)
+        actions = self._credit(output.stream, ledger.credit())
+        if gap:
+            actions.append(Tell(f"{gap} bytes of rank {output.rank}'s output are lost"))
+            self._report.note(f"{gap} bytes of output lost")
+        actions.append(Write(output.stream, output.rank, data))
+        return actions
+
+    def written(self, event: OutputWritten, now: float) -> list[Action]:
+        """Output has left yod."""
+        return self._credit(event.stream, self._ledgers[event.stream].written(event.count_bytes))
+
+    def credit_for_lines(self) -> list[Action]:
+        """Credit for what is held back until its line is whole.
+
+        It is given beforehand: the lines of many ranks would fill a window.
+        """
+        return [each for stream in STREAMS for each in self._credit(stream, self._line_room_bytes)]
+
+    def _credit(self, stream: int, due_bytes: int) -> list[Action]:
+        if not due_bytes:
+            return []
+        return self._tree.send(OutputCredit(self._tree.job_id, stream, due_bytes))

@@ -1,7 +1,7 @@
-"""More ranks for a running job: where they go, and what is said about it.
+"""Ranks that a running application spawns: which nodes they go to, and the answer.
 
-The application asks (MPI_Comm_spawn, PMIx_Spawn, a launcher inside that starts its
-daemons); the job's tree carries the question here. Ranks go to nodes of the grant.
+The application asks by MPI_Comm_spawn or PMIx_Spawn, or a launcher inside the job asks for
+its daemons. The tree passes the question to yod. Spawned ranks go to nodes of the grant.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from native.errors import UsageError
+from native.machine import Action
 from native.text import shown
+from native.wire import codec, load, pmi
 from native.wire.alloc import Grant, Run
-from native.wire.base import SIZE_MAX
+from native.wire.base import SIZE_MAX, TEXT_MAX
 from native.wire.keeper import RANKS_MAX
 from native.wire.pmi import SpawnCommand
+from yod.launch.events import FindPrograms, ProgramsFound, Tell
+from yod.launch.report import Report
+from yod.launch.tree import Tree
 
 
 class Placement:
@@ -86,6 +91,94 @@ class Placement:
         for place in places:
             self._loads[place] += 1
             self._place_of.append(place)
+
+
+class Spawner:
+    """Answers the application's questions for more ranks.
+
+    Args:
+        directory: where the job's first program starts.
+    """
+
+    def __init__(self, directory: bytes, tree: Tree, report: Report) -> None:
+        self._directory = directory
+        self._tree = tree
+        self._report = report
+        self._placement: Placement | None = None
+        self._world_count = 1  # the job as it was loaded
+
+    def place(self, grant: Grant) -> None:
+        """The nodes have been granted."""
+        self._placement = Placement(grant)
+
+    def ended(self, rank: int) -> None:
+        """A rank has ended, and makes room."""
+        assert self._placement is not None
+        self._placement.ended(rank)
+
+    def asked(self, ask: pmi.Ask, now: float) -> list[Action]:
+        """RUNNING: a rank asks. Only spawns are yod's to answer."""
+        return [FindPrograms(ask)] if isinstance(ask.question, pmi.Spawn) else []
+
+    def found(self, event: ProgramsFound, now: float) -> list[Action]:
+        """RUNNING: the programs have been looked for."""
+        if event.text:
+            return self._refuse(event.ask, event.text)
+        try:
+            return self._spawn(event.ask, event.paths)
+        except UsageError as error:
+            return self._refuse(event.ask, str(error))
+
+    def _spawn(self, ask: pmi.Ask, paths: tuple[bytes, ...]) -> list[Action]:
+        """Choose nodes and tell all of them of the new world.
+
+        Raises:
+            UsageError: no such host, or more than a message or a node can hold.
+        """
+        question = ask.question
+        assert isinstance(question, pmi.Spawn) and self._placement is not None
+        runs = self._placement.choose(question.commands)
+        members = tuple(
+            load.MemberLoad(
+                command.count,
+                number,
+                (command.program, *command.arguments),
+                self._directory_of(command),
+            )
+            for number, command in enumerate(question.commands)
+        )
+        message = load.Spawn(
+            job_id=self._tree.job_id,
+            world=self._world_count,
+            first_rank=self._placement.size,
+            runs=runs,
+            paths=paths,
+            members=members,
+            environments=tuple(command.environment for command in question.commands),
+            parent=question.parent,
+            pairs=question.pairs,
+            is_tool=question.is_tool,
+            source=ask.source,
+            serial=ask.serial,
+        )
+        if text := codec.why_refused(message):
+            raise UsageError(text)
+        self._placement.add(runs)
+        self._world_count += 1
+        names = tuple(shown(command.program) for command in question.commands)
+        sizes = tuple(command.count for command in question.commands)
+        self._report.spawn(names, sizes, runs, is_tool=question.is_tool)
+        return self._tree.send(message)
+
+    def _refuse(self, ask: pmi.Ask, text: str) -> list[Action]:
+        reply = pmi.Reply(self._tree.job_id, ask.source, ask.serial, -1, (), text[:TEXT_MAX])
+        return [Tell(f"spawn: {text}"), *self._tree.send(reply)]
+
+    def _directory_of(self, command: SpawnCommand) -> bytes:
+        """Where a spawned program starts: a relative directory is below the load's."""
+        if not command.directory or command.directory.startswith(b"/"):
+            return command.directory or self._directory
+        return self._directory + b"/" + command.directory
 
 
 def runs(places: Sequence[int]) -> tuple[Run, ...]:

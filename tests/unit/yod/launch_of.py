@@ -7,8 +7,9 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire import alloc, io, load, pmi
 from native.wire.base import Message
-from yod.launch.events import FindPrograms, ProgramsFound
-from yod.launch.machine import Launch, Phase, Tell
+from yod.launch.events import FindPrograms, ProgramsFound, Tell
+from yod.launch.machine import Launch
+from yod.launch.phases import Phase
 from yod.plan.plan import Options, Plan
 
 JOB_ID = 7

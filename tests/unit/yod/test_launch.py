@@ -33,15 +33,13 @@ from tests.unit.yod.launch_of import (
     to_root,
     told,
 )
-from yod.launch.machine import (
-    ADVICE,
-    BEFORE_GO,
+from yod.launch.allocation import ADVICE
+from yod.launch.events import (
     Continued,
     CopyToShared,
     Finish,
     InputRead,
     Interrupted,
-    Launch,
     Leave,
     NotShared,
     ObjectDelivered,
@@ -49,7 +47,6 @@ from yod.launch.machine import (
     OutputClosed,
     OutputFailed,
     OutputWritten,
-    Phase,
     ReadInput,
     SendObject,
     Shared,
@@ -60,6 +57,8 @@ from yod.launch.machine import (
     UseGrant,
     Write,
 )
+from yod.launch.machine import Launch
+from yod.launch.phases import BEFORE_GO, Phase
 from yod.plan.plan import Style
 
 GO = to_root(load.Go(JOB_ID))

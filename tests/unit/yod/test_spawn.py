@@ -24,7 +24,7 @@ from tests.unit.yod.launch_of import (
     told,
 )
 from yod.launch.events import Finish, ProgramsFound
-from yod.launch.machine import Phase
+from yod.launch.phases import Phase
 from yod.launch.report import Report
 from yod.launch.spawn import Placement, runs
 

@@ -8,7 +8,7 @@ from native.limits import Limits
 from native.wire import alloc, load
 from tests.unit.yod.launch_of import JOB_ID, ROOT, Yod, completions, held, output, slowest, told
 from yod.launch.events import OutputWritten, Tell
-from yod.launch.machine import Phase
+from yod.launch.phases import Phase
 
 SECONDS = Limits(notice_s=2.0, end_s=1e6, allocate_s=1e6, phase_s=1e6)
 

@@ -1,0 +1,88 @@
+"""The request for nodes, and what can end it other than a grant."""
+
+from __future__ import annotations
+
+import signal
+
+from native.ids import PortalId
+from native.limits import Limits
+from native.machine import Action, DeadlineReached, PeerGone, Send
+from native.wire import alloc
+from yod.launch.ending import Ending
+from yod.launch.events import OutputClosed, OutputFailed, Tell
+from yod.launch.phases import Phase, Progress
+from yod.launch.report import NEVER_STARTED, SIGNAL_BASE, Report
+from yod.plan.plan import Plan
+
+ADVICE = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"
+PROGRAM_MAX = 4096  # characters of the programs' names that bebopd is told
+
+
+class Allocation:
+    """Asks bebopd for nodes.
+
+    Args:
+        bebopd_name: its address as the user knows it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress,
+        report: Report,
+        ending: Ending,
+        bebopd: PortalId,
+        bebopd_name: str,
+        limits: Limits,
+    ) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._report = report
+        self._ending = ending
+        self._bebopd = bebopd
+        self._bebopd_name = bebopd_name
+        self._limits = limits
+
+    def begin(self, now: float) -> list[Action]:
+        """Ask for nodes."""
+        self._progress.enter(Phase.ALLOCATING, now, self._limits.allocate_s)
+        programs = " ".join(self._plan.names)[:PROGRAM_MAX]
+        request = alloc.NodeRequest(self._plan.specs, programs, self._plan.batch_job)
+        return [Send(self._bebopd, request)]
+
+    def refused(self, refused: alloc.Refused, now: float) -> list[Action]:
+        """bebopd gives no nodes; a line of a load file may be why."""
+        origins, spec = self._plan.origins, refused.spec
+        origin = origins[spec] if 0 <= spec < len(origins) else ""
+        text = f"{origin}: {refused.text}" if origin else refused.text
+        return [Tell(text), *self._fail(NEVER_STARTED, text)]
+
+    def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
+        """bebopd cannot be reached."""
+        if event.peer != self._bebopd:
+            return []
+        return self._no_answer(event.text)
+
+    def timed_out(self, _: DeadlineReached, now: float) -> list[Action]:
+        """bebopd does not answer."""
+        return self._no_answer(f"did not answer in {self._limits.allocate_s:g} s")
+
+    def output_failed(self, event: OutputFailed, now: float) -> list[Action]:
+        """Nothing can be shown, not even why."""
+        return self._fail(NEVER_STARTED, event.text)
+
+    def output_closed(self, _: OutputClosed, now: float) -> list[Action]:
+        """Nobody reads what the application would write."""
+        return self._fail(SIGNAL_BASE + signal.SIGPIPE, "")
+
+    def granted_late(self, grant: alloc.Grant, now: float) -> list[Action]:
+        """A second grant, in any later phase: give it back."""
+        return [Send(self._bebopd, alloc.Release(grant.job_id))]
+
+    def _no_answer(self, text: str) -> list[Action]:
+        reason = f"bebopd at {self._bebopd_name} {text}"
+        return [Tell(f"{reason}; {ADVICE}"), *self._fail(NEVER_STARTED, reason)]
+
+    def _fail(self, exit_status: int, reason: str) -> list[Action]:
+        self._report.fail(exit_status, reason)
+        return self._ending.done()

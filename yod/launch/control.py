@@ -1,0 +1,124 @@
+"""The user's signals to yod: interrupts, signals for the application, Ctrl-Z."""
+
+from __future__ import annotations
+
+import signal
+
+from native.machine import Action
+from native.wire import load
+from yod.launch.ending import Ending
+from yod.launch.events import Continued, Interrupted, Leave, SignalToPass, StopAsked, Suspend, Tell
+from yod.launch.phases import Progress
+from yod.launch.report import SIGNAL_BASE, Report
+from yod.launch.signals import Interrupts, Press, Stage
+from yod.launch.tree import Tree
+
+
+class Control:
+    """Does what the user's signals ask for in each phase.
+
+    Args:
+        keeps_going: the job was to go on after a failure, so an interrupt decides its status.
+    """
+
+    def __init__(
+        self,
+        keeps_going: bool,
+        progress: Progress,
+        tree: Tree,
+        report: Report,
+        interrupts: Interrupts,
+        ending: Ending,
+    ) -> None:
+        self._keeps_going = keeps_going
+        self._progress = progress
+        self._tree = tree
+        self._report = report
+        self._interrupts = interrupts
+        self._ending = ending
+        self._are_stopped = False  # the ranks, with yod
+
+    # -- interrupts: each press goes a step further; it is counted already ------
+
+    def cancel_request(self, event: Interrupted, now: float) -> list[Action]:
+        """ALLOCATING: there is nothing to end yet."""
+        number = event.signal_number
+        self._report.interrupt(number, self._keeps_going)
+        self._report.fail(SIGNAL_BASE + number, "interrupted")
+        return [Tell("interrupted before nodes were granted"), *self._ending.done()]
+
+    def cancel_load(self, event: Interrupted, now: float) -> list[Action]:
+        """FORMING, LOADING, STARTING."""
+        number = event.signal_number
+        self._report.interrupt(number, self._keeps_going)
+        self._report.fail(SIGNAL_BASE + number, "interrupted before the application began")
+        return [self._said(Stage.LOADING), *self._ending.all_done(now)]
+
+    def end_ranks(self, event: Interrupted, now: float) -> list[Action]:
+        """RUNNING: SIGTERM, then SIGKILL, then leave."""
+        self._report.interrupt(event.signal_number, self._keeps_going)
+        told = self._said(Stage.RUNNING)
+        self._progress.until = None  # the user decides now, not the kill delay
+        match self._interrupts.press:
+            case Press.TERMINATE:
+                return [told, *self._tree.signal(signal.SIGTERM)]
+            case Press.KILL:
+                return [told, *self._tree.signal(signal.SIGKILL)]
+        return [told, *self._ending.leave(event.signal_number)]
+
+    def hurry_end(self, event: Interrupted, now: float) -> list[Action]:
+        """ENDING: say what is done, then reset, then leave."""
+        told = self._said(Stage.ENDING)
+        match self._interrupts.press:
+            case Press.TERMINATE:
+                return [told]
+            case Press.KILL:
+                return [told, *self._ending.reset(now)]
+        return [told, *self._ending.leave(event.signal_number)]
+
+    def leave_early(self, event: Interrupted, now: float) -> list[Action]:
+        """RESETTING, RELEASING: only leaving is quicker."""
+        told = self._said(Stage.LEAVING)
+        if self._interrupts.press is not Press.LEAVE:
+            return [told]
+        return [told, *self._ending.leave(event.signal_number)]
+
+    def drop_output(self, event: Interrupted, now: float) -> list[Action]:
+        """DONE: only the reader of the output is waited for."""
+        self._report.leave(event.signal_number, "interrupted while its output was written")
+        return [Leave()]
+
+    def _said(self, stage: Stage) -> Tell:
+        return Tell(self._interrupts.said(stage))
+
+    # -- signals for the application --------------------------------------
+
+    def pass_signal(self, event: SignalToPass, now: float) -> list[Action]:
+        """RUNNING: what the ranks make of it is their own doing."""
+        return self._tree.send(load.Signal(self._tree.job_id, event.signal_number))
+
+    def ignore_signal(self, event: SignalToPass, now: float) -> list[Action]:
+        """Any other phase."""
+        name = signal.Signals(event.signal_number).name
+        return [Tell(f"{name} ignored: the application is not running")]
+
+    # -- Ctrl-Z -----------------------------------------------------------
+
+    def stop_ranks(self, _: StopAsked, now: float) -> list[Action]:
+        """RUNNING: stop the ranks with yod.
+
+        By SIGSTOP: a rank is alone in its session, where the kernel discards SIGTSTP.
+        """
+        self._are_stopped = True
+        return [*self._tree.send(load.Signal(self._tree.job_id, signal.SIGSTOP)), Suspend()]
+
+    def stop_yod(self, _: StopAsked, now: float) -> list[Action]:
+        """Any other phase: no rank runs that could be stopped."""
+        return [Suspend()]
+
+    def continue_ranks(self, _: Continued, now: float) -> list[Action]:
+        """RUNNING: continue the ranks that were stopped with yod."""
+        if not self._are_stopped:
+            return []
+        self._are_stopped = False
+        return self._tree.send(load.Signal(self._tree.job_id, signal.SIGCONT))

@@ -1,0 +1,124 @@
+"""Failures that nodes report, nodes that are lost, and output that cannot be written."""
+
+from __future__ import annotations
+
+import signal
+
+from native.ids import PortalId
+from native.machine import Action, PeerGone
+from native.wire.base import TEXT_MAX
+from native.wire.load import Failure, FailureKind
+from yod.launch.ending import Ending
+from yod.launch.events import OutputClosed, OutputFailed, Tell
+from yod.launch.phases import Phase, Progress
+from yod.launch.report import SIGNAL_BASE, Report
+from yod.launch.signals import Interrupts, Press
+from yod.launch.tree import Tree
+
+
+class Failures:
+    """Ends the job for the first failure; at the end, says what a failure leaves unknown."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        tree: Tree,
+        report: Report,
+        interrupts: Interrupts,
+        ending: Ending,
+        bebopd: PortalId,
+    ) -> None:
+        self._progress = progress
+        self._tree = tree
+        self._report = report
+        self._interrupts = interrupts
+        self._ending = ending
+        self._bebopd = bebopd
+
+    # -- FORMING to RUNNING -----------------------------------------------
+
+    def failed(self, failure: Failure, now: float) -> list[Action]:
+        """A node cannot go on."""
+        told = Tell(self._blame(failure))
+        if failure.kind is FailureKind.REFUSED and failure.node == self._tree.nodes[0].node:
+            self._tree.lose(self._tree.root)  # it hosts nothing of ours
+            return [told, *self._ending.release(now)]
+        return [told, *self._ending.all_done(now)]
+
+    def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
+        """The loss of the root ends the job. Of others the root will tell."""
+        is_root = event.peer == self._tree.root
+        told = [Tell(self._blame(self._lost_root(event.text)))] if is_root else []
+        self._lose(event.peer)
+        return [*told, *self._ending.reset(now)] if is_root else []
+
+    def output_failed(self, event: OutputFailed, now: float) -> list[Action]:
+        """Output cannot be written; the text says why."""
+        if self._interrupts.press is not Press.NONE:
+            return []  # a closed terminal: the ranks have the time that a signal gives
+        return self._ending.give_up(event.text, now)
+
+    def output_closed(self, _: OutputClosed, now: float) -> list[Action]:
+        """A reader that closes its pipe, as ``head`` does, has all it wants: no error."""
+        if self._interrupts.press is not Press.NONE:
+            return []
+        self._report.fail(SIGNAL_BASE + signal.SIGPIPE, "")
+        return self._ending.all_done(now)
+
+    def _blame(self, failure: Failure) -> str:
+        return self._report.blame(failure, has_gone=self._progress.phase is Phase.RUNNING)
+
+    def _lost_root(self, text: str) -> Failure:
+        root, phase = self._tree.nodes[0], self._progress.phase.value
+        kind = FailureKind.NODE_LOST
+        text = text[:TEXT_MAX]
+        return Failure(self._tree.job_id, kind, phase, root.node, root.name, -1, text)
+
+    # -- ENDING -----------------------------------------------------------
+
+    def failed_at_the_end(self, failure: Failure, now: float) -> list[Action]:
+        """The job ends already; what the node has not sent is missing."""
+        where = f"node {failure.node} ({failure.name})"
+        match failure.kind:
+            case FailureKind.NODE_LOST:
+                self._report.lose(failure.node)
+                return self._missing(f"{where} was lost", "output")
+            case FailureKind.KEEPER_LOST | FailureKind.FAULT:
+                return self._missing(f"{where}: {failure.text}", "completions")
+        return []
+
+    def peer_gone_at_the_end(self, event: PeerGone, now: float) -> list[Action]:
+        """Without the root, the other PCTs are reset."""
+        is_root = event.peer == self._tree.root
+        self._lose(event.peer)
+        if not is_root:
+            return []
+        root = self._tree.nodes[0]
+        told = self._missing(f"node {root.node} ({root.name}) was lost", "output")
+        return [*told, *self._ending.reset(now)]
+
+    def _missing(self, what: str, missing: str) -> list[Action]:
+        text = f"{what} at the end: its last {missing} may be missing"
+        self._report.note(text)
+        return [] if self._report.reason else [Tell(text)]
+
+    # -- RESETTING, RELEASING ---------------------------------------------
+
+    def peer_gone_in_reset(self, event: PeerGone, now: float) -> list[Action]:
+        """A PCT that is lost need not confirm its reset."""
+        return self._ending.after_reset(now) if self._lose(event.peer) else []
+
+    def peer_gone_in_release(self, event: PeerGone, now: float) -> list[Action]:
+        """The loss of bebopd ends the launch: nobody else confirms that the slots are free."""
+        if event.peer == self._bebopd:
+            self._report.note("bebopd was lost before it confirmed that the nodes are free")
+            return self._ending.done()
+        self._lose(event.peer)
+        return []
+
+    def _lose(self, peer: PortalId) -> bool:
+        """Whether a PCT was lost that had not confirmed the end."""
+        node = self._tree.lose(peer)
+        if node is not None:
+            self._report.lose(node)
+        return node is not None

@@ -1,0 +1,203 @@
+"""From the grant to go: the load message, the vote, the objects, the ranks at their entry."""
+
+from __future__ import annotations
+
+from native.errors import PeerProtocolError
+from native.limits import Limits
+from native.machine import Action, DeadlineReached
+from native.text import shown
+from native.wire import alloc, codec, load
+from native.wire.base import MESSAGE_MAX_BYTES
+from yod.launch.ending import Ending
+from yod.launch.events import (
+    CopyToShared,
+    NotShared,
+    ObjectUndelivered,
+    SendObject,
+    Shared,
+    Tell,
+    UseGrant,
+)
+from yod.launch.output import Outputs
+from yod.launch.phases import Phase, Progress
+from yod.launch.report import NEVER_STARTED, Report
+from yod.launch.spawn import Spawner
+from yod.launch.tree import Tree
+from yod.plan.plan import Plan, Style
+
+TRANSFER_BYTES_PER_S = 1e6  # a slower transfer counts as failed
+
+
+class Loading:
+    """Brings the programs to the nodes and the ranks to their entry."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress,
+        tree: Tree,
+        report: Report,
+        outputs: Outputs,
+        spawner: Spawner,
+        ending: Ending,
+        limits: Limits,
+    ) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._tree = tree
+        self._report = report
+        self._outputs = outputs
+        self._spawner = spawner
+        self._ending = ending
+        self._limits = limits
+        self._before_exec_count = 0  # ranks held earlier than at their entry
+
+    # -- FORMING ----------------------------------------------------------
+
+    def granted(self, grant: alloc.Grant, now: float) -> list[Action]:
+        """ALLOCATING: send the load message to the root."""
+        self._tree.place(grant)
+        self._report.place(grant)
+        self._spawner.place(grant)
+        self._progress.enter(Phase.FORMING, now, self._patience_s)
+        message = load_message(self._plan, grant, self._limits)
+        size = len(codec.encode_part(message))
+        if size > MESSAGE_MAX_BYTES:
+            return self._too_large(size, now)
+        return [UseGrant(grant), *self._tree.send(message)]
+
+    def _too_large(self, size: int, now: float) -> list[Action]:
+        text = (
+            f"the load message of {len(self._tree.nodes)} nodes has {size} bytes,"
+            f" at most {MESSAGE_MAX_BYTES}; lower YOD_ARGUMENTS_INLINE_BYTES may help"
+        )
+        self._report.fail(NEVER_STARTED, text)
+        self._tree.unconfirmed.clear()  # no PCT has heard of the job
+        return [Tell(text), *self._ending.release(now)]
+
+    def voted(self, vote: load.Vote, now: float) -> list[Action]:
+        """FORMING: all nodes have joined, and say which objects they lack.
+
+        An object that some node has no room for goes to none: all read the copy in the
+        shared file system.
+        """
+        no_room = {room.object_index for room in vote.no_room}
+        named = no_room.union(vote.lacking)
+        if named and max(named) >= len(self._plan.objects):
+            raise PeerProtocolError(f"a vote about object {max(named)}")
+        self._progress.slowest[Phase.FORMING] = vote.slowest
+        self._progress.enter(Phase.LOADING, now, self._patience_s + self._transfer_s)
+        job_id = self._tree.job_id
+        actions: list[Action] = [
+            SendObject(number, self._tree.root, job_id)
+            for number in vote.lacking
+            if number not in no_room
+        ]
+        for room in vote.no_room:
+            name = shown(self._plan.objects[room.object_index].path)
+            text = f"no room for {name} on {room.name} ({room.text}): using the shared file system"
+            actions += [Tell(text), CopyToShared(room.object_index, job_id)]
+        if not named:  # at the root; nodes below may still lack what it has
+            self._progress.enter(Phase.STARTING, now, self._patience_s + self._transfer_s)
+        return actions
+
+    # -- LOADING ----------------------------------------------------------
+
+    def shared(self, event: Shared, now: float) -> list[Action]:
+        """LOADING: nodes read the copy."""
+        return self._tree.send(load.UseShared(self._tree.job_id, event.number, event.path))
+
+    def not_shared(self, event: NotShared, now: float) -> list[Action]:
+        """An object can neither be stored on the nodes nor be shared."""
+        return self._ending.give_up(event.text, now)
+
+    def undelivered(self, event: ObjectUndelivered, now: float) -> list[Action]:
+        """An object cannot be sent."""
+        name = shown(self._plan.objects[event.number].path)
+        return self._ending.give_up(f"{name} could not be sent: {event.text}", now)
+
+    def loaded(self, loaded: load.Loaded, now: float) -> list[Action]:
+        """LOADING: every node has every object."""
+        self._progress.slowest[Phase.LOADING] = loaded.slowest
+        self._progress.enter(Phase.STARTING, now, self._patience_s)
+        return []
+
+    def loaded_below(self, loaded: load.Loaded, now: float) -> list[Action]:
+        """STARTING: nodes below the root have what the root had."""
+        self._progress.slowest[Phase.LOADING] = loaded.slowest
+        return []
+
+    # -- STARTING ---------------------------------------------------------
+
+    def held(self, held: load.Held, now: float) -> list[Action]:
+        """LOADING, STARTING: ranks are at their entry; with the last, all may go."""
+        self.mapped(held, now)
+        self._before_exec_count += len(held.before_exec)
+        if not held.is_last:
+            return []
+        self._progress.slowest[Phase.STARTING] = held.slowest
+        actions: list[Action] = []
+        if count := self._before_exec_count:
+            text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
+            actions.append(Tell(text, is_error=False))
+        actions += map(Tell, self._plan.warnings)
+        actions += self._tree.send(load.Go(self._tree.job_id))
+        if self._plan.options.style is not Style.RAW:
+            actions += self._outputs.credit_for_lines()
+        self._progress.enter(Phase.RUNNING, now)
+        return actions
+
+    def mapped(self, held: load.Held, now: float) -> list[Action]:
+        """Any phase: ranks were started, with these process ids."""
+        self._report.map(held)
+        return []
+
+    # -- time -------------------------------------------------------------
+
+    def timed_out(self, _: DeadlineReached, now: float) -> list[Action]:
+        """FORMING, LOADING, STARTING: even the root has not reported a failure in time."""
+        phase = self._progress.phase.value
+        return self._ending.give_up(f"timed out in phase {phase}: no answer from the root", now)
+
+    @property
+    def _patience_s(self) -> float:
+        """More time than any PCT gives a phase: the one nearest to a fault reports it."""
+        levels = len(self._tree.nodes).bit_length()
+        return self._limits.phase_s * (1.2 + 0.1 * levels)
+
+    @property
+    def _transfer_s(self) -> float:
+        """Time for all objects to go down the tree."""
+        return sum(shipped.size for shipped in self._plan.objects) / TRANSFER_BYTES_PER_S
+
+
+def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
+    """What the root is told of the job, and passes on."""
+    return load.Load(
+        job_id=grant.job_id,
+        credential=grant.credential,
+        credential_mac=grant.credential_mac,
+        place=0,
+        nodes=grant.nodes,
+        runs=grant.runs,
+        arity=_arity(plan, limits),
+        objects=plan.objects,
+        arguments=plan.arguments if plan.are_arguments_inline else None,
+        umask=plan.umask,
+        limits=plan.limits,
+        mpi=plan.mpi,
+        has_input=plan.options.has_input,
+        chunk_bytes=limits.chunk_bytes,
+        deadline_s=limits.phase_s,
+        orphan_s=limits.orphan_s,
+        output_window_bytes=limits.output_window_bytes,
+        addresses=grant.addresses,
+        ignored=plan.ignored_signals,
+    )
+
+
+def _arity(plan: Plan, limits: Limits) -> int:
+    """A wide tree has fewer hops; in a narrow one fewer children share a link."""
+    may_ship_bytes = sum(shipped.size for shipped in plan.objects if shipped.digest)
+    is_bulky = may_ship_bytes > limits.bulk_bytes
+    return limits.bulk_arity_count if is_bulky else limits.arity_count

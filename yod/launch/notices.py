@@ -1,0 +1,63 @@
+"""What yod waits for and from whom, told to a user who sees nothing happen."""
+
+from __future__ import annotations
+
+from native.machine import Action
+from native.wire.load import Late
+from yod.launch.events import Tell
+from yod.launch.output import Outputs
+from yod.launch.phases import Phase, Progress
+from yod.launch.tree import Tree
+from yod.launch.waiting import files
+from yod.plan.plan import Plan
+
+
+class Notices:
+    """Names what each phase waits for.
+
+    Args:
+        bebopd_name: its address as the user knows it.
+    """
+
+    def __init__(
+        self, plan: Plan, progress: Progress, tree: Tree, outputs: Outputs, bebopd_name: str
+    ) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._tree = tree
+        self._outputs = outputs
+        self._bebopd = f"bebopd at {bebopd_name}"
+
+    def late(self, late: Late, now: float) -> list[Action]:
+        """The root says which nodes it waits for."""
+        self._progress.waiting.late = late
+        return []
+
+    def due(self, now: float) -> list[Action]:
+        """Time has passed."""
+        waiting = self._progress.waiting
+        if not waiting.is_due(now):
+            return []
+        if self._progress.phase is Phase.ENDING and self._outputs.are_waiting:
+            waiting.begin(now)  # the reader of the output is waited for, no node
+            return []
+        return [Tell(waiting.say(self._awaited(), now), is_error=False)]
+
+    def _awaited(self) -> str:
+        match self._progress.phase:
+            case Phase.ALLOCATING:
+                return f"a grant from {self._bebopd}"
+            case Phase.FORMING:
+                return f"votes from {self._who()}"
+            case Phase.LOADING:
+                return f"{files(self._plan.objects)} to be sent to {self._who()}"
+            case Phase.STARTING:
+                return f"ranks to be at their entry on {self._who()}"
+            case Phase.RESETTING:
+                return f"the reset of {self._tree.unconfirmed_names}"
+            case Phase.RELEASING:
+                return f"{self._bebopd} to confirm that the nodes are free"
+        return f"the end of the job on {self._who()}"
+
+    def _who(self) -> str:
+        return self._progress.waiting.who(otherwise=self._tree.nodes[0].name)

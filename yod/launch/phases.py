@@ -1,0 +1,88 @@
+"""The phases of a launch, and the progress through them.
+
+ALLOCATING  bebopd has been asked for nodes
+FORMING     the load message was sent to the root; its vote is awaited
+LOADING     objects go down the tree
+STARTING    ranks are being brought to their entry
+RUNNING     go was sent
+ENDING      all done was sent
+RESETTING   every PCT that has not confirmed the end was told to reset
+RELEASING   bebopd has been asked to confirm that the slots are free
+DONE        the launch is over
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from native.wire.load import Slowest
+from yod.launch.waiting import Waiting
+
+
+class Phase(Enum):
+    """Where a launch is."""
+
+    ALLOCATING = "allocate"
+    FORMING = "form"
+    LOADING = "load"
+    STARTING = "start"
+    RUNNING = "run"
+    ENDING = "end"
+    RESETTING = "reset"
+    RELEASING = "release"
+    DONE = "done"
+
+
+BEFORE_GO = (Phase.ALLOCATING, Phase.FORMING, Phase.LOADING, Phase.STARTING)
+
+
+class Progress:
+    """The phase of a launch, since when it lasts, and until when it may.
+
+    Attributes:
+        phase: the present one.
+        began: phase -> when it first began.
+        slowest: phase -> the node that took longest.
+        until: when something is due in this phase; None: nothing is timed.
+        waiting: when the user is told what yod waits for.
+    """
+
+    def __init__(self, notice_s: float) -> None:
+        self.phase = Phase.ALLOCATING
+        self.began: dict[Phase, float] = {}
+        self.slowest: dict[Phase, Slowest] = {}
+        self.until: float | None = None
+        self.waiting = Waiting(notice_s)
+
+    def enter(self, phase: Phase, now: float, within_s: float | None = None) -> None:
+        """Begin a phase; ``within_s`` is the time that it may take, None: any."""
+        self.phase = phase
+        self.began.setdefault(phase, now)
+        self.until = None if within_s is None else now + within_s
+        if phase is Phase.RUNNING:  # the user waits for the application, not for yod
+            self.waiting.end()
+        else:
+            self.waiting.begin(now)
+
+    def extend(self, now: float, within_s: float) -> None:
+        """The phase has made progress: it may take this much longer."""
+        self.until = now + within_s
+        self.waiting.begin(now)
+
+    def finish(self) -> None:
+        """Enter DONE, where nothing is timed."""
+        self.phase = Phase.DONE
+        self.until = None
+        self.waiting.end()
+
+    def deadline(self) -> float | None:
+        """The earlier of :attr:`until` and the next line about waiting."""
+        times = (self.until, self.waiting.due)
+        return min((due for due in times if due is not None), default=None)
+
+    def take_due(self, now: float) -> bool:
+        """Whether :attr:`until` has come; it is cleared then."""
+        if self.until is None or now < self.until:
+            return False
+        self.until = None
+        return True

@@ -1,0 +1,119 @@
+"""While the application runs: its completions, the kill delay, its input, its warnings."""
+
+from __future__ import annotations
+
+import signal
+
+from native.limits import Limits
+from native.machine import Action, DeadlineReached
+from native.wire import io, load, pmi
+from yod.launch.ending import Ending
+from yod.launch.events import InputRead, ReadInput, Tell
+from yod.launch.phases import Progress
+from yod.launch.report import Report
+from yod.launch.spawn import Spawner
+from yod.launch.tree import Tree
+from yod.plan.plan import Options
+
+
+class Running:
+    """Ends the job after its last rank, or some time after the first that failed.
+
+    The other ranks have the kill delay to end by themselves, and after SIGTERM the same
+    time again. The progress of RUNNING is timed only then.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        progress: Progress,
+        tree: Tree,
+        report: Report,
+        spawner: Spawner,
+        ending: Ending,
+        limits: Limits,
+    ) -> None:
+        self._options = options
+        self._progress = progress
+        self._tree = tree
+        self._report = report
+        self._spawner = spawner
+        self._ending = ending
+        self._kill_delay_s = limits.kill_delay_s
+        self._has_sent_term = False
+        self._has_told_of_lonely_ranks = False
+        self._has_told_of_limit = False
+
+    # -- completions ------------------------------------------------------
+
+    def completed(self, completions: load.Completions, now: float) -> list[Action]:
+        """RUNNING: ranks have ended."""
+        actions: list[Action] = []
+        for outcome in _in_rank_order(completions):
+            was_clean = self._report.has_succeeded_so_far
+            self._count(outcome)
+            if was_clean and not self._report.has_succeeded_so_far:
+                actions += self._first_failure(now)
+        if self._report.is_complete:
+            actions += self._ending.all_done(now)
+        return actions
+
+    def counted(self, completions: load.Completions, now: float) -> list[Action]:
+        """Any other phase: ranks have ended, which ends nothing more."""
+        for outcome in _in_rank_order(completions):
+            self._count(outcome)
+        return []
+
+    def _count(self, outcome: load.Outcome) -> None:
+        for rank in self._report.complete(outcome, self._tree.sent_signals):
+            self._spawner.ended(rank)
+
+    def _first_failure(self, now: float) -> list[Action]:
+        if self._report.is_complete:
+            return []
+        if self._options.keeps_going:
+            text = f"{self._report.first_failure}; the others go on"
+            return [Tell(text, is_error=False)]
+        self._progress.until = now if self._options.kills_at_once else now + self._kill_delay_s
+        return []
+
+    def kill_due(self, _: DeadlineReached, now: float) -> list[Action]:
+        """The kill delay is over."""
+        failure = self._report.first_failure
+        if self._has_sent_term or self._options.kills_at_once:
+            return [Tell(f"{failure}; the others are being killed"), *self._ending.all_done(now)]
+        self._has_sent_term = True
+        self._progress.until = now + self._kill_delay_s
+        advice = "SIGTERM sent to the others (--keep-going lets them run)"
+        return [Tell(f"{failure}; {advice}"), *self._tree.signal(signal.SIGTERM)]
+
+    # -- input ------------------------------------------------------------
+
+    def input_wanted(self, credit: io.InputCredit, now: float) -> list[Action]:
+        """Rank 0 has room for more input."""
+        return [ReadInput(credit.count_bytes)]
+
+    def input_read(self, event: InputRead, now: float) -> list[Action]:
+        """Input for rank 0."""
+        return self._tree.send(io.Input(self._tree.job_id, event.data))
+
+    # -- warnings ---------------------------------------------------------
+
+    def ranks_are_alone(self, alone: pmi.Alone, now: float) -> list[Action]:
+        """MPI ranks did not find each other; told once."""
+        if self._has_told_of_lonely_ranks:
+            return []
+        self._has_told_of_lonely_ranks = True
+        return [Tell(f"rank {alone.rank}: {alone.text}")]
+
+    def limit_reached(self, excess: pmi.Excess, now: float) -> list[Action]:
+        """A node has refused a request of its ranks; told once."""
+        if self._has_told_of_limit:
+            return []
+        self._has_told_of_limit = True
+        return [Tell(f"{excess.name}: the application's request was refused: {excess.text}")]
+
+
+def _in_rank_order(completions: load.Completions) -> list[load.Outcome]:
+    """Of outcomes that arrive together the one of the lowest rank counts as the first."""
+    return sorted(completions.outcomes, key=lambda outcome: min(outcome.ranks, default=0))

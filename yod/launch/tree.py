@@ -1,0 +1,95 @@
+"""The PCTs of a job as yod reaches them.
+
+yod talks to the root PCT, which passes messages on down the tree and answers for
+all. Only a reset goes to each PCT directly: the tree may be broken then.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+
+from native.ids import PortalId
+from native.machine import Action, Send
+from native.wire import alloc, load
+from native.wire.base import Message
+
+NAMES_MAX = 6  # nodes named in one line
+
+
+class Tree:
+    """The granted nodes: which is the root, and which have not confirmed the end of the job.
+
+    Attributes:
+        grant: None until bebopd has granted nodes.
+        unconfirmed: PCT -> node, of those that may still host something of the job.
+        sent_signals: signals that yod has sent to ranks to end them.
+    """
+
+    def __init__(self) -> None:
+        self.grant: alloc.Grant | None = None
+        self.unconfirmed: dict[PortalId, int] = {}
+        self.sent_signals: set[int] = set()
+
+    def place(self, grant: alloc.Grant) -> None:
+        """The nodes have been granted."""
+        self.grant = grant
+        self.unconfirmed = {PortalId(node.nid, node.pid): node.node for node in grant.nodes}
+
+    @property
+    def nodes(self) -> tuple[alloc.GrantedNode, ...]:
+        """The nodes of the job, the root first."""
+        assert self.grant is not None
+        return self.grant.nodes
+
+    @property
+    def job_id(self) -> int:
+        """The job's id."""
+        assert self.grant is not None
+        return self.grant.job_id
+
+    @property
+    def root(self) -> PortalId:
+        """The root PCT."""
+        return PortalId(self.nodes[0].nid, self.nodes[0].pid)
+
+    @property
+    def unconfirmed_names(self) -> str:
+        """The first few nodes that have not confirmed the end."""
+        missing = set(self.unconfirmed.values())
+        names = [node.name for node in self.nodes if node.node in missing]
+        return ", ".join(names[:NAMES_MAX])
+
+    def send(self, message: Message) -> list[Action]:
+        """Send a message to the root."""
+        return [Send(self.root, message)]
+
+    def signal(self, number: int) -> list[Action]:
+        """Send all ranks a signal that is to end them."""
+        self.sent_signals.add(number)
+        return self.send(load.Signal(self.job_id, number))
+
+    def all_done(self, is_complete: bool) -> list[Action]:
+        """End the job; ``is_complete``: no rank is left that this would kill."""
+        if not is_complete:
+            self.sent_signals.add(signal.SIGKILL)
+        return self.send(load.AllDone(self.job_id))
+
+    def reset(self) -> list[Action]:
+        """Tell each PCT that has not confirmed the end to kill what is left."""
+        self.sent_signals.add(signal.SIGKILL)
+        return [Send(peer, load.Reset(self.job_id)) for peer in self.unconfirmed]
+
+    def confirm(self, nodes: Collection[int]) -> None:
+        """On these nodes nothing of the job is left."""
+        self.unconfirmed = {
+            peer: node for peer, node in self.unconfirmed.items() if node not in nodes
+        }
+
+    def lose(self, peer: PortalId) -> int | None:
+        """A peer is out of reach.
+
+        Returns:
+            The node that cannot confirm the end any more; None: it has, or is not ours.
+        """
+        return self.unconfirmed.pop(peer, None)
