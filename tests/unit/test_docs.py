@@ -1,0 +1,40 @@
+"""The pages of docs/ name files and functions that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("allocator", "bench", "docs", "examples", "native", "partition", "pct", "tests", "yod")
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+_CODE = re.compile(r"`([^`\n]+)`")
+_PLACE = re.compile(rf"((?:{'|'.join(FOLDERS)})/(?:[\w.-]+/)*(?:[\w-]+\.[\w.]+)?)(?::(\w+))?")
+
+
+def places(page: Path) -> list[tuple[str, str]]:
+    """Path and name of each ``path`` and ``path:name`` in a page."""
+    found = (_PLACE.fullmatch(code) for code in _CODE.findall(page.read_text()))
+    return [(place[1], place[2] or "") for place in found if place]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_names_what_is_there(page):
+    for path, name in places(page):
+        assert (ROOT / path).exists(), f"{page.name}: `{path}`: no such file"
+        if name:
+            text = (ROOT / path).read_text()
+            assert re.search(rf"\b{name}\b", text), f"{page.name}: `{path}` has no {name}"
+
+
+def test_the_index_of_decisions_has_every_decision_with_its_date():
+    text = (ROOT / "docs" / "DECISIONS.md").read_text()
+    index, _, rest = text.partition("\n## ")
+    listed = re.findall(r"^\| (\d{4}-\d\d-\d\d) \| \[(.+)\]\(#(.+)\) \|$", index, re.M)
+    made = re.findall(r"^## (.+)\n\n\*(\d{4}-\d\d-\d\d)\.\* \*Context\.\* ", f"## {rest}", re.M)
+    assert len(made) == rest.count("\n## ") + 1, "a decision begins with its date and context"
+    assert [(date, title) for date, title, _ in listed] == [(date, title) for title, date in made]
+    for _, title, anchor in listed:
+        assert anchor == re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
