@@ -1,4 +1,4 @@
-"""One connection of a ``yod-agent``: what it asks for, and what it is told.
+"""One connection of a ``yod-agent``: its request and the answers to it.
 
 Like a PMI client's conversation (:mod:`pct.wireup.pmi.conversation`): bytes in,
 requests out; answers in, bytes out. The format is :mod:`native.wire.agent`'s.
@@ -42,7 +42,7 @@ class _State(Enum):
 
 
 class AgentConversation:
-    """The PCT's side. A request is given once; then answers are legal, in order.
+    """The PCT's side of a connection: gives one request, then takes answers in order.
 
     Attributes:
         is_over: the last answer has been given; close when it has been sent.
@@ -62,12 +62,12 @@ class AgentConversation:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of what the agent has said."""
+        """Bytes of the agent's words that are kept."""
         return len(self._input) + len(self._output)
 
     @property
     def is_running(self) -> bool:
-        """The command is to be killed if the connection ends now."""
+        """Does the command run? It is killed if the connection ends now."""
         return self._state in (_State.ASKED, _State.RUNNING)
 
     def receive(self, data: bytes) -> list[RunTool]:
@@ -86,7 +86,7 @@ class AgentConversation:
         return []
 
     def take(self) -> bytes:
-        """What is to be sent; each byte is given once."""
+        """The bytes to send; each byte is given once."""
         output = bytes(self._output)
         self._output.clear()
         return output

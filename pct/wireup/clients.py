@@ -55,7 +55,7 @@ class PmiClients:
         self._connections[number] = _Connection(number, conversation, charge)
 
     def closed(self, number: int) -> None:
-        """A client has hung up, or was none."""
+        """A connection has been closed, or is an agent's and no PMI client's."""
         if (here := self._connections.pop(number, None)) is not None:
             here.charge.clear()
 
@@ -83,20 +83,20 @@ class PmiClients:
         self._flush(here, step)
 
     def _drop(self, here: _Connection, text: str, step: Step) -> None:
-        """Hang up on a client that went too far."""
+        """Hang up on a client that broke the protocol or a limit; its rank ends the job."""
         self.closed(here.number)
         step.hang_ups.append(here.number)
         if (rank := here.conversation.rank) is not None:
             step.abort = Abort(rank, 1, f"PMI: {text}")
 
     def look_at_barrier(self, world: World, step: Step) -> None:
-        """Once all ranks of this node that live are in, the node is."""
+        """Enter the fence once all living ranks of this node are in the barrier."""
         if world.inside and world.inside >= world.alive:
             meeting = (FenceKind.PMI, (Participants(world.number, ()),))
             self._fences.enter(meeting, world.space.take_fresh(), step)
 
     def leave_barrier(self, number: int, pairs: list[KeyValue], step: Step) -> None:
-        """A world's barrier is over; what its ranks have put is known now."""
+        """A world's barrier is over: spread the pairs and let the ranks out."""
         world = self._worlds.get(number)
         if world is None:
             return
@@ -168,7 +168,7 @@ class PmiClients:
                 step.abort = Abort(conversation.rank, code, text)
 
     def _flush(self, here: _Connection, step: Step) -> None:
-        """Write what is ready, and account for what is not."""
+        """Send the answers that are ready, and charge the account for the others."""
         if data := here.conversation.take():
             step.replies.append((here.number, data))
         if here.number not in self._connections:
@@ -246,7 +246,7 @@ class _Connection:
 
 
 def _put(space: KeyValueSpace, key: bytes, value: bytes) -> str:
-    """Put a pair into a space; why not, else empty."""
+    """Put a pair into a space; gives the reason of a refusal, else an empty text."""
     try:
         space.put(key, value)
     except OverLimit as over:
@@ -255,5 +255,5 @@ def _put(space: KeyValueSpace, key: bytes, value: bytes) -> str:
 
 
 def _why(reply: pmi.Reply, otherwise: str) -> str:
-    """Why a question was answered with no; empty: it was not."""
+    """The reason of a negative reply; empty: the reply is positive."""
     return "" if reply.status == SUCCESS else reply.text or otherwise

@@ -1,9 +1,9 @@
 """The environment of a rank: the user's, our variables, the wire-up's.
 
-What an outer launcher left (mpirun around yod, a batch step, another yod) is kept
-aside, see :mod:`native.outer`. A user's settings of a library (``OMPI_MCA_*``,
-``PMIX_MCA_*``, ``I_MPI_*``) stay, and what we set to make libraries behave is set
-only where the user has not. Entries are ``NAME=value``.
+Variables of an outer launcher (mpirun around yod, a batch step, another yod) are left out,
+see :mod:`native.outer`. A user's settings of a library (``OMPI_MCA_*``, ``PMIX_MCA_*``,
+``I_MPI_*``) stay; a setting of ours is added only where the user has set none. Entries are
+``NAME=value``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from native.wire.load import Protocol
 # not when it is started directly (4.1 and 5.0: seen), and MPICH never does.
 UNBOUND = (b"I_MPI_PIN=off", b"MV2_ENABLE_AFFINITY=0", b"MVP_ENABLE_AFFINITY=0")
 
-# What spares Open MPI the search for fabrics; and names that say something about one.
+# Settings with which Open MPI does not search for fabrics; names that choose a fabric.
 _NO_FABRIC = (b"OMPI_MCA_mtl=^ofi,psm,psm2", b"OMPI_MCA_btl=^ofi")
 _ABOUT_FABRICS = (
     b"FI_",
@@ -28,9 +28,9 @@ _ABOUT_FABRICS = (
     b"OMPI_MCA_mca_base_",  # files of settings
 )
 
-# What spares hwloc the search for devices (it loads also plugins that it may not use), and
-# UCX the hooks into libc that tell it of freed memory; and whose settings these are. The PMIx
-# server, which imports nothing of this, leaves out the same parts for itself.
+# Settings with which hwloc does not search for devices (it loads even plugins that it may not
+# use), and UCX does not hook into libc to learn of freed memory; with the prefix of each
+# library's settings. The PMIx server leaves out the same parts without this module.
 _SEARCHING = b"-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero,-linuxio,-pci"
 _NO_DEVICES = {
     b"HWLOC_": (b"HWLOC_COMPONENTS=" + _SEARCHING, b"HWLOC_PLUGINS_PATH=/dev/null"),
@@ -39,14 +39,14 @@ _NO_DEVICES = {
 
 
 def for_job(user: Iterable[bytes], job_id: int, size: int) -> tuple[bytes, ...]:
-    """What all ranks of a job share."""
+    """The variables that all ranks of a job share."""
     users, launchers = outer.split(user)
     ours = [b"YOD_JOB_ID=%d" % job_id, b"YOD_SIZE=%d" % size]
     return (*users, *outer.put_aside(launchers), *ours)
 
 
 def names_of_user(user: Iterable[bytes]) -> frozenset[bytes]:
-    """The names that the user has set, and no launcher around the job."""
+    """The names that the user has set, without those of an outer launcher."""
     return frozenset(map(outer.name_of, outer.split(user)[0]))
 
 
@@ -56,7 +56,7 @@ def home_of(user: Iterable[bytes]) -> bytes:
 
 
 def defaults(names: Collection[bytes], wanted: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Those of our wishes that are for names that the user has not set.
+    """Our settings for names that the user has not set.
 
     Call it once for all of a job: the result ends with a list of the names, from
     which a yod started inside tells them from the user's.
@@ -68,7 +68,7 @@ def defaults(names: Collection[bytes], wanted: Iterable[bytes]) -> tuple[bytes, 
 
 
 def without_fabric(names: Collection[bytes]) -> tuple[bytes, ...]:
-    """For the ranks of a node that has no fabric.
+    """Settings for the ranks of a node that has no fabric.
 
     Args:
         names: that are set already. Some of them choose a transport, or its device:
@@ -80,7 +80,7 @@ def without_fabric(names: Collection[bytes]) -> tuple[bytes, ...]:
 
 
 def without_devices(names: Collection[bytes]) -> tuple[bytes, ...]:
-    """For the ranks of a node that has no device which an MPI library drives.
+    """Settings for the ranks of a node without a device that an MPI library drives.
 
     Args:
         names: that the user has set. Who has one setting of a kind chooses all of it.
@@ -93,7 +93,7 @@ def without_devices(names: Collection[bytes]) -> tuple[bytes, ...]:
 
 
 def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:
-    """What the ranks of one node share."""
+    """The variables that the ranks of one node share."""
     return (
         b"YOD_NODE=%d" % node,
         b"YOD_NODE_NAME=" + name.encode(),
@@ -103,7 +103,7 @@ def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:
 
 
 def for_rank(rank: int, local_rank: int, member: int) -> tuple[bytes, ...]:
-    """What is one rank's own."""
+    """The variables of one rank."""
     return (
         b"YOD_RANK=%d" % rank,
         b"YOD_LOCAL_RANK=%d" % local_rank,
@@ -121,7 +121,7 @@ def for_protocols(
     names: Collection[bytes] = (),
     libpmi2: bytes = b"",
 ) -> tuple[bytes, ...]:
-    """What tells a rank's MPI library where its world is.
+    """The variables by which a rank's MPI library finds its world.
 
     PMI_FD is the keeper's to add, as it opens the socket; PMI_SPAWNED and what a
     PMIx server wants in the environment are the caller's.

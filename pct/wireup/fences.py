@@ -20,8 +20,8 @@ class TreeFences:
     Args:
         child_of: for each place below, the child on the way to it.
         on_over: called with a fence that is over, and all that was put.
-        account: what is kept of fences is taken from it. What it cannot keep is the job's
-            failure: the others would wait for ever.
+        account: charged for what is kept of fences. When it is exceeded the job fails,
+            because the other participants would wait for ever.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TreeFences:
         self._fences = kvs.Fences(self._awaited, account)
 
     def enter(self, meeting: kvs.Meeting, pairs: tuple[KeyValue, ...], step: Step) -> None:
-        """All participants of this node are in."""
+        """All participants of this node have entered a fence."""
         try:
             self._fences.enter(meeting, pairs)
         except OverLimit as over:
@@ -50,7 +50,7 @@ class TreeFences:
             self.look(step)
 
     def come_in(self, child: int, message: pmi.FenceIn, step: Step) -> None:
-        """A child's subtree is in a fence."""
+        """All participants of a child's subtree have entered a fence."""
         try:
             is_present = self._fences.merge(child, message.fence, message.pairs, message.is_last)
         except OverLimit as over:
@@ -60,7 +60,7 @@ class TreeFences:
                 self.look(step)
 
     def come_down(self, message: pmi.FenceOut, step: Step) -> None:
-        """All participants of a fence are in."""
+        """All participants have entered a fence: this is what they have put."""
         step.down.append(message)
         try:
             pairs = self._fences.come_down(message.fence, message.pairs, message.is_last)
@@ -71,7 +71,7 @@ class TreeFences:
             self._on_over(message.fence, pairs, step)
 
     def look(self, step: Step) -> None:
-        """Pass up what is full here, perhaps because somebody has ended."""
+        """Pass up the fences that are complete here, also after a participant has ended."""
         for fence, pieces in self._fences.take_full():
             for index, pairs in enumerate(pieces):
                 is_last = index == len(pieces) - 1

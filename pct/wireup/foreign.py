@@ -1,8 +1,8 @@
-"""A foreign ``mpirun`` inside a job: what makes it start its daemons through our PCTs.
+"""Settings with which a foreign ``mpirun`` inside a job starts its daemons through our PCTs.
 
-Each is told to use ``yod-agent`` as its remote shell and the nodes of the job as its
-hosts, and not to ask the batch system that the job may be in. Names and formats are
-those of PRRTE 3 (Open MPI 5), Open MPI 4.1, MPICH's Hydra and Intel's.
+They make each launcher use ``yod-agent`` as its remote shell and the job's nodes as its
+hosts, and ignore the batch system that the job may run in. Names and formats are those of
+PRRTE 3 (Open MPI 5), Open MPI 4.1, MPICH's Hydra and Intel's.
 """
 
 from __future__ import annotations

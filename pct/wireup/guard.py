@@ -1,4 +1,4 @@
-"""The identity guard: nobody shall get N silent worlds of one."""
+"""The identity guard: detects MPI ranks that did not find each other."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def why_alone(library: str, load: Mpi, offered: tuple[Protocol, ...], why_no_pmi
         library: the path of the one they had mapped.
         load: what the load says about MPI.
         offered: what this node offered of it.
-        why_no_pmix: why this node could not offer PMIx; empty: it could, or was not asked.
+        why_no_pmix: why this node could not offer PMIx; empty: it could, or did not have to.
 
     Returns:
-        What the program had, what was offered, what it speaks, and what to do.
+        The library that the program had, what it was offered and speaks, and what to do.
     """
     family = mpi.family(library)
     expected = load.library.decode(errors="replace")

@@ -1,11 +1,11 @@
 """The key-value machine under PMI-1, PMI-2 and PMIx: pairs, fences, published names.
 
-Ranks put pairs and meet in fences. What was put since the last fence is merged up the
-tree when every participant of the subtree is in, and all of it comes down again; only
-then may any of them go on. So a get is always answered at once, from what the fences
-have spread.
+Ranks put pairs and meet in fences. When every participant of a subtree has entered, the
+pairs that they put since the last fence are merged up the tree; at the root all pairs
+turn round and come down to every node, and only then may the participants go on. So each
+node answers a get at once, from the pairs that fences have spread.
 
-PMIx makes its data itself: there a node's share is one value, keyed by the node's
+PMIx has its own format of data: there a node's share is one value, keyed by the node's
 place and cut into pieces that fit messages (:func:`share`, :func:`joined`).
 """
 
@@ -70,7 +70,7 @@ class KeyValueSpace:
         return taken
 
     def spread(self, pairs: tuple[KeyValue, ...]) -> None:
-        """What a fence has brought, which has had room for it until now."""
+        """Take in the pairs of a fence, whose own charge for them ends."""
         more_bytes = 0
         for pair in pairs:
             key, value = pair.key, pair.value
@@ -121,7 +121,7 @@ class Fences:
         self._open: dict[Meeting, _Open] = {}
 
     def enter(self, meeting: Meeting, pairs: tuple[KeyValue, ...]) -> None:
-        """Every participant of this node is in, with these pairs.
+        """Every participant of this node has entered a fence, with these pairs.
 
         Raises:
             OverLimit: the node cannot keep them.
@@ -132,10 +132,10 @@ class Fences:
         fence.pairs += pairs
 
     def merge(self, place: int, fence: Fence, pairs: tuple[KeyValue, ...], is_last: bool) -> bool:
-        """A child's subtree is in.
+        """All participants of a child's subtree have entered.
 
         Returns:
-            Whether it is the present fence of these participants, and no earlier one.
+            Whether this is the present fence of these participants, not an earlier one.
 
         Raises:
             OverLimit: the node cannot keep what it brings.
@@ -151,10 +151,10 @@ class Fences:
         return True
 
     def take_full(self) -> list[tuple[Fence, list[tuple[KeyValue, ...]]]]:
-        """The fences for which all of this subtree are in, once each.
+        """The fences that all participants of this subtree have entered, once each.
 
         Returns:
-            Each fence, and what goes up: pieces that fit a message, at least one.
+            Each fence with its pairs, in pieces that fit a message; at least one piece.
         """
         found = []
         for meeting, fence in self._open.items():
@@ -171,10 +171,11 @@ class Fences:
     def come_down(
         self, fence: Fence, pairs: tuple[KeyValue, ...], is_last: bool
     ) -> list[KeyValue] | None:
-        """A fence is over, or a piece of what it brings.
+        """A piece of a completed fence's pairs.
 
         Returns:
-            All that it brings, with the last piece; None: not yet, or long known.
+            All pairs, when this is the last piece; None: more pieces follow, or the fence
+            is known already.
 
         Raises:
             OverLimit: the node cannot keep what it brings.
@@ -225,7 +226,7 @@ def _of_meeting(meeting: Meeting) -> int:
 
 
 class Names:
-    """What the ranks of a job have published; kept by its root.
+    """The names that the ranks of a job have published; the job's root keeps them.
 
     Args:
         account: what it keeps is taken from it.
@@ -236,10 +237,10 @@ class Names:
         self._values: dict[bytes, tuple[bytes, bool]] = {}  # value, read once
 
     def publish(self, pairs: tuple[KeyValue, ...], is_read_once: bool) -> str:
-        """Note names.
+        """Publish names.
 
         Returns:
-            Why not; empty: done.
+            The reason of a refusal; empty: done.
 
         Raises:
             OverLimit: it would be too much.
@@ -253,7 +254,7 @@ class Names:
         return ""
 
     def lookup(self, keys: tuple[bytes, ...], is_waiting: bool) -> tuple[KeyValue, ...] | None:
-        """What there is of these; None: somebody who waits for all of them has to wait."""
+        """The published ones of these names; None: the asker waits for all and one is missing."""
         if is_waiting and not all(key in self._values for key in keys):
             return None
         there = [key for key in dict.fromkeys(keys) if key in self._values]
@@ -262,7 +263,7 @@ class Names:
         return found
 
     def size_of(self, keys: tuple[bytes, ...]) -> int:
-        """About how many bytes a message has that tells of these."""
+        """The approximate size in bytes of a message with these names."""
         there = [key for key in dict.fromkeys(keys) if key in self._values]
         return sum(len(key) + len(self._values[key][0]) + PAIR_BYTES for key in there)
 

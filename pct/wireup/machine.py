@@ -1,10 +1,10 @@
-"""How the ranks of one job on one node find the others: PMI-1, PMI-2 and PMIx over its tree.
+"""The wire-up of one job on one node: PMI-1, PMI-2 and PMIx over the job's tree.
 
-Clients of PMI talk to this node (:mod:`pct.wireup.clients`); those of PMIx to a server
-process of the job's user, which talks to us (:mod:`pct.wireup.pmix`). Under both lies one
-machine of pairs, fences and names (:mod:`pct.wireup.kvs`). Questions that this node cannot
-answer go from node to node to the place that can (:mod:`pct.wireup.questions`): names to the
-root, a rank's data to its node, a spawn to yod.
+Clients of PMI talk to this node (:mod:`pct.wireup.clients`). Clients of PMIx talk to a
+server process of the job's user, which talks to this node (:mod:`pct.wireup.pmix`). Both use
+the same pairs, fences and names (:mod:`pct.wireup.kvs`). A question that this node cannot
+answer goes through the tree to the place that can (:mod:`pct.wireup.questions`): for names
+the root, for a rank's data its node, for a spawn yod.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Wireup:
         parent: pmi.Process | None = None,
         pairs: tuple[KeyValue, ...] = (),
     ) -> Step:
-        """Know of a world, whether it has ranks here or not."""
+        """Take in a world, with or without ranks on this node."""
         name = f"{self._name}_{number}" if number else self._name
         ancestor = (parent.world, parent.rank) if parent else None
         of_node = (self._place, self._child_of, self._account)
@@ -111,27 +111,27 @@ class Wireup:
         return step
 
     def is_ready(self, number: int) -> bool:
-        """The ranks of a world may be started: what their environment names is there."""
+        """May the ranks of a world start? All that their environment names must be ready."""
         return self._port is not None and self._pmix.is_ready(self._worlds[number])
 
     @property
     def offered(self) -> tuple[Protocol, ...]:
-        """What this node can offer of what the load names."""
+        """The protocols of the load that this node can offer."""
         lacking = {Protocol.PMIX} if self._pmix.is_lacking else set()
         return tuple(each for each in self._mpi.offered if each not in lacking)
 
     @property
     def wants_sockets(self) -> bool:
-        """Each rank gets a socket (PMI_FD): for PMI-2, or where there can be no PMI_PORT."""
+        """Does each rank get a socket (PMI_FD)? For PMI-2, and where PMI_PORT is not possible."""
         offers = self._mpi.offered
         return Protocol.PMI2 in offers or (Protocol.PMI1 in offers and not self._port)
 
     def shared_environment(self) -> tuple[bytes, ...]:
-        """For all ranks: how a launcher inside starts its daemons, and what libraries lack.
+        """Variables of all ranks for launchers inside the job and for MPI libraries.
 
-        Open MPI names its shared memory after the host: of two nodes on one host each
-        would take the other's, and crash. It waits for fabrics that are not there; others
-        prepare for devices that are not there.
+        Open MPI names its shared memory after the host: two nodes on one host would take
+        each other's, and crash. Libraries also wait for fabrics, and prepare for devices,
+        that the node does not have.
         """
         variables: tuple[bytes, ...] = ()
         if self._port:
@@ -148,7 +148,7 @@ class Wireup:
         return variables
 
     def environment(self, number: int, rank: int) -> tuple[bytes, ...]:
-        """What a local rank of a world needs to join it."""
+        """The variables with which a local rank of a world joins it."""
         world = self._worlds[number]
         job_rank = world.first_rank + rank
         variables = environment.for_protocols(
@@ -159,7 +159,7 @@ class Wireup:
         return variables + world.environments.get(rank, ())
 
     def port_opened(self, opened: PmiOpened) -> None:
-        """PMI_PORT is listened at, or cannot be; and this is known of the node."""
+        """The listener of PMI_PORT is open, or cannot be; the event also describes the node."""
         self._port = opened.address
         self._launcher_variables = opened.variables
         self._lacks_fabric = opened.lacks_fabric
@@ -180,7 +180,7 @@ class Wireup:
         return step
 
     def received(self, connection: int, data: bytes) -> Step:
-        """Bytes of a connection; the first ones tell what it is."""
+        """Bytes of a connection; the first ones tell whether it is an agent's."""
         step = Step()
         if connection in self._new_connections:
             self._new_connections.discard(connection)
@@ -194,7 +194,7 @@ class Wireup:
         return step
 
     def closed(self, connection: int) -> Step:
-        """Somebody has hung up, or has been hung up on."""
+        """A connection has been closed, by either end."""
         step = Step()
         self._new_connections.discard(connection)
         self._pmi_clients().closed(connection)
@@ -203,7 +203,7 @@ class Wireup:
         return step
 
     def spawn_comes(self, message: load.Spawn) -> None:
-        """There will be one more world, or tool; the root has had room for it."""
+        """A spawn makes one more world, or tool; the root has charged its account for it."""
         cost = self._spawning.pop((message.source, message.serial), None)
         if cost is None:
             cost = _of_world(sum(run.count for run in message.runs))
@@ -211,7 +211,7 @@ class Wireup:
         self._spawned_bytes += cost
 
     def tool_started(self, message: load.Spawn) -> Step:
-        """A tool runs, or will in a moment."""
+        """A tool has been started somewhere in the job."""
         step = Step()
         if self._tools is not None:
             self._tools.started(message, step)
@@ -219,7 +219,7 @@ class Wireup:
 
     def _pmi_clients(self) -> PmiClients:
         if self._clients is None:
-            from pct.wireup.clients import PmiClients  # no rank needs it to be started
+            from pct.wireup.clients import PmiClients  # needed only once a client connects
 
             of_job = (self._worlds, self._fences, self._questions)
             self._clients = PmiClients(*of_job, self._account)
@@ -242,21 +242,21 @@ class Wireup:
         return PmixLink(message, self._worlds, self._fences, self._questions, self._account)
 
     def server_begin(self, uid: int, gid: int) -> pmix.Begin | None:
-        """What a PMIx server is to be told first; None: none is needed."""
+        """The first message to a PMIx server; None: the job needs no server."""
         return self._pmix.begin(self._name, uid, gid)
 
     def from_server(self, message: pmix.FromServer) -> Step:
-        """What the PMIx server says.
+        """A message of the PMIx server.
 
         Raises:
-            PeerProtocolError: not what a server says now.
+            PeerProtocolError: the server may not send it now.
         """
         step = Step()
         self._pmix.received(message, step)
         return step
 
     def server_ended(self, text: str) -> Step:
-        """The PMIx server's process is gone."""
+        """The PMIx server's process has ended."""
         step = Step()
         self._pmix.ended(text, step)
         return step
@@ -264,13 +264,13 @@ class Wireup:
     # -- the tree ---------------------------------------------------------
 
     def fence_in(self, child: int, message: pmi.FenceIn) -> Step:
-        """A child's subtree is in a fence."""
+        """All participants of a child's subtree have entered a fence."""
         step = Step()
         self._fences.come_in(child, message, step)
         return step
 
     def fence_out(self, message: pmi.FenceOut) -> Step:
-        """All participants of a fence are in."""
+        """All participants have entered a fence: this is what they have put."""
         step = Step()
         self._fences.come_down(message, step)
         return step
@@ -297,10 +297,10 @@ class Wireup:
         return step
 
     def _answer(self, ask: pmi.Ask, step: Step) -> None:
-        """A question that is not about names.
+        """Answer a question that is not about names.
 
         Raises:
-            OverLimit: what it asks for cannot be kept.
+            OverLimit: the account has no room for what it asks.
         """
         match ask.question:
             case pmi.Modex(process):
@@ -318,7 +318,7 @@ class Wireup:
     # -- ends -------------------------------------------------------------
 
     def left(self, job_rank: int, wait_status: int, library: str) -> Step:
-        """A rank of this node has ended: fences do not wait for it.
+        """A rank of this node has ended: fences no longer wait for it.
 
         Args:
             library: the MPI library that it had mapped when it ended by itself.
@@ -340,16 +340,16 @@ class Wireup:
         return step
 
     def _tell_of_alone(self, job_rank: int, library: str, step: Step) -> None:
-        """Tell of a rank that has ended without having joined, if it should have.
+        """Report a rank that has ended without joining its world, if it should have joined.
 
-        Some ranks claim no library (static ones, those that another program has become);
-        what the program was seen to speak stands in, where that was not offered.
+        Some ranks report no library: static ones, and those that became another program.
+        Then the protocol that yod saw in the program counts, if it was not offered.
         """
         speaks = self._mpi.speaks  # of a program that is linked to the library
         if not library and self._mpi.offered and speaks and not set(speaks) & set(self.offered):
             library = self._mpi.library.decode(errors="replace")
         if library and not self._has_told:
-            from pct.wireup.guard import why_alone  # few programs need to be told
+            from pct.wireup.guard import why_alone  # few launches need it
 
             self._has_told = True
             text = why_alone(library, self._mpi, self.offered, self._pmix.why_not)
@@ -367,7 +367,7 @@ class Wireup:
         return step
 
     def alone(self, message: pmi.Alone) -> Step:
-        """A node below has told of ranks that are alone; one line of a subtree is enough."""
+        """A node below reports ranks that are alone; pass on one report of the subtree."""
         step = Step()
         if not self._has_told:
             self._has_told = True
@@ -375,14 +375,14 @@ class Wireup:
         return step
 
     def excess(self) -> pmi.Excess | None:
-        """What is to be told of the limit, once it has been reached; once."""
+        """The report that the job's account has been exceeded; given once."""
         if self._has_told_of_limit or not self._account.has_refused:
             return None
         self._has_told_of_limit = True
         return pmi.Excess(self._job_id, self._host, self._account.text)
 
     def excess_below(self, message: pmi.Excess) -> Step:
-        """A node below has reached the limit; one line of a subtree is enough."""
+        """A node below has exceeded the account; pass on one report of the subtree."""
         step = Step()
         if not self._has_told_of_limit:
             self._has_told_of_limit = True
@@ -390,7 +390,7 @@ class Wireup:
         return step
 
     def end(self) -> None:
-        """The job is over: let go of what was kept, before the collector comes round."""
+        """The job is over: free everything now, without waiting for the garbage collector."""
         self._charge.clear()
         self._spawning.clear()
         self._spawned_bytes = 0
@@ -403,7 +403,7 @@ class Wireup:
                 clients.clear()
 
     def check(self) -> None:
-        """Assert the invariants: the account has what the stores have, no more."""
+        """Assert the invariants: the account equals the sum of what the stores keep."""
         spawning = sum(self._spawning.values())
         assert self._charge.held_bytes == self._spawned_bytes + spawning
         self._worlds.check()
@@ -415,7 +415,7 @@ class Wireup:
                 clients.check()
 
     def ended_below(self, child: int, job_ranks: tuple[int, ...]) -> Step:
-        """Ranks of a child's subtree have ended; with the last it is waited for no longer."""
+        """Ranks of a child's subtree have ended; fences wait for the child until the last has."""
         step = Step()
         for world in self._worlds:
             ranks = {world.rank_of(rank) for rank in job_ranks}

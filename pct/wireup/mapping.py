@@ -1,8 +1,8 @@
 """``PMI_process_mapping``: on which node each rank of a world is.
 
-Value: ``(vector,(first,nodes,ranks),...)``: so many ranks on each of so many nodes,
-counted from the first. MPICH begins again at the first block while ranks are left;
-Intel MPI ends in a crash. So every rank is said.
+Value: ``(vector,(first,nodes,ranks),...)``: each block puts ``ranks`` ranks on each of
+``nodes`` nodes, from node ``first`` on. While ranks are left MPICH repeats the blocks from
+the first one; Intel MPI crashes. So our blocks cover every rank.
 """
 
 from __future__ import annotations

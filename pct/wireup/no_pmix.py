@@ -1,4 +1,4 @@
-"""What stands in for :class:`pct.wireup.pmix.PmixLink` in a job that is offered no PMIx.
+"""The replacement of :class:`pct.wireup.pmix.PmixLink` in a job that is offered no PMIx.
 
 It imports nothing of PMIx, which most launches do not need.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NoPmix:
-    """There is no server to tell anything, and nothing to wait for."""
+    """A job without a PMIx server: nothing is sent, nothing is awaited."""
 
     why_not = ""
     is_lacking = False

@@ -1,4 +1,4 @@
-"""PMIx on one node of a job: what its server asks of the job's tree, and is told."""
+"""PMIx on one node of a job: connects the PMIx server with the job's tree."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class PmixLink:
 
     Args:
         message: the load, with this node's place in it.
-        account: what is kept of others' questions is taken from it.
+        account: charged for the questions of other nodes.
 
     Attributes:
-        why_not: why there is no server, where one was to be; else empty.
+        why_not: why a server that the job needs is missing; else empty.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PmixLink:
 
     @property
     def is_lacking(self) -> bool:
-        """PMIx was to be offered, and cannot be."""
+        """Should PMIx be offered here although it cannot be?"""
         return self._state is State.UNAVAILABLE
 
     def is_ready(self, world: World) -> bool:
@@ -84,7 +84,7 @@ class PmixLink:
         return self._state in (State.NOT_OFFERED, State.UNAVAILABLE) or world.is_registered
 
     def begin(self, name: str, uid: int, gid: int) -> pmix.Begin | None:
-        """What a server is to be told first; None: none is needed."""
+        """The first message to the server; None: no server is needed."""
         if self._state is not State.STARTING:
             return None
         return pmix.Begin(
@@ -102,7 +102,7 @@ class PmixLink:
             self._register(world, step)
 
     def fence_over(self, fence: pmi.Fence, pairs: list[KeyValue], step: Step) -> None:
-        """Tell the server, if it is in it."""
+        """A fence is over: tell the server, if it takes part."""
         serial = self._entered.pop((fence.kind, fence.participants), None)
         if serial is not None:
             step.server.append(pmix.FenceDone(serial, SUCCESS, kvs.joined(pairs)))
@@ -132,10 +132,10 @@ class PmixLink:
             step.server.append(pmix.Ended(process, wait_status, wait_status != 0, is_local))
 
     def received(self, message: pmix.FromServer, step: Step) -> None:
-        """What the server says.
+        """A message of the server.
 
         Raises:
-            PeerProtocolError: not what a server says now.
+            PeerProtocolError: the server may not send it now.
         """
         match message:
             case pmix.Ready():
@@ -183,7 +183,7 @@ class PmixLink:
                 self._questions.ask(ROOT, pmi.Lookup((), False), self._aborted(serial), step)
 
     def ended(self, text: str, step: Step) -> None:
-        """The server's process is gone."""
+        """The server's process has ended."""
         if self._state is State.READY:
             step.failure = f"the PMIx server has ended: {text}"
         elif self._state is State.STARTING:

@@ -1,7 +1,7 @@
 """Questions of one node that another place of the job's tree can answer.
 
-They go from node to node to their target and the replies back to their source. The
-root keeps what the ranks have published and answers about it here.
+A question goes through the tree to its target, and the reply back to its source. The root
+keeps the published names and answers questions about them here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Abort(Struct, frozen=True):
 
 
 class Step(Struct):
-    """What one event of the wire-up leads to.
+    """The effects of one event of the wire-up.
 
     Attributes:
         replies: (connection, bytes) for clients, in order.
@@ -73,7 +73,7 @@ AnyQuestion = pmi.Publish | pmi.Lookup | pmi.Unpublish | pmi.Modex | pmi.EndTool
 
 
 class Questions:
-    """What one node asks, answers and passes on.
+    """The questions that one node asks, answers and passes on.
 
     Args:
         child_of: for each place below, the child on the way to it.
@@ -125,19 +125,20 @@ class Questions:
         self._forward(ask, step)
 
     def tell(self, target: int, question: AnyQuestion, step: Step) -> None:
-        """Ask what has no reply of its own."""
+        """Send a question that has no reply."""
         self._forward(pmi.Ask(self._job_id, self._place, target, 0, question), step)
 
     def asked(self, ask: pmi.Ask, child: int | None, step: Step) -> None:
-        """A question on its way.
+        """Answer a question, or pass it on.
 
         Args:
             child: the place of the child it came from; None: the parent.
 
         Raises:
-            PeerProtocolError: it does not come from where it says, or goes nowhere.
+            PeerProtocolError: its source is not below the sender, or its target cannot be
+                reached from here.
         """
-        # An adopted child was below a child that is lost: the reply will find no way.
+        # An adopted child was below a lost child: a reply to it cannot be routed.
         way = None if child is None else self._child_of.get(child, child)
         if self._child_of.get(ask.source) != way or ask.source == self._place:
             whom = "the parent" if child is None else f"place {child}"
@@ -151,7 +152,7 @@ class Questions:
         self._forward(ask, step)
 
     def replied(self, reply: pmi.Reply, step: Step) -> None:
-        """An answer on its way."""
+        """Take an answer, or pass it on."""
         if reply.target != self._place:
             self._route(reply.target, reply, step)
         elif (asked := self._asked.pop(reply.serial, None)) is not None:
@@ -225,7 +226,7 @@ class Questions:
 
 
 def cost_of(question: AnyQuestion) -> int:
-    """What it costs to keep a question until it is answered."""
+    """The charge for keeping a question until it is answered."""
     return REQUEST_BYTES + of_words(_words_in(question))
 
 

@@ -1,7 +1,7 @@
-"""Tools: the daemons of a launcher that a rank has started, run by our PCTs.
+"""Tools: daemons of a launcher that a rank has started, which our PCTs run.
 
-The launcher starts our agent as its remote shell; the agent calls the PCT of its own
-node (:mod:`native.wire.agent`) and waits for its command's end.
+The launcher starts our agent as its remote shell. The agent connects to the PCT of its own
+node (:mod:`native.wire.agent`) and waits until its command ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["FIRST_WORD", "Tools"]
 
 
 class Tools:
-    """The agents on one node, and what they have started anywhere in the job.
+    """The agents on one node, and the tools that they have started anywhere in the job.
 
     Args:
         account: what is kept of agents is taken from it.
@@ -58,7 +58,7 @@ class Tools:
             step.hang_ups.append(number)
 
     def closed(self, number: int, step: Step) -> None:
-        """An agent is gone: its command is to go too."""
+        """An agent has gone: end its command."""
         agent = self._forget(number)
         agent.is_gone = True
         self._end_tool(agent, step)
@@ -94,7 +94,7 @@ class Tools:
         self._questions.ask(ROOT, question, ended, step)
 
     def started(self, message: load.Spawn, step: Step) -> None:
-        """A tool runs, or will in a moment; an agent of this node may have asked for it."""
+        """A tool has been started, perhaps for an agent of this node."""
         agent = self._waiting.get(message.serial) if message.source == self._place else None
         if agent is not None:
             agent.tool = (message.world, message.runs[0].place)

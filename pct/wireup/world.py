@@ -1,4 +1,4 @@
-"""One world of a job: what a program sees as its MPI_COMM_WORLD, as one node sees it."""
+"""One world of a job, which a program sees as its MPI_COMM_WORLD, as one node knows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pct.wireup.kvs import KeyValueSpace
 
 
 class World:
-    """World 0 is the job as it was loaded; every spawn makes one more.
+    """World 0 is the job as it was loaded; every spawn adds one.
 
     Attributes:
         number: of the world in its job.
@@ -28,7 +28,7 @@ class World:
         ended_below: the ranks below that have.
         space: its pairs.
         node_space: pairs of the ranks of this node for one another (PMI-2).
-        environments: what the PMIx server wants in the environment of each local rank.
+        environments: the PMIx server's variables for each local rank.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class World:
         return len(self.places)
 
     def rank_of(self, job_rank: int) -> int | None:
-        """A rank of the job as one of this world; None: it is another's."""
+        """The rank in this world of a rank of the job; None: it is in another world."""
         rank = job_rank - self.first_rank
         return rank if 0 <= rank < self.size else None
 
@@ -90,12 +90,12 @@ class Worlds:
         return self._by_number[number]
 
     def add(self, world: World) -> None:
-        """Know of one more."""
+        """Add a world."""
         self._by_number[world.number] = world
         self._by_name[world.name] = world
 
     def clear(self) -> None:
-        """Know of none any more."""
+        """Remove all worlds."""
         for world in self:
             world.space.clear()
             world.node_space.clear()
@@ -117,14 +117,14 @@ class Worlds:
         return self._by_name.get(name)
 
     def of(self, job_rank: int) -> tuple[World, int] | None:
-        """World and rank in it of a rank of the job; None: a tool's, or nobody's."""
+        """The world of a rank of the job, and its rank there; None: a tool, or no rank."""
         for world in self._by_number.values():
             if (rank := world.rank_of(job_rank)) is not None:
                 return world, rank
         return None
 
     def local(self, job_rank: int) -> Process | None:
-        """A rank of this node by its world; None: it is none of this node's."""
+        """A rank of this node with its world; None: the rank is not on this node."""
         found = self.of(job_rank)
         if found is None or found[1] not in found[0].local:
             return None

@@ -1,8 +1,8 @@
 """One connection of a PMI client.
 
-A :class:`Conversation` turns bytes into requests and answers into bytes, and knows
-nothing of other ranks; :mod:`pct.wireup.machine` answers. The version is the client's choice:
-its first line tells (:mod:`pct.wireup.pmi.version1`, :mod:`pct.wireup.pmi.version2`).
+A :class:`Conversation` turns bytes into requests and answers into bytes, and knows nothing
+of other ranks; :mod:`pct.wireup.clients` answers. The client's first line chooses the
+version (:mod:`pct.wireup.pmi.version1`, :mod:`pct.wireup.pmi.version2`).
 See native/wire/PMI.md.
 """
 
@@ -108,7 +108,7 @@ class Conversation:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of what the client has said and has not been answered."""
+        """Bytes that are kept of the client's words and unanswered requests."""
         held = len(self._buffer) + len(self._ready) + len(self._threaded) * REQUEST_BYTES
         for slot in self._slots:
             answer = slot if isinstance(slot, bytes) else slot.answer or b""
@@ -116,10 +116,10 @@ class Conversation:
         return held + (self._speaker.held_bytes if self._speaker is not None else 0)
 
     def receive(self, data: bytes) -> list[Request]:
-        """What the client has sent, in pieces of any size.
+        """Take bytes of the client, in pieces of any size.
 
         Returns:
-            What it asks of the node, in order. Nothing after an abort or an error.
+            Its requests, in order; none after an abort or an error.
 
         Raises:
             PmiError: the protocol is broken: close the connection.
@@ -139,41 +139,41 @@ class Conversation:
         return requests
 
     def take(self) -> bytes:
-        """What is to be written to the client now."""
+        """The bytes to send to the client now."""
         self._settle()
         self._untaken = len(self._slots) + len(self._threaded)
         data = bytes(self._ready)
         self._ready.clear()
         return data
 
-    # Answers. One that the client waits for no longer is dropped.
+    # Answers. An answer for which the client no longer waits is dropped.
 
     def stored(self, request: Put | PutNode, error: str = "") -> None:
-        """The pair is there, or why not."""
+        """Answer a put: done, or the reason of a refusal."""
         self._answer(request, lambda slot: slot.speaker.stored(slot.command, request, error))
 
     def found(self, request: Get | GetNode, value: bytes | None) -> None:
-        """The value; None: there is none."""
+        """Answer a get; None: there is no such key."""
         self._answer(request, lambda slot: slot.speaker.found(slot.command, request, value))
 
     def fenced(self, request: Fence) -> None:
-        """All are in the fence."""
+        """Answer a fence: all participants have entered."""
         self._answer(request, lambda slot: slot.speaker.fenced(slot.command, request))
 
     def published(self, request: Publish, error: str = "") -> None:
-        """The name is there for others, or why not."""
+        """Answer a publication: done, or the reason of a refusal."""
         self._answer(request, lambda slot: slot.speaker.published(slot.command, request, error))
 
     def looked_up(self, request: Lookup, port: bytes | None) -> None:
-        """The port of the name; None: there is no such name."""
+        """Answer a lookup with the port; None: there is no such name."""
         self._answer(request, lambda slot: slot.speaker.looked_up(slot.command, request, port))
 
     def unpublished(self, request: Unpublish, error: str = "") -> None:
-        """The name is gone, or why not."""
+        """Answer an unpublish: done, or the reason of a refusal."""
         self._answer(request, lambda slot: slot.speaker.published(slot.command, request, error))
 
     def spawned(self, request: Spawn, error: str = "", job: bytes = b"") -> None:
-        """The ranks have been started as world ``job``, or why not."""
+        """Answer a spawn: the ranks run as world ``job``, or the reason of a refusal."""
         self._answer(request, lambda slot: slot.speaker.spawned(slot.command, request, error, job))
 
     def _answer(self, request: Request, word: Callable[[_Slot], bytes]) -> None:
@@ -210,7 +210,7 @@ class Conversation:
             raise PmiError(f"more than {OUTSTANDING_MAX} requests without taking an answer")
 
     def _settle(self) -> None:
-        """Answers that nothing is before are ready."""
+        """Make those answers ready that no unanswered request precedes."""
         while self._slots:
             slot = self._slots[0]
             answer = slot if isinstance(slot, bytes) else slot.answer
@@ -224,7 +224,7 @@ class Conversation:
         self._buffer.clear()
 
     def _hear(self) -> Heard | None:
-        """The next line or frame, where it is complete."""
+        """Take the next line or frame, if it is complete."""
         # A client of PMI-2 may have ended early; a line is from the rank's next program.
         speaker = self._speaker
         if (
@@ -287,7 +287,7 @@ class Conversation:
         return Heard(version1.welcome(identity))
 
     def _begin(self, words: dict[bytes, bytes]) -> Heard:
-        """``init``: whatever was asked before is waited for no longer."""
+        """``init``: the client no longer waits for earlier answers."""
         self._settle()
         self._slots.clear()
         self._threaded.clear()
@@ -311,7 +311,7 @@ class Conversation:
         return identity
 
     def _claim(self, rank: int) -> Identity | None:
-        """Who a client of PMI-2 is that says it is ``rank``; None: it is not."""
+        """The identity of a PMI-2 client that claims to be ``rank``; None: it is another rank."""
         own = self._identify(rank if self.rank is None else self.rank)
         if own is None or (self.rank is not None and rank not in (self.rank, own.rank)):
             return None

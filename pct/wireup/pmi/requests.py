@@ -1,4 +1,4 @@
-"""What a rank's PMI client may ask, whichever version of the protocol it speaks."""
+"""The requests of a rank's PMI client, in either version of the protocol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PmiError(Exception):
 
 
 class Identity(Struct, frozen=True):
-    """What a client is told of itself.
+    """What a client learns about itself.
 
     Attributes:
         rank, size: of its world.
@@ -40,14 +40,14 @@ class Request(Struct, frozen=True):
     """Base of all requests.
 
     Attributes:
-        thread: what the client called the request, to be repeated in the answer.
+        thread: the client's name for the request, which the answer repeats.
     """
 
     thread: bytes = b""
 
 
 class Joined(Request, frozen=True):
-    """It has initialised. Needs no answer."""
+    """The client has initialised. Needs no answer."""
 
 
 class Put(Request, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Get(Request, frozen=True, kw_only=True):
 
 
 class Fence(Request, frozen=True, kw_only=True):
-    """It is in the barrier. Answer by ``fenced``."""
+    """The client is in the barrier. Answer by ``fenced``."""
 
 
 class PutNode(Request, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class PutNode(Request, frozen=True, kw_only=True):
 
 
 class GetNode(Request, frozen=True, kw_only=True):
-    """Answer by ``found``; if it is waiting, when it is there."""
+    """Answer by ``found``: at once, or, if ``is_waiting``, when there is a value."""
 
     key: bytes
     is_waiting: bool
@@ -108,7 +108,7 @@ class Spawn(Request, frozen=True, kw_only=True):
 
 
 class Left(Request, frozen=True):
-    """It has finalised; has been answered. It may initialise again."""
+    """The client has finalised, and has its answer. It may initialise again."""
 
 
 class Abort(Request, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class Abort(Request, frozen=True, kw_only=True):
 
 
 class Heard(Struct, frozen=True):
-    """What one line or frame comes to.
+    """The effects of one line or frame.
 
     Attributes:
         answer: for the client, now; empty: none, or later.
@@ -133,12 +133,12 @@ class Heard(Struct, frozen=True):
 
 
 def key_fault(key: bytes | None) -> str:
-    """Why a key is refused; empty: it is not."""
+    """The reason to refuse a key; empty: it is accepted."""
     return "" if key and len(key) <= KEYLEN_MAX else "invalid_key"
 
 
 def pair_fault(key: bytes | None, value: bytes | None) -> str:
-    """Why a pair is refused; empty: it is not."""
+    """The reason to refuse a pair; empty: it is accepted."""
     if fault := key_fault(key):
         return fault
     if value is None:
@@ -147,7 +147,7 @@ def pair_fault(key: bytes | None, value: bytes | None) -> str:
 
 
 def service_fault(name: bytes | None) -> str:
-    """Why the name of a service is refused; empty: it is not."""
+    """The reason to refuse the name of a service; empty: it is accepted."""
     return "" if name and len(name) <= SERVICE_MAX else "invalid_service"
 
 
@@ -160,7 +160,7 @@ def number(text: bytes | None) -> int | None:
 
 
 def abort(thread: bytes, exit_code: bytes | None, text: bytes) -> Abort:
-    """The end that a client asks for; a code that is none is 1."""
+    """A client's request to end the job; a malformed exit code counts as 1."""
     code = number(exit_code)
     printable = text[:1024].decode(errors="backslashreplace")
     return Abort(thread, exit_code=1 if code is None else code, text=printable)

@@ -1,8 +1,7 @@
-"""A spawn as PMI clients word it: numbered arguments, numbered pairs of info.
+"""A spawn in the words of PMI clients: numbered arguments, numbered pairs of info.
 
-Counts that contradict what is there break the protocol. A command that cannot be
-started as it is (no program, too many ranks) is refused, which the application can
-handle.
+A count that differs from what was sent breaks the protocol. A command that cannot be
+started (no program, too many ranks) is refused, which the application can handle.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Words = list[tuple[bytes, bytes]]
 
 
 class Refused(Exception):
-    """The spawn cannot be done; the text says why, in one word."""
+    """The spawn is refused; the text gives the reason in one word."""
 
 
 def count_of(words: dict[bytes, bytes], name: bytes, most: int) -> int:
@@ -61,9 +60,8 @@ def command(
 ) -> SpawnCommand:
     """One program of a spawn.
 
-    Info that is understood: ``host`` and ``hosts`` (names with commas), ``wdir``,
-    ``path`` (one directory), ``env`` (NAME=value, one a line). MPI lets other keys be
-    ignored.
+    Known keys of info: ``host`` and ``hosts`` (names with commas), ``wdir``, ``path`` (one
+    directory), ``env`` (NAME=value, one a line). MPI permits to ignore other keys.
 
     Raises:
         PmiError: the count is no number.

@@ -1,7 +1,7 @@
 """PMI-1 as one rank's client speaks it: a line in, a line out.
 
 Wire: lines of words ``name=value`` separated by blanks, ``cmd`` first. The last value of
-some commands runs to the end of the line. A spawn is a block of lines, one word each.
+some commands runs to the end of the line. A spawn is a block of lines, with one word on each line.
 Reference: MPICH's simple PMI; what the libraries do with it was found by running them.
 """
 
@@ -54,7 +54,7 @@ _OBSOLETE = {
 
 
 def parse(line: bytes) -> dict[bytes, bytes]:
-    """The words of one line; ``cmd`` among them. Of a word said twice the first counts.
+    """The words of one line, ``cmd`` among them. Of two words of one name the first counts.
 
     Raises:
         PmiError: a word without ``=``, or no ``cmd`` at the beginning.
@@ -115,7 +115,7 @@ class Speaker:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of a spawn that has not been said to its end."""
+        """Bytes that are kept of a spawn whose end has not come yet."""
         return self._spawn.held_bytes if self._spawn is not None else 0
 
     def hear(self, line: bytes) -> Heard:
@@ -157,7 +157,7 @@ class Speaker:
 
     def found(self, command: bytes, request: Request, value: bytes | None) -> bytes:
         """The answer to a get."""
-        if value is None or b"\n" in value:  # a client of PMI-2 may put what no line can hold
+        if value is None or b"\n" in value:  # a client of PMI-2 may put it
             key = request.key if isinstance(request, Get) else b""
             return b"cmd=get_result rc=-1 msg=key_%s_not_found value=unknown\n" % key[:KEYLEN_MAX]
         return b"cmd=get_result rc=0 msg=success value=%s\n" % value
@@ -230,7 +230,7 @@ class _SpawnBlocks:
     """The blocks of one spawn: one for each program, from ``mcmd=spawn`` to ``endcmd``.
 
     Attributes:
-        fault: why it is refused; empty: it is not.
+        fault: the reason to refuse the spawn; empty: it is accepted.
     """
 
     def __init__(self) -> None:
@@ -246,7 +246,7 @@ class _SpawnBlocks:
 
     @property
     def held_bytes(self) -> int:
-        """What it costs to keep what was said."""
+        """Bytes that are kept of the blocks so far."""
         return self._bytes + self._lines * 2 * WORD_BYTES
 
     def hear(self, line: bytes) -> bool:

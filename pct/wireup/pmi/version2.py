@@ -1,8 +1,8 @@
 """PMI-2 as one rank's client speaks it: a frame in, a frame out.
 
-Wire: six characters with a decimal number of bytes, then so many bytes of
-``name=value;``, ``cmd`` first; a ``;`` in a value is doubled. What a request has as
-``thrid`` is repeated in its answer, so that threads may ask at once.
+Wire: six characters with a decimal number of bytes, then that many bytes of
+``name=value;``, ``cmd`` first; a ``;`` in a value is doubled. An answer repeats its
+request's ``thrid``, so that several threads may ask at once.
 Reference: MPICH's PMI-2 wire protocol, and what Slurm's libpmi2 was seen to send.
 """
 
@@ -95,7 +95,7 @@ class Speaker:
     """One client's PMI-2, from init to finalize.
 
     Args:
-        claim: who a client is that says it is this rank; None: it is not.
+        claim: gives the identity of a client that claims to be a rank; None: it is another.
     """
 
     held_bytes = 0  # between frames nothing is kept
