@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native.ids import PortalId
-from native.machine import Event, JobAction, JobEvent
+from native.machine import Action, Event, JobAction, JobEvent
 from native.wire import keeper
+from native.wire.base import Message
 from native.wire.load import ShippedObject
 
 if TYPE_CHECKING:
@@ -159,6 +160,12 @@ class PmixServerEnded(JobEvent, frozen=True):
 
 
 # -- actions --------------------------------------------------------------
+
+
+class TellBebopd(Action, frozen=True):
+    """Send to the partition's bebopd, when there is one."""
+
+    message: Message
 
 
 class CheckObjects(JobAction, frozen=True):

@@ -27,8 +27,10 @@ from native.machine import (
 from native.nodelist import format_nodes
 from native.wire import alloc, codec, group, io, load, status
 from native.wire.base import JobMessage, Message, clipped
-from pct.job.machine import Job, JobState, TellBebopd
+from pct.events import TellBebopd
+from pct.job.machine import Job
 from pct.job.objects import misfit
+from pct.job.progress import JobState
 from pct.reservation import Reservation
 from pct.tree import tree
 
@@ -126,7 +128,7 @@ class Node:
         if job_id not in self._faulty:
             self._faulty[job_id] = now + self.limits.end_s
             return self._guarded(job, lambda: job.give_up(fault_text(error), now), now)
-        return self._translated(job, job.drop(fault_text(error)))
+        return self._translated(job, job.drop(fault_text(error), now))
 
     def state(self, now: float) -> list[str]:
         """For people: a line for the node, and one for each job."""
@@ -330,7 +332,8 @@ class Node:
         actions: list[Action] = []
         for job_id in [job_id for job_id, due in self._faulty.items() if now >= due]:
             job = self.jobs[job_id]
-            actions += self._translated(job, job.drop("it did not end after an internal error"))
+            dropped = job.drop("it did not end after an internal error", now)
+            actions += self._translated(job, dropped)
         for job in list(self.jobs.values()):
             due = job.deadline()
             if due is not None and now >= due:

@@ -21,6 +21,7 @@ class ObjectTable:
     ``no_place``, once the store has answered.
 
     Attributes:
+        arguments: of the job; None: they are object 0, which is not here yet.
         paths: number -> path to execute, of objects that are whole here.
         lacking: numbers with reserved room, awaited.
         no_place: number -> why no store takes it.
@@ -30,8 +31,14 @@ class ObjectTable:
     that is open for writing cannot be executed.
     """
 
-    def __init__(self, count: int, unused: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        count: int,
+        unused: frozenset[int] = frozenset(),
+        arguments: Arguments | None = None,
+    ) -> None:
         self.count = count
+        self.arguments = arguments
         self.unused = unused
         self.paths: dict[int, bytes] = {}
         self.lacking: set[int] = set()

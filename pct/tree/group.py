@@ -8,12 +8,27 @@ adopted. Each waits for ``orphan_s`` at most.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from native.errors import PeerProtocolError
 from native.ids import PortalId
+from native.machine import Action, Send
+from native.wire.base import Message
 from native.wire.load import Load
 from pct.tree import tree
 
 HEIRS_GRACE_S = 1.0  # beyond orphan_s: heirs may notice the loss a little later than we do
+
+
+class Sender(Enum):
+    """What the sender of a message is to this node."""
+
+    YOD = "yod"  # the root's parent
+    PARENT = "parent"  # of another node
+    CHILD = "child"
+    ADOPTER = "adopter"  # the ancestor that has been asked
+    MEMBER = "another node of the job"  # a lost parent or child that was not, for one
+    STRANGER = "no part of the job"
 
 
 class Group:
@@ -65,6 +80,29 @@ class Group:
     def has_member(self, peer: PortalId) -> bool:
         """Is this peer a node of the job?"""
         return any((node.nid, node.pid) == peer for node in self._nodes)
+
+    def sender(self, peer: PortalId) -> Sender:
+        """What a peer is to this node now."""
+        if peer == self.parent:
+            return Sender.YOD if self.is_root else Sender.PARENT
+        if peer in self.children:
+            return Sender.CHILD
+        if peer == self.adopter:
+            return Sender.ADOPTER
+        return Sender.MEMBER if self.has_member(peer) else Sender.STRANGER
+
+    def up(self, message: Message) -> list[Action]:
+        """Send to the parent; an orphan sends nothing."""
+        return [] if self.parent is None else [Send(self.parent, message)]
+
+    def down(self, message: Message) -> list[Action]:
+        """Send to every child."""
+        return [Send(child, message) for child in self.children]
+
+    def to(self, place: int, message: Message) -> list[Action]:
+        """Send to a child; to a place that has none, nothing."""
+        child = self.id_of(place)
+        return [Send(child, message)] if child in self.children else []
 
     def places_below(self) -> list[int]:
         """The places of this node's subtree in the original tree, its own first."""

@@ -20,16 +20,20 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.table import Node as AllocatorNode
 from native.machine import Send
 from native.wire import alloc, load, pmi
-from native.wire.keeper import KeeperEmpty
-from pct.events import GiveMap, KeeperEnd, KeeperReported
+from pct.events import GiveMap, KeeperEnd
 from pct.job.listeners import Listeners
-from pct.job.machine import Job
+from pct.job.loading import Loading
+from pct.job.losses import Losses
 from pct.job.objects import ObjectTable
 from pct.job.outcomes import Outcomes
+from pct.job.progress import Progress
 from pct.job.relay import OutputRelay, cost
+from pct.job.release import Release
 from pct.job.spawned import SpawnedWorlds
+from pct.job.wiring import Wiring
 from pct.reservation import Reservation
 from pct.tree.collective import Gather
+from pct.tree.group import Group
 from pct.wireup import kvs
 from pct.wireup.agent import AgentConversation
 from pct.wireup.kvs import Fences, KeyValueSpace
@@ -161,11 +165,11 @@ def a_restarted_node_keeps_its_holdings(patch: Patch) -> None:
 
 @defect
 def go_comes_before_all_are_held(patch: Patch) -> None:
-    def init(original: Any, self: Job, *arguments: Any) -> None:
+    def init(original: Any, self: Progress, *arguments: Any) -> None:
         original(self, *arguments)
-        self._held = Gather(range(0))  # children are not waited for
+        self.held = Gather(range(0))  # children are not waited for
 
-    wrap(patch, Job, "__init__", init)
+    wrap(patch, Progress, "__init__", init)
 
 
 @defect_of(mixed, worlds)
@@ -189,10 +193,7 @@ def a_childs_listeners_are_taken_for_its_neighbours(patch: Patch) -> None:
 
 @defect_of(shipped)
 def a_damaged_object_is_published(patch: Patch) -> None:
-    def arrived(original: Any, self: Job, number: int, digest: bytes) -> Any:
-        return original(self, number, self._load.objects[number].digest)
-
-    wrap(patch, Job, "_object_arrived", arrived)
+    patch.setattr(Loading, "_is_undamaged", lambda self, number, digest: True)
 
 
 @defect_of(shipped)
@@ -231,27 +232,28 @@ def a_rank_is_reported_with_another_ones_end(patch: Patch) -> None:
 
 @defect
 def ranks_of_a_lost_parent_live_on(patch: Patch) -> None:
-    patch.setattr(Job, "_parent_lost", lambda self, now: [])
+    patch.setattr(Losses, "_parent_lost", lambda self, now: [])
 
 
 @defect
 def released_is_said_before_the_keeper_is_empty(patch: Patch) -> None:
-    def end(original: Any, self: Job, now: float) -> Any:
+    def end(original: Any, self: Release, now: float) -> Any:
         actions = original(self, now)
-        self._open_outputs.clear()
-        return [*actions, *self.handle(KeeperReported(self.job_id, KeeperEmpty()), now)]
+        self._output.open.clear()
+        self._keepers.end(0)
+        return actions
 
-    wrap(patch, Job, "_end", end)
+    wrap(patch, Release, "end", end)
 
 
 @defect
 def lost_nodes_are_said_to_be_free(patch: Patch) -> None:
-    def lost(original: Any, self: Job, place: int, text: str, now: float) -> Any:
+    def lost(original: Any, self: Losses, place: int, text: str, now: float) -> Any:
         actions = original(self, place, text, now)
-        self._released.given[place] = (self._load.nodes[place].node,)
+        self._progress.released.given[place] = (self._group._nodes[place].node,)
         return actions
 
-    wrap(patch, Job, "_child_lost", lost)
+    wrap(patch, Losses, "_child_lost", lost)
 
 
 @defect
@@ -272,11 +274,11 @@ def a_refused_job_is_taken(patch: Patch) -> None:
 
 @defect
 def a_job_is_not_ended_below(patch: Patch) -> None:
-    def down(original: Any, self: Job, message: Any) -> Any:
+    def down(original: Any, self: Group, message: Any) -> Any:
         actions = original(self, message)
         return actions[:-1] if isinstance(message, load.AllDone) else actions
 
-    wrap(patch, Job, "_down", down)
+    wrap(patch, Group, "down", down)
 
 
 @defect
@@ -311,11 +313,11 @@ def output_changes_its_order(patch: Patch) -> None:
 
 @defect
 def the_last_output_is_not_waited_for(patch: Patch) -> None:
-    def end(original: Any, self: Job, now: float) -> Any:
-        self._open_outputs.clear()
+    def end(original: Any, self: Release, now: float) -> Any:
+        self._output.open.clear()
         return original(self, now)
 
-    wrap(patch, Job, "_end", end)
+    wrap(patch, Release, "end", end)
 
 
 @defect
@@ -348,13 +350,13 @@ def a_fence_does_not_wait_for_the_own_ranks(patch: Patch) -> None:
 
 @defect_of(worlds)
 def spawned_ranks_live_on_at_the_end(patch: Patch) -> None:
-    def end(original: Any, self: Job, now: float) -> Any:
+    def end(original: Any, self: Release, now: float) -> Any:
         return [
-            KeeperEnd(self.job_id, 0) if isinstance(action, KeeperEnd) else action
+            KeeperEnd(self._job_id, 0) if isinstance(action, KeeperEnd) else action
             for action in original(self, now)
         ]
 
-    wrap(patch, Job, "_end", end)
+    wrap(patch, Release, "end", end)
 
 
 @defect_of(worlds)
@@ -488,10 +490,10 @@ def fences_of_some_wait_for_nobody_else(patch: Patch) -> None:
 
 @defect_of(worlds)
 def a_rank_that_ended_is_waited_for(patch: Patch) -> None:
-    def look(original: Any, self: Job, *arguments: Any) -> Any:
+    def look(original: Any, self: Wiring, *arguments: Any) -> Any:
         return []
 
-    wrap(patch, Job, "_ended_below", look)
+    wrap(patch, Wiring, "ranks_left_below", look)
 
 
 @defect_of(worlds)

@@ -45,7 +45,7 @@ def check_pct(pct: PctActor) -> None:
     for job_id, job in pct.machine.jobs.items():
         if pct.stopped_until:
             return  # it has read more at once than a process would
-        for relay in job._relays.values():
+        for relay in job._output.relays.values():
             bound = (len(job._group.children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
             if (waiting := sum(map(cost, (each for _, each in relay._queue)))) > bound:
                 raise Violation(f"{pct.name}: {waiting} bytes of job {job_id}'s output wait")

@@ -298,7 +298,7 @@ def test_a_keeper_and_a_server_that_lie_harm_their_job_only(seed):
 
 def server_says(data, job):
     """An event, if the codec lets it in; names of worlds are often real ones."""
-    for world in job._wireup._worlds:
+    for world in job._wiring.wireup._worlds:
         data = data.replace(b"\xa5node0", bytes([0xA0 + len(world.name)]) + world.name.encode())
     try:
         return PmixReceived(JOB_ID, pmix.decode_from_server(data))

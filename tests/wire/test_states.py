@@ -17,7 +17,8 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Event, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, load, pmi, status
 from native.wire.base import Message
-from pct.job.machine import Job, JobState
+from pct.job.machine import Job
+from pct.job.progress import JobState
 from tests.unit.allocator.partition_of import ALICE, DAEMON, YOD, Partition, spec
 from tests.unit.allocator.partition_of import pct as node_pct
 from tests.unit.pct import job_of

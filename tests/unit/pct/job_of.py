@@ -28,8 +28,10 @@ from pct.events import (
     PmixServerEnded,
     StartKeeper,
     StartPmixServer,
+    TellBebopd,
 )
-from pct.job.machine import Job, JobState, TellBebopd
+from pct.job.machine import Job
+from pct.job.progress import JobState
 
 JOB_ID = 7
 YOD = PortalId(1, 70000)

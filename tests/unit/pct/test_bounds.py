@@ -24,7 +24,8 @@ from pct.events import (
     StartPmixServer,
     WriteInput,
 )
-from pct.job.machine import Job, JobState
+from pct.job.machine import Job
+from pct.job.progress import JobState
 from pct.wireup.kvs import KeyValueSpace
 from pct.wireup.machine import Wireup
 from pct.wireup.pmi.conversation import Conversation

@@ -86,7 +86,7 @@ def test_a_job_that_raises_at_a_deadline_keeps_no_other_from_its_own(contained, 
 def test_a_job_that_cannot_even_end_is_dropped(contained, monkeypatch):
     machine = hosting(contained, 7)
     monkeypatch.setattr(machine.jobs[7], "handle", broken)
-    monkeypatch.setattr(machine.jobs[7], "_end", broken)
+    monkeypatch.setattr(machine.jobs[7]._release, "end", broken)
     actions = machine.handle(ObjectsChecked(7, (), (), ()), BEGIN)
     assert told(actions) == [("fault", TEXT)]
     assert Send(BEBOPD, alloc.Freed(7, (20,))) in actions
@@ -97,7 +97,7 @@ def test_a_job_that_does_not_end_after_a_fault_is_dropped_in_time(contained):
     machine = hosting(contained, 7)
     machine.handle(ObjectsChecked(7, ((0, b"/a"),), (), ()), BEGIN)
     job = machine.jobs[7]
-    job._open_outputs.add((0, 1))  # as if its end were never heard of
+    job._output.open.add((0, 1))  # as if its end were never heard of
     machine.fault(7, ValueError("broken"), BEGIN)
     assert 7 in machine.jobs and machine.deadline() <= BEGIN + LIMITS.end_s
     actions = machine.handle(DeadlineReached(), BEGIN + LIMITS.end_s)

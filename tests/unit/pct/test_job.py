@@ -35,9 +35,11 @@ from pct.events import (
     ResumeOutput,
     SendObject,
     StartKeeper,
+    TellBebopd,
     WriteInput,
 )
-from pct.job.machine import Job, JobState, TellBebopd
+from pct.job.machine import Job
+from pct.job.progress import JobState
 from pct.wireup import environment
 from tests.unit.pct.job_of import (
     BEGIN,
@@ -531,7 +533,7 @@ def test_a_job_that_is_over_takes_no_object_that_arrives_late():
 
 def test_a_job_that_is_over_has_let_go_of_what_its_ranks_put():
     job = a_job(*RUNNING)
-    space = weakref.ref(job._wireup._worlds[0].space)
+    space = weakref.ref(job._wiring.wireup._worlds[0].space)
     gc.disable()
     try:
         for event in (ALL_DONE, EMPTY, *(OutputRead(JOB_ID, 0, each, b"") for each in (1, 2))):

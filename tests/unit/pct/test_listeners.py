@@ -10,7 +10,7 @@ from native.wire import load, rank
 from native.wire.alloc import GrantedNode
 from pct.events import GiveMap, KeeperGo, StartKeeper
 from pct.job.listeners import LOOPBACK, PIECE, Listeners
-from pct.job.machine import JobState
+from pct.job.progress import JobState
 from tests.unit.pct.job_of import (
     JOB_ID,
     NID,

@@ -10,7 +10,7 @@ from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, status
 from native.wire.alloc import Run
 from pct.events import CheckObjects, KeeperGo, ObjectsChecked, OpenPmi, PmiReceived
-from pct.job.machine import JobState
+from pct.job.progress import JobState
 from pct.node import Node
 from tests.unit.pct.job_of import (
     CARRIER,

@@ -19,7 +19,7 @@ from pct.events import (
     PmiReceived,
     StartKeeper,
 )
-from pct.job.machine import JobState
+from pct.job.progress import JobState
 from tests.unit.pct.job_of import (
     EMPTY,
     JOB_ID,

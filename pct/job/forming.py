@@ -1,0 +1,107 @@
+"""FORMING: the nodes of a subtree join, and say what they lack.
+
+The vote is the only barrier before data. Nodes pass the load message on before they look at
+their own store, and data moves as soon as a subtree has voted.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from native.machine import Action, Send
+from native.wire import alloc, load
+from pct.events import CheckObjects, ObjectsChecked, TellBebopd
+from pct.job.failures import Failures
+from pct.job.loading import Loading
+from pct.job.objects import ObjectTable, no_room
+from pct.job.progress import JobState, Progress
+from pct.job.starting import Starting
+from pct.tree.collective import SELF
+from pct.tree.group import Group
+
+
+class Forming:
+    """Gathers the votes of a subtree."""
+
+    def __init__(
+        self,
+        message: load.Load,
+        credential: alloc.Credential,
+        group: Group,
+        progress: Progress,
+        failures: Failures,
+        objects: ObjectTable,
+        starting: Starting,
+        loading: Loading,
+    ) -> None:
+        self._message = message
+        self._job_id = message.job_id
+        self._here = message.nodes[message.place]
+        self._credential = credential
+        self._group = group
+        self._progress = progress
+        self._failures = failures
+        self._objects = objects
+        self._starting = starting
+        self._loading = loading
+
+    def begin(self) -> list[Action]:
+        """Pass the load on, and ask the store."""
+        actions: list[Action] = [
+            Send(child, replace(self._message, place=place))
+            for child, place in self._group.children.items()
+        ]
+        objects, has_arguments = self._message.objects, self._message.arguments is None
+        owner = (self._credential.uid, self._credential.gid, self._credential.groups)
+        unused = tuple(sorted(self._objects.unused))
+        actions.append(CheckObjects(self._job_id, objects, has_arguments, *owner, unused))
+        return actions
+
+    def checked(self, event: ObjectsChecked, now: float) -> list[Action]:
+        """The store has answered: this node votes."""
+        self._objects.checked(event.present, event.lacking, event.no_place)
+        if self._loading.carries_arguments(0) and (reason := self._objects.no_place.get(0)):
+            return self._failures.report(load.FailureKind.OBJECT, f"the arguments: {reason}")
+        here = self._here
+        rooms = (
+            load.NoRoom(each.number, here.node, here.name, each.text) for each in event.no_place
+        )
+        lacking, slowest = tuple(sorted(self._objects.lacking)), self._progress.slowest(now)
+        vote = load.Vote(self._job_id, 1, lacking, no_room(rooms), slowest)
+        self._progress.votes.give(SELF, vote)
+        return self._starting.start(now)
+
+    def vote(self, place: int, message: load.Vote, now: float) -> list[Action]:
+        """A child's subtree has joined."""
+        self._progress.came(place)
+        self._progress.votes.give(place, message)
+        return []
+
+    def all_voted(self, now: float) -> list[Action] | None:
+        """FORMING ends: pass on what is here, expect what is not, vote. None: not yet."""
+        if not self._progress.votes.is_complete:
+            return None
+        votes = self._progress.votes.given
+        actions: list[Action] = []
+        for number in range(self._objects.count):
+            lackers = tuple(
+                child
+                for child, place in self._group.children.items()
+                if place in votes and number in votes[place].lacking
+            )
+            actions += self._loading.supply(number, lackers)
+        for place, vote in votes.items():
+            if not vote.lacking and not vote.no_room and place != SELF:
+                self._progress.loaded.give(place, vote.slowest)  # the vote counts as Loaded
+        self._progress.enter(JobState.LOADING, now)
+        merged = load.Vote(
+            self._job_id,
+            sum(vote.count for vote in votes.values()),
+            tuple(sorted(self._objects.lacking)),
+            no_room(room for vote in votes.values() for room in vote.no_room),
+            max((vote.slowest for vote in votes.values()), key=lambda slow: slow.seconds),
+        )
+        if self._group.is_root:
+            actions.append(TellBebopd(alloc.Hosting(self._job_id)))
+        self._loading.give_own(now)
+        return [*actions, *self._group.up(merged)]

@@ -1,0 +1,132 @@
+"""Nodes that are lost, and what becomes of those around them.
+
+Who has lost its parent asks the nearest living ancestor to take it, and ends the job where
+none is left. Who has lost a child waits for that child's children to call.
+"""
+
+from __future__ import annotations
+
+from native.machine import Action, MessageReceived, PeerGone, Send
+from native.wire import group as wire
+from native.wire import load
+from pct.job.ends import Ends
+from pct.job.failures import Failures
+from pct.job.keepers import Keepers
+from pct.job.output import Output
+from pct.job.progress import JobState, Progress
+from pct.job.release import Release
+from pct.tree.collective import SELF
+from pct.tree.group import Group
+
+
+class Losses:
+    """What one node of a job does when others are lost."""
+
+    def __init__(
+        self,
+        message: load.Load,
+        group: Group,
+        progress: Progress,
+        failures: Failures,
+        keepers: Keepers,
+        ends: Ends,
+        output: Output,
+        release: Release,
+    ) -> None:
+        self._job_id = message.job_id
+        self._group = group
+        self._progress = progress
+        self._failures = failures
+        self._keepers = keepers
+        self._ends = ends
+        self._output = output
+        self._release = release
+
+    def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
+        """A peer is out of reach; perhaps it is none of ours."""
+        if event.peer in (self._group.parent, self._group.adopter):
+            return self._parent_lost(now)
+        if event.peer in self._group.children:
+            return self._child_lost(self._group.children[event.peer], event.text, now)
+        return []
+
+    # -- above ------------------------------------------------------------
+
+    def _parent_lost(self, now: float) -> list[Action]:
+        """Ask the next ancestor; with none left the job is over here."""
+        adopter = self._group.lose_parent(now)
+        if adopter is None:
+            return self._release.end_alone(now)
+        self._output.hold()
+        return [Send(adopter, wire.Orphan(self._job_id, self._group.place))]
+
+    def adopted(self, message: wire.Adopted, now: float) -> list[Action]:
+        """The ancestor that was asked is the parent now."""
+        self._group.be_adopted()
+        return [*self._ends.repeat(), *self._output.go_on()]
+
+    def reset(self, event: MessageReceived, now: float) -> list[Action]:
+        """yod ends the job here by itself: wait for nobody below.
+
+        The parent of before is told of the end too.
+        """
+        actions: list[Action] = []
+        if self._group.parent != event.source:  # yod may not have heard what had ended
+            actions += [Send(event.source, message) for message in self._ends.told()]
+        self._group.be_reset(event.source)
+        actions += self._release.end_alone(now)
+        self._progress.released.awaited &= {SELF}
+        return actions
+
+    # -- below ------------------------------------------------------------
+
+    def _child_lost(self, place: int, text: str, now: float) -> list[Action]:
+        """Report it; its children are ours now, and will call, or not, in time."""
+        heirs = self._group.lose_child(place)
+        actions: list[Action] = []
+        released = self._progress.released
+        is_ending = self._progress.state is JobState.ENDING
+        if not is_ending or place in released.awaited:
+            actions += self._failures.report_lost(place, text)
+        if place not in released.awaited:
+            return actions
+        released.drop(place, heirs)
+        for heir in heirs:
+            if heir in released.awaited:
+                peer = self._group.inherit(heir, now)
+                if is_ending:  # one that has nothing of the job says so
+                    actions.append(Send(peer, load.AllDone(self._job_id)))
+        return actions
+
+    def adopt(self, event: MessageReceived, now: float) -> list[Action]:
+        """A node below has lost its parent, and asks this one.
+
+        Raises:
+            PeerProtocolError: it is not below this node.
+        """
+        assert isinstance(event.message, wire.Orphan)
+        source, place = event.source, event.message.place
+        self._group.adopt(source, place)
+        self._progress.released.awaited.add(place)
+        actions: list[Action] = [Send(source, wire.Adopted(self._job_id))]
+        if signal_number := self._keepers.last_signal:
+            actions.append(Send(source, load.Signal(self._job_id, signal_number)))
+        if self._progress.state is JobState.ENDING:
+            actions.append(Send(source, load.AllDone(self._job_id)))
+        return actions
+
+    # -- time -------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When an ancestor or an heir has not called in time; None: none is awaited."""
+        return self._group.deadline()
+
+    def due(self, now: float) -> list[Action]:
+        """End here if no ancestor has called; wait no longer for heirs that have not.
+
+        bebopd and yod look after those.
+        """
+        actions = self._release.end_alone(now) if self._group.is_abandoned(now) else []
+        for place in self._group.take_missing(now):
+            self._progress.released.drop(place)
+        return actions

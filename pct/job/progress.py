@@ -1,0 +1,177 @@
+"""How far the job is in this node's subtree, and for whom it waits there.
+
+States are those of the *subtree*: a node is HELD when all ranks below it are.
+
+    FORMING   load message passed on; waiting for the store's answer and the
+              children's votes; ends with a vote
+    LOADING   some node of the subtree lacks an object
+    STARTING  every object is everywhere below; ranks are being started
+    HELD      every rank below is at its entry
+    RUNNING   go has been passed on
+    ENDING    all done has been passed on; the keeper kills what is left
+    RELEASED  nothing is left here; the parent has been told
+
+A state that waits ends when this node and each child have given their part. Before HELD
+each state has a deadline, longer in nodes that have levels below them, so that the
+neighbour of a late node reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from native.machine import Action
+from native.wire import load
+from native.wire.base import NAME_MAX, Message
+from pct.tree.collective import SELF, Gather
+from pct.tree.group import Group
+from pct.tree.late import LateNodes
+
+SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
+LEVEL_GRACE = 0.1  # of a deadline, for each level below
+
+
+class JobState(Enum):
+    """How far this node's subtree is."""
+
+    FORMING = "forming the group"
+    LOADING = "loading"
+    STARTING = "starting"
+    HELD = "held at entry"
+    RUNNING = "running"
+    ENDING = "ending"
+    RELEASED = "released"
+
+
+class Progress:
+    """The state of one job on one node.
+
+    Attributes:
+        state: changed by :meth:`enter` alone.
+        votes, loaded, held, released: what ends FORMING, LOADING, STARTING and ENDING.
+    """
+
+    def __init__(self, message: load.Load, group: Group, now: float, notice_s: float) -> None:
+        self.state = JobState.FORMING
+        self.started_at = now
+        children = list(group.children.values())
+        self.votes: Gather[load.Vote] = Gather(children)
+        self.loaded: Gather[load.Slowest] = Gather(children)
+        self.held: Gather[load.Slowest] = Gather(children)
+        self.released: Gather[tuple[int, ...]] = Gather(children)
+        self._message = message
+        self._here = message.nodes[message.place]
+        self._group = group
+        self._late = LateNodes(message.job_id, notice_s, group.levels)
+        self._late.begin(now)
+        self._until: float | None = now + self._patience()
+
+    @property
+    def is_ending(self) -> bool:
+        """Nothing is started any more."""
+        return self.state in (JobState.ENDING, JobState.RELEASED)
+
+    @property
+    def awaited(self) -> set[int]:
+        """Places that have not given what this state waits for."""
+        return self._gather().awaited
+
+    def _gather(self) -> Gather[Any]:
+        match self.state:
+            case JobState.FORMING:
+                return self.votes
+            case JobState.LOADING:
+                return self.loaded
+            case JobState.ENDING:
+                return self.released
+        return self.held
+
+    def enter(self, state: JobState, now: float) -> None:
+        """Go on to a state."""
+        self.state = state
+        if state in (JobState.HELD, JobState.RUNNING, JobState.RELEASED):
+            self._late.end()
+        else:
+            self._late.begin(now)
+        if state in (JobState.LOADING, JobState.STARTING):
+            self.extend(now)
+        else:
+            self._until = None  # yod decides how long to hold
+
+    def slowest(self, now: float) -> load.Slowest:
+        """This node, as one that has taken so long until now."""
+        return load.Slowest(self._here.node, self._here.name, now - self.started_at)
+
+    # -- messages ---------------------------------------------------------
+
+    def late(self, message: Message, now: float) -> list[Action]:
+        """It has crossed what has happened here since."""
+        return []
+
+    def late_below(self, place: int, message: Message, now: float) -> list[Action]:
+        """A child's message that has crossed what has happened here since."""
+        self._late.came(place)
+        return []
+
+    def pass_down(self, message: Message, now: float) -> list[Action]:
+        """Late here, but perhaps not below."""
+        return self._group.down(message)
+
+    def hear(self, place: int, message: load.Late, now: float) -> list[Action]:
+        """A child says who is late below it."""
+        self._late.hear(place, message)
+        return []
+
+    def came(self, place: int) -> None:
+        """A child has given what was awaited of it: what it said before is old."""
+        self._late.came(place)
+
+    # -- time -------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When the state is to end, or who is late is to be told; None: neither."""
+        times = (self._until, self._late.due)
+        return min((due for due in times if due is not None), default=None)
+
+    def extend(self, now: float) -> None:
+        """Something has been achieved: the deadline begins again, unless it has passed."""
+        if self._until is not None:
+            self._until = now + self._patience()
+
+    def take_timeout(self, now: float, own_wait: Callable[[], str]) -> str:
+        """Which nodes have let the deadline pass; empty: it has not come. Told once.
+
+        Args:
+            own_wait: says what is awaited of this node itself.
+        """
+        if self._until is None or now < self._until:
+            return ""
+        self._until = None
+        names = [self._message.nodes[place].name for place in sorted(self.awaited - {SELF})]
+        if SELF in self.awaited:
+            names.append(f"{self._here.name} ({own_wait()})")
+        return f"no answer in {self._patience():.0f} s from {', '.join(names)}"
+
+    def take_late(self, now: float, own_wait: Callable[[], str]) -> load.Late | None:
+        """Who is late, if the parent is to be told now.
+
+        Args:
+            own_wait: as above; if it says nothing, others keep this node waiting.
+        """
+        if not self._late.is_due(now):
+            return None
+        wait = own_wait() if SELF in self.awaited else ""
+        own = [load.LateNode(self._here.node, self._here.name, wait[:NAME_MAX])] if wait else []
+        children = {}
+        for place in self.awaited - {SELF}:
+            node = self._message.nodes[place]
+            children[place] = load.LateNode(node.node, node.name)
+        return self._late.tell(own, children)
+
+    def _patience(self) -> float:
+        patience = self._message.deadline_s * (1 + LEVEL_GRACE * self._group.levels)
+        if self.state is JobState.LOADING:
+            patience += sum(shipped.size for shipped in self._message.objects) / SLOWEST_LOAD
+        return patience

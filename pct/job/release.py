@@ -1,0 +1,103 @@
+"""A job's end on one node: kill what is left, send what was written, give everything back."""
+
+from __future__ import annotations
+
+from native.machine import Action, Send
+from native.wire import alloc, load
+from pct.events import DropJob, KeeperEnd, TellBebopd
+from pct.job.ends import Ends
+from pct.job.keepers import Keepers
+from pct.job.output import Output
+from pct.job.progress import JobState, Progress
+from pct.job.wiring import Wiring
+from pct.tree.collective import SELF
+from pct.tree.group import Group
+
+
+class Release:
+    """Ends the job on one node, and reports when nothing of it is left in the subtree."""
+
+    def __init__(
+        self,
+        message: load.Load,
+        group: Group,
+        progress: Progress,
+        keepers: Keepers,
+        wiring: Wiring,
+        ends: Ends,
+        output: Output,
+    ) -> None:
+        self._job_id = message.job_id
+        self._node = message.nodes[message.place].node
+        self._group = group
+        self._progress = progress
+        self._keepers = keepers
+        self._wiring = wiring
+        self._ends = ends
+        self._output = output
+
+    def all_done(self, message: load.AllDone, now: float) -> list[Action]:
+        """yod ends the job."""
+        return self.end(now)
+
+    def end(self, now: float) -> list[Action]:
+        """Pass it on, and kill what is left."""
+        if self._progress.is_ending:
+            return []
+        self._progress.enter(JobState.ENDING, now)
+        actions = self._group.down(load.AllDone(self._job_id))
+        return [*actions, KeeperEnd(self._job_id)] if self._keepers.has_any else actions
+
+    def end_alone(self, now: float) -> list[Action]:
+        """End without waiting for anybody above to take output."""
+        return [*self.end(now), *self._output.abandon()]
+
+    def released(self, place: int, message: load.Released, now: float) -> list[Action]:
+        """Nothing is left below a child."""
+        self._progress.came(place)
+        self._progress.released.give(place, message.nodes)
+        return []
+
+    def all_released(self, now: float) -> list[Action] | None:
+        """ENDING ends when nothing is left here and below. None: not yet.
+
+        Output of children may come after the end of this node's own.
+        """
+        released = self._progress.released
+        if not self._keepers.has_any and self._output.is_over:
+            released.give(SELF, (self._node,))
+        if not released.is_complete or not self._output.is_sent:
+            return None
+        self._progress.enter(JobState.RELEASED, now)
+        self._group.end()
+        self._wiring.end()
+        nodes = tuple(node for given in released.given.values() for node in given)
+        return [*self._ends.tell_all(), *self._tell(nodes), DropJob(self._job_id)]
+
+    def _tell(self, nodes: tuple[int, ...]) -> list[Action]:
+        group = self._group
+        actions: list[Action] = []
+        if group.is_root:
+            actions.append(TellBebopd(alloc.Freed(self._job_id, nodes)))
+        elif group.parent is None or group.was_reset:
+            actions.append(TellBebopd(alloc.Freed(self._job_id, (self._node,))))
+        released = load.Released(self._job_id, nodes)
+        actions += group.up(released)
+        if group.displaced is not None:
+            actions.append(Send(group.displaced, released))
+        return actions
+
+    def drop(self, now: float) -> list[Action]:
+        """Let go of the job in whatever state it is; everybody else is told."""
+        self._progress.enter(JobState.RELEASED, now)
+        here = (self._node,)
+        return [
+            *self._group.down(load.Reset(self._job_id)),  # each child then speaks for itself
+            TellBebopd(alloc.Freed(self._job_id, here)),
+            *self._group.up(load.Released(self._job_id, here)),
+            DropJob(self._job_id),
+        ]
+
+    def wait(self) -> str:
+        """What is awaited of this node before it is released."""
+        return "processes of the job have not ended" if self._keepers.has_any else "last output"

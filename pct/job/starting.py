@@ -1,0 +1,276 @@
+"""The ranks of a job on one node, from their keeper's start until they are let go.
+
+A node starts its own ranks as soon as it has its own objects and its wire-up is ready: only
+go waits for everybody. The ranks of a spawned world are let go at once.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from native.errors import IllegalTransition, PeerProtocolError
+from native.machine import Action
+from native.text import shown
+from native.wire import alloc, keeper, load
+from pct.events import (
+    PMIX_SERVER,
+    GiveMap,
+    KeeperGo,
+    KeeperReported,
+    PmiOpened,
+    PmixReceived,
+    PmixServerEnded,
+    StartKeeper,
+)
+from pct.job import spec
+from pct.job.ends import Ends
+from pct.job.failures import Failures
+from pct.job.keepers import Keepers
+from pct.job.objects import ObjectTable
+from pct.job.output import Output
+from pct.job.progress import JobState, Progress
+from pct.job.wiring import Wiring
+from pct.tree.collective import SELF
+from pct.tree.group import Group
+
+if TYPE_CHECKING:
+    from pct.job.listeners import Listeners
+
+MAP_PIECE = 8192  # ranks of the map in one message
+
+
+class Starting:
+    """Starts what can be started, and tells the parent when every rank is held.
+
+    Attributes:
+        ranks: of the load, of this node.
+        own_held: those of them that are at their entry.
+    """
+
+    def __init__(
+        self,
+        message: load.Load,
+        credential: alloc.Credential,
+        group: Group,
+        progress: Progress,
+        failures: Failures,
+        keepers: Keepers,
+        objects: ObjectTable,
+        wiring: Wiring,
+        ends: Ends,
+        output: Output,
+    ) -> None:
+        self.ranks = spec.ranks_at(message, message.place)
+        self.own_held: set[int] = set()
+        self._message = message
+        self._job_id = message.job_id
+        self._credential = credential
+        self._group = group
+        self._progress = progress
+        self._failures = failures
+        self._keepers = keepers
+        self._objects = objects
+        self._wiring = wiring
+        self._ends = ends
+        self._output = output
+        self._before_exec: list[int] = []
+        self._map: list[load.Held] = []
+        self._listeners: Listeners | None = None
+        if message.mpi.has_portals:
+            from pct.job.listeners import Listeners
+
+            self._listeners = Listeners(message)
+
+    def begin(self) -> list[Action]:
+        """Report what can be seen from the load message alone."""
+        if self._listeners is None or not self._listeners.fault:
+            return []
+        return self._failures.report(load.FailureKind.NO_WIREUP, self._listeners.fault)
+
+    # -- start ------------------------------------------------------------
+
+    def start(self, now: float) -> list[Action]:
+        """Start what can be: the ranks of the load, and those of worlds that wait."""
+        wireup, arguments = self._wiring.wireup, self._objects.arguments
+        if self._progress.is_ending or self._failures.has_any:
+            return []
+        if not self._objects.is_complete or wireup is None or arguments is None:
+            return []
+        actions: list[Action] = []
+        of_job = (self._message, arguments, self._credential)
+        if 0 not in self._keepers and wireup.is_ready(0):
+            self._keepers.start(0)
+            self._progress.extend(now)
+            listen_nid = self._listeners.nid if self._listeners is not None else 0
+            of_node = (self._objects.paths, wireup, listen_nid)
+            actions.append(StartKeeper(self._job_id, spec.keeper_spec(*of_job, *of_node)))
+        for number, world in self._wiring.spawned:
+            if number in self._keepers or not world.awaited:
+                continue
+            if world.spawn.is_tool or wireup.is_ready(number):
+                self._keepers.start(number)
+                of_world = spec.world_spec(*of_job, world.spawn, wireup)
+                actions.append(StartKeeper(self._job_id, of_world, number))
+                actions.append(KeeperGo(self._job_id, number))
+        return actions
+
+    def port_opened(self, event: PmiOpened, now: float) -> list[Action]:
+        """The node listens for clients of PMI: ranks may wait for it."""
+        return [*self._wiring.port_opened(event, now), *self.start(now)]
+
+    def from_server(self, event: PmixReceived, now: float) -> list[Action]:
+        """The PMIx server may have taken a world whose ranks wait for it."""
+        return [*self._wiring.from_server(event, now), *self.start(now)]
+
+    def server_ended(self, event: PmixServerEnded, now: float) -> list[Action]:
+        """Ranks may start without the PMIx server, if that is allowed."""
+        self._keepers.end(PMIX_SERVER)
+        return [*self._wiring.server_ended(event, now), *self.start(now)]
+
+    def spawn(self, message: load.Spawn, now: float) -> list[Action]:
+        """One more world: pass it on, start its ranks of this node."""
+        places = self._wiring.spawned.add(message)
+        step = self._wiring.add_world(message, places)
+        below = set(self._group.places_below())
+        self._ends.expect(sum(place in below for place in places))
+        # Started first: an agent that is gone already ends its tool at once.
+        return [*self._group.down(message), *self.start(now), *self._wiring.do(step)]
+
+    # -- what keepers say -------------------------------------------------
+
+    def report(self, event: KeeperReported, now: float) -> list[Action]:
+        """Something that a keeper says."""
+        world = event.world
+        match event.report:
+            case keeper.RankStarted(rank, unix_pid, port):
+                self._keepers.unix_pids[rank] = unix_pid
+                if port and self._listeners is not None:
+                    self._listeners.own(rank, port)
+                self._output.rank_started(rank)
+                return []
+            case keeper.RankHeld(rank) if world:
+                return self._wiring.rank_runs(world, rank)
+            case keeper.RankHeld(rank, how):
+                return self._rank_held(rank, how, now)
+            case keeper.ExecFailed() as failed:
+                return self._exec_failed(failed, world)
+            case keeper.RankEnded() as ended:
+                return self._ends.rank_ended(ended, world, now)
+            case keeper.KeeperEmpty():
+                self._keepers.end(world)
+                return []
+            case keeper.KeeperLost(reason):
+                self._keepers.end(world)
+                return self._failures.report(load.FailureKind.KEEPER_LOST, reason)
+        raise IllegalTransition(self._progress.state, event)
+
+    def _rank_held(self, rank: int, how: keeper.HowHeld, now: float) -> list[Action]:
+        if how is keeper.HowHeld.BEFORE_EXEC:
+            self._before_exec.append(rank)
+        self.own_held.add(rank)
+        if len(self.own_held) < len(self.ranks):
+            return []
+        slowest = self._progress.slowest(now)
+        unix_pids = tuple(self._keepers.unix_pids[rank] for rank in self.ranks)
+        held = (unix_pids, tuple(self._before_exec), slowest, True)
+        self._map.append(load.Held(self._job_id, self.ranks, *held))
+        self._progress.held.give(SELF, slowest)
+        return []
+
+    def _exec_failed(self, report: keeper.ExecFailed, world: int) -> list[Action]:
+        text = report.explain()
+        if world:
+            return self._wiring.rank_runs(world, report.rank, text)
+        is_missing = report.errno in (errno.ENOENT, errno.ENOTDIR)
+        kind = load.FailureKind.NOT_FOUND if is_missing else load.FailureKind.NOT_EXECUTABLE
+        program = self._program_of(report.rank)
+        # The user's name for it: the text may have the interpreter's, or the store's.
+        said = text if program in text else f"{program}: {text}"
+        return self._failures.report(kind, said, rank=report.rank)
+
+    def _program_of(self, rank: int) -> str:
+        """The path of a rank's program as yod named it."""
+        assert self._objects.arguments is not None
+        members = self._objects.arguments.members
+        member = members[spec.members_of(members)[rank]]
+        return shown(self._message.objects[member.object_index].path)
+
+    def wait(self) -> str:
+        """What is awaited of this node before it is held."""
+        if 0 not in self._keepers:
+            return "its wire-up is not ready"
+        return f"ranks not at their entry: {_some(sorted(set(self.ranks) - self.own_held))}"
+
+    # -- held, and go -----------------------------------------------------
+
+    def held(self, place: int, message: load.Held, now: float) -> list[Action]:
+        """All ranks below a child are held: a piece of their map."""
+        if place not in self._progress.held.awaited:
+            return []
+        if self._listeners is not None:
+            self._listeners.come_up(place, message)
+        self._map.append(message)
+        if message.is_last:
+            self._progress.held.give(place, message.slowest)
+            self._progress.came(place)
+        return []
+
+    def all_held(self, now: float) -> list[Action] | None:
+        """STARTING ends: pass up the map. None: not yet."""
+        if not self._progress.held.is_complete:
+            return None
+        self._progress.enter(JobState.HELD, now)
+        slowest = max(self._progress.held.given.values(), key=lambda slow: slow.seconds)
+        ranks = [rank for piece in self._map for rank in piece.ranks]
+        unix_pids = [unix_pid for piece in self._map for unix_pid in piece.unix_pids]
+        before_exec = {rank for piece in self._map for rank in piece.before_exec}
+        self._map.clear()
+        actions: list[Action] = []
+        for start in range(0, len(ranks), MAP_PIECE):
+            end = start + MAP_PIECE
+            piece = tuple(ranks[start:end])
+            ports: tuple[int, ...] = ()
+            if self._listeners is not None and not self._group.is_root:
+                ports = self._listeners.go_up(piece)
+            actions += self._group.up(
+                load.Held(
+                    self._job_id,
+                    piece,
+                    tuple(unix_pids[start:end]),
+                    tuple(rank for rank in piece if rank in before_exec),
+                    slowest,
+                    end >= len(ranks),
+                    ports,
+                )
+            )
+        return actions
+
+    def ports(self, message: load.Ports, now: float) -> list[Action]:
+        """A piece of the map of listeners.
+
+        Raises:
+            PeerProtocolError: not the next piece, or the ranks have no listeners.
+        """
+        if self._listeners is None:
+            raise PeerProtocolError("listeners of ranks that have none")
+        self._listeners.come_down(message)
+        return self._group.down(message)
+
+    def go(self, message: load.Go, now: float) -> list[Action]:
+        """Every rank of the job is held: let ours go."""
+        actions: list[Action] = []
+        maps: list[Action] = []
+        if self._listeners is not None:
+            if self._group.is_root:
+                for piece in self._listeners.pieces():
+                    actions += self._group.down(piece)
+            maps = [GiveMap(self._job_id, self._credential.uid, self._listeners.encoded())]
+        self._progress.enter(JobState.RUNNING, now)
+        actions += [*self._group.down(message), *maps, KeeperGo(self._job_id)]
+        return [*actions, *self._output.ask_for_input()]
+
+
+def _some(ranks: list[int]) -> str:
+    said = ", ".join(map(str, ranks[:8]))
+    return said + (f", ... {len(ranks)} in all" if len(ranks) > 8 else "")

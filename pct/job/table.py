@@ -1,0 +1,196 @@
+"""What may happen to a job on a node, in each of its states, and who does what about it.
+
+Three tables, in which everything that is not there is refused:
+
+    EVENTS    state -> kind of event -> method
+    MESSAGES  sender -> state -> kind of message -> method
+    ADVANCES  state -> what is tried after every event: it ends the state, or returns None
+
+The methods are those of a job's parts (:data:`PARTS`); ``Progress.late`` and its like take
+what has crossed something else on its way. Nothing happens to a job that is RELEASED. The
+tables are PROTOCOL.md, section 5.1, where more conditions are named: on what a message says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from native.machine import Action, Event, PeerGone
+from native.wire import group, io, load, pmi
+from native.wire.base import Message
+from pct import events
+from pct.job.ends import Ends
+from pct.job.failures import Failures
+from pct.job.forming import Forming
+from pct.job.keepers import Keepers
+from pct.job.loading import Loading
+from pct.job.losses import Losses
+from pct.job.output import Output
+from pct.job.progress import JobState, Progress
+from pct.job.release import Release
+from pct.job.starting import Starting
+from pct.job.wiring import Wiring
+from pct.tree.group import Sender
+
+Method = Callable[..., list[Action]]
+MessageRules = dict[type[Message], Method]
+
+PARTS = (
+    *(Progress, Failures, Keepers, Output, Wiring, Ends),
+    *(Forming, Loading, Starting, Release, Losses),
+)
+OWNER: dict[Any, type] = {
+    method: part for part in PARTS for method in vars(part).values() if callable(method)
+}
+
+# -- events: method(event, now) -------------------------------------------
+
+_ALWAYS: dict[type[Event], Method] = {
+    PeerGone: Losses.peer_gone,
+    events.ObjectArrived: Loading.arrived,
+    events.ObjectPassedOn: Loading.passed_on,
+    events.ObjectStored: Loading.stored,
+    events.ObjectLost: Loading.lost,
+    events.KeeperReported: Starting.report,
+    events.OutputRead: Output.read,
+    events.InputTaken: Output.input_taken,
+    events.PmiOpened: Starting.port_opened,
+    events.PmiConnected: Wiring.connected,
+    events.PmiReceived: Wiring.received,
+    events.PmiClosed: Wiring.closed,
+    events.PmixReceived: Starting.from_server,
+    events.PmixServerEnded: Starting.server_ended,
+}
+
+EVENTS: dict[JobState, dict[type[Event], Method]] = {
+    JobState.FORMING: {**_ALWAYS, events.ObjectsChecked: Forming.checked},
+    JobState.LOADING: _ALWAYS,
+    JobState.STARTING: _ALWAYS,
+    JobState.HELD: _ALWAYS,
+    JobState.RUNNING: _ALWAYS,
+    JobState.ENDING: {
+        **_ALWAYS,
+        events.ObjectsChecked: Progress.late,
+        events.ObjectArrived: Progress.late,
+        events.ObjectPassedOn: Progress.late,
+        events.ObjectStored: Progress.late,
+        events.PmixServerEnded: Keepers.server_ended,
+    },
+}
+
+# -- messages of the parent: method(message, now) --------------------------
+
+_DOWN: MessageRules = {
+    load.UseShared: Progress.pass_down,
+    load.Signal: Keepers.signal,
+    load.AllDone: Release.all_done,
+    load.Spawn: Progress.late,
+    group.Adopted: Progress.late,
+    io.OutputCredit: Output.credit,
+    pmi.Reply: Wiring.replied,
+}
+_TO_ROOT: MessageRules = {**_DOWN, io.Input: Output.input}
+_TO_OTHERS: MessageRules = {
+    **_DOWN,
+    pmi.FenceOut: Wiring.fence_out,
+    pmi.Lost: Wiring.lost,
+    pmi.Ask: Wiring.asked,
+}
+
+FROM_YOD: dict[JobState, MessageRules] = {
+    JobState.FORMING: {**_TO_ROOT, load.UseShared: Loading.use_shared},
+    JobState.LOADING: {**_TO_ROOT, load.UseShared: Loading.use_shared},
+    JobState.STARTING: _TO_ROOT,
+    JobState.HELD: {**_TO_ROOT, load.Go: Starting.go},
+    JobState.RUNNING: {**_TO_ROOT, load.Spawn: Starting.spawn},
+    JobState.ENDING: {
+        **_TO_ROOT,
+        load.Go: Progress.late,
+        load.AllDone: Progress.late,
+    },
+}
+
+FROM_PARENT: dict[JobState, MessageRules] = {
+    JobState.FORMING: {**_TO_OTHERS, load.UseShared: Loading.use_shared},
+    JobState.LOADING: {**_TO_OTHERS, load.UseShared: Loading.use_shared},
+    JobState.STARTING: _TO_OTHERS,
+    JobState.HELD: {
+        **_TO_OTHERS,
+        load.Ports: Starting.ports,
+        load.Go: Starting.go,
+    },
+    JobState.RUNNING: {**_TO_OTHERS, load.Spawn: Starting.spawn},
+    JobState.ENDING: {
+        **_TO_OTHERS,
+        load.Ports: Progress.late,
+        load.Go: Progress.late,
+        load.AllDone: Progress.late,
+    },
+}
+
+# -- messages of a child: method(place of the child, message, now) ---------
+
+_UP: MessageRules = {
+    load.Vote: Progress.late_below,
+    load.Loaded: Progress.late_below,
+    load.Held: Progress.late_below,
+    load.Late: Progress.hear,
+    load.Failure: Failures.pass_on,
+    load.Completions: Ends.ended_below,
+    load.Released: Release.released,
+    load.Spawned: Wiring.spawned_below,
+    io.Output: Output.pass_on,
+    pmi.FenceIn: Wiring.fence_in,
+    pmi.Ask: Wiring.asked_below,
+    pmi.Reply: Wiring.replied_below,
+    pmi.Alone: Wiring.alone_below,
+    pmi.Excess: Wiring.excess_below,
+}
+
+FROM_CHILD: dict[JobState, MessageRules] = {
+    JobState.FORMING: {
+        **_UP,
+        load.Vote: Forming.vote,
+        load.Loaded: Loading.loaded,
+        load.Held: Starting.held,
+    },
+    JobState.LOADING: {**_UP, load.Loaded: Loading.loaded, load.Held: Starting.held},
+    JobState.STARTING: {**_UP, load.Held: Starting.held},
+    JobState.HELD: _UP,
+    JobState.RUNNING: _UP,
+    JobState.ENDING: _UP,
+}
+
+# -- all messages ------------------------------------------------------------
+
+_LIVING = tuple(EVENTS)  # all states but RELEASED
+
+MESSAGES: dict[Sender, dict[JobState, MessageRules]] = {
+    Sender.YOD: FROM_YOD,
+    Sender.PARENT: FROM_PARENT,
+    Sender.CHILD: FROM_CHILD,
+    Sender.ADOPTER: {state: {group.Adopted: Losses.adopted} for state in _LIVING},
+}
+
+# From anybody, in every state, whoever is above: method(received, now)
+FROM_ANYBODY: MessageRules = {load.Reset: Losses.reset, group.Orphan: Losses.adopt}
+
+
+def why_refused(sender: Sender, state: JobState, message: Message) -> str:
+    """What is wrong with a message for which there is no method."""
+    kind = type(message)
+    if any(kind in rules for rules in MESSAGES[sender].values()):
+        return f"{kind.__name__.lower()} while {state.value}"
+    role = "child" if sender is Sender.CHILD else "parent"
+    return f"{kind.__name__} is not a {role}'s to send"
+
+
+# -- the end of a state: method(now) ----------------------------------------
+
+ADVANCES: dict[JobState, Callable[[Any, float], list[Action] | None]] = {
+    JobState.FORMING: Forming.all_voted,  # to LOADING
+    JobState.LOADING: Loading.all_loaded,  # to STARTING
+    JobState.STARTING: Starting.all_held,  # to HELD; Starting.go: to RUNNING
+    JobState.ENDING: Release.all_released,  # Release.end: to ENDING; from here to RELEASED
+}
