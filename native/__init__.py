@@ -1,4 +1,4 @@
-"""What the programs share. The modules here are words: names, numbers and how they are written.
+"""What the programs share. The modules here define values: names, numbers, their text forms.
 
 No I/O. Imports native.wire.
 """

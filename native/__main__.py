@@ -1,7 +1,8 @@
 """``python -m native --cflags --libs``: how to compile a C program against this installation.
 
-The libraries of an installed package lie beside its modules, so the program is told
-where they are (an rpath). ``make -C native install`` and pkg-config are for the rest.
+The libraries of an installed package are beside its modules, so the flags include an rpath.
+For programs that are to find them elsewhere there are ``make -C native install`` and
+pkg-config.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ ANSWERS = {
 
 
 def main(arguments: list[str]) -> str:
-    """What to print.
+    """Print the flags that were asked for.
 
     Raises:
-        SystemExit: no such question.
+        SystemExit: an unknown word.
     """
     if not arguments or not ANSWERS.keys() >= set(arguments):
         raise SystemExit(f"usage: python -m native {' '.join(f'[{name}]' for name in ANSWERS)}")

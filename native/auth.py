@@ -1,7 +1,7 @@
 """Keys and MACs, as the transport's C computes them (native/transport/src/pure/ptl_auth.c).
 
-Light: nothing but BLAKE2b. A key is 32 bytes. What each key proves is in
-FRAMES.md; native/port/portals.py has the kinds.
+It imports nothing but BLAKE2b. A key is 32 bytes. FRAMES.md says what each key proves;
+native/port/portals.py has the kinds.
 """
 
 from _blake2 import blake2b
@@ -18,7 +18,7 @@ def mac(key: bytes, person: str, data: bytes) -> bytes:
         key: 32 bytes.
         person: names the use, at most 16 ASCII characters; the transport's own
             begin with "yod.".
-        data: what is vouched for.
+        data: the bytes to authenticate.
     """
     return blake2b(data, digest_size=32, key=key, person=person.encode()).digest()
 
@@ -29,7 +29,7 @@ def is_valid(key: bytes, person: str, data: bytes, tag: bytes) -> bool:
 
 
 def derive_user_key(partition_key: bytes, uid: int) -> bytes:
-    """The key that an ordinary user may hold."""
+    """The key that proves one user's identity."""
     return mac(partition_key, "yod.user", uid.to_bytes(4, "little"))
 
 
@@ -47,10 +47,10 @@ def derive_job_key(partition_key: bytes, job_id: int, uid: int, expires: int) ->
 
 
 def derive_ranks_key(partition_key: bytes, job_id: int, uid: int) -> bytes:
-    """The key with which the ranks of a job meet one another.
+    """The key with which the ranks of a job connect to one another.
 
-    It is not the job's key of :func:`derive_job_key`: that opens the job's PCTs, and
-    only for a minute.
+    It differs from the job's key of :func:`derive_job_key`, which opens the job's PCTs and
+    expires within a minute.
     """
     data = job_id.to_bytes(8, "little") + uid.to_bytes(4, "little")
     return mac(partition_key, "yod.ranks", data)

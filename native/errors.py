@@ -1,8 +1,8 @@
-"""Faults by condition, each with what its reader does differently.
+"""Errors: one class for each condition that a caller handles in its own way.
 
 ===========================  ==============================================
-:class:`IllegalTransition`   our own rule is broken, a bug: the job or peer ends
-:class:`PeerProtocolError`   a peer sent nonsense: refuse that peer or job
+:class:`IllegalTransition`   one of our rules is broken, a bug: the job or peer ends
+:class:`PeerProtocolError`   a peer broke the protocol: refuse that peer or job
 :class:`PtlError`            a transport call failed (``native.port.endpoint``)
 :class:`UsageError`          the user's mistake: one line, exit status
 ===========================  ==============================================
@@ -30,17 +30,17 @@ class PeerProtocolError(Exception):
 
 
 class YodError(Exception):
-    """A fault that reaches the user as one line.
+    """An error that the user sees as one line.
 
     Attributes:
-        exit_status: what the command exits with.
+        exit_status: the command's exit status.
     """
 
     exit_status = 125
 
 
 class UsageError(YodError):
-    """The command line is wrong."""
+    """The user gave a wrong option, argument or variable."""
 
     exit_status = 125
 
@@ -60,21 +60,21 @@ class ProgramNotFoundError(YodError):
 
 
 class ProgramNotExecutableError(YodError):
-    """The program is there and cannot be executed."""
+    """The program exists but cannot be executed."""
 
     exit_status = 126
 
 
 class InternalError(YodError):
-    """A bug of ours; the text says what was raised."""
+    """A bug of ours; the text has the exception."""
 
 
 class PartitionError(YodError):
-    """No partition, or not the one that was configured."""
+    """There is no partition, or the configured one cannot be used."""
 
 
 class Refusal(IntEnum):
-    """Why bebopd or a PCT says no. Values are on the wire."""
+    """Why bebopd or a PCT refuses a request. The values are on the wire."""
 
     NOT_ENOUGH_NODES = 1  # more than the partition has
     BUSY = 2  # enough nodes exist, too few are free now

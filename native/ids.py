@@ -1,7 +1,7 @@
-"""Who is who: transport addresses, proven principals, shipped objects.
+"""Identities: transport addresses, proven principals, shipped objects.
 
-A node is a place in the partition's table; a :class:`PortalId` is where its
-process listens. The two are never mixed: users see nodes, the transport ids.
+A node is a number in the partition's table. A :class:`PortalId` is the transport address of
+a process. Users see nodes, the transport uses ids.
 """
 
 from enum import IntEnum
@@ -40,7 +40,7 @@ class PrincipalKind(IntEnum):
 
 
 class Principal(NamedTuple):
-    """Who a peer has proven to be. An id inside a message is never proof.
+    """The identity that a peer has proven. An id inside a message proves nothing.
 
     Attributes:
         kind: what was proven.

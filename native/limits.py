@@ -1,7 +1,7 @@
 """Every limit: its name, unit, default, and how to set it.
 
-The environment variable of ``kill_delay_s`` is ``YOD_KILL_DELAY_S``; the same
-name in lower case is its key in a limits file. ``yodctl limits`` prints them.
+The environment variable of ``kill_delay_s`` is ``YOD_KILL_DELAY_S``. ``yodctl limits``
+prints all limits.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ JOB_STORE_BYTES = 256 * 1024 * 1024
 
 
 class Limits(Struct, frozen=True):
-    """Limits in force; ``_s`` in a name: seconds; ``_bytes``, ``_count``, ``_percent``."""
+    """The limits in force. A name ends with its unit: ``_s`` is seconds."""
 
     pending_s: float = 60.0
     heartbeat_s: float = 10.0
@@ -52,7 +52,7 @@ class Limits(Struct, frozen=True):
 
 
 MEANINGS = {
-    "pending_s": "a grant that no PCT has heard of lapses after this",
+    "pending_s": "a grant lapses after this unless its PCTs report the job",
     "heartbeat_s": "a PCT announces itself this often",
     "silent_s": "a node not heard from for this long is down",
     "announce_retry_s": "a PCT without a bebopd tries again after this",
@@ -63,30 +63,30 @@ MEANINGS = {
     "press_s": "signals that interrupt yod within this after one are the same press",
     "orphan_s": "a PCT without a parent looks for an ancestor this long",
     "arity_count": "children of a node in the job's tree",
-    "bulk_arity_count": "the same for a job whose objects exceed bulk_bytes: they share a link",
-    "bulk_bytes": "objects of a job up to this size go down the wide tree",
+    "bulk_arity_count": "the same for a job whose objects exceed bulk_bytes",
+    "bulk_bytes": "a job whose objects are larger in all has the narrow tree",
     "chunk_bytes": "unit in which an object goes down the tree",
     "sending_bytes": "buffers of yod or a pct for all objects that it sends for one job",
-    "output_window_bytes": "a stream of output on its way over one hop; a quarter of it for input",
+    "output_window_bytes": "output of one stream in transit over one hop; a quarter for input",
     "jobs_per_node_count": "jobs on one node at a time",
     "connect_s": "a connection is made within this",
-    "liveness_s": "a host that is gone, or a daemon that answers nothing, is lost after this",
-    "notice_s": "what is awaited for longer is told, then ever more rarely",
-    "unproven_count": "connections of a daemon that have not proven who they are",
+    "liveness_s": "a host or daemon that has been silent for this long is lost",
+    "notice_s": "yod says what it waits for after this, then at double times",
+    "unproven_count": "connections to a daemon that have not proven an identity yet",
     "unproven_each_count": "the same of one user of its host, or of one other address",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
-    "arguments_max_bytes": "arguments of all members and the environment, as they are encoded",
-    "store_user_percent": "of a file system, for what a root's pct stores for all jobs of a user",
-    "line_quiet_s": "yod shows a line without its end after so long without other output",
+    "arguments_max_bytes": "arguments of all members and the environment, as encoded",
+    "store_user_percent": "share of a file system for one user's objects, if the pct is root's",
+    "line_quiet_s": "yod shows an unfinished line after this long without other output",
     "line_hold_s": "output waits at most this long for a line's end",
-    "line_max_bytes": "a line this long makes way to others' before its end",
-    "line_room_bytes": "unfinished lines of all ranks, and what waits for one, in yod's memory",
-    "job_store_bytes": "a node keeps so much for a job's ranks: pairs, names, requests, worlds",
-    "pmi_connections_count": "connections of a job to its PCT, if not more than four a rank",
+    "line_max_bytes": "a line of this length may be cut before its end for another rank's",
+    "line_room_bytes": "unfinished lines and the output that waits for them, in yod's memory",
+    "job_store_bytes": "memory of a node for a job's ranks: pairs, names, requests, worlds",
+    "pmi_connections_count": "connections of a job to its PCT, or four a rank if that is more",
     "pmix_server_bytes": "memory of a job's PMIx server on a node",
 }
 
-# Those that travel in a message are within its ranges.
+# A limit that travels in a message is within the range of its field.
 _SMALLEST = {
     "heartbeat_s": 0.001,
     "announce_retry_s": 0.001,

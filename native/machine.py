@@ -1,8 +1,8 @@
-"""What the machines share: events and actions that any of them may see or give.
+"""What the machines share: events and actions of all of them.
 
 A machine has ``handle(event, now) -> list[Action]``, ``deadline() -> float | None``
-and ``check()``, which asserts its invariants and is called by the simulation. It
-knows no clock: ``now`` is in seconds, monotonic, never less than before.
+and ``check()``, which asserts its invariants and is called by the simulation. It reads no
+clock: ``now`` is in seconds, monotonic, never less than in an earlier call.
 """
 
 from typing import Protocol
@@ -42,7 +42,7 @@ class MessageReceived(Event, frozen=True):
 
 
 class PeerGone(Event, frozen=True):
-    """A peer is out of reach, with all it had not received. The text says why."""
+    """A peer is out of reach; what it has not received is lost. The text gives the reason."""
 
     peer: PortalId
     text: str
@@ -60,7 +60,7 @@ class Send(Action, frozen=True):
 
 
 class Log(Action, frozen=True):
-    """Say something in the daemon's log."""
+    """Write a line to the daemon's log."""
 
     text: str
     job_id: int = 0  # 0: of no job
@@ -75,17 +75,17 @@ def job_of(action: Action) -> int:
 
 
 class Contain(Protocol):
-    """Takes what was raised on behalf of one job, user or peer: that one ends, nothing else.
+    """Called with an exception on behalf of one job, user or peer, which then ends.
 
     Raises:
-        Exception: what it was given, where nobody is to go on; tests are loud so.
+        Exception: the same, where the process is to end as well, as in tests.
     """
 
     def __call__(self, whose: str, error: Exception) -> None: ...
 
 
 def propagate(whose: str, error: Exception) -> None:
-    """Contain nothing."""
+    """Raise the exception again: contain nothing."""
     raise error
 
 

@@ -13,7 +13,7 @@ NAMES = {Protocol.PMI1: "PMI-1", Protocol.PMI2: "PMI-2", Protocol.PMIX: "PMIx"}
 
 
 def family(library: str) -> str:
-    """Whose MPI library a path names, as far as the path tells; empty: nobody's that is known."""
+    """The family of an MPI library, from its path; empty: unknown."""
     directory, _, name = library.rpartition("/")
     if name.startswith("libmpi_cray"):
         return "Cray MPICH"
@@ -27,7 +27,7 @@ def family(library: str) -> str:
 
 
 def protocols_of(family_name: str) -> tuple[Protocol, ...]:
-    """What the libraries of a family speak by default; empty: not known."""
+    """The protocols that a family's libraries speak by default; empty: unknown."""
     return _SPEAKS.get(family_name, ())
 
 

@@ -1,8 +1,8 @@
 """Node lists as users write them: ``5,1..3`` is nodes 5, 1, 2, 3 in this order.
 
-Grammar: ``item[,item]*``; an item is a number or ``a..b`` with one or more
-dots, and may descend. Order is kept, and decides the order of ranks; a repeated
-number counts once, at its first place. Source: Cplant's nodeList.c.
+Grammar: ``item[,item]*``; an item is a number or a range ``a..b``, with one or more dots,
+which may descend. The order of nodes decides the order of ranks. A repeated number counts
+once, at its first place. Source: Cplant's nodeList.c.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def parse(text: str) -> tuple[int, ...]:
     """The nodes of a list, in its order, each once.
 
     Raises:
-        UsageError: not a node list; the text says what is wrong with which item.
+        UsageError: not a node list; the text names the item and its fault.
     """
     strange = [character for character in text if character not in _ALLOWED]
     if strange:

@@ -1,11 +1,11 @@
-"""Options as the original commands took them: one dash or two, names that may be shortened.
+"""Options in the style of Cplant's commands: one dash or two, names that may be shortened.
 
 ``-l 1..3``, ``-l1..3``, ``-list 1..3``, ``--list=1..3`` are the same option (GNU
-``getopt_long_only``). A name is shortened to no less than four letters: shorter
-words mean other things to other launchers, so those that are taken are spellings
-of their own. :func:`expand` writes each option in the one spelling that the
-option parser knows; it stops at the first word that is no option, because
-everything after a program's name is the program's. Names are case sensitive.
+``getopt_long_only``). A name can be shortened to four letters: shorter words mean other
+things to other launchers, so each short form that we accept is a spelling of its own.
+:func:`expand` writes each option in its first spelling, which the option parser knows. It
+stops at the first word that is no option: everything behind a program's name belongs to the
+program. Names are case sensitive.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def expand(
     """The same words with every option in its full spelling.
 
     Args:
-        elsewhere: given the name of an option that is none of ours, without its dashes,
-            says what to use for what it means to other programs; empty: not known.
+        elsewhere: called with the name of an unknown option, without its dashes; says what
+            to use here for an option of another launcher; empty: it is none.
 
     Raises:
         UsageError: an option is unknown, ambiguous, lacks its value or has an empty
@@ -97,7 +97,7 @@ def expand(
 def parse(
     argv: Sequence[str], options: Sequence[Option], elsewhere: Callable[[str], str] = _nothing
 ) -> tuple[dict[str, list[str]], list[str]]:
-    """Options and what follows them, for a command whose start must be quick.
+    """Read a command line; for a command whose start must be quick.
 
     Returns:
         By each option's first spelling its values, in order (an empty text for one
@@ -145,7 +145,7 @@ def _find(word: str, by_name: dict[str, Option], elsewhere: Callable[[str], str]
     """The option that a word such as ``--list`` or ``-timi`` stands for.
 
     Raises:
-        UsageError: it stands for none, or for several; says what to say instead.
+        UsageError: it fits no option, or several; the text says what to use.
     """
     name = word.lstrip("-")
     if name in by_name:
@@ -162,7 +162,7 @@ def _find(word: str, by_name: dict[str, Option], elsewhere: Callable[[str], str]
         could = ", ".join(full[known] for known in full if known.startswith(name))
         why = f"; a name is shortened to {PREFIX_MIN} letters at least" if is_short else ""
         raise UsageError(f"{shown(word)}: could be {could}{why}")
-    from difflib import get_close_matches  # nobody waits for it but who has mistyped
+    from difflib import get_close_matches  # slow to import
 
     if near := get_close_matches(name, full, cutoff=0.7):
         advice = f"did you mean {' or '.join(full[known] for known in near)}?"

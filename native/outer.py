@@ -1,13 +1,13 @@
-"""What a launcher leaves in the environment of the processes that it starts.
+"""Variables that a launcher puts into the environment of the processes that it starts.
 
-A rank that believes it belongs to another world starts alone, or hangs. So the
-variables of the launchers around a job are taken from its ranks and kept aside under
-other names, from which a launcher that is started inside can have them back. What a
-user sets for a library or a launcher has names of its own, and stays.
+A rank that believes it belongs to another world starts alone, or hangs. So the variables
+of launchers around a job are removed from its ranks' environment and kept under other
+names, from which a launcher inside the job can restore them. Variables with which a user
+sets up a library or a launcher have other names, and stay.
 
-The lists are from the environments of real processes: Open MPI 4.1 and 5.0, MPICH
-4.0 and 5.0, Intel MPI 2021, srun 22.05 with each of its PMIs; those of PALS, ALPS,
-jsrun, Flux and MVAPICH2 from their documentation.
+The lists come from the environments of real processes of Open MPI 4.1 and 5.0, MPICH 4.0 and
+5.0, Intel MPI 2021, and srun 22.05 with each of its PMIs; for PALS, ALPS, jsrun, Flux and
+MVAPICH2 from their documentation.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def name_of(entry: bytes) -> bytes:
 
 
 def split(entries: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """What is the user's, and what a launcher left; each in its order."""
+    """The user's entries, and those of a launcher, each in their order."""
     found = tuple(entries)
     defaults = [entry for entry in found if entry.startswith(DEFAULTS + b"=")]
     names = _NAMES.union(*(entry.partition(b"=")[2].split() for entry in defaults))
@@ -138,8 +138,8 @@ def split(entries: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
 def put_aside(launchers: Iterable[bytes]) -> list[bytes]:
     """The same variables under names that no library reads.
 
-    Of two launchers around a job only the inner one's are kept: its environment is
-    the one that the job was started in.
+    With two launchers around a job only the inner one's are kept: the job was started in
+    its environment.
     """
     return [ASIDE + entry for entry in launchers if not entry.startswith(ASIDE)]
 

@@ -1,10 +1,10 @@
-"""Names from outside in lines for people: file names and words are any bytes."""
+"""How file names and other words from outside, which may be any bytes, appear in messages."""
 
 from __future__ import annotations
 
 
 def shown(name: str | bytes) -> str:
-    """A name as a shell would show it: itself, or quoted where that is no line of text.
+    """A name as a shell shows it: as it is, or quoted where it is no line of text.
 
     Bytes that are not UTF-8, and characters that would move the cursor or end the line,
     are written as in ``$'caf\\351'``, which a shell reads back.

@@ -269,7 +269,7 @@ def test_limits_are_printed_with_what_sets_them(place):
         "pending_s",
         "7.5",
         "YOD_PENDING_S",
-        "a grant that no PCT has heard of lapses after this",
+        "a grant lapses after this unless its PCTs report the job",
     ]
 
 
