@@ -1,4 +1,4 @@
-"""The pages of docs/ name files and functions that exist."""
+"""The pages of docs/ name files and functions that exist, and every option of a command."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+
+import allocator.cli
+import partition.status.pingd
+import pct.cli
+import yod.cli
+from native.options import of_click
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("allocator", "bench", "docs", "examples", "native", "partition", "pct", "tests", "yod")
@@ -38,3 +44,19 @@ def test_the_index_of_decisions_has_every_decision_with_its_date():
     assert [(date, title) for date, title, _ in listed] == [(date, title) for title, date in made]
     for _, title, anchor in listed:
         assert anchor == re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+OPTIONS = {
+    "bebopd": of_click(allocator.cli.command.params),
+    "pct": of_click(pct.cli.command.params),
+    "pingd": of_click(partition.status.pingd.command.params),
+    "yod": yod.cli.OPTIONS,
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_page_of_a_command_has_its_options(name):
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    for option in OPTIONS[name]:
+        first = option.spellings[0]
+        assert re.search(rf"`{first}\b", text), f"docs/{name}.md: no word about {first}"
