@@ -25,14 +25,13 @@ from native.machine import (
     propagate,
 )
 from native.nodelist import format_nodes
-from native.wire import alloc, codec, group, io, load, status
+from native.wire import alloc, codec, group, load, status
 from native.wire.base import JobMessage, Message, clipped
+from pct.admission import Admission
 from pct.events import TellBebopd
 from pct.job.machine import Job
-from pct.job.objects import misfit
 from pct.job.progress import JobState
 from pct.reservation import Reservation
-from pct.tree import tree
 
 
 class Node:
@@ -73,8 +72,7 @@ class Node:
         self._bebopd = bebopd
         self._incarnation = incarnation
         self.limits = limits
-        self._is_signed = is_signed
-        self._unix_time = unix_time
+        self._admission = Admission(self.reservation, limits, is_signed, unix_time)
         self._contain = contain
         self._faulty: dict[int, float] = {}  # jobs that have raised -> when they are dropped
         self._announce_at: float | None = None
@@ -101,8 +99,8 @@ class Node:
             IllegalTransition: a bug.
         """
         match event:
-            case MessageReceived(source, principal, message):
-                return self._message(source, principal, message, event, now)
+            case MessageReceived():
+                return self._message(event, now)
             case PeerGone(peer, text):
                 actions = self._bebopd_lost(text, now) if peer == self._bebopd else []
                 for job in list(self.jobs.values()):
@@ -150,25 +148,11 @@ class Node:
 
     # -- messages ---------------------------------------------------------
 
-    def _message(
-        self,
-        source: PortalId,
-        principal: Principal,
-        message: Message,
-        event: MessageReceived,
-        now: float,
-    ) -> list[Action]:
-        match message:
-            case status.Accepted(number, epoch, heartbeat_s):
-                return self._accepted(principal, number, epoch, heartbeat_s, now)
-            case status.Rejected(text):
-                _demand(principal, PrincipalKind.PARTITION)
-                self.is_rejected = text
-                return [Log(f"bebopd does not take this node: {text}")]
-            case alloc.Revoke(revoked_id):
-                _demand(principal, PrincipalKind.PARTITION)
-                is_hosting = self.reservation.refuse(revoked_id)
-                return [Send(source, alloc.Revoked(revoked_id, self.number, is_hosting))]
+    def _message(self, event: MessageReceived, now: float) -> list[Action]:
+        message, principal = event.message, event.principal
+        if (method := _OF_NODE.get(type(message))) is not None:
+            _demand(principal, PrincipalKind.PARTITION)
+            return method(self, event.source, message, now)
         if not isinstance(message, JobMessage):
             raise PeerProtocolError(f"{type(message).__name__} is not for a PCT")
         job_id = message.job_id
@@ -177,28 +161,37 @@ class Node:
         if principal.kind is PrincipalKind.USER:
             raise PeerProtocolError("a user's key does not open a job")
         if isinstance(message, load.Load):
-            return self._load(source, principal, message, now)
-        job = self.jobs.get(job_id)
-        if job is not None:
+            return self._load(event.source, principal, message, now)
+        if (job := self.jobs.get(job_id)) is not None:
             return self._of_job(job, event, now)
-        return self._of_no_job(source, job_id, message)
+        method = _OF_NO_JOB.get(type(message))
+        return [] if method is None else method(self, event.source, message, now)
 
-    def _of_no_job(self, source: PortalId, job_id: int, message: Message) -> list[Action]:
-        """About a job of which nothing is here, or not any more."""
-        if isinstance(message, group.Orphan):  # it has ended here; so let it end below
-            return [Send(source, group.Adopted(job_id)), Send(source, load.AllDone(job_id))]
-        if not isinstance(message, (load.Reset, load.AllDone)) or self.number < 0:
-            return []  # late
-        self.reservation.refuse(job_id)  # its load message may still be on the way
-        actions: list[Action] = [Send(source, load.Released(job_id, (self.number,)))]
-        if isinstance(message, load.Reset):
-            actions.append(Send(self._bebopd, alloc.Freed(job_id, (self.number,))))
+    def _orphan(self, source: PortalId, message: group.Orphan, now: float) -> list[Action]:
+        """A node below has lost its parent. The job has ended here, so it ends there too."""
+        job_id = message.job_id
+        return [Send(source, group.Adopted(job_id)), Send(source, load.AllDone(job_id))]
+
+    def _all_done(
+        self, source: PortalId, message: load.AllDone | load.Reset, now: float
+    ) -> list[Action]:
+        """Nothing of the job is here. Its load message may still be on the way: refuse it."""
+        if self.number < 0:
+            return []
+        self.reservation.refuse(message.job_id)
+        return [Send(source, load.Released(message.job_id, (self.number,)))]
+
+    def _reset(self, source: PortalId, message: load.Reset, now: float) -> list[Action]:
+        """The same. The root does not speak for this node any more, so bebopd is told too."""
+        actions = self._all_done(source, message, now)
+        if actions:
+            actions.append(Send(self._bebopd, alloc.Freed(message.job_id, (self.number,))))
         return actions
 
     def _load(
         self, source: PortalId, principal: Principal, message: load.Load, now: float
     ) -> list[Action]:
-        refusal = self._why_not(principal, message)
+        refusal = self._admission.why_not(principal, message, self.number)
         if refusal is not None:
             return self._refused(source, message.job_id, refusal)
         credential = codec.decode_credential(message.credential)
@@ -217,41 +210,6 @@ class Node:
         node = max(self.number, 0)
         failure = load.Failure(job_id, kind, phase, node, self._name, -1, why)
         return [Send(source, failure), Log(why, job_id)]
-
-    def _why_not(self, principal: Principal, message: load.Load) -> str | None:
-        """Check everything that a load message claims, and take the slots."""
-        if not self._is_signed(message.credential, message.credential_mac):
-            return "the credential is not this partition's"
-        credential = codec.decode_credential(message.credential)
-        if credential.job_id != message.job_id:
-            return f"a credential of job {credential.job_id} for job {message.job_id}"
-        if principal.kind is PrincipalKind.JOB and principal.uid != credential.uid:
-            return f"user {principal.uid} uses a grant of user {credential.uid}"
-        if codec.nodes_digest(message.nodes) != credential.nodes_digest:
-            return "the nodes are not the grant's"
-        here = message.nodes[message.place]
-        if here.node != self.number:
-            return f"this is node {self.number}, not {here.node}"
-        children = len(tree.children(message.place, len(message.nodes), message.arity))
-        windows = message.output_window_bytes * len(io.STREAMS) * (1 + children)
-        most = self.limits.job_store_bytes
-        if windows > most:
-            return (
-                f"windows of {windows} bytes for output, at most {most}:"
-                " lower YOD_OUTPUT_WINDOW_BYTES, or raise YOD_JOB_STORE_BYTES of the pct"
-            )
-        granted = dict(zip(credential.nodes, credential.slots, strict=False))
-        wanted: dict[int, int] = {}
-        for run in message.runs:
-            node = message.nodes[run.place].node
-            wanted[node] = wanted.get(node, 0) + run.count
-        for node, count in wanted.items():
-            if count > granted.get(node, 0):
-                return f"{count} ranks on node {node}, {granted.get(node, 0)} granted"
-        if text := _bad_arguments(message, sum(wanted.values()), self.limits.arguments_max_bytes):
-            return text
-        refused = self.reservation.take(credential, self.number, self._unix_time())
-        return refused[1] if refused else None
 
     # -- bebopd -----------------------------------------------------------
 
@@ -278,17 +236,22 @@ class Node:
         )
         return [Send(self._bebopd, announce)]
 
-    def _accepted(
-        self, principal: Principal, number: int, epoch: int, heartbeat_s: float, now: float
-    ) -> list[Action]:
-        _demand(principal, PrincipalKind.PARTITION)
-        is_new = epoch != self.reservation.epoch or self._trouble != ""
+    def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:
+        is_new = message.epoch != self.reservation.epoch or self._trouble != ""
         self._trouble = ""
-        self.number = number
-        self.reservation.epoch = epoch
-        self._heartbeat_s = heartbeat_s
-        self._announce_at = now + heartbeat_s
-        return [Log(f"node {number} of the partition")] if is_new else []
+        self.number = message.node
+        self.reservation.epoch = message.epoch
+        self._heartbeat_s = message.heartbeat_s
+        self._announce_at = now + message.heartbeat_s
+        return [Log(f"node {self.number} of the partition")] if is_new else []
+
+    def _rejected(self, source: PortalId, message: status.Rejected, now: float) -> list[Action]:
+        self.is_rejected = message.text
+        return [Log(f"bebopd does not take this node: {message.text}")]
+
+    def _revoke(self, source: PortalId, message: alloc.Revoke, now: float) -> list[Action]:
+        is_hosting = self.reservation.refuse(message.job_id)
+        return [Send(source, alloc.Revoked(message.job_id, self.number, is_hosting))]
 
     def _bebopd_lost(self, text: str, now: float) -> list[Action]:
         self._heartbeat_s = self.limits.announce_retry_s
@@ -343,18 +306,23 @@ class Node:
         return actions
 
 
-def _bad_arguments(message: load.Load, ranks: int, most_bytes: int) -> str:
-    """Why the members or the object that carries them cannot be taken; empty: they can."""
-    if message.arguments is not None:
-        return misfit(message.arguments, ranks, 0, len(message.objects))
-    if not message.objects:
-        return "neither arguments nor an object that holds them"
-    size = message.objects[0].size
-    if not 1 <= size <= most_bytes:
-        return f"arguments of {size} bytes: arguments_max_bytes of this node is {most_bytes}"
-    return ""
-
-
 def _demand(principal: Principal, kind: PrincipalKind) -> None:
     if principal.kind is not kind:
         raise PeerProtocolError(f"needs the {kind.name.lower()} key")
+
+
+Method = Callable[..., list[Action]]
+
+# From bebopd, which has the partition's key: method(node, sender, message, now)
+_OF_NODE: dict[type[Message], Method] = {
+    status.Accepted: Node._accepted,
+    status.Rejected: Node._rejected,
+    alloc.Revoke: Node._revoke,
+}
+
+# About a job that is not here, or not any more; other messages about it are late.
+_OF_NO_JOB: dict[type[Message], Method] = {
+    load.AllDone: Node._all_done,
+    load.Reset: Node._reset,
+    group.Orphan: Node._orphan,
+}

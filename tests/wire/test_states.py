@@ -18,7 +18,9 @@ from native.machine import Event, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, io, load, pmi, status
 from native.wire.base import Message
 from pct.job.machine import Job
-from pct.job.progress import JobState
+from pct.job.progress import JobState, Progress
+from pct.job.table import FROM_ANYBODY, MESSAGES
+from pct.tree.group import Sender
 from tests.unit.allocator.partition_of import ALICE, DAEMON, YOD, Partition, spec
 from tests.unit.allocator.partition_of import pct as node_pct
 from tests.unit.pct import job_of
@@ -322,6 +324,69 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
             if name not in allowed:
                 with pytest.raises(PeerProtocolError):
                     _root(state).handle(job_of.received(source, message), job_of.BEGIN)
+
+
+LATE = (Progress.late, Progress.late_below, Progress.pass_down)
+IN_CODE = {  # rows of the page that name a sender of the code's table
+    "parent": Sender.PARENT,
+    "child": Sender.CHILD,
+    "adopter": Sender.ADOPTER,
+}
+
+
+def _row_in_code(label: tuple[str, str]) -> tuple[Sender, Message, str]:
+    """Sender, kind, and the condition on what the message says; empty: there is none."""
+    kind, _, condition = label[1].partition(" (")
+    sender = IN_CODE[label[0]]
+    if condition == "to the root)":
+        sender, condition = Sender.YOD, ""
+    elif condition == "to another)":
+        condition = ""
+    return sender, codec.decode(protocol.read_vector(_vector(kind.strip("`")))), condition
+
+
+def _vector(kind: str) -> str:
+    return "pmi.ask.modex" if kind == "pmi.ask" else kind
+
+
+def _verdict(sender: Sender, state: JobState, message: Message) -> str:
+    method = MESSAGES[sender][state].get(type(message))
+    if method is None:
+        return "no"
+    return "late" if method in LATE else "yes"
+
+
+@pytest.mark.parametrize(
+    ("label", "column", "cell"),
+    [each for each in cells_of(JOB_TABLE, 2) if each[0][0] in IN_CODE],
+)
+def test_the_jobs_table_in_the_code_is_the_one_on_the_page(label, column, cell):
+    """Where a condition is named, the table may say yes and the method refuse."""
+    sender, message, condition = _row_in_code(label)
+    verdict = _verdict(sender, JobState[column], message)
+    assert verdict == cell or (condition and verdict == "yes")
+
+
+def test_every_message_in_the_jobs_table_is_on_the_page():
+    _, rows = table_after(JOB_TABLE)
+    on_page = {(row[0], row[1].partition(" (")[0].strip("`")) for row in rows}
+    for name, sender in {**IN_CODE, "parent of the root": Sender.YOD}.items():
+        for rules in MESSAGES[sender].values():
+            for kind in rules:
+                row = (name.removesuffix(" of the root"), kind.__struct_config__.tag)
+                assert row in on_page
+    for kind in FROM_ANYBODY:
+        tag = kind.__struct_config__.tag
+        assert {("anybody", tag), ("place below", tag)} & on_page
+
+
+def test_what_the_root_takes_from_yod_and_others_from_their_parents_differs_where_the_page_says():
+    _, rows = table_after(JOB_TABLE)
+    told_apart = {row[1].partition(" (")[0].strip("`") for row in rows if "(to " in row[1]}
+    for state, rules in MESSAGES[Sender.YOD].items():
+        others = MESSAGES[Sender.PARENT][state]
+        differ = {kind for kind in {*rules, *others} if rules.get(kind) != others.get(kind)}
+        assert {kind.__struct_config__.tag for kind in differ} <= told_apart
 
 
 # -- a launch --------------------------------------------------------------

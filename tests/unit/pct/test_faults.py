@@ -234,7 +234,7 @@ def test_an_object_that_cannot_be_received_ends_its_job_only(host, contained):
 
 
 def test_a_message_of_no_job_that_raises_ends_its_connection(host, contained, monkeypatch):
-    monkeypatch.setattr(host.node, "_why_not", broken)
+    monkeypatch.setattr(host.node._admission, "why_not", broken)
     host.load(5)
     host.run()
     assert contained.seen == [(f"Load from {host.yod.id}", "broken")]

@@ -49,6 +49,7 @@ from tests.unit.pct.job_of import (
     LACKING,
     OPENED,
     PMI1,
+    PMIX,
     PORT,
     PRESENT,
     PROGRAM,
@@ -469,6 +470,18 @@ def test_a_node_without_room_for_the_arguments_fails_the_job_and_does_not_vote()
     text = "the arguments: none left"
     told = to_yod(failure(load.FailureKind.OBJECT, "forming the group", text))
     assert job.handle(no_place, NOW) == [told]
+
+
+def test_arguments_that_arrive_after_all_done_start_nothing():
+    job = a_job(size=3, objects=(CARRIER, PROGRAM), arguments=None, mpi=PMIX)
+    for place in (1, 2):
+        job.handle(received(pct(place), vote(place)), NOW)
+    job.handle(ObjectsChecked(JOB_ID, ((1, b"/bin/a.out"),), (0,), ()), NOW)
+    job.handle(ALL_DONE, NOW)
+    content = codec.encode_part(arguments(3, object_index=1))
+    assert job.handle(ObjectArrived(JOB_ID, 0, CARRIER.digest), NOW) == []
+    assert job.handle(ObjectStored(JOB_ID, 0, b"", content), NOW) == []
+    assert job.state is JobState.ENDING
 
 
 def test_a_lost_keeper_fails_the_job_and_leaves_nothing_to_end():
