@@ -304,7 +304,7 @@ class Failure(JobMessage, frozen=True, tag="load.failure"):
     exit_code: Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)] = 0
 
 
-class Spawn(JobMessage, frozen=True, tag="load.spawn"):
+class StartWorld(JobMessage, frozen=True, tag="load.spawn"):
     """Down: the answer of yod to a spawn: one more world, started and let go at once.
 
     Attributes:

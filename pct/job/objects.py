@@ -8,7 +8,7 @@ from enum import Enum
 from msgspec.structs import replace
 
 from native.wire.base import SIZE_MAX
-from native.wire.load import Arguments, NoRoom, Spawn
+from native.wire.load import Arguments, NoRoom, StartWorld
 from pct.events import NoPlace
 
 ROOMS_BYTES = 128 * 1024  # of names and texts in one vote
@@ -145,7 +145,7 @@ def misfit(arguments: Arguments, ranks: int, first_image: int, objects: int) -> 
     return ""
 
 
-def spawn_misfit(spawn: Spawn, places: int) -> str:
+def spawn_misfit(spawn: StartWorld, places: int) -> str:
     """Why a spawn contradicts itself; empty: it does not.
 
     Args:

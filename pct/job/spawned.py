@@ -21,7 +21,7 @@ class SpawnedWorld:
         awaited: ranks of the job, of this node, of which it is not known whether they run.
     """
 
-    def __init__(self, spawn: load.Spawn, ranks: set[int]) -> None:
+    def __init__(self, spawn: load.StartWorld, ranks: set[int]) -> None:
         self.spawn = spawn
         self.awaited = ranks
         self.count = 0  # of those that run
@@ -50,7 +50,7 @@ class SpawnedWorlds:
     def __iter__(self) -> Iterator[tuple[int, SpawnedWorld]]:
         return iter(self._worlds.items())
 
-    def add(self, spawn: load.Spawn) -> list[int]:
+    def add(self, spawn: load.StartWorld) -> list[int]:
         """One more.
 
         Returns:
@@ -72,7 +72,7 @@ class SpawnedWorlds:
             self._untold[spawn.world] = _Untold(len(places))
         return places
 
-    def spawn_of(self, number: int) -> load.Spawn:
+    def spawn_of(self, number: int) -> load.StartWorld:
         """What a world was started with; KeyError: there is no such world."""
         return self._worlds[number].spawn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from native.wire import keeper
 from native.wire.alloc import Credential, Run
-from native.wire.load import Arguments, Load, MemberLoad, Spawn
+from native.wire.load import Arguments, Load, MemberLoad, StartWorld
 from pct.wireup import environment
 from pct.wireup.machine import Wireup
 
@@ -87,7 +87,7 @@ def world_spec(
     message: Load,
     arguments: Arguments,
     credential: Credential,
-    spawn: Spawn,
+    spawn: StartWorld,
     wireup: Wireup,
 ) -> keeper.KeeperSpec:
     """The specification for the ranks of a spawned world at the load's place."""
@@ -112,7 +112,7 @@ def world_spec(
     return _spec(message, arguments, credential, programs, specs, wireup)
 
 
-def world_ranks_at(spawn: Spawn, place: int) -> tuple[int, ...]:
+def world_ranks_at(spawn: StartWorld, place: int) -> tuple[int, ...]:
     """The ranks of a spawned world at a place, as the world numbers them."""
     return _ranks_at(spawn.runs, place)
 

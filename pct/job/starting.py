@@ -128,7 +128,7 @@ class Starting:
         self._keepers.end(PMIX_SERVER)
         return [*self._wiring.server_ended(event, now), *self.start(now)]
 
-    def spawn(self, message: load.Spawn, now: float) -> list[Action]:
+    def spawn(self, message: load.StartWorld, now: float) -> list[Action]:
         """One more world: pass it on, start its ranks of this node."""
         places = self._wiring.spawned.add(message)
         step = self._wiring.add_world(message, places)

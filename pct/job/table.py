@@ -85,7 +85,7 @@ _DOWN: MessageRules = {
     load.UseShared: Progress.pass_down,
     load.Signal: Keepers.signal,
     load.AllDone: Release.all_done,
-    load.Spawn: Progress.late,
+    load.StartWorld: Progress.late,
     group.Adopted: Progress.late,
     io.OutputCredit: Output.credit,
     pmi.Reply: Wiring.replied,
@@ -103,7 +103,7 @@ FROM_YOD: dict[JobState, MessageRules] = {
     JobState.LOADING: {**_TO_ROOT, load.UseShared: Loading.use_shared},
     JobState.STARTING: _TO_ROOT,
     JobState.HELD: {**_TO_ROOT, load.Go: Starting.go},
-    JobState.RUNNING: {**_TO_ROOT, load.Spawn: Starting.spawn},
+    JobState.RUNNING: {**_TO_ROOT, load.StartWorld: Starting.spawn},
     JobState.ENDING: {
         **_TO_ROOT,
         load.Go: Progress.late,
@@ -120,7 +120,7 @@ FROM_PARENT: dict[JobState, MessageRules] = {
         load.Ports: Starting.ports,
         load.Go: Starting.go,
     },
-    JobState.RUNNING: {**_TO_OTHERS, load.Spawn: Starting.spawn},
+    JobState.RUNNING: {**_TO_OTHERS, load.StartWorld: Starting.spawn},
     JobState.ENDING: {
         **_TO_OTHERS,
         load.Ports: Progress.late,

@@ -190,7 +190,7 @@ class Wiring:
 
     # -- ranks ------------------------------------------------------------
 
-    def add_world(self, message: load.Spawn, places: list[int]) -> Step:
+    def add_world(self, message: load.StartWorld, places: list[int]) -> Step:
         """A world is being started; the places are those of its ranks."""
         wireup = self._of(message)
         wireup.spawn_comes(message)

@@ -159,7 +159,7 @@ class PmiClients:
             case client.Unpublish(name=name):
                 unpublish = pmi.Unpublish((b"pmi:" + name,))
                 self._questions.ask(ROOT, unpublish, self._unpublished(here, request), step)
-            case client.Spawn(commands=commands, pairs=pairs):
+            case client.SpawnMultiple(commands=commands, pairs=pairs):
                 spawn = pmi.Spawn(pmi.Process(world.number, rank), commands, pairs)
                 self._questions.ask(ROOT, spawn, self._spawned(here, request), step)
             case client.Abort(exit_code=code, text=text):
@@ -215,7 +215,7 @@ class PmiClients:
             here, lambda reply: here.conversation.unpublished(request, _why(reply, "not known"))
         )
 
-    def _spawned(self, here: _Connection, request: client.Spawn) -> Continuation:
+    def _spawned(self, here: _Connection, request: client.SpawnMultiple) -> Continuation:
         def answer(reply: pmi.Reply) -> None:
             error = _why(reply, "not started")
             name = b"" if error else self._worlds[number_in(reply)].name.encode()

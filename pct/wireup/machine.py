@@ -202,7 +202,7 @@ class Wireup:
             self._tools.closed(connection, step)
         return step
 
-    def spawn_comes(self, message: load.Spawn) -> None:
+    def spawn_comes(self, message: load.StartWorld) -> None:
         """A spawn makes one more world, or tool; the root has charged its account for it."""
         cost = self._spawning.pop((message.source, message.serial), None)
         if cost is None:
@@ -210,7 +210,7 @@ class Wireup:
             self._charge.owe(cost)
         self._spawned_bytes += cost
 
-    def tool_started(self, message: load.Spawn) -> Step:
+    def tool_started(self, message: load.StartWorld) -> Step:
         """A tool has been started somewhere in the job."""
         step = Step()
         if self._tools is not None:

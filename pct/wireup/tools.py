@@ -93,7 +93,7 @@ class Tools:
         self._waiting[serial] = agent
         self._questions.ask(ROOT, question, ended, step)
 
-    def started(self, message: load.Spawn, step: Step) -> None:
+    def started(self, message: load.StartWorld, step: Step) -> None:
         """A tool has been started, perhaps for an agent of this node."""
         agent = self._waiting.get(message.serial) if message.source == self._place else None
         if agent is not None:

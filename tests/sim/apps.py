@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 import msgspec
 from msgspec import Struct
 
-from native.wire.load import Spawn
+from native.wire.load import StartWorld
 from native.wire.pmi import SpawnCommand
 
 Step = tuple[object, ...]
@@ -309,7 +309,7 @@ CHILDREN |= {
 MISSING = b"missing"  # a program that nobody finds
 
 
-def spawned(message: Spawn) -> list[Program]:
+def spawned(message: StartWorld) -> list[Program]:
     """A program for each rank of a spawned world."""
     programs: list[Program] = []
     for member in message.members:

@@ -25,7 +25,7 @@ from native.wire.load import (
     Protocol,
     Reset,
     ShippedObject,
-    Spawn,
+    StartWorld,
 )
 from tests.sim import rules
 from tests.sim.actor import FOR_EVER, Actor
@@ -190,7 +190,7 @@ class YodActor(Actor):
             case Send(target, message):
                 if isinstance(message, Load) and self.truth is not None:
                     self.truth.arity = message.arity
-                if isinstance(message, Spawn) and self.truth is not None:
+                if isinstance(message, StartWorld) and self.truth is not None:
                     self.truth.add_world(message)
                 self.has_reset |= isinstance(message, Reset)
                 sim.network.send(self.process, target, message)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from native.wire.alloc import Grant
-from native.wire.load import Spawn
+from native.wire.load import StartWorld
 from native.wire.pmix import AddWorld
 from native.wire.rank import ENTRY
 from tests.sim.apps import Program, quiet, spawned
@@ -97,7 +97,7 @@ class JobTruth:
         found = [world for world in self.worlds if rank in world.ranks]
         return found[0] if found else World(len(self.worlds), rank, 1)
 
-    def add_world(self, message: Spawn) -> None:
+    def add_world(self, message: StartWorld) -> None:
         """yod has spawned one."""
         programs = spawned(message)
         if message.is_tool:

@@ -63,7 +63,7 @@ class Node:
             case pmi.Unpublish(name=name):
                 error = "" if self.names.pop(name, None) else "service not found"
                 conversation.unpublished(request, error)
-            case pmi.Spawn():
+            case pmi.SpawnMultiple():
                 conversation.spawned(request, job=b"yod_7_beef")
 
 

@@ -147,7 +147,7 @@ class Spawner:
             )
             for number, command in enumerate(question.commands)
         )
-        message = load.Spawn(
+        message = load.StartWorld(
             job_id=self._tree.job_id,
             world=self._world_count,
             first_rank=self._placement.size,

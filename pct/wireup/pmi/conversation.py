@@ -29,7 +29,7 @@ from pct.wireup.pmi.requests import (
     Put,
     PutNode,
     Request,
-    Spawn,
+    SpawnMultiple,
     Unpublish,
     number,
 )
@@ -53,7 +53,7 @@ __all__ = [
     "Put",
     "PutNode",
     "Request",
-    "Spawn",
+    "SpawnMultiple",
     "Unpublish",
 ]
 
@@ -172,7 +172,7 @@ class Conversation:
         """Answer an unpublish: done, or the reason of a refusal."""
         self._answer(request, lambda slot: slot.speaker.published(slot.command, request, error))
 
-    def spawned(self, request: Spawn, error: str = "", job: bytes = b"") -> None:
+    def spawned(self, request: SpawnMultiple, error: str = "", job: bytes = b"") -> None:
         """Answer a spawn: the ranks run as world ``job``, or the reason of a refusal."""
         self._answer(request, lambda slot: slot.speaker.spawned(slot.command, request, error, job))
 

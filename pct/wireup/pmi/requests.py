@@ -100,7 +100,7 @@ class Unpublish(Request, frozen=True, kw_only=True):
     name: bytes
 
 
-class Spawn(Request, frozen=True, kw_only=True):
+class SpawnMultiple(Request, frozen=True, kw_only=True):
     """Start another world. Answer by ``spawned``."""
 
     commands: tuple[SpawnCommand, ...]

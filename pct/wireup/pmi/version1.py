@@ -24,7 +24,7 @@ from pct.wireup.pmi.requests import (
     Publish,
     Put,
     Request,
-    Spawn,
+    SpawnMultiple,
     Unpublish,
     abort,
     key_fault,
@@ -223,7 +223,9 @@ class Speaker:
         blocks, self._spawn = self._spawn, None
         if blocks.fault:
             return Heard(self.spawned(b"spawn", Request(), blocks.fault, b""))
-        return Heard(b"", Spawn(commands=tuple(blocks.commands), pairs=blocks.pairs), b"spawn")
+        return Heard(
+            b"", SpawnMultiple(commands=tuple(blocks.commands), pairs=blocks.pairs), b"spawn"
+        )
 
 
 class _SpawnBlocks:

@@ -27,7 +27,7 @@ from pct.wireup.pmi.requests import (
     Put,
     PutNode,
     Request,
-    Spawn,
+    SpawnMultiple,
     Unpublish,
     abort,
     key_fault,
@@ -261,7 +261,7 @@ def _spawn(listed: spawn.Words, thread: bytes) -> Heard:
         fault = fault or str(refused)
     if fault:
         return _refused(b"spawn", thread, fault)
-    return Heard(b"", Spawn(thread, commands=tuple(commands), pairs=pairs), b"spawn")
+    return Heard(b"", SpawnMultiple(thread, commands=tuple(commands), pairs=pairs), b"spawn")
 
 
 def _done(command: bytes, thread: bytes, words: Answer | None = None, error: str = "") -> bytes:

@@ -147,9 +147,9 @@ def fence(kind: FenceKind = FenceKind.PMI, *ranks: int, number: int = 0) -> pmi.
     return pmi.Fence(kind, (Participants(0, ranks),), number)
 
 
-def spawn(world: int, *places: int, first_rank: int = 7, **fields) -> load.Spawn:
+def spawn(world: int, *places: int, first_rank: int = 7, **fields) -> load.StartWorld:
     """yod's answer to a spawn: one more rank on each of these places, in this order."""
-    return load.Spawn(
+    return load.StartWorld(
         **{
             "job_id": JOB_ID,
             "world": world,

@@ -174,7 +174,7 @@ def test_spawns_without_end_are_refused_at_the_root_before_yod_is_asked():
         asks = [m for m in tree.take_to_yod() if isinstance(m, pmi.Ask)]
         if not asks:
             break
-        spawned = load.Spawn(
+        spawned = load.StartWorld(
             job_id=JOB_ID,
             world=number + 1,
             first_rank=3 + number,

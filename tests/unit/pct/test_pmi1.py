@@ -84,7 +84,7 @@ def test_the_spawn_of_two_programs_as_mpich_5_words_it():
     node = joined(1)
     assert node.say(MPICH_5_SPAWN) == b"cmd=spawn_result rc=0\n"
     assert node.requests == [
-        pmi.Spawn(
+        pmi.SpawnMultiple(
             commands=(
                 SpawnCommand(
                     b"/venv/bin/python", (b"/tmp/spawn.py", b"one arg", b"a=b; c"), 1, b"/tmp"
@@ -298,7 +298,7 @@ def with_info(**info):
 def test_the_info_of_a_spawn(info, command):
     node = joined(1)
     assert node.say(block(*with_info(**info))) == b"cmd=spawn_result rc=0\n"
-    assert node.requests == [pmi.Spawn(commands=(command,), pairs=())]
+    assert node.requests == [pmi.SpawnMultiple(commands=(command,), pairs=())]
 
 
 def test_a_path_does_not_change_a_program_that_names_its_directory():

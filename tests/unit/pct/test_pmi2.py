@@ -111,12 +111,12 @@ def test_the_conversation_of_slurms_libpmi2():
         pmi.Unpublish,
         pmi.Lookup,
         pmi.Unpublish,
-        pmi.Spawn,
+        pmi.SpawnMultiple,
         pmi.Left,
     ]
     assert node.requests[3] == pmi.Put(key=b"key0", value=b"a;b;;c d=e;")
     assert node.requests[8] == pmi.GetNode(key=b"shm", is_waiting=True)
-    assert node.requests[15] == pmi.Spawn(
+    assert node.requests[15] == pmi.SpawnMultiple(
         commands=(
             SpawnCommand(b"./a", (b"x y", b"a;b"), 1, b"/tmp"),
             SpawnCommand(b"./b", (), 2),

@@ -74,7 +74,7 @@ def asked(tree: Tree) -> pmi.Ask:
     return ask
 
 
-def spawned(tree: Tree, ask: pmi.Ask, *places: int, world=1, **fields) -> load.Spawn:
+def spawned(tree: Tree, ask: pmi.Ask, *places: int, world=1, **fields) -> load.StartWorld:
     """yod answers: one rank on each of these places, behind those of the load."""
     question = ask.question
     message = spawn(

@@ -155,7 +155,7 @@ def test_a_spawn_is_answered_with_a_new_world_behind_the_ranks_so_far():
     second = command(1, program=b"other", arguments=())
     (action,) = yod.spawn(first, second, serial=9)
     assert action == to_root(
-        load.Spawn(
+        load.StartWorld(
             job_id=JOB_ID,
             world=1,
             first_rank=2,
