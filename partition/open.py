@@ -69,10 +69,11 @@ def open_partition(
 
 def _early_pmix_server(reactor: Reactor, limits: Limits) -> PmixServer | None:
     """A PMIx server, started early; None: it cannot start, and the PCT will say why."""
-    from pct.host.pmix_process import Owner, PmixServer
+    from native.host.files import Owner
+    from pct.host.pmix_process import PmixServer
 
     try:
-        owner = Owner(os.getpid(), os.getuid(), os.getgid(), ())
-        return PmixServer(owner, reactor, limits.pmix_server_bytes)
+        owner = Owner(os.getuid(), os.getgid(), ())
+        return PmixServer(os.getpid(), owner, reactor, limits.pmix_server_bytes)
     except (OSError, ValueError):
         return None

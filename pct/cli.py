@@ -24,7 +24,7 @@ from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.driver import Driver
 from pct.host.cgroup import Cgroup
-from pct.host.keeper import kill_descendants
+from pct.host.orphans import Orphans
 from pct.host.store import Store, default_directories
 from pct.node import Node
 
@@ -117,7 +117,7 @@ def command(
     share = limits.store_user_percent if os.geteuid() == 0 else 100
     status = 0
 
-    def rejected(text: str) -> None:
+    def leave(text: str) -> None:
         nonlocal status
         status = 1
         reactor.stop()
@@ -129,7 +129,7 @@ def command(
         Store(list(store) or default_directories(), reactor, share),
         say=_say,
         trace=_say if debug else lambda line: None,
-        on_rejected=rejected,
+        on_leave=leave,
         contain=_contain,
         ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
     )
@@ -149,7 +149,7 @@ def command(
     reactor.run()
     driver.close()
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
-    reactor.call_soon(lambda: kill_descendants(reactor, reactor.stop))
+    reactor.call_soon(lambda: Orphans(reactor).kill(reactor.stop))
     reactor.run()
     port.close()
     reactor.close()

@@ -1,7 +1,8 @@
-"""Carries out what a node's machine decides: processes, pipes, files, messages.
+"""Carries out what a node's machine decides, and reports to it what has happened.
 
-One object for the node, one :class:`JobParts` for what a job holds here. Nothing
-is decided in this module, and nothing in it waits.
+The driver has the loop, the port and the timer; what a job holds on its host is in
+:mod:`pct.host.objects`, :mod:`pct.host.ranks` and :mod:`pct.host.services`. Nothing is decided
+here, and nothing waits.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, TypeVarTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVarTuple
 
 from native.errors import PeerProtocolError
 from native.host.files import Owner
@@ -22,6 +23,7 @@ from native.machine import (
     Contain,
     DeadlineReached,
     Event,
+    JobAction,
     Log,
     MessageReceived,
     PeerGone,
@@ -39,18 +41,14 @@ from native.port.port import (
     Received,
     Refused,
 )
-from native.wire import keeper as wire
 from native.wire.base import JobMessage, Message
 from pct import events
-from pct.host import fabrics, hostfiles
-from pct.host.connections import Clients
-from pct.host.keeper import Keeper, kill_descendants
 from pct.host.objects import JobObjects
-from pct.host.parts import JobParts
+from pct.host.orphans import Orphans
+from pct.host.ranks import JobRanks
+from pct.host.services import JobServices
 from pct.host.store import Store
-from pct.host.streams import InputPipe, OutputPipe
 from pct.node import Node
-from pct.wireup import foreign
 
 if TYPE_CHECKING:
     from pct.host.pmix_process import PmixServer
@@ -65,7 +63,7 @@ class Driver:
         strangers: children of this process that are none of a job's.
         say: takes a line for the log.
         trace: takes a line about a single job, for a log that says more.
-        on_rejected: called when bebopd does not take this node.
+        on_leave: called when bebopd does not take this node, with the reason.
         contain: takes what was raised on behalf of a job or a peer; that one ends.
         early_server: a PMIx server that has been started for a job to come.
         ranks_key: the key of a job's ranks, from its id and its owner's; None: one that
@@ -83,7 +81,7 @@ class Driver:
         strangers: Collection[int] = (),
         say: Callable[[str], None] = lambda line: None,
         trace: Callable[[str], None] = lambda line: None,
-        on_rejected: Callable[[str], None] = lambda text: None,
+        on_leave: Callable[[str], None] = lambda text: None,
         contain: Contain = propagate,
         early_server: PmixServer | None = None,
         ranks_key: Callable[[int, int], bytes] | None = None,
@@ -97,13 +95,14 @@ class Driver:
         self._strangers = strangers
         self._say = say
         self._trace = trace
-        self._on_rejected = on_rejected
+        self._on_leave = on_leave
         self._contain = contain
         self._performing: list[set[int]] = []  # for each list of actions: jobs to pass over
-        self._early_server = early_server
+        self._early_servers = {early_server.job_id: early_server} if early_server else {}
         self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
         self._on_keeper = on_keeper
-        self._jobs: dict[int, JobParts] = {}
+        self._jobs: dict[int, _JobParts] = {}
+        self._orphans = Orphans(reactor, self._children)
         self._watch = reactor.watch(port.fileno(), self._port_ready)
         self._stop_timer = reactor.add_timer(node.deadline, self._due)
 
@@ -117,8 +116,8 @@ class Driver:
         self._stop_timer()
         for job_id in list(self._jobs):
             self._drop(job_id)
-        if self._early_server is not None:
-            self._early_server.close()
+        for server in self._early_servers.values():
+            server.close()
         self._store.close()
 
     def handle(self, event: Event) -> None:
@@ -150,8 +149,6 @@ class Driver:
         match event:
             case Received(source, principal, message):
                 self.handle(MessageReceived(source, principal, message))
-                if self._node.is_rejected:
-                    self._on_rejected(self._node.is_rejected)
             case PeerLost(peer, _, text):
                 self.handle(PeerGone(peer, text))
             case Refused(source, _, reason):
@@ -198,71 +195,78 @@ class Driver:
         for passed_over in self._performing:
             passed_over.add(job_id)
         self._perform(self._node.fault(job_id, error, self._reactor.monotonic()))
-        if job_id not in self._node.jobs:  # it raised after the machine had let go of it
-            self._drop(job_id)
 
     def _perform_one(self, action: Action) -> None:
         """Carry out one action. Every kind of action has a case here."""
         match action:
             case Send(target, message):
                 self._send(target, message)
-            case events.PmiReply(job_id, connection, data):
-                parts = self._jobs.get(job_id)
-                if parts and parts.clients:
-                    parts.clients.reply(connection, data)
-            case events.CheckObjects(job_id, uid=uid, gid=gid, groups=groups):
-                owner = Owner(uid, gid, groups)
-                objects = JobObjects(job_id, owner, self._store, self._port, self.handle)
-                self._jobs[job_id] = JobParts(owner, objects)
-                objects.check(action)
-            case events.ReceiveObject(job_id):
-                self._jobs[job_id].objects.receive(action)
-            case events.SendObject(job_id):
-                self._jobs[job_id].objects.send(action)
-            case events.PublishObject(job_id, number, mode):
-                self._jobs[job_id].objects.publish(number, mode)
-            case events.ReadObject(job_id, number):
-                self._jobs[job_id].objects.read(number)
-            case events.DropObject(job_id, number):
-                self._jobs[job_id].objects.drop(number)
-            case events.StartKeeper(job_id, spec, world):
-                self._start_keeper(job_id, spec, world)
-            case events.GiveMap():
-                self._give_map(action)
-            case events.KeeperGo(job_id, world):
-                self._with_keepers(job_id, world, Keeper.go)
-            case events.KeeperSignal(job_id, number):
-                self._with_keepers(job_id, None, lambda keeper: keeper.signal(number))
-            case events.KeeperEnd(job_id, world):
-                self._with_keepers(job_id, world, Keeper.end)
-                parts = self._jobs.get(job_id)
-                if world is None and parts and parts.pmix:
-                    parts.pmix.end()
-            case events.PauseOutput(job_id, stream):
-                self._pause(job_id, stream, True)
-            case events.ResumeOutput(job_id, stream):
-                self._pause(job_id, stream, False)
-            case events.WriteInput(job_id, data):
-                self._write_input(job_id, data)
-            case events.OpenPmi():
-                self._open_pmi(action)
-            case events.PmiHangUp(job_id, connection):
-                parts = self._jobs.get(job_id)
-                if parts and parts.clients:
-                    parts.clients.hang_up(connection)
-            case events.StartPmixServer():
-                self._start_pmix_server(action)
-            case events.PmixSend(job_id, message):
-                parts = self._jobs.get(job_id)
-                if parts and parts.pmix:
-                    parts.pmix.send(message)
-            case events.DropJob(job_id):
-                self._drop(job_id)
             case Log(text, job_id):
                 if job_id:
                     self._trace(f"job {job_id}: {text}")
                 else:
                     self._say(text)
+            case events.Leave(text):
+                self._on_leave(text)
+            case events.CheckObjects(job_id, uid=uid, gid=gid, groups=groups):
+                self._jobs[job_id] = self._parts(job_id, Owner(uid, gid, groups))
+                self._jobs[job_id].objects.check(action)
+            case events.DropJob(job_id):
+                self._drop(job_id)
+            case JobAction(job_id):
+                # What an earlier action has led to may have dropped the job.
+                if (parts := self._jobs.get(job_id)) is not None:
+                    self._perform_of_job(parts, action)
+            case _:
+                raise AssertionError(f"no case for {action!r}")
+
+    def _perform_of_job(self, parts: _JobParts, action: JobAction) -> None:
+        owner, objects, ranks, services = parts
+        match action:
+            case events.ReceiveObject():
+                objects.receive(action)
+            case events.SendObject():
+                objects.send(action)
+            case events.PublishObject(_, number, mode):
+                objects.publish(number, mode)
+            case events.ReadObject(_, number):
+                objects.read(number)
+            case events.DropObject(_, number):
+                objects.drop(number)
+            case events.StartKeeper(_, spec, world):
+                ranks.start_keeper(spec, world)
+                self._on_keeper()
+            case events.GiveMap(job_id, uid, ids):
+                ranks.give_map(self._ranks_key(job_id, uid), uid, ids)
+            case events.KeeperGo(_, world):
+                ranks.go(world)
+            case events.KeeperSignal(_, number):
+                ranks.signal(number)
+            case events.KeeperEnd(_, ended):
+                ranks.end(ended)
+                if ended is None:
+                    services.end_pmix()
+            case events.KillOrphans(job_id, world):
+                killed = events.OrphansKilled(job_id, world)
+                self._orphans.kill(partial(self.handle, killed))
+            case events.RemoveLeftovers(_, world):
+                ranks.remove_leftovers(world)
+            case events.PauseOutput(_, stream):
+                ranks.pause(stream, True)
+            case events.ResumeOutput(_, stream):
+                ranks.pause(stream, False)
+            case events.WriteInput(_, data):
+                ranks.write_input(data)
+            case events.OpenPmi():
+                services.open_pmi(action, self._node.limits.pmi_connections_count)
+            case events.PmiReply(_, connection, data):
+                services.reply(connection, data)
+            case events.PmiHangUp(_, connection):
+                services.hang_up(connection)
+            case events.StartPmixServer(job_id, begin):
+                services.start_pmix(begin, partial(self._pmix_server, job_id, owner))
+            case events.PmixSend(_, message):
+                services.send_pmix(message)
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
@@ -275,206 +279,52 @@ class Driver:
                 raise
             self._contain(f"{type(message).__name__} to {target}", error)
 
-    def _start_keeper(self, job_id: int, spec: wire.KeeperSpec, world: int) -> None:
-        parts = self._jobs[job_id]
+    # -- what a job holds -------------------------------------------------
 
-        def on_event(report: wire.Report) -> None:
-            self._keeper_says(job_id, world, report)
+    def _parts(self, job_id: int, owner: Owner) -> _JobParts:
+        def say(text: str) -> None:
+            self._trace(f"job {job_id}: {text}")
 
-        def on_streams(
-            rank: int, stdin: int | None, stdout: int, stderr: int, pmi: int | None
-        ) -> None:
-            self._take_streams(job_id, parts, rank, (stdin, stdout, stderr, pmi))
+        account = self._node.jobs[job_id].account
+        store, reactor, handle = self._store, self._reactor, self.handle
+        objects = JobObjects(job_id, owner, store, self._port, handle)
+        services = JobServices(job_id, owner, reactor, store, account, handle, say)
+        ranks = JobRanks(job_id, owner, reactor, store.slices, handle, services.add_client)
+        return _JobParts(owner, objects, ranks, services)
 
-        try:
-            if spec.wants_portals:
-                flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-                parts.portals_fd = os.memfd_create("yod-portals", flags)
-            fd = parts.portals_fd
-            keeper = Keeper.start(spec, self._reactor, on_event, on_streams, fd)
-        except (OSError, ValueError) as error:
-            lost = wire.KeeperLost(f"the keeper could not be started: {error}")
-            self.handle(events.KeeperReported(job_id, lost, world))
-            return
-        parts.keepers[world] = keeper
-        self._on_keeper()
+    def _pmix_server(self, job_id: int, owner: Owner) -> PmixServer:
+        early = self._early_servers.pop(job_id, None)
+        if early is not None:
+            return early
+        from pct.host.pmix_process import PmixServer  # many jobs need none
 
-    def _give_map(self, action: events.GiveMap) -> None:
-        """Fill the ranks' file and let nobody change it."""
-        import fcntl
+        return PmixServer(job_id, owner, self._reactor, self._node.limits.pmix_server_bytes)
 
-        from native.wire import rank
-
-        parts = self._jobs[action.job_id]
-        fd, parts.portals_fd = parts.portals_fd, -1
-        secret = self._ranks_key(action.job_id, action.uid)
-        data = rank.encode(action.job_id, action.uid, secret, action.ids)
-        try:
-            while data:
-                data = data[os.write(fd, data) :]
-            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-        except OSError as error:  # libportals refuses a file that is not whole
-            self._say(f"job {action.job_id}: no map for its ranks: {error}")
-        finally:
-            os.close(fd)
-
-    def _keeper_says(self, job_id: int, world: int, report: wire.Report) -> None:
-        event = events.KeeperReported(job_id, report, world)
-        if isinstance(report, wire.KeeperLost):
-            self._keeper_lost(job_id, world, event)
-            return
-        if isinstance(report, wire.KeeperEmpty):
-            self._remove_leftovers(job_id, event)
-        else:
-            self.handle(event)
-
-    def _keeper_lost(self, job_id: int, world: int, event: Event) -> None:
-        """Orphans of a killed keeper are ours; its end is reported when none is left."""
-        others = [
-            keeper.unix_pid
-            for other_id, parts in self._jobs.items()
-            for other_world, keeper in parts.all_keepers().items()
-            if (other_id, other_world) != (job_id, world)
+    def _children(self) -> set[int]:
+        """Processes of ours that are nobody's orphans."""
+        keepers = [
+            unix_pid
+            for parts in self._jobs.values()
+            for unix_pid in (*parts.ranks.unix_pids, *parts.services.unix_pids)
         ]
-
-        def done() -> None:
-            self._remove_leftovers(job_id, event)
-
-        kill_descendants(self._reactor, done, [*others, *self._strangers])
-
-    def _remove_leftovers(self, job_id: int, event: Event) -> None:
-        """Shared memory that its killed ranks could not remove; then the event is handled."""
-        from pct.host import leftovers
-
-        def done(names: list[str]) -> None:
-            for name in names:
-                self._trace(f"job {job_id}: removed {name}, which nobody has mapped")
-            self.handle(event)
-
-        parts = self._jobs.get(job_id)
-        if parts is None:  # it has been dropped
-            return
-        self._store.slices.start(job_id, leftovers.remove(parts.owner.uid, parts.began), done)
-
-    def _open_pmi(self, action: events.OpenPmi) -> None:
-        job_id = action.job_id
-        parts = self._jobs[job_id]
-        account, most = self._node.jobs[job_id].account, self._node.limits.pmi_connections_count
-        tracer = self._tracer(job_id)
-        parts.clients = Clients(job_id, self._reactor, self.handle, tracer, account)
-        address = parts.clients.listen(action.uid, action.ranks, most)
-        variables = self._launcher_variables(parts, action) if address else ()
-        lacks_fabric = lacks_devices = False
-        if action.home is not None:
-            lacks_devices = not fabrics.devices_may_be_here()
-            has_no_fabric = lacks_devices or not fabrics.may_be_here()
-            lacks_fabric = has_no_fabric and not fabrics.may_be_chosen(action.home, parts.owner)
-        self.handle(events.PmiOpened(job_id, address, variables, lacks_fabric, lacks_devices))
-
-    def _launcher_variables(self, parts: JobParts, action: events.OpenPmi) -> tuple[bytes, ...]:
-        """For a launcher that a rank starts: our agent, and the job's nodes."""
-        agent = hostfiles.find_agent()
-        if not agent:
-            return ()
-        if len(action.nodes) == 1:  # it starts what is for its own host by itself
-            return foreign.variables(agent)
-        owner = (action.uid, action.gid)
-        try:
-            parent = self._store.directory()
-            parts.host_files, files = hostfiles.write(parent, *owner, action.nodes)
-        except OSError as error:
-            self._trace(f"job {action.job_id}: no host files for a launcher inside: {error}")
-            return ()
-        return foreign.variables(agent, *files)
-
-    def _start_pmix_server(self, action: events.StartPmixServer) -> None:
-        job_id = action.job_id
-
-        def on_end(report: wire.Report, text: str) -> None:
-            if isinstance(report, wire.KeeperLost):
-                lost = events.PmixServerEnded(job_id, report.reason)
-                self._keeper_lost(job_id, events.PMIX_SERVER, lost)
-            else:
-                self.handle(events.PmixServerEnded(job_id, text))
-
-        server = None
-        try:
-            server = self._pmix_server_of(action)
-            server.begin(
-                action.begin,
-                self._store.directory(),
-                lambda message: self.handle(events.PmixReceived(job_id, message)),
-                on_end,
-                self._tracer(job_id),
-                self._store.slices,
-                self._node.jobs[job_id].account,
-            )
-        except (OSError, ValueError) as error:
-            if server is not None:
-                server.close()
-            self.handle(events.PmixServerEnded(job_id, f"its keeper could not be started: {error}"))
-        else:
-            self._jobs[job_id].pmix = server
-
-    def _pmix_server_of(self, action: events.StartPmixServer) -> PmixServer:
-        from pct.host.pmix_process import Owner, PmixServer  # many jobs need none
-
-        owner = Owner(action.job_id, action.uid, action.gid, action.groups)
-        if self._early_server is not None and self._early_server.owner == owner:
-            server, self._early_server = self._early_server, None
-            return server
-        return PmixServer(owner, self._reactor, self._node.limits.pmix_server_bytes)
-
-    def _tracer(self, job_id: int) -> Callable[[str], None]:
-        return lambda text: self._trace(f"job {job_id}: {text}")
-
-    def _take_streams(
-        self,
-        job_id: int,
-        parts: JobParts,
-        rank: int,
-        fds: tuple[int | None, int, int, int | None],
-    ) -> None:
-        stdin, stdout, stderr, pmi = fds
-
-        def output(stream: int) -> Callable[[bytes], None]:
-            return lambda data: self.handle(events.OutputRead(job_id, rank, stream, data))
-
-        for stream, fd in ((1, stdout), (2, stderr)):
-            pipe = OutputPipe(self._reactor, fd, output(stream))
-            pipe.pause(stream in parts.paused)
-            parts.outputs[rank, stream] = pipe
-        if stdin is not None:
-            parts.input = InputPipe(
-                self._reactor, stdin, lambda n: self.handle(events.InputTaken(job_id, n))
-            )
-        if pmi is not None and parts.clients is not None:
-            parts.clients.add(pmi, rank)
-
-    def _with_keepers(self, job_id: int, world: int | None, call: Callable[[Keeper], None]) -> None:
-        """Do something with the keeper of a world, or of each."""
-        parts = self._jobs.get(job_id)
-        for number, keeper in parts.keepers.items() if parts else ():
-            if world is None or number == world:
-                call(keeper)
-
-    def _pause(self, job_id: int, stream: int, is_paused: bool) -> None:
-        parts = self._jobs[job_id]
-        parts.paused = parts.paused | {stream} if is_paused else parts.paused - {stream}
-        for (_, number), pipe in parts.outputs.items():
-            if number == stream:
-                pipe.pause(is_paused)
-
-    def _write_input(self, job_id: int, data: bytes) -> None:
-        parts = self._jobs.get(job_id)
-        if parts and parts.input:
-            parts.input.write(data)
+        early = [server.keeper.unix_pid for server in self._early_servers.values()]
+        return {*keepers, *early, *self._strangers}
 
     def _drop(self, job_id: int) -> None:
         parts = self._jobs.pop(job_id, None)
         if parts is None:
             return
-        with ExitStack() as whatever_raises:
-            whatever_raises.callback(self._store.drop_job, job_id)
-            whatever_raises.callback(parts.close)
+        with ExitStack() as stack:  # the last first, and also what comes behind an exception
+            stack.callback(self._store.drop_job, job_id)
+            stack.callback(parts.objects.close)
+            stack.callback(parts.services.close)
+            stack.callback(parts.ranks.close)
+
+
+class _JobParts(NamedTuple):
+    """What the host holds for one job."""
+
+    owner: Owner
+    objects: JobObjects
+    ranks: JobRanks
+    services: JobServices

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from native.ids import PortalId
-from native.machine import Action, Event, JobAction, JobEvent
+from native.machine import Action, JobAction, JobEvent
 from native.wire import keeper
 from native.wire.base import Message
 from native.wire.load import ShippedObject
@@ -18,7 +20,7 @@ PMIX_SERVER = -1  # in place of a world's number: the keeper of the job's PMIx s
 # -- events ---------------------------------------------------------------
 
 
-class NoPlace(Event, frozen=True):
+class NoPlace(Struct, frozen=True):
     """An object for which no store has room; part of :class:`ObjectsChecked`."""
 
     number: int
@@ -92,6 +94,36 @@ class KeeperReported(JobEvent, frozen=True):
     world: int = 0
 
 
+class KeeperNotStarted(JobEvent, frozen=True):
+    """The keeper of a world could not be started."""
+
+    world: int
+    text: str
+
+
+class OrphansKilled(JobEvent, frozen=True):
+    """The answer to :class:`KillOrphans`."""
+
+    world: int
+
+
+class LeftoversRemoved(JobEvent, frozen=True):
+    """The answer to :class:`RemoveLeftovers`.
+
+    Attributes:
+        names: of the files that have been removed.
+    """
+
+    world: int
+    names: tuple[str, ...] = ()
+
+
+class MapNotGiven(JobEvent, frozen=True):
+    """The ranks' map could not be written: see :class:`GiveMap`."""
+
+    text: str
+
+
 class OutputRead(JobEvent, frozen=True):
     """A rank has written. Empty data: it never will again."""
 
@@ -106,20 +138,35 @@ class InputTaken(JobEvent, frozen=True):
     count_bytes: int
 
 
+class Devices(Struct, frozen=True):
+    """What a node has of devices that MPI libraries drive. It has what it cannot tell.
+
+    Attributes:
+        has_fabric: a network that is driven without the kernel.
+        has_any: a fabric, an accelerator, or a way into another process's memory.
+        has_settings: the job's owner has a file of settings for Open MPI, which may ask for
+            a fabric.
+    """
+
+    has_fabric: bool
+    has_any: bool
+    has_settings: bool
+
+
 class PmiOpened(JobEvent, frozen=True):
     """The answer to :class:`OpenPmi`.
 
     Attributes:
         address: of the listener, for PMI_PORT; empty: there can be none.
-        variables: for every rank's environment: how a launcher inside starts its daemons.
-        lacks_fabric: the node has none, and no file of the user's settings may ask for one.
-        lacks_devices: the node has no device at all that an MPI library drives.
+        agent: path of ``yod-agent``; empty: there is none that launchers can use.
+        host_files: paths; empty: none were asked for, or they cannot be written.
+        devices: None: nobody has asked.
     """
 
     address: bytes
-    variables: tuple[bytes, ...] = ()
-    lacks_fabric: bool = False
-    lacks_devices: bool = False
+    agent: bytes = b""
+    host_files: tuple[bytes, ...] = ()
+    devices: Devices | None = None
 
 
 class PmiConnected(JobEvent, frozen=True):
@@ -154,9 +201,14 @@ class PmixReceived(JobEvent, frozen=True):
 
 
 class PmixServerEnded(JobEvent, frozen=True):
-    """Nothing is left of the job's PMIx server; the text says what became of it."""
+    """The job's PMIx server has ended; the text says what became of it.
+
+    Attributes:
+        has_orphans: its keeper was lost, so processes of it may be left.
+    """
 
     text: str
+    has_orphans: bool = False
 
 
 # -- actions --------------------------------------------------------------
@@ -267,6 +319,27 @@ class KeeperEnd(JobAction, frozen=True):
     world: int | None = None
 
 
+class KillOrphans(JobAction, frozen=True):
+    """Kill what a lost keeper has left behind; answered by :class:`OrphansKilled`.
+
+    Attributes:
+        world: whose keeper it was, or :data:`PMIX_SERVER`.
+    """
+
+    world: int
+
+
+class RemoveLeftovers(JobAction, frozen=True):
+    """Remove shared memory of the job's ranks that no process has open; answered by
+    :class:`LeftoversRemoved`.
+
+    Attributes:
+        world: whose ranks have ended, or :data:`PMIX_SERVER`.
+    """
+
+    world: int
+
+
 class PauseOutput(JobAction, frozen=True):
     """Read no more of this stream of the job's ranks for now."""
 
@@ -289,17 +362,14 @@ class OpenPmi(JobAction, frozen=True):
     """Listen for the job's clients of PMI; answered by :class:`PmiOpened`.
 
     Attributes:
-        uid, gid: the job's owner; nobody else's process is listened to.
         ranks: of the job on this node.
-        nodes: names of the job's nodes and the ranks on each, for a launcher inside.
+        host_files: what a launcher inside is to read, a text a file.
         home: the owner's home directory, as their environment has it; None: nobody asks
-            what the node lacks.
+            for the node's devices.
     """
 
-    uid: int
-    gid: int
     ranks: int
-    nodes: tuple[tuple[str, int], ...]
+    host_files: tuple[bytes, ...] = ()
     home: bytes | None = None
 
 
@@ -319,9 +389,6 @@ class PmiHangUp(JobAction, frozen=True):
 class StartPmixServer(JobAction, frozen=True):
     """Start the job's PMIx server, as the job's owner."""
 
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
     begin: pmix.Begin
 
 
@@ -333,3 +400,12 @@ class PmixSend(JobAction, frozen=True):
 
 class DropJob(JobAction, frozen=True):
     """Give back all that the driver holds for a job."""
+
+
+# -- actions of the node ----------------------------------------------------
+
+
+class Leave(Action, frozen=True):
+    """End: bebopd does not take this node."""
+
+    text: str

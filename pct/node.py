@@ -28,7 +28,7 @@ from native.nodelist import format_nodes
 from native.wire import alloc, codec, group, load, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.admission import Admission
-from pct.events import TellBebopd
+from pct.events import DropJob, Leave, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.reservation import Reservation
@@ -66,7 +66,6 @@ class Node:
         self.number = wanted
         self.jobs: dict[int, Job] = {}
         self.reservation = Reservation(slots, limits.jobs_per_node_count)
-        self.is_rejected = ""  # why bebopd does not take this node
         self._name = name
         self._address = address
         self._bebopd = bebopd
@@ -121,8 +120,8 @@ class Node:
         ``end_s``, is dropped.
         """
         job = self.jobs.get(job_id)
-        if job is None:
-            return []
+        if job is None:  # it raised while what it held was given back
+            return [DropJob(job_id)]
         if job_id not in self._faulty:
             self._faulty[job_id] = now + self.limits.end_s
             return self._guarded(job, lambda: job.give_up(fault_text(error), now), now)
@@ -246,8 +245,8 @@ class Node:
         return [Log(f"node {self.number} of the partition")] if is_new else []
 
     def _rejected(self, source: PortalId, message: status.Rejected, now: float) -> list[Action]:
-        self.is_rejected = message.text
-        return [Log(f"bebopd does not take this node: {message.text}")]
+        text = f"bebopd does not take this node: {message.text}"
+        return [Log(text), Leave(message.text)]
 
     def _revoke(self, source: PortalId, message: alloc.Revoke, now: float) -> list[Action]:
         is_hosting = self.reservation.refuse(message.job_id)

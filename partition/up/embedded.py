@@ -25,7 +25,7 @@ from native.port.port import Hub, MemoryPort, PeerLost, Port, Received
 from native.wire.alloc import Grant
 from native.wire.base import SLOTS_MAX
 from pct.driver import Driver as PctDriver
-from pct.host.keeper import children_of
+from pct.host.orphans import children_of
 from pct.host.store import Store, default_directories
 from pct.node import Node
 

@@ -17,8 +17,8 @@ from pct.host.pmi_port import CONNECTIONS_PER_RANK, PmiPort
 from pct.host.streams import ClientSocket
 
 
-class Clients:
-    """Connections of one job.
+class Connections:
+    """Those of one job.
 
     Args:
         handle: takes the events.

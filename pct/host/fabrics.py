@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from native.host.files import Owner, exists
+from pct.events import Devices
 
 CLASSES = (  # of devices, in /sys/class
     "infiniband",  # InfiniBand, RoCE, iWARP, Omni-Path, EFA, usNIC
@@ -26,6 +27,16 @@ ACCELERATORS = ("accel", "dxg", "kfd", "nvidia")  # in /dev
 RENDERERS = "renderD"  # in /dev/dri, where a screen's device that computes nothing is, too
 MEMORY = ("knem", "xpmem")  # in /dev: ways into another process's memory
 SETTINGS = b".openmpi/mca-params.conf"  # of a user, in their home
+
+
+def look(home: bytes, owner: Owner) -> Devices:
+    """What this node has.
+
+    Args:
+        home: the owner's home directory.
+    """
+    has_fabric = may_be_here()
+    return Devices(has_fabric, has_fabric or devices_may_be_here(), may_be_chosen(home, owner))
 
 
 def may_be_here(root: str = "/") -> bool:

@@ -10,9 +10,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Sequence
-
-from pct.wireup import foreign
 
 AGENT = "yod-agent"
 
@@ -35,18 +32,18 @@ def find_agent() -> bytes:
 
 
 def write(
-    parent: str, uid: int, gid: int, nodes: Sequence[tuple[str, int]]
-) -> tuple[str, tuple[bytes, bytes]]:
+    parent: str, uid: int, gid: int, texts: tuple[bytes, ...]
+) -> tuple[str, tuple[bytes, ...]]:
     """Write the host files of a job.
 
     Args:
         parent: a local directory; ``/tmp`` is used instead where the owner cannot get
             there, as in the run-time directory of a PCT that runs as root.
         uid, gid: of the job's owner.
-        nodes: as of :func:`pct.wireup.foreign.host_files`.
+        texts: as of :func:`pct.wireup.foreign.host_files`.
 
     Returns:
-        The directory, for :func:`remove`, and the paths of both files.
+        The directory, for :func:`remove`, and the paths of the files.
 
     Raises:
         OSError: nothing is left behind.
@@ -56,14 +53,13 @@ def write(
     directory = os.path.join(parent, f"yod-hosts-{os.urandom(8).hex()}")
     os.mkdir(directory, 0o700)
     try:
-        for name, text in zip(_NAMES, foreign.host_files(nodes), strict=True):
+        for name, text in zip(_NAMES, texts, strict=True):
             _write(os.path.join(directory, name), text, uid, gid)
         os.chmod(directory, 0o711)
     except OSError:
         remove(directory)
         raise
-    first, second = (os.fsencode(os.path.join(directory, name)) for name in _NAMES)
-    return directory, (first, second)
+    return directory, tuple(os.fsencode(os.path.join(directory, name)) for name in _NAMES)
 
 
 def remove(directory: str) -> None:

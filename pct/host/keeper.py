@@ -1,13 +1,8 @@
-"""A job's keeper on this node, as the PCT sees it; and what to do without one.
+"""A keeper of a job on this node, as the PCT sees it.
 
-The keeper (``native/keeper``) is spawned, never forked from Python, and talks
-over a socket that the loop watches. Its death signal is tied to the thread
-that spawns it: call :meth:`Keeper.start` in the thread that lives as long as
-the process, the loop's.
-
-When a keeper is killed, its ranks die with it, but not what the ranks started.
-Those processes become ours if we are a subreaper (:mod:`native.host.process`),
-and :func:`kill_descendants` ends them.
+The keeper (``native/keeper``) is spawned, never forked from Python, and talks over a socket
+that the loop watches. The kernel ends it when the thread that has spawned it ends, so
+:meth:`Keeper.start` is called in the thread that lives as long as the process: the loop's.
 """
 
 from __future__ import annotations
@@ -16,8 +11,7 @@ import _socket  # `socket` takes 10 ms to import and adds nothing that is used h
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 
 import native
 from native.errors import PeerProtocolError
@@ -35,7 +29,6 @@ _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
 _RECEIVE_FDS_BYTES = _socket.CMSG_SPACE(wire.FDS_PER_PACKET * 4)
 _MANY_RANKS = 64  # from which on it is asked whether they can be
 _MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
-_WALKS_MAX = 16  # a process that forks faster than we walk must not keep us
 
 OnEvent = Callable[[wire.Report], None]
 OnStreams = Callable[[int, int | None, int, int, int | None], None]
@@ -213,64 +206,6 @@ class Keeper:
             self._watch.close()
             self._watch = None
             self._control.close()
-
-
-def kill_descendants(
-    reactor: Reactor, done: Callable[[], None], spare: Collection[int] = ()
-) -> None:
-    """Kill every process below this one and reap it; call ``done`` when none is left.
-
-    Orphans of a lost keeper come to us one generation at a time; each round
-    waits for the last one's children. A process that can not be killed keeps
-    ``done`` waiting: while it lives the node is not free.
-
-    Args:
-        spare: direct children that live on, with all below them: keepers of
-            other jobs, helpers.
-    """
-    spared = frozenset(spare)
-    children = [pid for pid in children_of(os.getpid()) if pid not in spared]
-    if not children:
-        done()
-        return
-    for unix_pid in _stop_all(children):
-        _kill(unix_pid, signal.SIGKILL)
-    left = set(children)
-
-    def reaped(unix_pid: int, wait_status: int) -> None:
-        left.discard(unix_pid)
-        if not left:
-            kill_descendants(reactor, done, spared)
-
-    for unix_pid in children:
-        reactor.on_child(unix_pid, partial(reaped, unix_pid))
-
-
-def children_of(unix_pid: int) -> list[int]:
-    """Direct children of a process, dead ones that nobody has reaped included."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{unix_pid}/task"):
-            with open(f"/proc/{unix_pid}/task/{task}/children", "rb", buffering=0) as children:
-                found += map(int, children.read().split())
-    except OSError:  # it has ended
-        pass
-    return found
-
-
-def _stop_all(roots: list[int]) -> list[int]:
-    """Stop these and all below them, so that none forks while we kill."""
-    stopped: set[int] = set()
-    for _ in range(_WALKS_MAX):
-        found = list(roots)
-        for unix_pid in found:
-            found += children_of(unix_pid)
-        if stopped.issuperset(found):
-            break
-        for unix_pid in set(found) - stopped:
-            _kill(unix_pid, signal.SIGSTOP)
-        stopped.update(found)
-    return list(stopped)
 
 
 def _kill(unix_pid: int, signo: int) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from native.errors import PeerProtocolError
+from native.host.files import Owner
 from native.limits import variable
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
@@ -31,15 +31,6 @@ LINES_MAX = 100  # of its output that are told
 _RLIMIT_DATA = 2  # the module resource is not imported for it
 
 
-class Owner(NamedTuple):
-    """Whose server it is."""
-
-    job_id: int
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-
-
 class PmixServer:
     """A server that is starting, serving or ending.
 
@@ -47,14 +38,16 @@ class PmixServer:
     is told of it.
 
     Args:
+        job_id: the job that it will serve.
+        owner: of the job, and of its process.
         memory_bytes: what its process may have.
 
     Raises:
         OSError, ValueError: it cannot be started.
     """
 
-    def __init__(self, owner: Owner, reactor: Reactor, memory_bytes: int) -> None:
-        self.owner = owner
+    def __init__(self, job_id: int, owner: Owner, reactor: Reactor, memory_bytes: int) -> None:
+        self.job_id = job_id
         self._memory_bytes = memory_bytes
         self._lines = 0
         self._reactor = reactor
@@ -78,7 +71,7 @@ class PmixServer:
         rank = wire.RankSpec(0, 0, (), wants_stdin=False, wants_pmi=True)
         self.keeper = Keeper.start(
             wire.KeeperSpec(
-                job_id=owner.job_id,
+                job_id=job_id,
                 uid=owner.uid,
                 gid=owner.gid,
                 groups=owner.groups,

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from native.machine import Action
+from enum import Enum
+
+from native.machine import Action, Log
 from native.wire import load
-from pct.events import PMIX_SERVER, KeeperSignal, PmixServerEnded
+from pct.events import (
+    PMIX_SERVER,
+    KeeperSignal,
+    KillOrphans,
+    LeftoversRemoved,
+    OrphansKilled,
+    PmixServerEnded,
+    RemoveLeftovers,
+)
 from pct.tree.group import Group
 
 
+class KeeperState(Enum):
+    """What is left of a keeper and its processes."""
+
+    RUNNING = "running"
+    CLEARING = "what it has left is being removed"
+    GONE = "gone"
+
+
 class Keepers:
-    """Which of them run, and what is known of their processes.
+    """What each of them is doing, and what is known of their processes.
+
+    A keeper ends when it has no process left. One that is lost leaves orphans, which are
+    killed first. Then shared memory is removed that killed ranks could not remove. Only then
+    nothing is left of it.
 
     Attributes:
         unix_pids: of ranks of this node, by the rank of the job.
@@ -21,33 +43,55 @@ class Keepers:
         self.last_signal = 0
         self._job_id = job_id
         self._group = group
-        self._is_running: dict[int, bool] = {}  # by world, or PMIX_SERVER
+        self._states: dict[int, KeeperState] = {}  # by world, or PMIX_SERVER
 
     def __contains__(self, world: int) -> bool:
         """The keeper has been started; it may have ended since."""
-        return world in self._is_running
+        return world in self._states
 
     @property
     def has_any(self) -> bool:
-        """At least one runs."""
-        return True in self._is_running.values()
+        """Something is left of at least one."""
+        return any(state is not KeeperState.GONE for state in self._states.values())
 
     @property
     def has_server(self) -> bool:
         """The PMIx server runs."""
-        return self._is_running.get(PMIX_SERVER, False)
+        return self._states.get(PMIX_SERVER) is KeeperState.RUNNING
 
     def start(self, world: int) -> None:
         """A keeper is being started."""
-        self._is_running[world] = True
+        self._states[world] = KeeperState.RUNNING
 
-    def end(self, world: int) -> None:
+    def gone(self, world: int) -> None:
         """Nothing is left of a keeper and its processes."""
-        self._is_running[world] = False
+        self._states[world] = KeeperState.GONE
+
+    def lost(self, world: int) -> list[Action]:
+        """A keeper has ended before its processes."""
+        self._states[world] = KeeperState.CLEARING
+        return [KillOrphans(self._job_id, world)]
+
+    def empty(self, world: int) -> list[Action]:
+        """A keeper has ended, and its processes before it."""
+        self._states[world] = KeeperState.CLEARING
+        return [RemoveLeftovers(self._job_id, world)]
+
+    def orphans_killed(self, event: OrphansKilled, now: float) -> list[Action]:
+        """No process of a lost keeper is left."""
+        return self.empty(event.world)
+
+    def leftovers_removed(self, event: LeftoversRemoved, now: float) -> list[Action]:
+        """No file of a keeper's ranks is left."""
+        self.gone(event.world)
+        texts = [f"removed {name}, which nobody has mapped" for name in event.names]
+        return [Log(text, self._job_id) for text in texts]
 
     def server_ended(self, event: PmixServerEnded, now: float) -> list[Action]:
-        """The PMIx server has ended, and nobody needs it any more."""
-        self.end(PMIX_SERVER)
+        """The PMIx server has ended."""
+        if event.has_orphans:
+            return self.lost(PMIX_SERVER)
+        self.gone(PMIX_SERVER)
         return []
 
     def signal(self, message: load.Signal, now: float) -> list[Action]:

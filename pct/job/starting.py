@@ -14,10 +14,11 @@ from native.machine import Action
 from native.text import shown
 from native.wire import alloc, keeper, load
 from pct.events import (
-    PMIX_SERVER,
     GiveMap,
     KeeperGo,
+    KeeperNotStarted,
     KeeperReported,
+    MapNotGiven,
     PmiOpened,
     PmixReceived,
     PmixServerEnded,
@@ -125,8 +126,8 @@ class Starting:
 
     def server_ended(self, event: PmixServerEnded, now: float) -> list[Action]:
         """Ranks may start without the PMIx server, if that is allowed."""
-        self._keepers.end(PMIX_SERVER)
-        return [*self._wiring.server_ended(event, now), *self.start(now)]
+        actions = self._keepers.server_ended(event, now)
+        return [*actions, *self._wiring.server_ended(event, now), *self.start(now)]
 
     def spawn(self, message: load.StartWorld, now: float) -> list[Action]:
         """One more world: pass it on, start its ranks of this node."""
@@ -158,12 +159,21 @@ class Starting:
             case keeper.RankEnded() as ended:
                 return self._ends.rank_ended(ended, world, now)
             case keeper.KeeperEmpty():
-                self._keepers.end(world)
-                return []
+                return self._keepers.empty(world)
             case keeper.KeeperLost(reason):
-                self._keepers.end(world)
-                return self._failures.report(load.FailureKind.KEEPER_LOST, reason)
+                told = self._failures.report(load.FailureKind.KEEPER_LOST, reason)
+                return [*told, *self._keepers.lost(world)]
         raise IllegalTransition(self._progress.state, event)
+
+    def not_started(self, event: KeeperNotStarted, now: float) -> list[Action]:
+        """There is no keeper, and so there are no ranks."""
+        self._keepers.gone(event.world)
+        return self._failures.report(load.FailureKind.KEEPER_LOST, event.text)
+
+    def map_not_given(self, event: MapNotGiven, now: float) -> list[Action]:
+        """Ranks that use Portals would not find one another."""
+        text = f"the map of the ranks that use Portals cannot be written: {event.text}"
+        return self._failures.report(load.FailureKind.NO_WIREUP, text)
 
     def _rank_held(self, rank: int, how: keeper.HowHeld, now: float) -> list[Action]:
         if how is keeper.HowHeld.BEFORE_EXEC:

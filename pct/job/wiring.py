@@ -37,7 +37,7 @@ from pct.job.objects import ObjectTable
 from pct.job.progress import JobState, Progress
 from pct.job.spawned import SpawnedWorlds
 from pct.tree.group import Group
-from pct.wireup import environment, foreign
+from pct.wireup import environment
 from pct.wireup.machine import Wireup
 from pct.wireup.questions import Step
 
@@ -86,16 +86,16 @@ class Wiring:
         names = environment.names_of_user(users)
         members = spec.members_of(arguments.members)
         self.wireup = Wireup(self._message, members, names, self._account)
-        uid, gid, groups = self._credential.uid, self._credential.gid, self._credential.groups
-        nodes = foreign.nodes_of(self._message)
+        of_owner = (self._credential.uid, self._credential.gid)
         mpi = self._message.mpi
         looks_around = mpi.library or load.Protocol.PMIX in mpi.offered
         home = environment.home_of(users) if looks_around else None
+        files = self.wireup.host_files
         ranks = len(spec.ranks_at(self._message, self._message.place))
-        actions: list[Action] = [OpenPmi(self._job_id, uid, gid, ranks, nodes, home)]
-        if (begin := self.wireup.server_begin(uid, gid)) is not None:
+        actions: list[Action] = [OpenPmi(self._job_id, ranks, files, home)]
+        if (begin := self.wireup.server_begin(*of_owner)) is not None:
             self._keepers.start(PMIX_SERVER)
-            actions.append(StartPmixServer(self._job_id, uid, gid, groups, begin))
+            actions.append(StartPmixServer(self._job_id, begin))
         return actions
 
     def end(self) -> None:

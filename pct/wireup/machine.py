@@ -19,7 +19,7 @@ from native.wire.load import Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct.account import RANK_BYTES, WORLD_BYTES, Account, Charge
 from pct.tree import tree
-from pct.wireup import environment
+from pct.wireup import environment, foreign
 from pct.wireup.fences import TreeFences
 from pct.wireup.no_pmix import NoPmix
 from pct.wireup.questions import Questions, Step, cost_of
@@ -44,6 +44,7 @@ class Wireup:
 
     Attributes:
         user_names: the same.
+        host_files: what a launcher inside is to read; empty: the job is on one node.
     """
 
     def __init__(
@@ -82,6 +83,9 @@ class Wireup:
         self._tools: Tools | None = None  # until an agent comes
         self._new_connections: set[int] = set()  # of which nothing has been heard
         self._port: bytes | None = None  # None: not opened yet
+        hosts = foreign.nodes_of(message)
+        # What is for its own host, a launcher starts by itself.
+        self.host_files = foreign.host_files(hosts) if len(hosts) > 1 else ()
         self._launcher_variables: tuple[bytes, ...] = ()
         self._lacks_fabric = self._lacks_devices = False
         self._has_told = self._has_told_of_limit = False
@@ -159,11 +163,16 @@ class Wireup:
         return variables + world.environments.get(rank, ())
 
     def port_opened(self, opened: PmiOpened) -> None:
-        """The listener of PMI_PORT is open, or cannot be; the event also describes the node."""
+        """The listener of PMI_PORT is open, or cannot be; the event also describes the node.
+
+        A launcher inside is helped where the node has all that it needs.
+        """
         self._port = opened.address
-        self._launcher_variables = opened.variables
-        self._lacks_fabric = opened.lacks_fabric
-        self._lacks_devices = opened.lacks_devices
+        if opened.agent and len(opened.host_files) == len(self.host_files):
+            self._launcher_variables = foreign.variables(opened.agent, *opened.host_files)
+        if (devices := opened.devices) is not None:
+            self._lacks_devices = not devices.has_any
+            self._lacks_fabric = not devices.has_fabric and not devices.has_settings
 
     # -- connections ------------------------------------------------------
 

@@ -20,7 +20,15 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.table import Node as AllocatorNode
 from native.machine import Send
 from native.wire import alloc, load, pmi
-from pct.events import GiveMap, KeeperEnd
+from pct.events import (
+    GiveMap,
+    KeeperEnd,
+    KillOrphans,
+    LeftoversRemoved,
+    OrphansKilled,
+    RemoveLeftovers,
+)
+from pct.job.keepers import Keepers
 from pct.job.listeners import Listeners
 from pct.job.loading import Loading
 from pct.job.losses import Losses
@@ -42,7 +50,7 @@ from pct.wireup.questions import Questions, Step
 from pct.wireup.world import World
 from tests.sim.hosts import PctActor
 from tests.sim.pmix import PmixServer
-from tests.sim.scenario import SCENARIOS, mixed, shipped, worlds
+from tests.sim.scenario import SCENARIOS, keepers, mixed, shipped, worlds
 from yod.launch.ending import Ending
 from yod.launch.failures import Failures
 from yod.launch.output import Outputs
@@ -240,10 +248,42 @@ def released_is_said_before_the_keeper_is_empty(patch: Patch) -> None:
     def end(original: Any, self: Release, now: float) -> Any:
         actions = original(self, now)
         self._output.open.clear()
-        self._keepers.end(0)
+        self._keepers.gone(0)
         return actions
 
     wrap(patch, Release, "end", end)
+
+
+@defect_of(keepers)
+def orphans_of_a_lost_keeper_are_forgotten(patch: Patch) -> None:
+    def perform(original: Any, self: PctActor, action: Any) -> None:
+        if isinstance(action, KillOrphans):
+            self.handle(OrphansKilled(action.job_id, action.world))
+        else:
+            original(self, action)
+
+    wrap(patch, PctActor, "perform", perform)
+
+
+@defect_of(keepers)
+def a_node_is_free_while_orphans_are_being_killed(patch: Patch) -> None:
+    def lost(original: Any, self: Keepers, world: int) -> Any:
+        actions = original(self, world)
+        self.gone(world)
+        return actions
+
+    wrap(patch, Keepers, "lost", lost)
+
+
+@defect_of(keepers)
+def shared_memory_of_killed_ranks_stays(patch: Patch) -> None:
+    def perform(original: Any, self: PctActor, action: Any) -> None:
+        if isinstance(action, RemoveLeftovers):
+            self.handle(LeftoversRemoved(action.job_id, action.world))
+        else:
+            original(self, action)
+
+    wrap(patch, PctActor, "perform", perform)
 
 
 @defect

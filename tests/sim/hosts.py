@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
@@ -192,6 +193,11 @@ class PctActor(Actor):
                     keeper.end()
                 if ended is None and (server := self._pmix(job_id)):
                     server.end()
+            case events.KillOrphans(job_id, world):
+                self._kill_orphans(job_id, world)
+            case events.RemoveLeftovers(job_id, world):
+                delay = rng.uniform(1e-5, 1e-2) * self.host.slowness
+                sim.clock.after(delay, lambda: self._remove_leftovers(job_id, world))
             case events.PauseOutput(job_id, stream):
                 self._pause(job_id, stream, True)
             case events.ResumeOutput(job_id, stream):
@@ -205,8 +211,8 @@ class PctActor(Actor):
             case events.PmixSend(job_id, told):
                 if server := self._pmix(job_id):
                     server.send(told)
-            case events.OpenPmi(job_id):
-                self._open_pmi(job_id)
+            case events.OpenPmi():
+                self._open_pmi(action)
             case events.PmiReply(job_id, connection, data):
                 if socket := self._socket(job_id, connection):
                     socket.reply(data)
@@ -216,7 +222,7 @@ class PctActor(Actor):
                     socket.hang_up()
             case events.DropJob(job_id):
                 self._drop(job_id)
-            case Log():
+            case Log() | events.Leave():
                 pass
             case _:
                 raise AssertionError(f"no case for {action!r}")
@@ -246,8 +252,8 @@ class PctActor(Actor):
                 self._accept(job_id, rank.socket, number)
 
         if self.sim.keeper_fails(self.number, job_id):
-            lost = wire.KeeperLost("the keeper could not be started: out of memory")
-            self.handle(events.KeeperReported(job_id, lost, world))
+            text = "the keeper could not be started: out of memory"
+            self.handle(events.KeeperNotStarted(job_id, world, text))
             return
         rules.check_started(self.sim, self.number, job_id)
         truth = self.sim.truths[job_id]
@@ -256,14 +262,43 @@ class PctActor(Actor):
         if not world:
             keeper.on_input_room = lambda: self._feed(job_id, parts)
 
+    def _kill_orphans(self, job_id: int, world: int) -> None:
+        """Kill what has come to this process, and say when nothing of it is left."""
+        orphans = self.host.orphans()
+        for orphan in orphans:
+            orphan.die(int(signal.SIGKILL))
+
+        def look() -> None:
+            if not self.process.is_alive:
+                return
+            if self.host.orphans():
+                self.sim.clock.after(1e-3, look)
+            else:
+                self.handle(events.OrphansKilled(job_id, world))
+
+        look()
+
+    def _remove_leftovers(self, job_id: int, world: int) -> None:
+        """Shared memory that no living process of the job has open."""
+        if not self.process.is_alive or job_id not in self.parts:
+            return
+        names = ()
+        living = {each.job_id for each in self.host.processes.values() if each.rank >= 0}
+        if job_id in self.host.leftovers - living:
+            self.host.leftovers.discard(job_id)
+            names = (f"mpich_shm_{job_id}",)
+        self.handle(events.LeftoversRemoved(job_id, world, names))
+
     # -- clients of PMI ---------------------------------------------------------
 
-    def _open_pmi(self, job_id: int) -> None:
+    def _open_pmi(self, action: events.OpenPmi) -> None:
+        job_id = action.job_id
         address = b""
         if self.host.has_listeners:
             self.host.listeners[job_id] = lambda socket: self._accept(job_id, socket, None)
             address = b"127.0.0.1:1"
-        self.handle(events.PmiOpened(job_id, address))
+        files = action.host_files and (b"/run/yod/openmpi", b"/run/yod/hydra")
+        self.handle(events.PmiOpened(job_id, address, b"/usr/bin/yod-agent", files))
 
     def _pmix(self, job_id: int) -> PmixServer | None:
         parts = self.parts.get(job_id)
@@ -276,9 +311,9 @@ class PctActor(Actor):
             if self.process.is_alive:
                 self.handle(events.PmixReceived(job_id, message))
 
-        def on_end(text: str) -> None:
+        def on_end(text: str, has_orphans: bool = False) -> None:
             if self.process.is_alive:
-                self.handle(events.PmixServerEnded(job_id, text))
+                self.handle(events.PmixServerEnded(job_id, text, has_orphans))
 
         truth = self.sim.truths[job_id]
         if self.host.pmix_health is not Health.SOUND:

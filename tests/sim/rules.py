@@ -232,6 +232,8 @@ def check_at_rest(sim: Sim) -> None:
             raise Violation(f"rule 2: processes of jobs {jobs} live on node {number}")
         if host.keepers:
             raise Violation(f"rule 2: a keeper lives on node {number}")
+        if host.leftovers:
+            raise Violation(f"rule 2: jobs {host.leftovers} have shared memory on node {number}")
     for number, pct in sim.pcts.items():
         if not pct.process.is_alive:
             continue

@@ -353,6 +353,28 @@ def shipped(seed: int, machines: Machines | None = None) -> Sim:
     return sim
 
 
+def keepers(seed: int, machines: Machines | None = None) -> Sim:
+    """Three nodes whose ranks start others; keepers of two jobs are killed, some at once."""
+    rng = random.Random(seed)
+    limits = Limits(heartbeat_s=30.0, silent_s=100.0)
+    sim = Sim(seed, 3, lambda number: 4, limits=limits, machines=machines)
+
+    def play() -> None:
+        sim.boot()
+        mix = Mix(seconds=0.3, forks=1.0, is_stuck=0.3)
+        faults = Faults(sim)
+        at = rng.uniform(0, 0.2)
+        for number in range(2):
+            yod = sim.launch(Job(draw(rng, 4, mix)))
+            delay = at if rng.random() < 0.5 else rng.uniform(0, 0.2)
+            place = rng.choice([number, 0])
+            faults.plan(yod, Fault(Victim.KEEPER, Phase.RUNNING, delay, place=place))
+        sim.finish()
+
+    sim.guarded(play)
+    return sim
+
+
 def mixed(seed: int) -> Sim:
     """A small partition of everything."""
     return run(seed, nodes=12)

@@ -2,7 +2,7 @@
 
 Written after ``native/wire/KEEPER.md`` and ``pct/host/keeper.py``: reports come in
 order; a keeper that loses its PCT kills everything and leaves; when a keeper is
-killed its ranks die with it, and what those started comes to the PCT.
+killed its ranks die with it, and what those started comes to the PCT, which is to kill it.
 """
 
 from __future__ import annotations
@@ -330,6 +330,8 @@ class RankProcess(UnixProcess):
         if self.state is RankState.DEAD:
             return
         was_released = self.state is RankState.RUNNING
+        if was_released and wait_status == signal.SIGKILL:
+            self.host.leftovers.add(self.job_id)
         self.state = RankState.DEAD
         self.is_dying = True
         super().ended(wait_status)
@@ -552,24 +554,7 @@ class FakeKeeper:
             if rank.state is not RankState.DEAD:
                 rank.is_dying = False
                 rank.die(int(signal.SIGKILL))
-        self.host.clock.after(self._soon(), self._descendants)
-
-    def _descendants(self) -> None:
-        """The PCT has seen it die and kills what has come to it."""
-        if self._on_report is None:
-            return
-        for child in self.children:
-            if child.unix_pid in self.host.processes:
-                child.die(int(signal.SIGKILL))
-
-        def look() -> None:
-            processes = (*self.ranks.values(), *self.children)
-            if any(process.unix_pid in self.host.processes for process in processes):
-                self.host.clock.after(1e-3, look)
-            else:
-                self.report(wire.KeeperLost("the keeper was killed by signal 9"))
-
-        look()
+        self.report(wire.KeeperLost("the keeper was killed by signal 9"))
 
     # -- input ----------------------------------------------------------------------
 
@@ -618,6 +603,7 @@ class Host:
         self.pmix_health = Health.SOUND
         self.pmix: dict[int, PmixServer] = {}  # by job
         self.listeners: dict[int, Callable[[Socket], None]] = {}  # by job
+        self.leftovers: set[int] = set()  # jobs whose killed ranks have left shared memory
 
     def call(self, job_id: int, socket: Socket) -> None:
         """A process calls its PCT, which hears of it in a while, or never."""
@@ -638,6 +624,11 @@ class Host:
                 used[process.job_id] = used.get(process.job_id, 0) + 1
         return used
 
+    def orphans(self) -> list[UnixProcess]:
+        """Processes without a keeper: they are children of the PCT."""
+        kept = {id(p) for k in self.keepers for p in (*k.ranks.values(), *k.children)}
+        return [process for process in self.processes.values() if id(process) not in kept]
+
     def power_off(self) -> None:
         """Everything on it is gone at once."""
         for keeper in list(self.keepers):
@@ -653,13 +644,12 @@ class Host:
                 process.ended(int(signal.SIGKILL))
         self.pmix.clear()
         self.listeners.clear()
+        self.leftovers.clear()
 
     def pct_died(self) -> None:
         """Every keeper sees its socket close. Where one is dead too, the cgroup does it."""
         for keeper in self.keepers:
             keeper.hang_up()
         self.listeners.clear()
-        kept = {id(p) for k in self.keepers for p in (*k.ranks.values(), *k.children)}
-        for process in list(self.processes.values()):
-            if id(process) not in kept:
-                process.die(int(signal.SIGKILL))
+        for process in self.orphans():
+            process.die(int(signal.SIGKILL))

@@ -77,3 +77,8 @@ def test_a_node_without_memory_for_the_arguments_fails_the_job_with_the_reason(a
 @pytest.mark.parametrize("seed", range(20))
 def test_objects_are_whole_when_they_are_executed(seed: int):
     scenario.shipped(seed)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_is_left_of_keepers_that_are_killed(seed: int):
+    scenario.keepers(seed)

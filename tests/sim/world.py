@@ -101,6 +101,7 @@ class Sim:
         if host.processes or host.keepers:
             self.clock.after(0.05, lambda: self.start_pct(number))
             return
+        host.leftovers.clear()  # of a PCT that was killed: its successor removes them
         self._incarnations += 1
         self.pcts[number] = PctActor(self, number, host, self._incarnations)
         self.pcts[number].begin()

@@ -29,7 +29,8 @@ from native.wire.keeper import (
     RankStarted,
     Report,
 )
-from pct.host.keeper import KEEPER, START_LIBRARY, Keeper, kill_descendants
+from pct.host.keeper import KEEPER, START_LIBRARY, Keeper
+from pct.host.orphans import Orphans
 from tests.support.wait import LIMIT_S
 
 UNDER_TEST = os.environ.get("KEEPER_UNDER_TEST", KEEPER)  # another build of the keeper
@@ -259,7 +260,7 @@ def main() -> None:
             elif isinstance(event, KeeperEmpty):
                 over()
             elif isinstance(event, KeeperLost):
-                kill_descendants(job.reactor, over)
+                Orphans(job.reactor).kill(over)
         shown = len(job.events)
         output = job.output.get((0, 1), b"")
         sys.stdout.write(output[written:].decode())

@@ -37,7 +37,10 @@ class StandIn:
         self._listener = socket.create_server(("127.0.0.1", 0))
         place = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._files, paths = hostfiles.write(
-            str(directory), os.getuid(), os.getgid(), [(host, 2) for host in hosts]
+            str(directory),
+            os.getuid(),
+            os.getgid(),
+            foreign.host_files([(host, 2) for host in hosts]),
         )
         given = foreign.variables(os.fsencode(AGENT), *paths)
         told = dict(os.fsdecode(entry).split("=", 1) for entry in given)

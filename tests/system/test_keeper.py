@@ -34,7 +34,7 @@ from native.wire.keeper import (
     RankHeld,
 )
 from tests.support.keeper_job import UNDER_TEST, Job, failure_of, make_spec
-from tests.support.wait import read_until, wait_for_exit, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 HERE = Path(__file__).parents[1]
 SOURCES = HERE / "c" / "keeper"
@@ -1037,19 +1037,20 @@ def test_killing_descendants_spares_whom_it_is_told_to(build: Build) -> None:
         import os, subprocess, sys
         from native.loop.reactor import Reactor
         from native.host.process import become_subreaper
-        from pct.host.keeper import kill_descendants
+        from pct.host.orphans import Orphans
         become_subreaper()
         spared = subprocess.Popen(["sh", "-c", "sleep 1000 & wait"])
         killed = subprocess.Popen([sys.argv[1]], stdout=subprocess.PIPE)
         while killed.stdout.readline() != b"ready\\n":
             pass
         reactor = Reactor()
-        kill_descendants(reactor, reactor.stop, {spared.pid})
+        orphans = Orphans(reactor, lambda: {spared.pid})
+        orphans.kill(reactor.stop)
         reactor.run()
         assert not os.path.exists(f"/proc/{killed.pid}")
-        kill_descendants(reactor, lambda: print("none at once"), {spared.pid})
+        orphans.kill(lambda: print("none at once"))
         assert spared.poll() is None
-        kill_descendants(reactor, reactor.stop)
+        Orphans(reactor).kill(reactor.stop)
         reactor.run()
         assert not os.path.exists(f"/proc/{spared.pid}")
         """
@@ -1060,6 +1061,40 @@ def test_killing_descendants_spares_whom_it_is_told_to(build: Build) -> None:
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, "none at once\n"), done.stderr
+
+
+def test_all_who_wait_for_the_same_orphans_hear_of_their_end() -> None:
+    """Two keepers are killed at once; and one is started while their orphans are killed."""
+    code = """if True:
+        import os, subprocess
+        from native.loop.reactor import Reactor
+        from pct.host.orphans import Orphans
+        sleep = ["sleep", "1000"]
+        orphan, keepers = subprocess.Popen(sleep), []
+        reactor = Reactor()
+        orphans = Orphans(reactor, lambda: [each.pid for each in keepers])
+        waiting = {1, 2}
+        def over(number):
+            waiting.discard(number)
+            if not waiting:
+                reactor.stop()
+        orphans.kill(lambda: over(1))
+        keepers.append(subprocess.Popen(sleep))
+        orphans.kill(lambda: over(2))
+        reactor.run()
+        assert not os.path.exists(f"/proc/{orphan.pid}")
+        assert keepers[0].poll() is None
+        keepers[0].kill()
+        print("all have heard")
+        """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert (done.returncode, done.stdout) == (0, "all have heard\n"), done.stderr
 
 
 def test_a_killed_pct_leaves_no_process(build: Build, pct: Callable[..., Pct]) -> None:

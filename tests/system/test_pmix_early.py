@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from native.host.files import Owner
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.account import Account
-from pct.host.keeper import children_of
-from pct.host.pmix_process import Owner, PmixServer
+from pct.host.orphans import children_of
+from pct.host.pmix_process import PmixServer
 from tests.support.wait import wait_for_exit, wait_until
 
-OWNER = Owner(os.getpid(), os.getuid(), os.getgid(), ())
+OWNER = Owner(os.getuid(), os.getgid(), ())
 BEGIN = pmix.Begin(  # it says that it cannot load this, and ends
     libraries=(b"/no/libpmix.so",),
     is_only=True,
@@ -50,7 +51,7 @@ def reactor() -> Iterator[Reactor]:
 
 @pytest.fixture
 def server(reactor: Reactor) -> Iterator[PmixServer]:
-    started = PmixServer(OWNER, reactor, Limits().pmix_server_bytes)
+    started = PmixServer(os.getpid(), OWNER, reactor, Limits().pmix_server_bytes)
     yield started
     started.close()
     wait_for_exit(started.keeper.unix_pid)

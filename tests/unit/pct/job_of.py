@@ -16,8 +16,11 @@ from native.wire.load import Mpi, Protocol
 from native.wire.pmi import FenceKind, Participants
 from pct.events import (
     KeeperReported,
+    KillOrphans,
+    LeftoversRemoved,
     ObjectsChecked,
     OpenPmi,
+    OrphansKilled,
     PmiClosed,
     PmiConnected,
     PmiOpened,
@@ -26,6 +29,7 @@ from pct.events import (
     PmixReceived,
     PmixSend,
     PmixServerEnded,
+    RemoveLeftovers,
     StartKeeper,
     StartPmixServer,
     TellBebopd,
@@ -196,7 +200,7 @@ def added(message: pmix.AddWorld) -> PmixReceived:
 
 READY = server(pmix.Ready(b"/lib/libpmix.so.2", "5.0.11"))
 OPENED = PmiOpened(JOB_ID, PORT)
-EMPTY = KeeperReported(JOB_ID, keeper.KeeperEmpty())
+EMPTY = LeftoversRemoved(JOB_ID, 0)  # nothing is left of the ranks
 SERVER_ENDED = PmixServerEnded(JOB_ID, "killed by SIGKILL")
 PRESENT = ObjectsChecked(JOB_ID, ((0, b"/bin/a.out"),), (), ())
 LACKING = ObjectsChecked(JOB_ID, (), (0,), ())
@@ -345,6 +349,10 @@ class Tree:
         match action:
             case OpenPmi():
                 return [OPENED]
+            case KillOrphans(job_id, world):
+                return [OrphansKilled(job_id, world)]
+            case RemoveLeftovers(job_id, world):
+                return [LeftoversRemoved(job_id, world)]
             case StartPmixServer() if self.has_servers:
                 return [READY]
             case PmixSend(_, pmix.AddWorld() as message) if self.has_servers:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from native.ids import Principal, PrincipalKind
 from native.loop.reactor import Reactor
+from native.loop.slices import Slices
 from native.machine import DeadlineReached, Send
 from native.port.port import Hub
 from native.wire import alloc, codec, load, status
@@ -130,6 +131,7 @@ class BrokenStore:
 
     def __init__(self, reactor):
         self._reactor = reactor
+        self.slices = Slices(reactor)
         self.dropped = []
 
     def check(self, job_id, objects, arguments_first, owner, done, unused=()):

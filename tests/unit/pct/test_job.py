@@ -11,14 +11,19 @@ from native.wire import alloc, codec, group, io, keeper, load
 from native.wire.keeper import ExecStep, HowHeld
 from native.wire.load import Mpi, Protocol
 from pct.events import (
+    PMIX_SERVER,
     CheckObjects,
     DropJob,
     DropObject,
     InputTaken,
     KeeperEnd,
     KeeperGo,
+    KeeperNotStarted,
     KeeperReported,
     KeeperSignal,
+    KillOrphans,
+    LeftoversRemoved,
+    MapNotGiven,
     NoPlace,
     ObjectArrived,
     ObjectLost,
@@ -26,12 +31,15 @@ from pct.events import (
     ObjectsChecked,
     ObjectStored,
     OpenPmi,
+    OrphansKilled,
     OutputRead,
     PauseOutput,
     PmiOpened,
+    PmixServerEnded,
     PublishObject,
     ReadObject,
     ReceiveObject,
+    RemoveLeftovers,
     ResumeOutput,
     SendObject,
     StartKeeper,
@@ -40,7 +48,7 @@ from pct.events import (
 )
 from pct.job.machine import Job
 from pct.job.progress import JobState
-from pct.wireup import environment
+from pct.wireup import environment, foreign
 from tests.unit.pct.job_of import (
     BEGIN,
     CARRIER,
@@ -104,7 +112,7 @@ def test_a_job_on_one_node_goes_from_load_to_released():
     job = Job(message, credential(), YOD, BEGIN)
     assert job.begin(BEGIN) == [
         CheckObjects(JOB_ID, (PROGRAM,), False, 1000, 100, (100, 27)),
-        OpenPmi(JOB_ID, 1000, 100, 1, (("n20", 1),)),
+        OpenPmi(JOB_ID, 1),
     ]
     assert job.state is JobState.FORMING
     assert job.handle(OPENED, NOW) == []
@@ -143,10 +151,11 @@ def test_a_job_on_one_node_goes_from_load_to_released():
 
 
 def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
-    variables = (b"OMPI_MCA_plm_rsh_agent=yod-agent", b"A=not the user's")
+    files = (b"/hosts/openmpi", b"/hosts/hydra")
+    variables = foreign.variables(b"/bin/yod-agent", *files)
     job = Job(load_message(2, 1, ranks_each=2, has_input=True), credential(2, 2), pct(0), BEGIN)
     job.begin(BEGIN)
-    job.handle(PmiOpened(JOB_ID, PORT, variables), BEGIN)
+    job.handle(PmiOpened(JOB_ID, PORT, b"/bin/yod-agent", files), BEGIN)
     spec = keeper_spec(job.handle(PRESENT, NOW))
     assert spec == keeper.KeeperSpec(
         job_id=JOB_ID,
@@ -301,7 +310,7 @@ def test_arguments_that_came_as_an_object_are_used():
     content = codec.encode_part(arguments(1, object_index=1))
     assert job.handle(ObjectArrived(JOB_ID, 0, CARRIER.digest), NOW) == [ReadObject(JOB_ID, 0)]
     actions = job.handle(ObjectStored(JOB_ID, 0, b"", content), NOW)
-    assert OpenPmi(JOB_ID, 1000, 100, 1, (("n20", 1),)) in actions
+    assert OpenPmi(JOB_ID, 1) in actions
     actions = job.handle(OPENED, NOW)
     assert keeper_spec(actions).programs[0].argv == (b"a.out", b"-x")
 
@@ -488,11 +497,60 @@ def test_a_lost_keeper_fails_the_job_and_leaves_nothing_to_end():
     job = a_job(*RUNNING)
     lost = KeeperReported(JOB_ID, keeper.KeeperLost("killed by SIGKILL"))
     assert job.handle(lost, NOW) == [
-        to_yod(failure(load.FailureKind.KEEPER_LOST, "running", "killed by SIGKILL"))
+        to_yod(failure(load.FailureKind.KEEPER_LOST, "running", "killed by SIGKILL")),
+        KillOrphans(JOB_ID, 0),
     ]
+    assert job.handle(OrphansKilled(JOB_ID, 0), NOW) == [RemoveLeftovers(JOB_ID, 0)]
+    assert job.handle(EMPTY, NOW) == []
     job.handle(OutputRead(JOB_ID, 0, 1, b""), NOW)
     job.handle(OutputRead(JOB_ID, 0, 2, b""), NOW)
     assert job.handle(ALL_DONE, NOW)[-1] == DropJob(JOB_ID)
+
+
+@pytest.mark.parametrize("world", [0, PMIX_SERVER], ids=["ranks", "PMIx server"])
+def test_a_node_is_free_only_when_the_orphans_of_a_lost_keeper_are_killed(world):
+    tree = Tree(1, mpi=PMIX)
+    tree.run()
+    job = tree.jobs[0]
+    for stream in (1, 2):
+        job.handle(OutputRead(JOB_ID, 0, stream, b""), NOW)
+    if world:
+        job.handle(EMPTY, NOW)
+        lost = PmixServerEnded(JOB_ID, "killed by SIGKILL", has_orphans=True)
+    else:
+        job.handle(PmixServerEnded(JOB_ID, "exited"), NOW)
+        lost = KeeperReported(JOB_ID, keeper.KeeperLost("killed by SIGKILL"))
+    assert KillOrphans(JOB_ID, world) in job.handle(lost, NOW)
+    assert DropJob(JOB_ID) not in job.handle(ALL_DONE, NOW)
+    assert job.handle(OrphansKilled(JOB_ID, world), NOW) == [RemoveLeftovers(JOB_ID, world)]
+    assert job.handle(LeftoversRemoved(JOB_ID, world), NOW)[-1] == DropJob(JOB_ID)
+
+
+def test_what_ranks_have_left_in_shared_memory_is_removed_before_the_node_is_free():
+    job = a_job(*RUNNING)
+    for stream in (1, 2):
+        job.handle(OutputRead(JOB_ID, 0, stream, b""), NOW)
+    job.handle(ALL_DONE, NOW)
+    empty = KeeperReported(JOB_ID, keeper.KeeperEmpty())
+    assert job.handle(empty, NOW) == [RemoveLeftovers(JOB_ID, 0)]
+    first, *_, last = job.handle(LeftoversRemoved(JOB_ID, 0, ("mpich_shm_7",)), NOW)
+    assert first == Log("removed mpich_shm_7, which nobody has mapped", JOB_ID)
+    assert last == DropJob(JOB_ID)
+
+
+def test_a_keeper_that_cannot_be_started_fails_the_job_and_leaves_nothing_to_end():
+    job = a_job(PRESENT)
+    assert job.handle(KeeperNotStarted(JOB_ID, 0, "no process"), NOW) == [
+        to_yod(failure(load.FailureKind.KEEPER_LOST, "starting", "no process"))
+    ]
+    assert job.handle(ALL_DONE, NOW)[-1] == DropJob(JOB_ID)
+
+
+def test_a_map_that_cannot_be_written_fails_the_job():
+    text = "the map of the ranks that use Portals cannot be written: no space"
+    assert a_job(*RUNNING).handle(MapNotGiven(JOB_ID, "no space"), NOW) == [
+        to_yod(failure(load.FailureKind.NO_WIREUP, "running", text))
+    ]
 
 
 def test_who_does_not_come_to_its_entry_in_time_is_named():

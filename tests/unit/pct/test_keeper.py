@@ -15,7 +15,8 @@ import pytest
 
 from native.errors import PeerProtocolError
 from native.wire import keeper as wire
-from pct.host.keeper import Keeper, children_of
+from pct.host.keeper import Keeper
+from pct.host.orphans import children_of
 
 SPEC = wire.KeeperSpec(
     job_id=1 << 40,

@@ -9,7 +9,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, status
 from native.wire.alloc import Run
-from pct.events import CheckObjects, KeeperGo, ObjectsChecked, OpenPmi, PmiReceived
+from pct.events import CheckObjects, KeeperGo, Leave, ObjectsChecked, OpenPmi, PmiReceived
 from pct.job.progress import JobState
 from pct.node import Node
 from tests.unit.pct.job_of import (
@@ -150,8 +150,7 @@ def test_a_rejected_node_knows_why():
     machine = a_node()
     rejected = MessageReceived(BEBOPD, DAEMON, status.Rejected("node 20 is there already"))
     text = "bebopd does not take this node: node 20 is there already"
-    assert machine.handle(rejected, 0.0) == [Log(text)]
-    assert machine.is_rejected == "node 20 is there already"
+    assert machine.handle(rejected, 0.0) == [Log(text), Leave("node 20 is there already")]
 
 
 def test_a_revoked_job_is_not_taken_afterwards():
@@ -178,7 +177,7 @@ def test_only_who_holds_the_partitions_key_speaks_as_bebopd(principal, message):
     machine = ready()
     with pytest.raises(PeerProtocolError, match="needs the partition key"):
         machine.handle(received(message, principal), 0.0)
-    assert machine.number == 20 and not machine.is_rejected
+    assert machine.number == 20
 
 
 # -- loads -----------------------------------------------------------------
@@ -189,7 +188,7 @@ def test_a_granted_job_is_hosted():
     message = granted(1, 2)
     assert machine.handle(received(message), 3.0) == [
         CheckObjects(JOB_ID, (PROGRAM,), False, 1000, 100, (100, 27)),
-        OpenPmi(JOB_ID, 1000, 100, 2, (("n20", 2),)),
+        OpenPmi(JOB_ID, 2),
     ]
     assert machine.reservation.slots_used == 2
     job = machine.jobs[JOB_ID]
@@ -204,7 +203,7 @@ def test_a_daemon_passes_a_load_on_as_a_parent_does():
     actions = machine.handle(received(message, DAEMON, pct(5)), 0.0)
     assert actions == [
         CheckObjects(JOB_ID, (PROGRAM,), False, 1000, 100, (100, 27)),
-        OpenPmi(JOB_ID, 1000, 100, 1, (("n25", 1), ("n20", 1))),
+        OpenPmi(JOB_ID, 1, (b"n25 slots=1\nn20 slots=1\n", b"n25:1\nn20:1\n")),
     ]
 
 

@@ -11,6 +11,7 @@ from native.wire.pmi import FenceKind, KeyValue
 from native.wire.pmix import NamedProcess
 from pct.account import Account
 from pct.events import (
+    Devices,
     KeeperEnd,
     OutputRead,
     PmiOpened,
@@ -83,7 +84,7 @@ def answered(tree: Tree, place: int) -> list[pmix.PmixMessage]:
 def test_a_server_is_told_its_job_and_each_world_with_all_its_ranks():
     tree = Tree(3, ranks_each=2, mpi=Mpi((Protocol.PMIX,), libpmix=(b"/l",), universe_size=9))
     (start,) = tree.took(1, StartPmixServer)
-    assert (start.uid, start.gid, start.groups) == (1000, 100, (100, 27))
+    assert (start.begin.uid, start.begin.gid) == (1000, 100)
     assert start.begin == pmix.Begin((b"/l",), False, f"{SPACE}_at1", "n21", 1000, 100)
     (world,) = tree.told(1, pmix.AddWorld)
     assert world == pmix.AddWorld(
@@ -535,12 +536,12 @@ def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
         assert (b"OMPI_MCA_btl=tcp,self" in shared) is is_set
 
 
-def shared_of(protocols, nodes, names=frozenset()):
+def shared_of(protocols, nodes, names=frozenset(), has_settings=False):
     """What ranks share on a node that has no fabric."""
     runs = tuple(Run(place, 1) for place in range(len(nodes)))
     message = load_message(2, mpi=protocols, nodes=nodes, runs=runs)
     wireup = Wireup(message, [0, 0], names, Account())
-    wireup.port_opened(PmiOpened(JOB_ID, b"", lacks_fabric=True, lacks_devices=True))
+    wireup.port_opened(PmiOpened(JOB_ID, b"", devices=Devices(False, False, has_settings)))
     return wireup.shared_environment()
 
 
@@ -548,6 +549,7 @@ def test_open_mpi_waits_for_no_fabric_where_there_is_none():
     apart = (GrantedNode(20, "n20", 7, 1), GrantedNode(21, "n21", 8, 1))
     both = (b"OMPI_MCA_mtl=^ofi,psm,psm2", b"OMPI_MCA_btl=^ofi")
     assert shared_of(PMIX, apart) == both
+    assert shared_of(PMIX, apart, has_settings=True) == ()
     assert shared_of(PMIX, apart, frozenset({b"FI_PROVIDER"})) == ()
     assert shared_of(Mpi((Protocol.PMI1,)), apart) == ()
     together = (apart[0], GrantedNode(21, "n21", 7, 2))

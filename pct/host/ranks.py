@@ -1,0 +1,169 @@
+"""The ranks of one job on a node: their keepers, their streams, and what they leave behind.
+
+Carries out the actions of the job's machine, and reports what keepers, ranks and the kernel
+say.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+from native.host.files import Owner
+from native.loop.reactor import Reactor
+from native.loop.slices import Slices
+from native.machine import Event
+from native.wire import keeper as wire
+from pct import events
+from pct.host.keeper import Keeper
+from pct.host.streams import InputPipe, OutputPipe
+
+
+class JobRanks:
+    """The processes of one job, and their standard streams.
+
+    Args:
+        slices: where left-over files are removed.
+        handle: takes the events.
+        on_client: takes the PMI socket (PMI_FD) of a rank that has been started, and the rank.
+    """
+
+    def __init__(
+        self,
+        job_id: int,
+        owner: Owner,
+        reactor: Reactor,
+        slices: Slices,
+        handle: Callable[[Event], None],
+        on_client: Callable[[int, int], None],
+    ) -> None:
+        self._job_id = job_id
+        self._owner = owner
+        self._reactor = reactor
+        self._slices = slices
+        self._handle = handle
+        self._on_client = on_client
+        self._keepers: dict[int, Keeper] = {}  # by world
+        self._outputs: dict[tuple[int, int], OutputPipe] = {}  # by rank and stream
+        self._input: InputPipe | None = None
+        self._paused: set[int] = set()  # streams
+        self._map_fd = -1  # the file for the ranks' map
+        self._began_unix_s = time.time()
+
+    @property
+    def unix_pids(self) -> list[int]:
+        """Of the keepers that have not been lost."""
+        return [keeper.unix_pid for keeper in self._keepers.values()]
+
+    # -- keepers ----------------------------------------------------------
+
+    def start_keeper(self, spec: wire.KeeperSpec, world: int) -> None:
+        """Start the keeper of a world."""
+        try:
+            if spec.wants_portals:
+                flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+                self._map_fd = os.memfd_create("yod-portals", flags)
+            self._keepers[world] = Keeper.start(
+                spec, self._reactor, partial(self._report, world), self._take_streams, self._map_fd
+            )
+        except (OSError, ValueError) as error:
+            text = f"the keeper could not be started: {error}"
+            self._handle(events.KeeperNotStarted(self._job_id, world, text))
+
+    def go(self, world: int) -> None:
+        """Let the ranks of a world go."""
+        if world in self._keepers:
+            self._keepers[world].go()
+
+    def signal(self, signal_number: int) -> None:
+        """Signal the ranks of all worlds."""
+        for keeper in self._keepers.values():
+            keeper.signal(signal_number)
+
+    def end(self, world: int | None) -> None:
+        """Kill the processes of a world; None: of all."""
+        for number, keeper in self._keepers.items():
+            if world in (None, number):
+                keeper.end()
+
+    def give_map(self, key: bytes, uid: int, ids: bytes) -> None:
+        """Fill the file that ranks which use Portals have, and let nobody change it."""
+        import fcntl
+
+        from native.wire import rank
+
+        fd, self._map_fd = self._map_fd, -1
+        data = rank.encode(self._job_id, uid, key, ids)
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+        except OSError as error:
+            self._handle(events.MapNotGiven(self._job_id, str(error)))
+        finally:
+            os.close(fd)
+
+    def _report(self, world: int, report: wire.Report) -> None:
+        if isinstance(report, wire.KeeperLost):
+            del self._keepers[world]  # its process id may be another process's now
+        self._handle(events.KeeperReported(self._job_id, report, world))
+
+    # -- streams ----------------------------------------------------------
+
+    def pause(self, stream: int, is_paused: bool) -> None:
+        """Stop or resume reading a stream of the ranks."""
+        self._paused = self._paused | {stream} if is_paused else self._paused - {stream}
+        for (_, number), pipe in self._outputs.items():
+            if number == stream:
+                pipe.pause(is_paused)
+
+    def write_input(self, data: bytes) -> None:
+        """Give rank 0 its input; empty data closes it."""
+        if self._input is not None:
+            self._input.write(data)
+
+    def _take_streams(
+        self, rank: int, stdin: int | None, stdout: int, stderr: int, client: int | None
+    ) -> None:
+        for stream, fd in ((1, stdout), (2, stderr)):
+            pipe = OutputPipe(self._reactor, fd, partial(self._read, rank, stream))
+            pipe.pause(stream in self._paused)
+            self._outputs[rank, stream] = pipe
+        if stdin is not None:
+            self._input = InputPipe(self._reactor, stdin, self._input_taken)
+        if client is not None:
+            self._on_client(client, rank)
+
+    def _read(self, rank: int, stream: int, data: bytes) -> None:
+        self._handle(events.OutputRead(self._job_id, rank, stream, data))
+
+    def _input_taken(self, count_bytes: int) -> None:
+        self._handle(events.InputTaken(self._job_id, count_bytes))
+
+    # -- the end ----------------------------------------------------------
+
+    def remove_leftovers(self, world: int) -> None:
+        """Remove shared memory of the job's ranks that no process has open."""
+        from pct.host import leftovers
+
+        def done(names: list[str]) -> None:
+            self._handle(events.LeftoversRemoved(self._job_id, world, tuple(names)))
+
+        work = leftovers.remove(self._owner.uid, self._began_unix_s)
+        self._slices.start(self._job_id, work, done)
+
+    def close(self) -> None:
+        """Hang up on every keeper, which then ends its ranks; give everything back."""
+        with ExitStack() as stack:  # the last first, and also what comes behind an exception
+            if self._input is not None:
+                stack.callback(self._input.close)
+            for output in self._outputs.values():
+                stack.callback(output.close)
+            if self._map_fd >= 0:
+                stack.callback(os.close, self._map_fd)
+            for keeper in self._keepers.values():
+                stack.callback(keeper.close)
