@@ -1,4 +1,4 @@
-"""How ranks have ended: told to yod, and to what else waits for them."""
+"""The ends of ranks: completions for yod, and what else follows from an end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pct.job.progress import Progress
 from pct.job.wiring import Wiring
 from pct.tree.group import Group
 
-DELAY_S = 0.05  # normal ends are collected this long, and again for each level below
+DELAY_S = 0.05  # how long normal ends are collected; as long again for each level below
 
 
 class Ends:
     """The ends of one job's ranks at and below one node.
 
     Attributes:
-        ranks: of this node that have ended.
+        ranks: those of this node that have ended.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Ends:
         self._delay_s = DELAY_S * (1 + group.levels)
 
     def deadline(self) -> float | None:
-        """When collected ends go up; None: there are none."""
+        """The time at which collected completions are sent; None: there are none."""
         return self._outcomes.due
 
     def expect(self, count: int) -> None:
-        """More ranks are being started at and below this node."""
+        """More ranks are being started in this subtree."""
         self._outcomes.expect(count)
 
     def rank_ended(self, report: keeper.RankEnded, world: int, now: float) -> list[Action]:
@@ -89,19 +89,19 @@ class Ends:
         return [*self.tell(now), *self._wiring.ranks_left_below(place, message.outcomes)]
 
     def tell(self, now: float) -> list[Action]:
-        """What is to go up by now."""
+        """Send the completions that are due."""
         return self._up(self._outcomes.take(now))
 
     def tell_all(self) -> list[Action]:
-        """What has not gone up yet."""
+        """Send all completions that have not been sent."""
         return self._up(self._outcomes.take_all())
 
     def repeat(self) -> list[Action]:
-        """What has gone up before: a new parent may not know it."""
+        """Send those that the old parent was sent: it may not have passed them on."""
         return self._up(self._outcomes.repeat())
 
     def told(self) -> list[load.Completions]:
-        """What has gone up."""
+        """All completions that have been sent."""
         return self._outcomes.repeat()
 
     def _up(self, messages: list[load.Completions]) -> list[Action]:

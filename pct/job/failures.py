@@ -1,4 +1,4 @@
-"""Failures that a node reports: the first of each kind."""
+"""The failures that a node reports to yod: the first one of each kind."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from native.wire.load import FailureKind
 from pct.job.progress import JobState, Progress
 from pct.tree.group import Group
 
-# A job that ends anyway misses nothing else than completions.
+# Reported in ENDING as well: completions may be missing because of them.
 MATTERS_AT_THE_END = (FailureKind.KEEPER_LOST, FailureKind.FAULT)
 
 
 class Failures:
-    """What this node has reported of one job.
-
-    Attributes:
-        has_any: the job cannot go on, for all that this node knows.
-    """
+    """Which kinds of failure this node has reported."""
 
     def __init__(self, message: load.Load, group: Group, progress: Progress) -> None:
         self._message = message
@@ -28,12 +24,13 @@ class Failures:
 
     @property
     def has_any(self) -> bool:
+        """This node has reported one, so the job cannot go on."""
         return bool(self._reported)
 
     def report(
         self, kind: FailureKind, text: str, rank: int = -1, exit_code: int = 0
     ) -> list[Action]:
-        """Tell the parent, unless one of the kind has been told, or the end makes it idle."""
+        """Report a failure here, unless one of its kind has been or the job ends anyway."""
         state = self._progress.state
         if kind in self._reported or state is JobState.RELEASED:
             return []
@@ -43,16 +40,16 @@ class Failures:
         return self._tell(kind, text, self._message.place, rank, exit_code)
 
     def report_again(self, kind: FailureKind, text: str) -> list[Action]:
-        """Tell it, even where it has been told: that may have been lost."""
+        """Report a failure even if one of its kind has been: that report may be lost."""
         self._reported.discard(kind)
         return self.report(kind, text)
 
     def report_lost(self, place: int, text: str) -> list[Action]:
-        """Tell of a child that is lost."""
+        """Report that a child is lost."""
         return self._tell(FailureKind.NODE_LOST, text, place)
 
     def pass_on(self, place: int, message: load.Failure, now: float) -> list[Action]:
-        """A failure below goes up at once."""
+        """A child reports a failure: pass it up at once."""
         return self._group.up(message)
 
     def _tell(

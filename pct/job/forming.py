@@ -1,7 +1,8 @@
-"""FORMING: the nodes of a subtree join, and say what they lack.
+"""FORMING: the nodes of a subtree join the job, and say which objects they lack.
 
-The vote is the only barrier before data. Nodes pass the load message on before they look at
-their own store, and data moves as soon as a subtree has voted.
+A node passes the load message on before it looks at its own store. When its children and
+the store have answered, it sends one vote for its subtree. The vote is the only barrier
+before data is sent.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Forming:
         self._loading = loading
 
     def begin(self) -> list[Action]:
-        """Pass the load on, and ask the store."""
+        """Pass the load message on, and ask the store for the objects."""
         actions: list[Action] = [
             Send(child, replace(self._message, place=place))
             for child, place in self._group.children.items()
@@ -58,7 +59,7 @@ class Forming:
         return actions
 
     def checked(self, event: ObjectsChecked, now: float) -> list[Action]:
-        """The store has answered: this node votes."""
+        """The store has answered: vote, and start ranks if all objects are here."""
         self._objects.checked(event.present, event.lacking, event.no_place)
         if self._loading.carries_arguments(0) and (reason := self._objects.no_place.get(0)):
             return self._failures.report(load.FailureKind.OBJECT, f"the arguments: {reason}")
@@ -78,7 +79,11 @@ class Forming:
         return []
 
     def all_voted(self, now: float) -> list[Action] | None:
-        """FORMING ends: pass on what is here, expect what is not, vote. None: not yet."""
+        """End FORMING: send children what they lack, expect what is lacking here, vote.
+
+        Returns:
+            None: votes are missing.
+        """
         if not self._progress.votes.is_complete:
             return None
         votes = self._progress.votes.given
@@ -92,7 +97,7 @@ class Forming:
             actions += self._loading.supply(number, lackers)
         for place, vote in votes.items():
             if not vote.lacking and not vote.no_room and place != SELF:
-                self._progress.loaded.give(place, vote.slowest)  # the vote counts as Loaded
+                self._progress.loaded.give(place, vote.slowest)  # this vote counts as Loaded
         self._progress.enter(JobState.LOADING, now)
         merged = load.Vote(
             self._job_id,

@@ -27,15 +27,15 @@ class KeeperState(Enum):
 
 
 class Keepers:
-    """What each of them is doing, and what is known of their processes.
+    """The state of each keeper of the job on this node, and the processes they have started.
 
-    A keeper ends when it has no process left. One that is lost leaves orphans, which are
-    killed first. Then shared memory is removed that killed ranks could not remove. Only then
-    nothing is left of it.
+    A keeper ends when none of its processes is left. A lost keeper leaves orphans, which are
+    killed first. Then the shared memory that killed ranks have left is removed. After that
+    nothing is left of the keeper.
 
     Attributes:
-        unix_pids: of ranks of this node, by the rank of the job.
-        last_signal: the last that the ranks were sent; 0: none.
+        unix_pids: of the ranks of this node, by rank of the job.
+        last_signal: the last signal that yod has sent to the ranks; 0: none.
     """
 
     def __init__(self, job_id: int, group: Group) -> None:
@@ -46,7 +46,7 @@ class Keepers:
         self._states: dict[int, KeeperState] = {}  # by world, or PMIX_SERVER
 
     def __contains__(self, world: int) -> bool:
-        """The keeper has been started; it may have ended since."""
+        """Has this keeper been started? It may have ended since."""
         return world in self._states
 
     @property
@@ -95,7 +95,7 @@ class Keepers:
         return []
 
     def signal(self, message: load.Signal, now: float) -> list[Action]:
-        """yod sends all ranks a signal."""
+        """yod sends a signal to all ranks."""
         self.last_signal = message.signal_number
         actions = self._group.down(message)
         if self.has_any:

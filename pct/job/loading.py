@@ -1,7 +1,7 @@
 """LOADING: every node of a subtree gets the objects that it lacks.
 
-Objects come down the tree, each to the nodes that need it and those on the way. One that is
-too large for a node's store may lie on a shared file system instead.
+Objects are sent down the tree, each to the nodes that need it and to those on the way. For
+an object that some node has no room for, yod may name a path on a shared file system.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Loading:
         self._starting = starting
 
     def carries_arguments(self, number: int) -> bool:
-        """Object 0 holds the arguments where the load message does not."""
+        """Is this the object that holds the arguments, which the load message lacks?"""
         return number == 0 and self._message.arguments is None
 
     # -- one object -------------------------------------------------------
 
     def supply(self, number: int, lackers: tuple[PortalId, ...]) -> list[Action]:
-        """Expect an object that this node lacks, and send it to the children that do."""
+        """Receive an object that this node lacks; send it to the children that lack it."""
         shipped, chunk = self._message.objects[number], self._message.chunk_bytes
         if number in self._objects.lacking:
             self._objects.expect(number, has_children=bool(lackers))
@@ -70,7 +70,7 @@ class Loading:
         return []
 
     def arrived(self, event: ObjectArrived, now: float) -> list[Action]:
-        """All bytes of an object are here."""
+        """All bytes of an object have arrived."""
         if not self._is_undamaged(event.number, event.digest):
             return self._failures.report(load.FailureKind.OBJECT, "it arrived damaged")
         return self._publish(event.number) if self._objects.arrived(event.number) else []
@@ -79,7 +79,7 @@ class Loading:
         return digest == self._message.objects[number].digest
 
     def passed_on(self, event: ObjectPassedOn, now: float) -> list[Action]:
-        """The children have all of an object."""
+        """The children that lacked an object have all of it."""
         return self._publish(event.number) if self._objects.passed_on(event.number) else []
 
     def _publish(self, number: int) -> list[Action]:
@@ -88,7 +88,7 @@ class Loading:
         return [PublishObject(self._job_id, number, self._message.objects[number].mode)]
 
     def stored(self, event: ObjectStored, now: float) -> list[Action]:
-        """An object can be used."""
+        """An object has its name, or has been read."""
         self._objects.stored(event.number, event.path)
         if event.number == 0 and self._objects.arguments is None:
             try:
@@ -100,10 +100,10 @@ class Loading:
         return [*self._wiring.begin(), *self._starting.start(now)]
 
     def _decoded(self, content: bytes) -> load.Arguments:
-        """The arguments that came as an object.
+        """The arguments from their object.
 
         Raises:
-            PeerProtocolError: they are none, or not this load's.
+            PeerProtocolError: it is damaged, or does not fit this load message.
         """
         arguments = codec.decode_arguments(content)
         ranks = sum(run.count for run in self._message.runs)
@@ -118,7 +118,7 @@ class Loading:
         return self._failures.report(load.FailureKind.OBJECT, event.text)
 
     def use_shared(self, message: load.UseShared, now: float) -> list[Action]:
-        """An object is not shipped: every node executes it where it lies."""
+        """An object will not be sent: every node executes it at this path."""
         actions = self._group.down(message)
         number = message.object_index
         is_known = number < self._objects.count and not self.carries_arguments(number)
@@ -133,18 +133,22 @@ class Loading:
     # -- all of them ------------------------------------------------------
 
     def give_own(self, now: float) -> None:
-        """This node has loaded, as soon as all its objects are here and it has voted."""
+        """Contribute this node's Loaded, if it has voted and all its objects are here."""
         if self._objects.is_complete and self._progress.state is not JobState.FORMING:
             self._progress.loaded.give(SELF, self._progress.slowest(now))
 
     def loaded(self, place: int, message: load.Loaded, now: float) -> list[Action]:
-        """Every node below a child has all objects."""
+        """Every node of a child's subtree has its objects."""
         self._progress.came(place)
         self._progress.loaded.give(place, message.slowest)
         return []
 
     def all_loaded(self, now: float) -> list[Action] | None:
-        """LOADING ends: tell the parent, unless the vote has said it. None: not yet."""
+        """End LOADING: send Loaded, unless the vote has counted as such.
+
+        Returns:
+            None: objects are missing in the subtree.
+        """
         if not self._progress.loaded.is_complete:
             return None
         self._progress.enter(JobState.STARTING, now)
@@ -155,7 +159,7 @@ class Loading:
         return self._group.up(load.Loaded(self._job_id, slowest))
 
     def wait(self) -> str:
-        """What is awaited of this node; empty: its objects are here."""
+        """What this node waits for; empty: it has its objects."""
         if self._objects.is_complete:
             return ""
         is_forming = self._progress.state is JobState.FORMING

@@ -1,7 +1,8 @@
-"""Nodes that are lost, and what becomes of those around them.
+"""Lost nodes: what their children and their parent do.
 
-Who has lost its parent asks the nearest living ancestor to take it, and ends the job where
-none is left. Who has lost a child waits for that child's children to call.
+A node that has lost its parent asks its nearest living ancestor to adopt it. If none is
+left, it ends the job on itself and below. A node that has lost a child reports this and
+expects that child's children to ask for adoption.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pct.tree.group import Group
 
 
 class Losses:
-    """What one node of a job does when others are lost."""
+    """Keeps a node of a job in its tree, or ends the job there."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Losses:
         self._release = release
 
     def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
-        """A peer is out of reach; perhaps it is none of ours."""
+        """A peer is out of reach. It may have nothing to do with this job."""
         if event.peer in (self._group.parent, self._group.adopter):
             return self._parent_lost(now)
         if event.peer in self._group.children:
@@ -53,7 +54,7 @@ class Losses:
     # -- above ------------------------------------------------------------
 
     def _parent_lost(self, now: float) -> list[Action]:
-        """Ask the next ancestor; with none left the job is over here."""
+        """Ask the next ancestor; if there is none, end the job here."""
         adopter = self._group.lose_parent(now)
         if adopter is None:
             return self._release.end_alone(now)
@@ -61,17 +62,17 @@ class Losses:
         return [Send(adopter, wire.Orphan(self._job_id, self._group.place))]
 
     def adopted(self, message: wire.Adopted, now: float) -> list[Action]:
-        """The ancestor that was asked is the parent now."""
+        """The ancestor that was asked has become the parent."""
         self._group.be_adopted()
         return [*self._ends.repeat(), *self._output.go_on()]
 
     def reset(self, event: MessageReceived, now: float) -> list[Action]:
-        """yod ends the job here by itself: wait for nobody below.
+        """yod ends the job on this node directly: wait for no node below.
 
-        The parent of before is told of the end too.
+        The former parent is told of the end as well.
         """
         actions: list[Action] = []
-        if self._group.parent != event.source:  # yod may not have heard what had ended
+        if self._group.parent != event.source:  # yod may have missed completions
             actions += [Send(event.source, message) for message in self._ends.told()]
         self._group.be_reset(event.source)
         actions += self._release.end_alone(now)
@@ -81,7 +82,7 @@ class Losses:
     # -- below ------------------------------------------------------------
 
     def _child_lost(self, place: int, text: str, now: float) -> list[Action]:
-        """Report it; its children are ours now, and will call, or not, in time."""
+        """Report it, and expect its children to ask for adoption."""
         heirs = self._group.lose_child(place)
         actions: list[Action] = []
         released = self._progress.released
@@ -94,12 +95,12 @@ class Losses:
         for heir in heirs:
             if heir in released.awaited:
                 peer = self._group.inherit(heir, now)
-                if is_ending:  # one that has nothing of the job says so
+                if is_ending:  # it answers Released even if the job never reached it
                     actions.append(Send(peer, load.AllDone(self._job_id)))
         return actions
 
     def adopt(self, event: MessageReceived, now: float) -> list[Action]:
-        """A node below has lost its parent, and asks this one.
+        """A node that has lost its parent asks this one to adopt it.
 
         Raises:
             PeerProtocolError: it is not below this node.
@@ -118,13 +119,13 @@ class Losses:
     # -- time -------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When an ancestor or an heir has not called in time; None: none is awaited."""
+        """The time until which an ancestor or a lost child's children may answer, or None."""
         return self._group.deadline()
 
     def due(self, now: float) -> list[Action]:
-        """End here if no ancestor has called; wait no longer for heirs that have not.
+        """End here if no ancestor has answered; give up nodes that have not asked in time.
 
-        bebopd and yod look after those.
+        bebopd and yod see to nodes that have been given up.
         """
         actions = self._release.end_alone(now) if self._group.is_abandoned(now) else []
         for place in self._group.take_missing(now):

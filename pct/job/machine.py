@@ -1,26 +1,27 @@
 """One job on one node: from the load message until nothing of it is left.
 
 A node's place in the job's tree gives it a parent (the root's is yod) and
-children. What goes down is passed on before it is acted upon; what goes up is
-gathered from this node and its children and sent once.
+children. It passes on what goes down before it acts upon it. What goes up it gathers from
+its children and itself, and sends once.
 
-The job is made of parts, each with a rule and what it needs for it:
+A job consists of parts. Each owns one rule, with the data of that rule, and calls only
+parts of the lines above its own:
 
-    Progress  state, what it waits for, deadlines, who is late
-    Failures  what has been reported
-    Keepers   which run; signals
-    Output    standard output and error up, input down
-    Wiring    how ranks find one another; spawned worlds
-    Ends      how ranks have ended
-    Forming   votes
-    Loading   objects
-    Starting  ranks: started, held, let go
-    Release   the end, until nothing is left
-    Losses    of the parent and of children
+    Progress            the state, what ends it, its deadline, reports of late nodes
+    Failures, Keepers   which failures have been reported; which keepers run
+    Output              standard output and error up, standard input down
+    Wiring              how ranks find one another; spawned worlds
+    Ends                how ranks have ended
+    Starting            ranks: started, held at entry, let go
+    Loading             objects
+    Forming             votes
+    Release             the end, until nothing is left
+    Losses              a lost parent, lost children, adoption, reset
 
-:mod:`pct.job.table` says which of them takes what, in which state. Here is what they have in
-common: who may send what, and when one state follows another. After a failure the node waits
-to be told to end; a parent's death is such a word when no ancestor is left.
+:mod:`pct.job.table` says which part takes an event or a message, by state and sender. This
+module applies the table, and enters the next state when the present one is over. After a
+failure the node waits until it is told to end. If its parent is lost and no ancestor is
+left, it ends without being told.
 """
 
 from __future__ import annotations
@@ -104,10 +105,10 @@ class Job:
         """The peer that this node obeys; None while it is an orphan."""
         return self._group.parent
 
-    # -- the machine's face -----------------------------------------------
+    # -- interface -----------------------------------------------
 
     def begin(self, now: float) -> list[Action]:
-        """The first actions, once."""
+        """The first actions. Call this once."""
         return [*self._forming.begin(), *self._starting.begin(), *self._wiring.begin()]
 
     def deadline(self) -> float | None:
@@ -119,9 +120,9 @@ class Job:
         """Advance by one event.
 
         Raises:
-            PeerProtocolError: a message that its sender may not send; nothing
+            PeerProtocolError: the sender may not send this message now; nothing
                 has changed.
-            IllegalTransition: no such event here; a bug.
+            IllegalTransition: the state has no such event; a bug.
         """
         if self.state is JobState.RELEASED:
             return []
@@ -135,12 +136,12 @@ class Job:
         return [*actions, *self._advance(now)]
 
     def give_up(self, text: str, now: float) -> list[Action]:
-        """Something that was done for the job has raised: say so, and end as at all-done."""
+        """An exception was raised on behalf of the job: report it, and end as at all-done."""
         failed = self._failures.report(load.FailureKind.FAULT, text)
         return [*failed, *self._release.end(now), *self._advance(now)]
 
     def drop(self, text: str, now: float) -> list[Action]:
-        """End here at once, whatever state this is in; everybody else is told."""
+        """Leave the job at once, in any state; tell the other nodes, bebopd and the parent."""
         failed = self._failures.report_again(load.FailureKind.FAULT, text)
         return [*failed, *self._release.drop(now)]
 
@@ -154,10 +155,10 @@ class Job:
         if self.state is JobState.RELEASED:
             assert self.account.used_bytes == 0
 
-    # -- by the tables ----------------------------------------------------
+    # -- the tables, applied ----------------------------------------------------
 
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a method of the part that it belongs to."""
+        """Call a method of the table on the part that owns it."""
         return method(self._parts[OWNER[method]], *arguments)
 
     def _event(self, event: Event, now: float) -> list[Action]:
@@ -183,11 +184,11 @@ class Job:
             actions = self._call(method, *place, message, now)
             return actions
         if sender in (Sender.ADOPTER, Sender.MEMBER):
-            return []  # a parent or child that was lost, and was not
+            return []  # it was our parent or child and does not know that it was given up
         raise PeerProtocolError(why_refused(sender, self.state, message))
 
     def _advance(self, now: float) -> list[Action]:
-        """Enter the next state, and the one after it, if nothing is awaited any more."""
+        """Leave the state if it is over, and the next one if that is over as well."""
         actions: list[Action] = []
         while (method := ADVANCES.get(self.state)) is not None:
             step: list[Action] | None = self._call(method, now)

@@ -12,11 +12,11 @@ from pct.tree.group import Group
 
 
 class Output:
-    """What the ranks of this node and below write, on its way up; and what rank 0 reads.
+    """The output of this node's subtree on its way up, and the input of rank 0.
 
     Attributes:
         relays: by stream.
-        open: (rank, stream) of this node that may still be written to.
+        open: (rank, stream) of this node's pipes whose end has not been read.
     """
 
     def __init__(self, message: load.Load, group: Group) -> None:
@@ -28,31 +28,31 @@ class Output:
         }
         self.open: set[tuple[int, int]] = set()
         self._has_input = message.has_input
-        self._input_room = window_bytes // 4  # that yod may send
+        self._input_room = window_bytes // 4  # bytes that yod may send
 
     @property
     def is_over(self) -> bool:
-        """No rank of this node writes any more, and all that was written has gone up."""
+        """All pipes of this node have been read to their end, and everything has been sent."""
         return not self.open and self.is_sent
 
     @property
     def is_sent(self) -> bool:
-        """Everything has gone up; children may send more."""
+        """No output waits here. Children may send more."""
         return all(relay.is_empty for relay in self.relays.values())
 
     @property
     def is_held_back(self) -> bool:
-        """Output waits for its reader, which is no node of the job."""
+        """Output waits for credit: the reader of the job's output is slow, not this node."""
         return any(relay.is_paused for relay in self.relays.values())
 
     # -- up ---------------------------------------------------------------
 
     def rank_started(self, rank: int) -> None:
-        """A rank of this node may write."""
+        """A rank of this node has been started, with pipes for both streams."""
         self.open |= {(rank, stream) for stream in io.STREAMS}
 
     def read(self, event: OutputRead, now: float) -> list[Action]:
-        """A rank of this node has written, or never will again."""
+        """Output of a rank of this node, or the end of its stream."""
         if event.data:
             self.relays[event.stream].read(SELF, event.rank, event.data)
         else:
@@ -65,29 +65,29 @@ class Output:
         return self._flow(message.stream)
 
     def credit(self, message: io.OutputCredit, now: float) -> list[Action]:
-        """The parent takes more."""
+        """The parent accepts more output."""
         self.relays[message.stream].credit(message.count_bytes)
         return self._flow(message.stream)
 
     def hold(self) -> None:
-        """The parent is lost: output waits for the next one."""
+        """The parent is lost: keep output for the next one."""
         for relay in self.relays.values():
             relay.hold()
 
     def go_on(self) -> list[Action]:
-        """There is a new parent."""
+        """A new parent has adopted this node: send what has waited."""
         for relay in self.relays.values():
             relay.new_parent()
         return [action for stream in self.relays for action in self._flow(stream)]
 
     def abandon(self) -> list[Action]:
-        """Nobody above is waited for any more."""
+        """Send everything without credit: nothing above accepts or awaits it any more."""
         for relay in self.relays.values():
             relay.abandon()
         return [action for stream in self.relays for action in self._flow(stream)]
 
     def _flow(self, stream: int) -> list[Action]:
-        """Send what the stream's window allows; stop or resume reading it of our ranks."""
+        """Send what the stream's window allows; pause or resume reading this node's pipes."""
         relay = self.relays[stream]
         was_paused = relay.is_paused
         messages, credits = relay.take()
@@ -105,16 +105,16 @@ class Output:
     # -- input, at the root -----------------------------------------------
 
     def ask_for_input(self) -> list[Action]:
-        """The ranks run: yod may send what fits."""
+        """The ranks run: give yod its first credit for input."""
         if not (self._group.is_root and self._has_input):
             return []
         return self._group.up(io.InputCredit(self._job_id, self._input_room))
 
     def input(self, message: io.Input, now: float) -> list[Action]:
-        """Input for rank 0.
+        """Write input to rank 0.
 
         Raises:
-            PeerProtocolError: more than was asked for.
+            PeerProtocolError: more than the credit.
         """
         count_bytes = len(message.data)
         if count_bytes > self._input_room:
@@ -123,6 +123,6 @@ class Output:
         return [WriteInput(self._job_id, message.data)]
 
     def input_taken(self, event: InputTaken, now: float) -> list[Action]:
-        """Rank 0 has been given some of it."""
+        """Rank 0's pipe has accepted input: give yod credit for more."""
         self._input_room += event.count_bytes
         return self._group.up(io.InputCredit(self._job_id, event.count_bytes))

@@ -1,19 +1,19 @@
-"""How far the job is in this node's subtree, and for whom it waits there.
+"""The state of a job on one node, and which nodes it waits for.
 
 States are those of the *subtree*: a node is HELD when all ranks below it are.
 
-    FORMING   load message passed on; waiting for the store's answer and the
-              children's votes; ends with a vote
+    FORMING   the load message has been passed on; the store's answer and the children's
+              votes are awaited; ends with a vote
     LOADING   some node of the subtree lacks an object
-    STARTING  every object is everywhere below; ranks are being started
-    HELD      every rank below is at its entry
+    STARTING  every node of the subtree has its objects; ranks are being started
+    HELD      every rank of the subtree is at its entry
     RUNNING   go has been passed on
-    ENDING    all done has been passed on; the keeper kills what is left
+    ENDING    all done has been passed on; the keepers kill what is left
     RELEASED  nothing is left here; the parent has been told
 
-A state that waits ends when this node and each child have given their part. Before HELD
-each state has a deadline, longer in nodes that have levels below them, so that the
-neighbour of a late node reports it.
+FORMING, LOADING, STARTING and ENDING end when this node and each child have contributed
+what the state waits for. The states before HELD have a deadline. It is longer in a node
+with more levels below it, so that the parent of a late node reports it first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pct.tree.collective import SELF, Gather
 from pct.tree.group import Group
 from pct.tree.late import LateNodes
 
-SLOWEST_LOAD = 1e6  # bytes a second; as yod expects it
+SLOWEST_LOAD = 1e6  # bytes a second; yod reckons with the same rate
 LEVEL_GRACE = 0.1  # of a deadline, for each level below
 
 
@@ -49,8 +49,9 @@ class Progress:
     """The state of one job on one node.
 
     Attributes:
-        state: changed by :meth:`enter` alone.
-        votes, loaded, held, released: what ends FORMING, LOADING, STARTING and ENDING.
+        state: only :meth:`enter` changes it.
+        votes, loaded, held, released: the contributions that end FORMING, LOADING,
+            STARTING and ENDING.
     """
 
     def __init__(self, message: load.Load, group: Group, now: float, notice_s: float) -> None:
@@ -70,12 +71,12 @@ class Progress:
 
     @property
     def is_ending(self) -> bool:
-        """Nothing is started any more."""
+        """The job ends or has ended: start nothing any more."""
         return self.state in (JobState.ENDING, JobState.RELEASED)
 
     @property
     def awaited(self) -> set[int]:
-        """Places that have not given what this state waits for."""
+        """Places whose contribution this state still awaits."""
         return self._gather().awaited
 
     def _gather(self) -> Gather[Any]:
@@ -89,7 +90,7 @@ class Progress:
         return self.held
 
     def enter(self, state: JobState, now: float) -> None:
-        """Go on to a state."""
+        """Change the state."""
         self.state = state
         if state in (JobState.HELD, JobState.RUNNING, JobState.RELEASED):
             self._late.end()
@@ -98,53 +99,53 @@ class Progress:
         if state in (JobState.LOADING, JobState.STARTING):
             self.extend(now)
         else:
-            self._until = None  # yod decides how long to hold
+            self._until = None  # yod decides how long these last
 
     def slowest(self, now: float) -> load.Slowest:
-        """This node, as one that has taken so long until now."""
+        """How long this node has taken so far, as one entry for the search of the slowest."""
         return load.Slowest(self._here.node, self._here.name, now - self.started_at)
 
     # -- messages ---------------------------------------------------------
 
     def late(self, message: Message, now: float) -> list[Action]:
-        """It has crossed what has happened here since."""
+        """A message or event that comes after the state it is for: ignore it."""
         return []
 
     def late_below(self, place: int, message: Message, now: float) -> list[Action]:
-        """A child's message that has crossed what has happened here since."""
+        """A child's message that comes after the state it is for: ignore it."""
         self._late.came(place)
         return []
 
     def pass_down(self, message: Message, now: float) -> list[Action]:
-        """Late here, but perhaps not below."""
+        """A message that comes too late for this node, but perhaps not for nodes below."""
         return self._group.down(message)
 
     def hear(self, place: int, message: load.Late, now: float) -> list[Action]:
-        """A child says who is late below it."""
+        """A child reports which nodes below it are late."""
         self._late.hear(place, message)
         return []
 
     def came(self, place: int) -> None:
-        """A child has given what was awaited of it: what it said before is old."""
+        """A child has contributed: its report of late nodes is out of date."""
         self._late.came(place)
 
     # -- time -------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When the state is to end, or who is late is to be told; None: neither."""
+        """The time at which the state is overdue, or late nodes are reported; None: neither."""
         times = (self._until, self._late.due)
         return min((due for due in times if due is not None), default=None)
 
     def extend(self, now: float) -> None:
-        """Something has been achieved: the deadline begins again, unless it has passed."""
+        """The node has made progress: the deadline starts again, unless it has passed."""
         if self._until is not None:
             self._until = now + self._patience()
 
     def take_timeout(self, now: float, own_wait: Callable[[], str]) -> str:
-        """Which nodes have let the deadline pass; empty: it has not come. Told once.
+        """Name the nodes that have let the deadline pass, once; empty: it has not passed.
 
         Args:
-            own_wait: says what is awaited of this node itself.
+            own_wait: returns what this node itself has not done yet.
         """
         if self._until is None or now < self._until:
             return ""
@@ -155,10 +156,10 @@ class Progress:
         return f"no answer in {self._patience():.0f} s from {', '.join(names)}"
 
     def take_late(self, now: float, own_wait: Callable[[], str]) -> load.Late | None:
-        """Who is late, if the parent is to be told now.
+        """The report of late nodes, if it is time to send one and it says something new.
 
         Args:
-            own_wait: as above; if it says nothing, others keep this node waiting.
+            own_wait: as above; if it returns nothing, this node is not the cause.
         """
         if not self._late.is_due(now):
             return None

@@ -1,4 +1,4 @@
-"""A job's end on one node: kill what is left, send what was written, give everything back."""
+"""ENDING: kill what is left, send the remaining output, give everything back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Release:
         return self.end(now)
 
     def end(self, now: float) -> list[Action]:
-        """Pass it on, and kill what is left."""
+        """Enter ENDING: pass all-done on, and kill what is left."""
         if self._progress.is_ending:
             return []
         self._progress.enter(JobState.ENDING, now)
@@ -49,19 +49,22 @@ class Release:
         return [*actions, KeeperEnd(self._job_id)] if self._keepers.has_any else actions
 
     def end_alone(self, now: float) -> list[Action]:
-        """End without waiting for anybody above to take output."""
+        """Enter ENDING, and do not wait for credit to send output."""
         return [*self.end(now), *self._output.abandon()]
 
     def released(self, place: int, message: load.Released, now: float) -> list[Action]:
-        """Nothing is left below a child."""
+        """Nothing of the job is left in a child's subtree."""
         self._progress.came(place)
         self._progress.released.give(place, message.nodes)
         return []
 
     def all_released(self, now: float) -> list[Action] | None:
-        """ENDING ends when nothing is left here and below. None: not yet.
+        """End ENDING when nothing is left in the subtree and all output has been sent.
 
-        Output of children may come after the end of this node's own.
+        Output of children may arrive after this node itself is done.
+
+        Returns:
+            None: something is left.
         """
         released = self._progress.released
         if not self._keepers.has_any and self._output.is_over:
@@ -88,16 +91,16 @@ class Release:
         return actions
 
     def drop(self, now: float) -> list[Action]:
-        """Let go of the job in whatever state it is; everybody else is told."""
+        """Leave the job in any state; tell the children, bebopd and the parent."""
         self._progress.enter(JobState.RELEASED, now)
         here = (self._node,)
         return [
-            *self._group.down(load.Reset(self._job_id)),  # each child then speaks for itself
+            *self._group.down(load.Reset(self._job_id)),  # so each child reports its own end
             TellBebopd(alloc.Freed(self._job_id, here)),
             *self._group.up(load.Released(self._job_id, here)),
             DropJob(self._job_id),
         ]
 
     def wait(self) -> str:
-        """What is awaited of this node before it is released."""
+        """What this node waits for."""
         return "processes of the job have not ended" if self._keepers.has_any else "last output"

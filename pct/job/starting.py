@@ -1,7 +1,7 @@
-"""The ranks of a job on one node, from their keeper's start until they are let go.
+"""STARTING: the ranks of a job on one node, from the start of their keeper until go.
 
-A node starts its own ranks as soon as it has its own objects and its wire-up is ready: only
-go waits for everybody. The ranks of a spawned world are let go at once.
+A node starts its ranks as soon as it has its own objects and its wire-up is ready. Only go
+waits for the whole job. The ranks of a spawned world are let go at once.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ MAP_PIECE = 8192  # ranks of the map in one message
 
 
 class Starting:
-    """Starts what can be started, and tells the parent when every rank is held.
+    """Starts keepers, and reports when every rank of the subtree is held at entry.
 
     Attributes:
-        ranks: of the load, of this node.
-        own_held: those of them that are at their entry.
+        ranks: those of the load that this node hosts.
+        own_held: those of them that are held at their entry.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Starting:
             self._listeners = Listeners(message)
 
     def begin(self) -> list[Action]:
-        """Report what can be seen from the load message alone."""
+        """Report a fault that the load message alone shows."""
         if self._listeners is None or not self._listeners.fault:
             return []
         return self._failures.report(load.FailureKind.NO_WIREUP, self._listeners.fault)
@@ -92,7 +92,7 @@ class Starting:
     # -- start ------------------------------------------------------------
 
     def start(self, now: float) -> list[Action]:
-        """Start what can be: the ranks of the load, and those of worlds that wait."""
+        """Start the keepers that can be started: that of the load, and those of spawned worlds."""
         wireup, arguments = self._wiring.wireup, self._objects.arguments
         if self._progress.is_ending or self._failures.has_any:
             return []
@@ -117,31 +117,31 @@ class Starting:
         return actions
 
     def port_opened(self, event: PmiOpened, now: float) -> list[Action]:
-        """The node listens for clients of PMI: ranks may wait for it."""
+        """The node listens for PMI clients: start the ranks that have waited for this."""
         return [*self._wiring.port_opened(event, now), *self.start(now)]
 
     def from_server(self, event: PmixReceived, now: float) -> list[Action]:
-        """The PMIx server may have taken a world whose ranks wait for it."""
+        """The PMIx server speaks: it may have registered a world whose ranks wait for that."""
         return [*self._wiring.from_server(event, now), *self.start(now)]
 
     def server_ended(self, event: PmixServerEnded, now: float) -> list[Action]:
-        """Ranks may start without the PMIx server, if that is allowed."""
+        """The PMIx server has ended: start ranks without it, where the load allows that."""
         actions = self._keepers.server_ended(event, now)
         return [*actions, *self._wiring.server_ended(event, now), *self.start(now)]
 
     def spawn(self, message: load.StartWorld, now: float) -> list[Action]:
-        """One more world: pass it on, start its ranks of this node."""
+        """A new world: pass the message on, and start the ranks that this node hosts."""
         places = self._wiring.spawned.add(message)
         step = self._wiring.add_world(message, places)
         below = set(self._group.places_below())
         self._ends.expect(sum(place in below for place in places))
-        # Started first: an agent that is gone already ends its tool at once.
+        # Start before the step: if the agent of a tool has gone, the step ends the tool.
         return [*self._group.down(message), *self.start(now), *self._wiring.do(step)]
 
     # -- what keepers say -------------------------------------------------
 
     def report(self, event: KeeperReported, now: float) -> list[Action]:
-        """Something that a keeper says."""
+        """A report of a keeper."""
         world = event.world
         match event.report:
             case keeper.RankStarted(rank, unix_pid, port):
@@ -195,7 +195,7 @@ class Starting:
         is_missing = report.errno in (errno.ENOENT, errno.ENOTDIR)
         kind = load.FailureKind.NOT_FOUND if is_missing else load.FailureKind.NOT_EXECUTABLE
         program = self._program_of(report.rank)
-        # The user's name for it: the text may have the interpreter's, or the store's.
+        # Name the program as the user did: the text may name its interpreter, or the store.
         said = text if program in text else f"{program}: {text}"
         return self._failures.report(kind, said, rank=report.rank)
 
@@ -207,7 +207,7 @@ class Starting:
         return shown(self._message.objects[member.object_index].path)
 
     def wait(self) -> str:
-        """What is awaited of this node before it is held."""
+        """What this node waits for, once its objects are here."""
         if 0 not in self._keepers:
             return "its wire-up is not ready"
         return f"ranks not at their entry: {_some(sorted(set(self.ranks) - self.own_held))}"
@@ -215,7 +215,7 @@ class Starting:
     # -- held, and go -----------------------------------------------------
 
     def held(self, place: int, message: load.Held, now: float) -> list[Action]:
-        """All ranks below a child are held: a piece of their map."""
+        """A child's subtree is held: a piece of its map of ranks to process ids."""
         if place not in self._progress.held.awaited:
             return []
         if self._listeners is not None:
@@ -227,7 +227,11 @@ class Starting:
         return []
 
     def all_held(self, now: float) -> list[Action] | None:
-        """STARTING ends: pass up the map. None: not yet."""
+        """End STARTING: send the map of the subtree.
+
+        Returns:
+            None: ranks are not held yet.
+        """
         if not self._progress.held.is_complete:
             return None
         self._progress.enter(JobState.HELD, now)
@@ -257,10 +261,10 @@ class Starting:
         return actions
 
     def ports(self, message: load.Ports, now: float) -> list[Action]:
-        """A piece of the map of listeners.
+        """A piece of the map of the ranks' listeners: keep it and pass it on.
 
         Raises:
-            PeerProtocolError: not the next piece, or the ranks have no listeners.
+            PeerProtocolError: it is not the next piece, or the ranks have no listeners.
         """
         if self._listeners is None:
             raise PeerProtocolError("listeners of ranks that have none")
@@ -268,7 +272,7 @@ class Starting:
         return self._group.down(message)
 
     def go(self, message: load.Go, now: float) -> list[Action]:
-        """Every rank of the job is held: let ours go."""
+        """Every rank of the job is held: let those of this node go."""
         actions: list[Action] = []
         maps: list[Action] = []
         if self._listeners is not None:

@@ -1,14 +1,16 @@
-"""What may happen to a job on a node, in each of its states, and who does what about it.
+"""What may happen to a job on a node in each state, and which part handles it.
 
-Three tables, in which everything that is not there is refused:
+There are three tables. What a table does not list is refused.
 
     EVENTS    state -> kind of event -> method
     MESSAGES  sender -> state -> kind of message -> method
-    ADVANCES  state -> what is tried after every event: it ends the state, or returns None
+    ADVANCES  state -> method that is called after every event: it enters the next state,
+              or returns None if the present one is not over
 
-The methods are those of a job's parts (:data:`PARTS`); ``Progress.late`` and its like take
-what has crossed something else on its way. Nothing happens to a job that is RELEASED. The
-tables are PROTOCOL.md, section 5.1, where more conditions are named: on what a message says.
+The methods are those of the parts of a job (:data:`PARTS`). ``Progress.late`` and the two
+methods beside it handle what is legal but comes too late to have an effect. A job that is
+RELEASED handles nothing. MESSAGES is the table in PROTOCOL.md, section 5.1, without the
+conditions on the contents of a message; those are checked by the methods.
 """
 
 from __future__ import annotations
@@ -177,12 +179,12 @@ MESSAGES: dict[Sender, dict[JobState, MessageRules]] = {
     Sender.ADOPTER: {state: {group.Adopted: Losses.adopted} for state in _LIVING},
 }
 
-# From anybody, in every state, whoever is above: method(received, now)
+# From any sender, in every state: method(MessageReceived, now)
 FROM_ANYBODY: MessageRules = {load.Reset: Losses.reset, group.Orphan: Losses.adopt}
 
 
 def why_refused(sender: Sender, state: JobState, message: Message) -> str:
-    """What is wrong with a message for which there is no method."""
+    """Why a message is refused that the table does not list."""
     kind = type(message)
     if any(kind in rules for rules in MESSAGES[sender].values()):
         return f"{kind.__name__.lower()} while {state.value}"

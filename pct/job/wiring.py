@@ -1,8 +1,8 @@
-"""The wire-up of one job on one node, as the job's other parts and its tree see it.
+"""Between the job on a node and its wire-up, :class:`pct.wireup.machine.Wireup`.
 
-:class:`pct.wireup.machine.Wireup` says in a :class:`Step` what an event leads to; here a
-step becomes actions. There is a wire-up as soon as the arguments are known, which for a
-large load is when they have arrived.
+The wire-up answers an event with a :class:`pct.wireup.questions.Step`; this module turns
+steps into actions. The wire-up begins when the arguments are known: with the load message,
+or when the object that holds them has arrived.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Wiring:
-    """How the ranks of one job on one node find the others.
+    """The wire-up of one job on one node, with the worlds that it has spawned.
 
     Attributes:
         wireup: None until the arguments are known.
@@ -78,7 +78,7 @@ class Wiring:
         self._account = account
 
     def begin(self) -> list[Action]:
-        """Open what the ranks' environment will name, once the arguments are known."""
+        """Open what the ranks' environment will name, if the arguments are known."""
         arguments = self._objects.arguments
         if self.wireup is not None or arguments is None:
             return []
@@ -99,7 +99,7 @@ class Wiring:
         return actions
 
     def end(self) -> None:
-        """The job is over: let go of what was kept."""
+        """The job is over: free what has been kept for its ranks."""
         if self.wireup is not None:
             self.wireup.end()
 
@@ -111,16 +111,16 @@ class Wiring:
     # -- events -----------------------------------------------------------
 
     def port_opened(self, event: PmiOpened, now: float) -> list[Action]:
-        """The node listens for clients, or cannot."""
+        """The node listens for PMI clients, or cannot."""
         self._at(event).port_opened(event)
         return []
 
     def connected(self, event: PmiConnected, now: float) -> list[Action]:
-        """A client has a connection."""
+        """A client has connected."""
         return self.do(self._at(event).connected(event.connection, event.rank))
 
     def received(self, event: PmiReceived, now: float) -> list[Action]:
-        """Bytes of a client."""
+        """Bytes from a client."""
         return self.do(self._at(event).received(event.connection, event.data))
 
     def closed(self, event: PmiClosed, now: float) -> list[Action]:
@@ -128,17 +128,17 @@ class Wiring:
         return self.do(self._at(event).closed(event.connection))
 
     def from_server(self, event: PmixReceived, now: float) -> list[Action]:
-        """The PMIx server says something."""
+        """A message of the PMIx server."""
         return self.do(self._at(event).from_server(event.message))
 
     def server_ended(self, event: PmixServerEnded, now: float) -> list[Action]:
-        """The PMIx server has ended while ranks may need it."""
+        """The PMIx server has ended before the job does."""
         return self.do(self._at(event).server_ended(event.text))
 
     # -- messages ---------------------------------------------------------
 
     def fence_out(self, message: pmi.FenceOut, now: float) -> list[Action]:
-        """All participants of a fence are in."""
+        """All participants have entered a fence."""
         return self.do(self._of(message).fence_out(message))
 
     def lost(self, message: pmi.Lost, now: float) -> list[Action]:
@@ -154,7 +154,7 @@ class Wiring:
         return self.do(self._of(message).replied(message))
 
     def fence_in(self, place: int, message: pmi.FenceIn, now: float) -> list[Action]:
-        """A child's subtree is in a fence."""
+        """The participants in a child's subtree have entered a fence."""
         return self.do(self._of(message, "child").fence_in(place, message))
 
     def asked_below(self, place: int, message: pmi.Ask, now: float) -> list[Action]:
@@ -166,15 +166,15 @@ class Wiring:
         return self.do(self._of(message, "child").replied(message))
 
     def alone_below(self, place: int, message: pmi.Alone, now: float) -> list[Action]:
-        """A rank below has joined no world."""
+        """A rank below has ended without joining a world."""
         return self.do(self._of(message, "child").alone(message))
 
     def excess_below(self, place: int, message: pmi.Excess, now: float) -> list[Action]:
-        """A node below has reached its limit."""
+        """A node below has refused to keep more for its ranks."""
         return self.do(self._of(message, "child").excess_below(message))
 
     def spawned_below(self, place: int, message: load.Spawned, now: float) -> list[Action]:
-        """What became of a spawned world's ranks on a node below."""
+        """A node below reports whether its ranks of a spawned world run."""
         return self._tell_of_spawn(message)
 
     def _of(self, message: JobMessage, sender: str = "parent") -> Wireup:
@@ -191,7 +191,11 @@ class Wiring:
     # -- ranks ------------------------------------------------------------
 
     def add_world(self, message: load.StartWorld, places: list[int]) -> Step:
-        """A world is being started; the places are those of its ranks."""
+        """A world is being started.
+
+        Args:
+            places: of its ranks, in order.
+        """
         wireup = self._of(message)
         wireup.spawn_comes(message)
         if message.is_tool:
@@ -201,12 +205,12 @@ class Wiring:
         return wireup.add_world(message.world, message.first_rank, places, members, *of_parent)
 
     def rank_runs(self, world: int, rank: int, text: str = "") -> list[Action]:
-        """A rank of a spawned world runs here, or never will, for the reason given."""
+        """A rank of a spawned world runs here; or, if there is a text, why it does not."""
         told = self.spawned.rank_is(world, rank, text)
         return self._tell_of_spawn(told) if told is not None else []
 
     def tool_ended(self, world: int, wait_status: int) -> list[Action]:
-        """Answer the agent that has started it, if the world is a tool."""
+        """If the world is a tool, tell its end to the agent that has started it."""
         return self._reply(self.spawned.tool_ended(world, wait_status))
 
     def rank_left(self, rank: int, wait_status: int, library: str) -> list[Action]:
@@ -217,7 +221,7 @@ class Wiring:
         return [*actions, *self._tell_of_loss((rank,), wait_status)]
 
     def ranks_left_below(self, place: int, outcomes: Iterable[load.Outcome]) -> list[Action]:
-        """Ranks below a child have ended."""
+        """Ranks in a child's subtree have ended."""
         if self.wireup is None:
             return []
         ranks = tuple(rank for outcome in outcomes for rank in outcome.ranks)
@@ -227,7 +231,7 @@ class Wiring:
         return actions
 
     def _tell_of_loss(self, ranks: tuple[int, ...], wait_status: int) -> list[Action]:
-        """The root tells all nodes of ranks that ended abnormally, where somebody may ask."""
+        """At the root: tell all nodes of ranks that ended abnormally; PMIx clients may ask."""
         if not (self._group.is_root and wait_status and self.wireup):
             return []
         is_offered = load.Protocol.PMIX in self._message.mpi.offered
@@ -236,7 +240,7 @@ class Wiring:
         return self.do(self.wireup.lost(pmi.Lost(self._job_id, ranks, wait_status)))
 
     def _tell_of_spawn(self, told: load.Spawned) -> list[Action]:
-        """Pass up what became of a world's ranks on a node; the root answers the spawn."""
+        """Pass a report about a spawned world up; the root answers the spawn."""
         if self._group.is_root:
             return self._reply(self.spawned.gather(told))
         return self._group.up(told)
@@ -249,7 +253,7 @@ class Wiring:
     # -- steps ------------------------------------------------------------
 
     def do(self, step: Step) -> list[Action]:
-        """What a step leads to: an abort first, then what others wait for."""
+        """The actions of a step: an abort first, then what other nodes wait for."""
         actions: list[Action] = []
         if step.abort is not None:
             rank, code, text = step.abort.rank, step.abort.exit_code, step.abort.text
@@ -276,8 +280,8 @@ class Wiring:
         return actions
 
     def _table(self, serial: int, worlds: tuple[World, ...]) -> pmix.Table:
-        """The answer to a question of the PMIx server."""
-        from pct.job import process_table  # few programs ask
+        """The answer to the PMIx server's question for a process table."""
+        from pct.job import process_table  # few programs ask for it
 
         assert self._objects.arguments is not None
         of_job = (self._message, self._objects.arguments, self.spawned)
