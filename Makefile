@@ -1,6 +1,6 @@
 # make run     builds everything into .venv and starts examples/ring.py on 4 ranks
 # make test    sets up what the tests need and runs all of them
-# make test-mpi-large  runs each MPI library with 16 and 32 ranks, which takes minutes
+# make test-long  repeats tests with more MPI libraries, ranks, seeds and checks, which takes minutes
 # make test-newest DIR=/some/directory  runs the MPI and launch tests with Debian's newest suite (root, debootstrap)
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
 # make hostile sends messages that a hostile user could to daemons of its own, for SECONDS=600
@@ -21,7 +21,7 @@ COUNT ?= 1000
 SOURCES := setup.py pyproject.toml native/transport/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map')
 
-.PHONY: run test test-mpi-large test-newest check pytest fuzz hostile kills bench clean build
+.PHONY: run test test-long test-newest check pytest fuzz hostile kills bench clean build
 
 run: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
@@ -37,15 +37,17 @@ check:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The first needs no compiler and no privilege and takes seconds; the second
-# starts real processes.
+# The first needs no privilege; the second starts real processes. A worker has half of the
+# tests in their order, so that it uses its partitions and programs again, and takes what
+# the other has left at the end.
 pytest:
-	$(BIN)/pytest -n $(WORKERS)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) -m 'system and not large' tests/system
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist worksteal \
+	    -m 'system and not long' tests/system
 
-test-mpi-large: $(VENV)/.installed-test
+test-long: $(VENV)/.installed-test
 	tests/setup
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m large tests/system
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m long
 
 # The first run makes a root directory of that suite in DIR; see tests/newest.
 test-newest: $(BIN)/python

@@ -4,6 +4,9 @@ tests/setup installs them. PyPI's are in virtual environments, one each, because
 their files have the same names; Debian's lie side by side, and their commands are
 called by the names that say which.
 
+The full matrix of libraries is in ``test_mpi_matrix.py``; elsewhere one of each kind
+stands for all: see the fixtures at the end.
+
 Each library runs the same programs, ``mpi_programs/program.c`` and ``program.py``:
 the first word says what to do, and both print the same lines. :attr:`Mpi.program` is
 the one that users of the library have: Python for PyPI's, C for Debian's.
@@ -19,11 +22,12 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "mpi_programs"
@@ -319,13 +323,44 @@ def mpis(mpi_directory: Path) -> Mapping[str, Mpi]:
     }
 
 
-@pytest.fixture(params=[name for name in LIBRARIES if not LIBRARIES[name].cannot_spawn])
-def spawning_mpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
-    """Each of the libraries that can start processes in turn."""
-    return mpi_named(request.param, mpi_directory)
+def named(request: pytest.FixtureRequest, directory: Path) -> Mpi:
+    """The library that a fixture's parameter names."""
+    return mpi_named(request.param, directory)
+
+
+def in_ci(*names: str, of: Iterable[str] = LIBRARIES) -> list[ParameterSet]:
+    """Parameters for all these libraries; those that are not named are for `make test-long`."""
+    return [pytest.param(one, marks=() if one in names else pytest.mark.long) for one in of]
+
+
+# A Python program that speaks PMI-1 and one in C that speaks PMIx.
+_ONE_OF_EACH = ("pypi-mpich", "debian-openmpi")
+_SPAWNING = [name for name, library in LIBRARIES.items() if not library.cannot_spawn]
 
 
 @pytest.fixture(params=list(LIBRARIES))
+def every_mpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
+    """Each of the five libraries in turn: for what may differ from one to the next."""
+    return named(request, mpi_directory)
+
+
+@pytest.fixture(params=in_ci(*_ONE_OF_EACH))
 def mpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
-    """Each of the five libraries in turn."""
-    return mpi_named(request.param, mpi_directory)
+    """One MPICH and one Open MPI in turn; with `make test-long` the other libraries, too.
+
+    For what yod does alike for all that speak a protocol. A module where libraries
+    differ has a fixture of the same name that gives :func:`every_mpi`.
+    """
+    return named(request, mpi_directory)
+
+
+@pytest.fixture(params=in_ci(*_ONE_OF_EACH, "impi"))
+def mpi_or_intel(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
+    """The same and Intel MPI, where that one goes ways of its own."""
+    return named(request, mpi_directory)
+
+
+@pytest.fixture(params=in_ci(*_ONE_OF_EACH, of=_SPAWNING))
+def spawning_mpi(request: pytest.FixtureRequest, mpi_directory: Path) -> Mpi:
+    """Those of :func:`mpi` that can start processes."""
+    return named(request, mpi_directory)

@@ -1,7 +1,14 @@
 """Partitions and programs for every system test."""
 
 from tests.support.c_programs import staged  # noqa: F401
-from tests.support.mpi import mpi, mpi_directory, mpis, spawning_mpi  # noqa: F401
+from tests.support.mpi import (  # noqa: F401
+    every_mpi,
+    mpi,
+    mpi_directory,
+    mpi_or_intel,
+    mpis,
+    spawning_mpi,
+)
 from tests.support.partitions import (  # noqa: F401
     anywhere,
     embedded,

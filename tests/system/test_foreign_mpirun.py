@@ -17,10 +17,16 @@ import pytest
 from pct.host import hostfiles
 from pct.wireup import foreign
 from pct.wireup.agent import AgentConversation
-from tests.support.mpi import world
+from tests.support.mpi import Mpi, world
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 
 AGENT = Path(sys.executable).parent / "yod-agent"
+
+
+@pytest.fixture
+def mpi(every_mpi: Mpi) -> Mpi:
+    """All five: each launcher goes its own way."""
+    return every_mpi
 
 
 class StandIn:

@@ -188,6 +188,7 @@ def test_no_command_breaks_a_keeper(sanitized: str, commands: tuple[bytes, ...])
     assert kinds.endswith(bytes([5]))  # EMPTY
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # all of them
 def test_the_keepers_tests_pass_with_sanitizers(sanitized: str, tmp_path: Path) -> None:
     done = subprocess.run(

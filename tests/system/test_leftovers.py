@@ -24,6 +24,12 @@ pytestmark = pytest.mark.mpi
 SIZE = 2
 
 
+@pytest.fixture
+def mpi(every_mpi: Mpi) -> Mpi:
+    """All five: what each leaves has names of its own."""
+    return every_mpi
+
+
 def segments_of(unix_pids: Iterable[int]) -> set[str]:
     """Files in /dev/shm that processes have mapped and that have a name."""
     found: set[str] = set()

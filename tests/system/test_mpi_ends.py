@@ -25,14 +25,14 @@ def run(partition: Partition, mpi: Mpi, *words: str) -> Done:
     return partition.yod("-sz", "2", *mpi.program, *words, env={**mpi.program_env, **SOON})
 
 
-def test_mpi_abort_ends_the_job_with_its_code(embedded, mpi):
-    done = run(embedded, mpi, "abort", "7")
+def test_mpi_abort_ends_the_job_with_its_code(embedded, mpi_or_intel):
+    done = run(embedded, mpi_or_intel, "abort", "7")
     assert done.status == 7, done
 
 
 @pytest.mark.hosts
-def test_mpi_abort_ends_the_job_on_other_hosts_as_well(start_hosts, mpi):
-    done = run(start_hosts(2, slots=1), mpi, "abort", "7")
+def test_mpi_abort_ends_the_job_on_other_hosts_as_well(start_hosts, mpi_or_intel):
+    done = run(start_hosts(2, slots=1), mpi_or_intel, "abort", "7")
     assert done.status == 7, done
 
 
@@ -52,9 +52,9 @@ def test_a_rank_that_is_killed_ends_the_job_with_its_signal(embedded, mpi, stage
 
 @pytest.mark.hosts
 @pytest.mark.parametrize("stage", ["after-init", "in-collective"])
-def test_a_rank_that_is_killed_on_another_host_ends_the_job(start_hosts, mpi, stage):
+def test_a_rank_that_is_killed_on_another_host_ends_the_job(start_hosts, mpi_or_intel, stage):
     """With its signal, even where the other rank's library sees it first and aborts."""
-    done = run(start_hosts(2, slots=1), mpi, "die", stage, "-9")
+    done = run(start_hosts(2, slots=1), mpi_or_intel, "die", stage, "-9")
     assert done.status == 128 + signal.SIGKILL, done
     lines = [line for line in done.err.splitlines() if line.startswith("yod: rank 1 on ")]
     assert lines[-1].endswith("killed by SIGKILL"), done

@@ -6,6 +6,7 @@ and what to do. The program's own output and status are as they would have been.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -51,9 +52,9 @@ def warns(done: Done, mpi: Mpi, offered: str) -> None:
     assert f"use --mpi={protocol}" in line
 
 
-def test_worlds_of_one_because_nothing_was_offered(embedded, mpi):
-    done = run(embedded, mpi, "--mpi=none")
-    warns(done, mpi, "nothing")
+def test_worlds_of_one_because_nothing_was_offered(embedded, mpi_or_intel):
+    done = run(embedded, mpi_or_intel, "--mpi=none")
+    warns(done, mpi_or_intel, "nothing")
     assert (done.status, without_noise(done.out)) == (0, ALONE * 2)
 
 
@@ -80,8 +81,22 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("wrapper", ["env", "exec", "shell", "python"])
-def test_a_program_that_a_wrapper_becomes_or_starts_is_told_of_too(embedded, mpi, wrapper):
+# Each wrapper with a program in C, each kind of library below one shell.
+WRAPPED = [("debian-mpich", wrapper) for wrapper in ("env", "exec", "shell", "python")]
+WRAPPED += [(name, "shell") for name in ("pypi-mpich", "debian-openmpi", "impi")]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrapper"),
+    [
+        pytest.param(*both, marks=() if both in WRAPPED else pytest.mark.long)
+        for both in itertools.product(LIBRARIES, ("env", "exec", "shell", "python"))
+    ],
+)
+def test_a_program_that_a_wrapper_becomes_or_starts_is_told_of_too(
+    embedded, mpi_directory, name, wrapper
+):
+    mpi = mpi_named(name, mpi_directory)
     words = ["-sz", "2", *WRAPPERS[wrapper], *lingering(mpi)]
     done = embedded.yod("--mpi=none", *words, env=mpi.program_env)
     tidy()
@@ -133,9 +148,9 @@ ON_RANK_0 = 'if [ "$YOD_RANK" = 0 ]; then "$@"; exit 0; fi'
 
 
 @pytest.mark.hosts
-def test_the_ranks_of_a_launcher_on_all_hosts_of_the_job_get_no_line(start_hosts, mpi):
-    environment = {**mpi.library.launcher_env, **mpi.program_env}
-    command = mpi.own_launch(2, *lingering(mpi))
+def test_the_ranks_of_a_launcher_on_all_hosts_of_the_job_get_no_line(start_hosts, mpi_or_intel):
+    environment = {**mpi_or_intel.library.launcher_env, **mpi_or_intel.program_env}
+    command = mpi_or_intel.own_launch(2, *lingering(mpi_or_intel))
     if "--oversubscribe" in command:  # then Open MPI 5 puts all on the first host
         command.remove("--oversubscribe")
     words = ["-sz", "2", "sh", "-c", ON_RANK_0, "sh", *command]

@@ -1,17 +1,23 @@
 """Worlds of 16 and 32 ranks on a machine that may have two processors.
 
-Minutes long, so `make test-mpi-large` runs these and nothing else does.
+Minutes long, so `make test-long` runs these and nothing else does.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.mpi import without_noise, world
+from tests.support.mpi import Mpi, without_noise, world
 
-pytestmark = [pytest.mark.mpi, pytest.mark.large, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.mpi, pytest.mark.long, pytest.mark.timeout(600)]
 
 LIMIT_S = 300.0
+
+
+@pytest.fixture
+def mpi(every_mpi: Mpi) -> Mpi:
+    """All five: each has its own limits."""
+    return every_mpi
 
 
 @pytest.mark.parametrize("size", [16, 32])

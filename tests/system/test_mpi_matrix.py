@@ -18,6 +18,12 @@ from tests.support.wait import LIMIT_S, read_until
 pytestmark = pytest.mark.mpi
 
 
+@pytest.fixture
+def mpi(every_mpi: Mpi) -> Mpi:
+    """All five: this is the matrix."""
+    return every_mpi
+
+
 def is_world(done: Done, size: int, on_node: int, times: int = 1) -> None:
     """A run was ``times`` worlds of ``size`` ranks, and nobody complained."""
     assert without_noise(done.err) == ""
