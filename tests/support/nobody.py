@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from tests.support.partitions import Partition, Word
+import pytest
+
+from tests.support.partitions import BIN, Done, Partition, Word, finish
 
 NOBODY = 65534
 # The project may lie below a directory that others cannot search.
@@ -14,6 +19,14 @@ _AS_NOBODY = [
     *("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"),
     *("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"),
 ]
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A directory of the other user's, below none that they cannot search."""
+    with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/tmp") as name:
+        os.chown(name, NOBODY, NOBODY)
+        yield Path(name)
 
 
 def as_nobody(
@@ -27,3 +40,8 @@ def as_nobody(
     """
     more = {"HOME": str(home), "XDG_RUNTIME_DIR": None, "XDG_STATE_HOME": None, **(env or {})}
     return partition.start_command(*_AS_NOBODY, *words, env=more, cwd=home)
+
+
+def yod_as_nobody(partition: Partition, home: Path, *words: Any, **options: Any) -> Done:
+    """Run their yod to its end."""
+    return finish(as_nobody(partition, home, BIN / "yod", *words, **options))

@@ -9,6 +9,7 @@ from tests.support.mpi import (  # noqa: F401
     mpis,
     spawning_mpi,
 )
+from tests.support.nobody import theirs  # noqa: F401
 from tests.support.partitions import (  # noqa: F401
     anywhere,
     embedded,

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from native import auth
 from tests.support.nobody import NOBODY, as_nobody
-from tests.support.partitions import BIN, Daemons, Done, Partition, finish
+from tests.support.nobody import yod_as_nobody as yod
+from tests.support.partitions import BIN, Daemons, finish
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 
 pytestmark = pytest.mark.usefixtures("needs_root")
-
-
-@pytest.fixture
-def theirs() -> Iterator[Path]:
-    """A directory of the other user's, below none that they cannot search."""
-    with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/tmp") as name:
-        os.chown(name, NOBODY, NOBODY)
-        yield Path(name)
-
-
-def yod(partition: Partition, home: Path, *words: Any, **options: Any) -> Done:
-    """Run their yod to its end."""
-    return finish(as_nobody(partition, home, BIN / "yod", *words, **options))
 
 
 def key_of_nobody(partition_key: bytes, home: Path) -> Path:

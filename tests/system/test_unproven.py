@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from native.limits import Limits
+from tests.support.nobody import as_nobody, yod_as_nobody
 from tests.support.partitions import Daemon, Daemons
 from tests.support.wait import LIMIT_S, read_until
-from tests.system.test_launch_users import AS_NOBODY, theirs, yod  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("needs_root")
 
@@ -71,14 +71,14 @@ def tcp_listener(daemon: Daemon) -> str:
     raise AssertionError(f"{daemon.log.name} does not listen")
 
 
-def test_a_users_silent_connections_deny_nobody_else(start_local, theirs: Path) -> None:  # noqa: F811
+def test_a_users_silent_connections_deny_nobody_else(start_local, theirs: Path) -> None:
     local: Daemons = start_local(2, slots=1)
     doors = [str(local.socket), local.address, *map(tcp_listener, local.pcts)]
-    command = [*AS_NOBODY, sys.executable, "-c", HOLD, str(SILENT), *doors]
-    with holding(local._start(command, None, cwd=theirs)) as words:
+    command = [sys.executable, "-c", HOLD, str(SILENT), *doors]
+    with holding(as_nobody(local, theirs, *command)) as words:
         assert local.yod("-sz", "2", "true") == (0, "", "")
         # Nor that user: the oldest of theirs gives way.
-        assert yod(local, theirs, "-sz", "2", "true") == (0, "", "")
+        assert yod_as_nobody(local, theirs, "-sz", "2", "true") == (0, "", "")
     # A share is of a daemon, not of each of its listeners.
     least = len(doors) * SILENT - 3 * SHARE
     assert least <= int(words[0]) <= least + 6
