@@ -68,6 +68,7 @@ class Library(NamedTuple):
         cannot_spawn: what it says when it is asked to, if it was built without.
         extra_source: C that programs need to get around a fault of the library.
         c_env: what its C programs need in their environment, as its own script sets it.
+        shares_memory: whether it finds the ranks of a node together; else each is alone.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Library(NamedTuple):
     cannot_spawn: str = ""
     extra_source: str = ""
     c_env: Mapping[str, str] = {}
+    shares_memory: bool = True
 
     def missing(self) -> str:
         """Why it cannot be used here; empty if it can."""
@@ -110,6 +112,19 @@ _NO_DISCONNECT = """
 __attribute__ ((visibility ("default")))
 void *ucp_disconnect_nb (void *endpoint) { (void) endpoint; return 0; }
 """
+
+
+def _debian_mpich_version() -> tuple[int, ...]:
+    """Of the MPICH that is installed; empty if none is."""
+    try:
+        text = (DEBIAN_LIB / "mpich/include/mpi.h").read_text()
+    except OSError:
+        return ()
+    found = re.search(r'^#define MPICH_VERSION +"(\d+)\.(\d+)', text, re.MULTILINE)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+_DEBIAN_MPICH_IS_4_0 = _debian_mpich_version() < (4, 1)
 
 LIBRARIES: dict[str, Library] = {
     library.name: library
@@ -181,8 +196,10 @@ LIBRARIES: dict[str, Library] = {
             },
             main_kind="c",
             # MPICH 4.0's UCX transport cannot, and Debian's build has no other.
-            cannot_spawn="Error in spawn call",
-            extra_source=_NO_DISCONNECT,
+            cannot_spawn="Error in spawn call" if _DEBIAN_MPICH_IS_4_0 else "",
+            extra_source=_NO_DISCONNECT if _DEBIAN_MPICH_IS_4_0 else "",
+            # Debian's build of MPICH 5 shares no memory, under any launcher.
+            shares_memory=_DEBIAN_MPICH_IS_4_0,
         ),
         Library(
             name="debian-openmpi",
@@ -263,7 +280,7 @@ class Mpi:
     def python_env(self) -> dict[str, str]:
         """What this library's mpi4py needs in its environment."""
         links = self.directory / "links"
-        if self.library.extra_source and not links.exists():
+        if "{links}" in self.library.python_env.values() and not links.exists():
             links.mkdir()
             (links / "libmpi.so.12").symlink_to(self.library.libmpi)
             self.compile("links/extra.so", "", "-shared", "-fPIC")
@@ -290,6 +307,10 @@ class Mpi:
             )
         return path
 
+    def on_node(self, ranks: int) -> int:
+        """How many of the ranks of a node are together, as the library finds it."""
+        return ranks if self.library.shares_memory else 1
+
     @property
     def mixed_env(self) -> dict[str, str]:
         """What a world of C programs and Python programs needs in its environment."""
@@ -298,6 +319,13 @@ class Mpi:
     def own_launch(self, size: int, *words: str | os.PathLike[str]) -> list[str]:
         """The command line that starts a program by the library's own launcher."""
         return self.library.own_launch(size, words)
+
+
+class Installed(dict[str, Mpi]):
+    """Libraries by name; asking for one that is not installed skips the test."""
+
+    def __missing__(self, name: str) -> Mpi:
+        pytest.skip(LIBRARIES[name].missing())
 
 
 def mpi_named(name: str, directory: Path) -> Mpi:
@@ -316,11 +344,11 @@ def mpi_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def mpis(mpi_directory: Path) -> Mapping[str, Mpi]:
     """Every library that is installed, by its name."""
-    return {
-        name: Mpi(library, mpi_directory / name)
+    return Installed(
+        (name, Mpi(library, mpi_directory / name))
         for name, library in LIBRARIES.items()
         if not library.missing()
-    }
+    )
 
 
 def named(request: pytest.FixtureRequest, directory: Path) -> Mpi:

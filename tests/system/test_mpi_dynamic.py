@@ -1,6 +1,6 @@
 """MPI programs that start more processes, or meet by name; mpi4py's own programs.
 
-MPICH as Debian builds it can do neither, under any launcher: there its own error is
+MPICH 4.0 as Debian builds it can do neither, under any launcher: there its own error is
 what the user gets.
 """
 

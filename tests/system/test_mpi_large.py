@@ -25,7 +25,7 @@ def test_one_large_world_in_the_embedded_partition(embedded, mpi, size):
     words = ["-sz", str(size), *mpi.program, "life"]
     done = embedded.yod(*words, env=mpi.program_env, timeout=LIMIT_S)
     assert without_noise(done.err) == ""
-    assert (done.status, sorted(done.out.splitlines())) == (0, world(size, size))
+    assert (done.status, sorted(done.out.splitlines())) == (0, world(size, mpi.on_node(size)))
 
 
 @pytest.mark.hosts
@@ -35,4 +35,4 @@ def test_one_large_world_on_four_hosts(start_hosts, mpi, size):
     words = ["-sz", str(size), *mpi.program, "life"]
     done = hosts.yod(*words, env=mpi.program_env, timeout=LIMIT_S)
     assert without_noise(done.err) == ""
-    assert (done.status, sorted(done.out.splitlines())) == (0, world(size, size // 4))
+    assert (done.status, sorted(done.out.splitlines())) == (0, world(size, mpi.on_node(size // 4)))

@@ -37,14 +37,14 @@ def run(partition: Partition, mpi: Mpi, size: int) -> Done:
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_one_world_in_the_embedded_partition(embedded, mpi, size):
-    is_world(run(embedded, mpi, size), size, size)
+    is_world(run(embedded, mpi, size), size, mpi.on_node(size))
 
 
 def test_one_world_on_two_nodes_of_one_host(start_local, mpi):
     done = run(start_local(2, slots=2), mpi, 4)
     assert without_noise(done.err) == ""
     # Libraries that see one kernel may find four ranks on a node.
-    assert sorted(done.out.splitlines()) in (sorted(world(4, 2)), sorted(world(4, 4)))
+    assert sorted(done.out.splitlines()) in [world(4, mpi.on_node(2)), world(4, mpi.on_node(4))]
     assert done.status == 0
 
 
@@ -52,7 +52,7 @@ def test_one_world_on_two_nodes_of_one_host(start_local, mpi):
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_one_world_on_hosts(start_hosts, mpi, count):
     hosts = start_hosts(count, slots=4 // count)
-    is_world(run(hosts, mpi, 4), 4, 4 // count)
+    is_world(run(hosts, mpi, 4), 4, mpi.on_node(4 // count))
 
 
 @pytest.mark.hosts
@@ -73,7 +73,8 @@ def test_one_world_whatever_the_order_of_its_nodes(start_hosts, mpi, tmp_path, n
     words = " ".join(mpi.program)
     load.write_text("".join(f"-sz 1 -list {node} {words} life\n" for node in nodes))
     done = hosts.yod(load, env=mpi.program_env)
-    expected = {f"rank {rank} of 4, {count} on its node" for rank, count in enumerate(shared)}
+    counts = enumerate(map(mpi.on_node, shared))
+    expected = {f"rank {rank} of 4, {count} on its node" for rank, count in counts}
     assert (done.status, set(done.out.splitlines())) == (0, expected), done
     assert without_noise(done.err) == ""
 
@@ -88,7 +89,8 @@ def test_ranks_run_on_the_processors_of_yod_and_no_library_binds_them_anew(embed
     finally:
         os.sched_setaffinity(0, processors)
     numbers = ",".join(map(str, sorted(bound)))
-    lines = [f"rank {rank}: {rank} of 2 here, processors {numbers}" for rank in range(2)]
+    here = mpi.on_node(2)
+    lines = [f"rank {r}: {r % here} of {here} here, processors {numbers}" for r in range(2)]
     assert (done.status, without_noise(done.err)) == (0, ""), done
     assert sorted(done.out.splitlines()) == lines
 
@@ -98,7 +100,7 @@ def test_one_world_of_programs_in_the_other_language(embedded, mpi):
     program, env = mpi.python_program, mpi.python_env
     if mpi.library.main_kind == "python":
         program, env = mpi.c_program, mpi.c_env
-    is_world(embedded.yod("-sz", "2", *program, "life", env=env), 2, 2)
+    is_world(embedded.yod("-sz", "2", *program, "life", env=env), 2, mpi.on_node(2))
 
 
 def run_twice(partition: Partition, mpi: Mpi) -> Done:
@@ -107,7 +109,7 @@ def run_twice(partition: Partition, mpi: Mpi) -> Done:
 
 
 def test_a_program_run_twice_in_each_rank_makes_two_worlds(embedded, mpi):
-    is_world(run_twice(embedded, mpi), 2, 2, times=2)
+    is_world(run_twice(embedded, mpi), 2, mpi.on_node(2), times=2)
 
 
 @pytest.mark.hosts
@@ -157,7 +159,7 @@ def test_a_master_in_c_and_workers_in_python_are_one_world(embedded, mpi, tmp_pa
 @pytest.mark.hosts
 def test_programs_in_c_and_in_python_are_one_world_on_hosts(start_hosts, mpi, tmp_path):
     load = load_in_two_languages(mpi, tmp_path / "life.load", "life")
-    is_world(start_hosts(2, slots=2).yod(load, env=mpi.mixed_env), 4, 2)
+    is_world(start_hosts(2, slots=2).yod(load, env=mpi.mixed_env), 4, mpi.on_node(2))
 
 
 @pytest.mark.hosts
