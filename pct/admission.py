@@ -1,7 +1,7 @@
-"""Whether a node takes a load message: it must be what bebopd has granted.
+"""Does a node take a load message? Only if bebopd has granted what it claims.
 
-A load message comes from yod or from a PCT, and neither is trusted: only the credential is,
-which the partition's key has signed.
+The node does not trust the sender, yod or another PCT. It trusts the credential in the
+message, which is signed with the partition's key, and compares the message with it.
 """
 
 from __future__ import annotations

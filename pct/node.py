@@ -1,7 +1,7 @@
 """One node: its place in the partition, and the jobs that it hosts.
 
-Routes what happens to the job that it concerns, keeps bebopd informed, and takes
-or refuses load messages. Everything about a single job is in :mod:`pct.job.machine`.
+The node gives each event to the job that it concerns, keeps bebopd informed, and takes or
+refuses load messages. Everything about a single job is in :mod:`pct.job.machine`.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ class Node:
         raise IllegalTransition(self.number, event)
 
     def fault(self, job_id: int, error: Exception, now: float) -> list[Action]:
-        """Something that was done for a job has raised: the job ends, and nothing else.
+        """An exception was raised on behalf of a job: end this job, and nothing else.
 
-        It ends in order if it still can. One that raises again, or has not ended in
-        ``end_s``, is dropped.
+        The job ends in order if it can. If it raises again, or has not ended in ``end_s``,
+        the node drops it.
         """
         job = self.jobs.get(job_id)
         if job is None:  # it raised while what it held was given back
@@ -167,21 +167,21 @@ class Node:
         return [] if method is None else method(self, event.source, message, now)
 
     def _orphan(self, source: PortalId, message: group.Orphan, now: float) -> list[Action]:
-        """A node below has lost its parent. The job has ended here, so it ends there too."""
+        """A node has lost its parent and asks this one. The job has ended here: end it there."""
         job_id = message.job_id
         return [Send(source, group.Adopted(job_id)), Send(source, load.AllDone(job_id))]
 
     def _all_done(
         self, source: PortalId, message: load.AllDone | load.Reset, now: float
     ) -> list[Action]:
-        """Nothing of the job is here. Its load message may still be on the way: refuse it."""
+        """The job is not here. Refuse its load message, which may still be on the way."""
         if self.number < 0:
             return []
         self.reservation.refuse(message.job_id)
         return [Send(source, load.Released(message.job_id, (self.number,)))]
 
     def _reset(self, source: PortalId, message: load.Reset, now: float) -> list[Action]:
-        """The same. The root does not speak for this node any more, so bebopd is told too."""
+        """As for all-done. The root no longer reports for this node, so tell bebopd too."""
         actions = self._all_done(source, message, now)
         if actions:
             actions.append(Send(self._bebopd, alloc.Freed(message.job_id, (self.number,))))
@@ -269,7 +269,7 @@ class Node:
     def _guarded(
         self, job: Job, handle: Callable[[], list[Action]], now: float, may_refuse: bool = False
     ) -> list[Action]:
-        """The boundary of a job: what it raises ends it, unless it refuses what it was told."""
+        """Run a handler of a job: an exception ends the job, unless it refuses a message."""
         try:
             return self._translated(job, handle())
         except Exception as error:
@@ -279,7 +279,7 @@ class Node:
             return self.fault(job.job_id, error, now)
 
     def _translated(self, job: Job, actions: list[Action]) -> list[Action]:
-        """Address what is for bebopd; forget a job that is over."""
+        """Address the messages for bebopd, and forget the job if it is over."""
         out = [
             Send(self._bebopd, action.message) if isinstance(action, TellBebopd) else action
             for action in actions

@@ -1,9 +1,9 @@
-"""Where the ranks of a load listen for Portals: gathered up the tree, known by all before go.
+"""The ports at which the ranks of a load listen for Portals, known on all nodes before go.
 
-Each rank's listener is made before the rank, so its port is known when it is held, and
-goes up with that word. The root has all of them when the last rank is held; they come
-down ahead of go, and each node fills its file (:mod:`native.wire.rank`) before it lets
-its ranks go.
+The keeper makes a rank's listener before the rank, so the port is known when the rank is
+held, and goes up with the Held message. When the last rank is held, the root has all ports
+and sends them down ahead of go. Each node writes them to a file for its ranks
+(:mod:`native.wire.rank`) before it lets them go.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ TABLE_NIDS = 1 << 24  # nids below are places in an address table, and no IPv4 a
 
 
 def nid_of(message: load.Load, place: int) -> int:
-    """The IPv4 address at which ranks of a place listen; 0: there is none.
+    """The IPv4 address at which the ranks of a place listen; 0: there is none.
 
-    A partition in one process has no addresses, and one host.
+    A partition within one process has no addresses; all its ranks are on one host.
     """
     nid = message.nodes[place].nid
     if nid >= TABLE_NIDS:
@@ -43,13 +43,13 @@ class Listeners:
         self._message = message
         self._places = [run.place for run in message.runs for _ in range(run.count)]
         self._ports = [0] * len(self._places)  # 0: not known yet
-        self._known = 0  # of those that have come down, without a gap
+        self._known = 0  # how many ports have come down, in order
         self.nid = nid_of(message, message.place)
         here = message.nodes[message.place]
         self.fault = "" if self.nid else f"node {here.name} has no IPv4 address for Portals"
 
     def own(self, rank_number: int, port: int) -> None:
-        """A rank of this node listens."""
+        """Take the port of a rank of this node."""
         self._ports[rank_number] = port
 
     def go_up(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
@@ -57,10 +57,11 @@ class Listeners:
         return tuple(self._ports[rank_number] for rank_number in ranks)
 
     def come_up(self, child: int, held: load.Held) -> None:
-        """What the child at a place tells of the ranks of its subtree.
+        """Take the ports of a child's subtree.
 
         Raises:
-            PeerProtocolError: not one port for each rank, or another's rank.
+            PeerProtocolError: the message has not one port for each rank, or names a rank
+                that is not below the child.
         """
         places = set(tree.subtree(child, len(self._message.nodes), self._message.arity))
         if len(held.ports) != len(held.ranks):
@@ -72,10 +73,10 @@ class Listeners:
             self._ports[number] = port
 
     def come_down(self, message: load.Ports) -> None:
-        """What the parent tells of all.
+        """Take a piece of the map from the parent.
 
         Raises:
-            PeerProtocolError: not the next piece.
+            PeerProtocolError: it is not the next piece.
         """
         end = message.first_rank + len(message.ports)
         if message.first_rank != self._known or end > len(self._ports):
@@ -86,10 +87,10 @@ class Listeners:
         self._known = end
 
     def pieces(self) -> list[load.Ports]:
-        """For the root: what goes down.
+        """At the root: the map, in the pieces that are sent down.
 
         Raises:
-            PeerProtocolError: some are not known.
+            PeerProtocolError: a port is missing.
         """
         if 0 in self._ports:
             raise PeerProtocolError(f"the listener of rank {self._ports.index(0)} is not known")
@@ -100,10 +101,10 @@ class Listeners:
         ]
 
     def encoded(self) -> bytes:
-        """The map as ranks read it.
+        """The map in the form that ranks read.
 
         Raises:
-            PeerProtocolError: go has come before it.
+            PeerProtocolError: it is not complete, yet go has come.
         """
         if self._known != len(self._ports):
             raise PeerProtocolError(f"go with {self._known} listeners of {len(self._ports)}")

@@ -15,16 +15,16 @@ ROOMS_BYTES = 128 * 1024  # of names and texts in one vote
 
 
 class ObjectTable:
-    """Where each object is that this node, or one below it, needs.
+    """The state of each object that this node, or a node below it, needs.
 
     Invariant: such an object is in exactly one of ``paths``, ``lacking`` and
     ``no_place``, once the store has answered.
 
     Attributes:
-        arguments: of the job; None: they are object 0, which is not here yet.
-        paths: number -> path to execute, of objects that are whole here.
-        lacking: numbers with reserved room, awaited.
-        no_place: number -> why no store takes it.
+        arguments: of the job; None: they are in object 0, which has not been read yet.
+        paths: number -> path to execute, of objects that are complete here.
+        lacking: numbers of objects that are awaited, with room reserved.
+        no_place: number -> why the store cannot take it.
 
     An object that is received is published when it has arrived and has been passed on. The
     transport has the file open for writing until the children have all of it, and a file
@@ -58,20 +58,20 @@ class ObjectTable:
         self.check()
 
     def expect(self, number: int, has_children: bool) -> None:
-        """An object will be received, and passed on where there are children that lack it."""
+        """An object will be received, and passed on if there are children that lack it."""
         steps = (_Step.ARRIVE, _Step.PASS_ON) if has_children else (_Step.ARRIVE,)
         self._steps_left[number] = set(steps)
 
     def arrived(self, number: int) -> bool:
-        """All of an object has arrived, undamaged.
+        """An object has arrived completely and undamaged.
 
         Returns:
-            It can be published now.
+            Whether it can be published now.
         """
         return self._step(number, _Step.ARRIVE)
 
     def passed_on(self, number: int) -> bool:
-        """The children have all of an object; the same."""
+        """The children have all of an object. Returns the same."""
         return self._step(number, _Step.PASS_ON)
 
     def _step(self, number: int, step: _Step) -> bool:
@@ -85,7 +85,7 @@ class ObjectTable:
         return True
 
     def stored(self, number: int, path: bytes) -> None:
-        """An object is whole."""
+        """An object can be used."""
         self._steps_left.pop(number, None)
         self.lacking.discard(number)
         self.no_place.pop(number, None)
@@ -111,9 +111,9 @@ class _Step(Enum):
 
 
 def no_room(rooms: Iterable[NoRoom]) -> tuple[NoRoom, ...]:
-    """What a vote says: one node for each object that some node has no room for.
+    """For a vote: one node without room for each object, of all that have been reported.
 
-    The more objects, the shorter what is told of each.
+    The texts are cut so that they fit one message, however many objects there are.
     """
     first: dict[int, NoRoom] = {}
     for room in rooms:
@@ -130,12 +130,12 @@ def _cut(text: str, most_bytes: int) -> str:
 
 
 def misfit(arguments: Arguments, ranks: int, first_image: int, objects: int) -> str:
-    """Why members are not those of this load; empty: they are.
+    """Why the members do not fit the rest of the load message; empty: they do.
 
     Args:
         ranks: of the job.
         first_image: number of the first object that can be executed.
-        objects: how many there are.
+        objects: number of objects.
     """
     if sum(member.size for member in arguments.members) != ranks:
         return "the members' sizes do not add up to the grant's ranks"
@@ -146,7 +146,7 @@ def misfit(arguments: Arguments, ranks: int, first_image: int, objects: int) -> 
 
 
 def spawn_misfit(spawn: StartWorld, places: int) -> str:
-    """Why a spawn contradicts itself; empty: it does not.
+    """Why the message of a spawned world contradicts itself; empty: it does not.
 
     Args:
         places: nodes of the job.

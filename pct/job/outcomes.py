@@ -1,8 +1,8 @@
-"""Completions on their way up: equal outcomes folded, each rank once.
+"""Completions on their way up the tree: equal outcomes are folded, each rank is sent once.
 
-An abnormal end goes up at once, with all that is known by then. Normal ends wait
-until the whole subtree has ended or a moment has passed, so that a thousand ranks
-that end together are one message a hop.
+An abnormal end is sent at once, together with all ends that are known by then. Normal ends
+are collected until the whole subtree has ended or a delay has passed, so that a thousand
+ranks that end together are one message for each hop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RANKS_PER_MESSAGE = 4096
 
 
 class Tally(Struct, frozen=True):
-    """How one rank ended; the fields of :class:`native.wire.load.Outcome`."""
+    """How one rank ended, with the fields of :class:`native.wire.load.Outcome`."""
 
     rank: int
     node: int
@@ -32,10 +32,10 @@ class Tally(Struct, frozen=True):
 
 
 class Outcomes:
-    """What a subtree has to report.
+    """The completions of one subtree.
 
     Attributes:
-        due: when the collected normal ends must go up at the latest, or None.
+        due: the time at which collected ends are sent at the latest; None: there are none.
     """
 
     def __init__(self, job_id: int, total: int) -> None:
@@ -77,7 +77,7 @@ class Outcomes:
             self.due = due
 
     def take(self, now: float) -> list[Completions]:
-        """What is to go up now; empty while there is reason to wait."""
+        """Take what is to be sent now; empty while ends are being collected."""
         if not self._waiting:
             return []
         is_due = self.due is not None and now >= self.due
@@ -86,7 +86,7 @@ class Outcomes:
         return self.take_all()
 
     def take_all(self) -> list[Completions]:
-        """Everything that has not gone up yet."""
+        """Take everything that has not been sent."""
         messages = [
             Completions(self._job_id, (piece,))
             for outcome in fold(self._waiting)
@@ -97,12 +97,12 @@ class Outcomes:
         return messages
 
     def repeat(self) -> list[Completions]:
-        """Everything that went up before: a new parent may not know it."""
+        """Everything that has been sent; a new parent may not know it."""
         return list(self._sent)
 
 
 def fold(outcomes: list[Outcome]) -> list[Outcome]:
-    """One outcome for each way of ending, in the order of first appearance."""
+    """Merge outcomes that are equal but for their ranks; keep the order of the first."""
     groups: dict[tuple[int, bool, bool], list[Outcome]] = {}
     for outcome in outcomes:
         way = (outcome.wait_status, outcome.was_released, outcome.was_signalled)
@@ -131,7 +131,7 @@ def _columns(outcome: Outcome) -> tuple[tuple[int, ...], ...]:
 
 
 def _like(outcome: Outcome, columns: Iterable[tuple[int, ...]]) -> Outcome:
-    """The same end of other ranks."""
+    """The same outcome for other ranks."""
     ranks, nodes, unix_pids, elapsed_ms, user_ms, system_ms, max_rss_kb = columns
     return Outcome(
         outcome.wait_status,

@@ -1,4 +1,4 @@
-"""Which processes a node has of some worlds, as its PMIx server is told."""
+"""The process table that a PMIx server asks for: the processes of some worlds on a node."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def table(
 
     Args:
         serial: of the server's question.
-        of_job: what says which programs they run.
-        unix_pids: by the rank of the job, those that have been started.
+        of_job: tells the programs of each world.
+        unix_pids: of ranks that have been started, by rank of the job.
     """
     rows: list[pmix.TableRow] = []
     for world in worlds:

@@ -1,10 +1,10 @@
-"""Output on its way up: ordered, bounded, never dropped in silence.
+"""Output on its way up the tree: in order, bounded, and not dropped without a report.
 
-Standard output and error have a relay each: neither waits for the other's reader. A
-node may have one window of a stream on its way to its parent. The parent gives
-credit back as it passes output on. While the window is used up, the node's own
-ranks are not read (their pipes fill, and they wait), and what children have sent
-waits here: at most one window from each.
+Each stream has its own relay, so a slow reader of standard output does not stop standard
+error. A node may send its parent one window of a stream without credit. The parent gives
+credit back as it passes output on. While a node has no credit, it does not read the pipes
+of its ranks (they fill, and the ranks wait), and it keeps what its children have sent: at
+most one window from each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNBOUNDED_BYTES = 1 << 62
 
 
 def cost(message: Output) -> int:
-    """What an output message uses of a window, in bytes."""
+    """How much of a window an output message uses, in bytes."""
     return len(message.data) + MESSAGE_COST_BYTES
 
 
@@ -26,7 +26,7 @@ class OutputRelay:
     """One node's standard output or error of one job.
 
     Attributes:
-        is_paused: own ranks must not be read.
+        is_paused: the pipes of this node's ranks must not be read.
     """
 
     def __init__(self, job_id: int, stream: int, window_bytes: int) -> None:
@@ -37,15 +37,19 @@ class OutputRelay:
         self._credit = window_bytes
         self._queue: deque[tuple[int, Output]] = deque()  # place of origin, message
         self._offsets: dict[int, int] = {}  # by rank
-        self._owed: dict[int, int] = {}  # place of a child: credit not yet given back
+        self._owed: dict[int, int] = {}  # by place of a child: credit to give back
 
     @property
     def is_empty(self) -> bool:
-        """Everything has been sent to the parent."""
+        """Nothing waits here."""
         return not self._queue
 
     def read(self, own: int, rank: int, data: bytes) -> None:
-        """A rank of this node has written; ``own`` marks the origin."""
+        """Take output of a rank of this node.
+
+        Args:
+            own: the place that stands for this node.
+        """
         offset = self._offsets.get(rank, 0)
         self._offsets[rank] = offset + len(data)
         for start in range(0, len(data), DATA_MAX):
@@ -54,27 +58,27 @@ class OutputRelay:
             self._queue.append((own, message))
 
     def pass_on(self, place: int, message: Output) -> None:
-        """A child has sent output."""
+        """Take output of a child."""
         self._queue.append((place, message))
 
     def credit(self, count_bytes: int) -> None:
-        """The parent takes more."""
+        """The parent has given credit."""
         self._credit += count_bytes
 
     def hold(self) -> None:
-        """The parent is lost: what comes waits for the next one."""
+        """The parent is lost: keep output for the next one."""
         self._credit = 0
 
     def new_parent(self) -> None:
-        """A fresh window: what the old parent had not passed on is lost."""
+        """Begin a window with a new parent. What the old one did not pass on is lost."""
         self._credit = self._window_bytes
 
     def abandon(self) -> None:
-        """No credit will come any more: the end does not wait for what is left."""
+        """Need no credit from now on: nothing above gives any more."""
         self._credit = UNBOUNDED_BYTES
 
     def take(self) -> tuple[list[Output], list[tuple[int, int]]]:
-        """What may go up now.
+        """Take what may be sent now.
 
         Returns:
             Messages for the parent, and (place, bytes) of credit for children.
@@ -89,8 +93,8 @@ class OutputRelay:
         return messages, self._due_credit()
 
     def _due_credit(self) -> list[tuple[int, int]]:
-        # In quarters of a window: a message of credit for each message of
-        # output would double the traffic.
+        # In quarters of a window: one message of credit for each message of output would
+        # double the traffic.
         due = [
             (place, owed)
             for place, owed in self._owed.items()

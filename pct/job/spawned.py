@@ -1,4 +1,4 @@
-"""The spawned worlds of a job on one node: which of their ranks run, and who is told."""
+"""The spawned worlds of a job on one node: which ranks run, and the answers to spawns."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pct.wireup.questions import ERROR, SUCCESS
 
 
 class SpawnedWorld:
-    """One of them.
+    """One spawned world.
 
     Attributes:
-        spawn: what it was started with.
-        awaited: ranks of the job, of this node, of which it is not known whether they run.
+        spawn: the message that started it.
+        awaited: ranks of this node, by rank of the job, that may still come to run or fail.
     """
 
     def __init__(self, spawn: load.StartWorld, ranks: set[int]) -> None:
         self.spawn = spawn
         self.awaited = ranks
-        self.count = 0  # of those that run
-        self.text = ""  # why another does not
+        self.count = 0  # ranks of this node that run
+        self.text = ""  # why another one does not
 
 
 class SpawnedWorlds:
-    """All of them.
+    """The spawned worlds of one job.
 
     Args:
         message: the load, with this node's place in it.
 
     Attributes:
-        rank_count: ranks that the job has had so far, of all worlds.
+        rank_count: ranks that the job has had so far, in all worlds.
     """
 
     def __init__(self, message: load.Load) -> None:
@@ -51,17 +51,17 @@ class SpawnedWorlds:
         return iter(self._worlds.items())
 
     def add(self, spawn: load.StartWorld) -> list[int]:
-        """One more.
+        """Add a world.
 
         Returns:
             The place of each of its ranks.
 
         Raises:
-            PeerProtocolError: it contradicts itself, or is none that can follow.
+            PeerProtocolError: the message contradicts itself or an earlier one.
         """
         if text := spawn_misfit(spawn, self._places):
             raise PeerProtocolError(text)
-        # Not always the next ranks: one may have been lost with the parent.
+        # Ranks may have been skipped: the message of another world may be lost with a parent.
         if spawn.world in self._worlds or spawn.first_rank < self.rank_count:
             raise PeerProtocolError(f"world {spawn.world} from rank {spawn.first_rank} on")
         places = [run.place for run in spawn.runs for _ in range(run.count)]
@@ -73,18 +73,18 @@ class SpawnedWorlds:
         return places
 
     def spawn_of(self, number: int) -> load.StartWorld:
-        """What a world was started with; KeyError: there is no such world."""
+        """The message that started a world. Raises KeyError if there is no such world."""
         return self._worlds[number].spawn
 
     def is_tool(self, number: int) -> bool:
-        """Whether a world is a tool."""
+        """Is this world a tool?"""
         return number in self._worlds and self._worlds[number].spawn.is_tool
 
     def rank_is(self, number: int, rank: int, text: str) -> load.Spawned | None:
-        """A rank of this node runs, or never will, and why.
+        """A rank of this node runs; or, if there is a text, why it never will.
 
         Returns:
-            What this node has to tell the root, once it is known of all its ranks.
+            The report for the root, when all ranks of this node have run or failed.
         """
         world = self._worlds[number]
         if rank not in world.awaited:
@@ -98,10 +98,10 @@ class SpawnedWorlds:
         return load.Spawned(self._job_id, number, world.count, clipped(failed))
 
     def gather(self, told: load.Spawned) -> pmi.Reply | None:
-        """At the root: what a node has told.
+        """At the root: take the report of a node.
 
         Returns:
-            The answer to the spawn, once it is known.
+            The answer to the spawn, when all ranks run or one has failed.
         """
         untold = self._untold.get(told.world)
         if untold is None:
@@ -117,7 +117,7 @@ class SpawnedWorlds:
         return pmi.Reply(self._job_id, spawn.source, spawn.serial, status, pairs, untold.text)
 
     def tool_ended(self, number: int, wait_status: int) -> pmi.Reply | None:
-        """The answer to a tool's spawn: its end. None: it is no tool."""
+        """The answer to the spawn of a tool, which is given at its end; None: it is no tool."""
         if not self.is_tool(number):
             return None
         spawn = self._worlds[number].spawn
@@ -126,8 +126,8 @@ class SpawnedWorlds:
 
 
 class _Untold:
-    """A world whose parent has not been told yet."""
+    """A spawn that has not been answered."""
 
     def __init__(self, missing: int) -> None:
-        self.missing = missing  # ranks of which nothing is known
+        self.missing = missing  # ranks that have not been reported to run
         self.text = ""

@@ -1,4 +1,4 @@
-"""What a keeper is told to start: the load message as one node reads it."""
+"""The specification of what a keeper starts, from the load message and its place."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def _ranks_at(runs: tuple[Run, ...], place: int) -> tuple[int, ...]:
 
 
 def unused_objects(message: Load, places: frozenset[int]) -> frozenset[int]:
-    """Objects that no rank of these places executes; empty while that is not known.
+    """Objects that no rank of these places executes; empty while the members are unknown.
 
-    So an image goes to the nodes of its member's subgroup, and to those on the way.
+    With this an image is sent only to the nodes of its member's subgroup, and to those on
+    the way.
     """
     if message.arguments is None or len(message.objects) == 1:
         return frozenset()
@@ -58,8 +59,8 @@ def keeper_spec(
     """The specification for the ranks of the load at its place.
 
     Args:
-        paths: number of an object -> what to execute on this node.
-        listen_nid: where each rank gets a listener for Portals; 0: none does.
+        paths: of each object on this node, by number.
+        listen_nid: at which each rank gets a listener for Portals; 0: none does.
     """
     ranks = ranks_at(message, message.place)
     member_of = members_of(arguments.members)
