@@ -3,13 +3,12 @@
     python bench/launch.py [--rounds 15] [--sizes 1,4,16,64] [--write FILE]
 
 Every launcher is given the same work in the same run, with its default options:
-start N processes of `true`, wait for them, exit. A round runs every pair of
-launcher and size once, in an order of its own, so that a slow spell of the
-machine hits all alike; the first round is not counted. The time is that of the
-whole command as a shell would see it.
+start N processes of `true`, wait for them, exit. A round runs every pair of launcher and size
+once, in random order, so that a slow phase of the machine affects all alike; the first round
+is not counted. The time is that of the whole command as a shell would measure it.
 
-What cannot run here is named in the result with the reason. On a machine that
-has other work, `chrt -r 1 python bench/launch.py` keeps it from counting.
+The result names launchers that cannot run here, with the reason. On a busy machine,
+`chrt -r 1 python bench/launch.py` keeps other work from affecting the times.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Launcher:
     def run(self, size: int) -> float:
         """Seconds that one launch takes.
 
-        A launch that fails is told on stderr and tried again: MPICH's now and then
+        A launch that fails is reported on stderr and repeated: MPICH's now and then
         dies of SIGPIPE.
 
         Raises:
@@ -111,7 +110,7 @@ class Launcher:
 def launchers(
     sizes: Sequence[int], stack: ExitStack, scratch: Path
 ) -> tuple[list[Launcher], dict[str, str]]:
-    """Those that can run here, started as far as they need it; and why others cannot."""
+    """The launchers that can run here, with their daemons started; and why others cannot."""
     found = [Launcher(PYTHON, lambda size: [sys.executable, "-c", "pass"], sizes=[min(sizes)])]
     absent: dict[str, str] = {}
 

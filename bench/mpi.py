@@ -6,10 +6,10 @@ The program calls MPI_Init and MPI_Finalize and nothing else: in Python with the
 libraries of PyPI, in C with those of Debian. Each library's own launcher is given the
 same program in the same run, in an order of each round's own; see bench/launch.py.
 
-The exchange of keys is one of 64 processes that speak PMI-1 with the launcher, without
-an MPI library: bench/keys.c. Its time is that from the last process's entry into the
-barrier to the last one's way out of it, so all values have to have gone to all nodes;
-the gets that follow are reported apart.
+The exchange of keys is among 64 processes that speak PMI-1 with the launcher, without an MPI
+library: bench/keys.c. Its time is from the last process's entry into the barrier until the
+last one has left it, in which all values go to all nodes; the gets that follow are reported
+separately.
 """
 
 from __future__ import annotations

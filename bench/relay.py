@@ -1,11 +1,11 @@
-"""How fast the ranks' output goes through the launcher, beside other launchers.
+"""Throughput of the ranks' output through the launcher, beside other launchers.
 
     python bench/relay.py [--rounds 9] [--ranks 4] [--megabytes 100] [--write FILE]
 
 Each rank writes a file of lines of 80 bytes to its standard output with `cat`; the
-launcher's goes to /dev/null. The time is that of the whole command. Every way is run once
-a round, in an order of the round's own; the first round is not counted. Lines that are
-torn are counted in one more run of each, through a pipe.
+launcher's goes to /dev/null. The time is that of the whole command. A round runs every
+launcher once, in random order; the first round is not counted. Torn lines are counted in one
+more run of each, through a pipe.
 """
 
 from __future__ import annotations

@@ -2,20 +2,19 @@
 
     python bench/transport.py [--rounds 20] [--ways tcp,unix,shm] [--write FILE]
 
-Two processes of this host, each bound to a processor of its own where there are two. A
-round runs every test once; those that are compared run directly after each other, in an
-order of each round's own, and a ratio is the median of the rounds' ratios. Bare sockets
-wait as the other side does: spinning on MSG_DONTWAIT, or blocking in recv. What one run
-gives is the median of 50 laps, for libfabric of three runs.
+Two processes run on this host, each bound to a processor of its own if there are two. A round
+runs every test once. Tests that are compared run directly after each other, in random order,
+and a ratio is the median of the rounds' ratios. Bare sockets wait as the library beside them
+does: spinning on MSG_DONTWAIT, or blocking in recv. The figure of one run is the median of 50
+laps, for libfabric of three runs.
 
-On a machine with other work the figures mean nothing, in either direction: who never
-gives its processor up is kept from it for longer, so a library whose thread makes its
-callers yield looks many times as fast as the socket below it. What others take of the
-processors is looked at before each round, stands in the report, and above 10 % nothing is
-written.
+On a busy machine the figures mean nothing, in either direction: the kernel keeps a process that
+never gives up its processor from it for longer, so a library whose thread makes its callers
+yield looks many times as fast as the socket below it. The report shows how much of the
+processors other work took before each round; above 10 % nothing is written.
 
-The programs are bench/transport.c and bench/socket.c, which say what a test does. What
-cannot run here is named in the result with the reason.
+The programs are bench/transport.c and bench/socket.c, which describe the tests. The result
+names what cannot run here, with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gives out numbers and adds up what the workers make of them; see farm.load."""
+"""Sends numbers to the workers and adds up their results; see farm.load."""
 
 import argparse
 

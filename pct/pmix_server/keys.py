@@ -1,4 +1,4 @@
-"""What PMIx calls things, and what its clients are told about a world.
+"""Numbers and keys of PMIx, and what its clients are told about a world.
 
 The numbers and keys are those of pmix_common.h, the same in libpmix 4 and 5. A
 key's value is described here as an :class:`Info`; :mod:`pct.pmix_server.library` gives it the
@@ -56,7 +56,7 @@ class Type:
 
 
 class Code:
-    """What a call returns, or an event says."""
+    """Result of a call, or number of an event."""
 
     SUCCESS = 0
     PROC_ABORTED = -7
@@ -71,7 +71,7 @@ class Code:
 
 
 class ProcessState:
-    """How far a process is: some of pmix_proc_state_t."""
+    """State of a process: some values of pmix_proc_state_t."""
 
     LAUNCH_UNDERWAY = 2
     RUNNING = 5
@@ -87,11 +87,11 @@ RANGE_SESSION = 4  # PMIX_RANGE_SESSION: clients of all namespaces
 
 
 class Node:
-    """What a server knows of its node.
+    """The server's knowledge of its node.
 
     Args:
         host: its name.
-        server: the server's own.
+        server: the server's own namespace.
 
     Attributes:
         worlds: those that are registered, by namespace.
@@ -108,7 +108,7 @@ class Node:
 
 
 class ProcessInfo(Record):
-    """What a table of processes has of each.
+    """One process in a table of processes.
 
     Attributes:
         unix_pid: 0: it has not been started.
@@ -125,7 +125,7 @@ class ProcessInfo(Record):
 
 
 class ProcessTable(Record):
-    """The value of a key that asks which processes there are."""
+    """The value of a key that asks for a table of processes."""
 
     processes: tuple[ProcessInfo, ...]
 
@@ -145,7 +145,7 @@ class Info(Record):
 
 
 class Layout:
-    """Who is where in a world, counted from its AddWorld.
+    """The places of a world's ranks, computed from its AddWorld.
 
     Attributes:
         ranks_of: for each node, its ranks, ascending.
@@ -180,7 +180,7 @@ def joined(numbers: Sequence[int]) -> bytes:
 def world_keys(
     world: AddWorld, layout: Layout, maps: tuple[bytes, bytes], directories: tuple[bytes, bytes]
 ) -> tuple[Info, ...]:
-    """What is known of a whole world, all but the ranks' own keys.
+    """The keys of a whole world, without those of single ranks.
 
     Args:
         maps: the nodes and the ranks on each, as libpmix has written them.
@@ -221,7 +221,7 @@ def world_keys(
 def rank_keys(
     world: AddWorld, layout: Layout, rank: int, before: Mapping[str, int]
 ) -> tuple[Info, ...]:
-    """What is one rank's own.
+    """The keys of one rank.
 
     Args:
         before: for each node, how many ranks of earlier worlds it has.

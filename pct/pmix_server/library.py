@@ -1,7 +1,6 @@
 """libpmix, loaded at run time: its calls, and the functions that it calls.
 
-Nothing of it is needed to build or install us. Its structures are in
-:mod:`pct.pmix_server.memory`.
+yod is built and installed without it. Its structures are in :mod:`pct.pmix_server.memory`.
 """
 
 from __future__ import annotations
@@ -80,10 +79,10 @@ def load(libraries: Iterable[bytes], is_only: bool) -> Library:
 
     Args:
         libraries: files, or directories that have it, to try first.
-        is_only: do not try the system's behind them.
+        is_only: do not try the system's libraries after these.
 
     Raises:
-        LibraryError: none of them; the text says what is wrong with each.
+        LibraryError: none can be used; the text gives the reason for each.
     """
     wrong = []
     for path in _candidates(libraries, is_only):
@@ -120,7 +119,7 @@ class Library:
 
     Attributes:
         path: as it was found.
-        version: as the library says it.
+        version: the library's own text.
 
     Raises:
         OSError: it cannot be loaded.
@@ -162,7 +161,7 @@ class Library:
         self._module = (c_void_p * MODULE_POINTERS)()
 
     def _silence_libevent(self) -> None:
-        """It warns about each client that was killed, on standard error."""
+        """Stop libevent's warnings on standard error about clients that were killed."""
         self._functions.append(take := LogLine(lambda severity, text: None))
         try:
             self._library.event_set_log_callback(take)
@@ -224,7 +223,7 @@ class Library:
         _check(rc, "PMIx_server_register_client")
 
     def environment(self, process: NamedProcess) -> tuple[bytes, ...]:
-        """What the library wants in a process's environment, NAME=value.
+        """The library's variables for a process's environment, as NAME=value.
 
         Raises:
             LibraryError: it fails.
@@ -264,7 +263,7 @@ class Library:
 
 
 def _major(version: str) -> int:
-    """Of "OpenPMIx 5.0.11, ..." the 5; 0 when there is none."""
+    """The 5 of "OpenPMIx 5.0.11, ..."; 0 when there is no number."""
     for word in version.replace("v", " ").split():
         number = word.partition(".")[0]
         if number.isdigit():

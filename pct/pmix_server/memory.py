@@ -13,8 +13,8 @@ pmix_query_t           24  keys, infos, size_t ninfos
 pmix_proc_info_t      296  the process, at 264 host, program, int pid, exit code, u8 state
 ===================  ====  ==================================================
 
-What goes to the library is built in buffers that a :class:`Memory` keeps; what
-comes from it is copied before the upcall returns.
+Structures for the library are built in buffers that a :class:`Memory` keeps. Structures from
+the library are copied before the upcall returns.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ _POINTED = frozenset({Type.STRING, Type.BYTE_OBJECT, Type.COMPRESSED_STRING})
 
 
 def text_of(data: bytes) -> bytes:
-    """What stands before the first zero."""
+    """The bytes before the first zero."""
     return data.partition(b"\0")[0]
 
 
 def pointer_at(address: int) -> int:
-    """The pointer that stands there."""
+    """The pointer at this offset."""
     return int(_POINTER.unpack(string_at(address, 8))[0])
 
 
@@ -95,7 +95,7 @@ def processes_at(address: int | None, count: int) -> tuple[NamedProcess, ...]:
 
 
 def process_at(address: int | None) -> NamedProcess:
-    """Copy one pmix_proc_t, which must be there."""
+    """Copy one pmix_proc_t; the pointer must not be NULL."""
     return processes_at(address, 1)[0]
 
 
@@ -122,7 +122,7 @@ class Value:
             self.data = string_at(name) + b"=" + (string_at(value) if value else b"")
 
     def number(self, default: int) -> int:
-        """The value, where it is a number."""
+        """The value if it is a number, else the default."""
         if self.data is None or self.type not in _NUMBERS:
             return default
         return int(_NUMBERS[self.type].unpack_from(self.data)[0])

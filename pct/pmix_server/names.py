@@ -1,7 +1,7 @@
-"""What PMIx servers tell each other in data that is opaque to the PCTs.
+"""Data that PMIx servers exchange and the PCTs do not read.
 
 A published value: u16 type, u32 rank, u8 length of the namespace, the namespace, the
-data. The rank and namespace are who published: a lookup tells them.
+data. Rank and namespace name the publisher, which a lookup returns.
 
 A node's share in making a group: u64 number that it proposes, u16 length of the
 group's name, the name. Numbers are little-endian.
@@ -23,7 +23,7 @@ _SHARE = struct.Struct("<QH")
 
 
 def short_text(text: str) -> str:
-    """As much of a text as a message takes, without what is no character."""
+    """The part of a text that fits a message, with other bytes than characters replaced."""
     return text.encode(errors="replace").decode()[:TEXT_MAX]
 
 
@@ -36,16 +36,16 @@ def by_whom(
 
 
 def published(process: NamedProcess, kind: int, data: bytes) -> bytes:
-    """A value of a type of PMIx, as it is kept under its key."""
+    """A published value as it is stored under its key."""
     nspace = process.nspace.encode()
     return _HEAD.pack(kind, process.rank, len(nspace)) + nspace + data
 
 
 def read_published(value: bytes) -> tuple[NamedProcess, int, bytes]:
-    """Who published it, its type and its data.
+    """Publisher, type and data of a published value.
 
     Raises:
-        NonsenseError: it was not published by a PMIx server.
+        NonsenseError: no PMIx server has published it.
     """
     try:
         kind, rank, length = _HEAD.unpack_from(value)
@@ -56,7 +56,7 @@ def read_published(value: bytes) -> tuple[NamedProcess, int, bytes]:
 
 
 def group_share(number: int, name: bytes) -> bytes:
-    """One node's share in making a group."""
+    """One node's contribution to constructing a group."""
     return _SHARE.pack(number, len(name)) + name
 
 

@@ -1,8 +1,8 @@
 """Conversation `pmix` as the server speaks it: plain classes, and MessagePack by hand.
 
-The job's ranks wait for the server, and to import msgspec takes it longer than all else
-that it does until then. :mod:`native.wire.pmix` says what the messages mean and checks
-what the PCT receives; a test holds the two to the same bytes. The PCT is believed.
+The job's ranks wait for the server's start, and the import of msgspec would take longer than
+the rest of it. :mod:`native.wire.pmix` describes the messages and checks what the PCT
+receives; a test holds the two to the same bytes. This reader trusts the PCT.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXT_MAX = 4096  # characters; native.wire.base has it for who can import that
 
 
 class NonsenseError(Exception):
-    """A message or a value is not as the conversation has it."""
+    """A message or a value is malformed or out of turn."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -56,7 +56,7 @@ class Record:
         return f"{type(self).__name__}{self.values()}"
 
     def values(self) -> tuple[Any, ...]:
-        """Its fields, in order."""
+        """The values of the fields, in order."""
         return tuple([self.__dict__[name] for name in self.__match_args__])
 
 
@@ -274,7 +274,7 @@ _PARTS: dict[type[Record], dict[str, Any]] = {  # fields that are records, or ar
 
 
 def encode(message: Record) -> bytes:
-    """Length and message, as they go over the socket."""
+    """A message with its length in front, as sent over the socket."""
     out = bytearray(4)
     _write(out, message)
     out[:4] = (len(out) - 4).to_bytes(4, "little")
@@ -322,10 +322,10 @@ def _write_head(
 
 
 def take(buffer: bytearray) -> Record | None:
-    """Take one whole message off a buffer's front; None: there is none yet.
+    """Remove one whole message from the front of a buffer; None: it is not complete yet.
 
     Raises:
-        NonsenseError: it is longer than any message is, or none.
+        NonsenseError: it is too long, or malformed.
     """
     if len(buffer) < 4:
         return None
@@ -382,7 +382,7 @@ _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
 def _read(data: bytes, at: int) -> tuple[Any, int]:
-    """The value that begins there, and where it ends."""
+    """The value that begins at an offset, and the offset of its end."""
     code = data[at]
     at += 1
     if code < 0x80:

@@ -1,11 +1,11 @@
-"""What a PMIx server answers to queries: which worlds and processes there are.
+"""The answers of a PMIx server to queries about worlds and processes.
 
-A query is a list of keys with qualifiers. Each key that can be answered becomes one
-info; the same question asked again is answered once. The processes of a world are
-known where they are: the table of all of them is answered by a node that has them all.
+A query is a list of keys with qualifiers. Each key that can be answered becomes one info; a
+repeated question is answered once. Each node knows only its own processes, so the table of a
+world is answered only by a node on which all of its ranks are.
 
-libpmix names itself as the one who asks. So a table of no world is that of the only one
-there is.
+libpmix names itself as the client that asks. So a query for a table that names no world means
+the job's only world.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KEYS = (NAMESPACES, *TABLES, *CONSTANTS, SUPPORTED_KEYS)
 
 
 class Question:
-    """One key with what qualifies it."""
+    """One key with its qualifiers."""
 
     def __init__(self, key: bytes, qualifiers: Mapping[bytes, Value]) -> None:
         self.key = key
@@ -53,19 +53,19 @@ class Question:
 
     @property
     def identity(self) -> tuple[bytes, str, str, bool]:
-        """Questions that have the same are one."""
+        """Questions with the same identity are one question."""
         if self.key in TABLES:
             return self.key, self._nspace, self.host, self.is_local
         return self.key, "", "", False
 
     def nspace(self, node: Node) -> str:
-        """The world that it is about; empty: it cannot be told."""
+        """The namespace that the question is about; empty: unknown."""
         if not self._nspace and len(node.worlds) == 1:
             return next(iter(node.worlds))
         return self._nspace
 
     def fault(self, node: Node) -> int:
-        """Why it cannot be answered; SUCCESS: it can."""
+        """The code of a question that cannot be answered; else SUCCESS."""
         if self.key not in KEYS:
             return Code.NOT_FOUND
         if self.key not in TABLES:
@@ -85,7 +85,7 @@ class Request:
         queries: keys and qualifiers of each.
 
     Attributes:
-        fault: why it is refused as a whole; SUCCESS: it is not.
+        fault: the code of a request that is refused as a whole; else SUCCESS.
     """
 
     def __init__(self, queries: Sequence[tuple[Sequence[bytes], Mapping[bytes, Value]]]) -> None:
@@ -98,14 +98,14 @@ class Request:
             self.fault = Code.NOT_FOUND
 
     def tables_of(self, node: Node) -> tuple[str, ...]:
-        """The namespaces whose processes have to be known, to answer."""
+        """The namespaces whose processes the answer needs."""
         names = [
             one.nspace(node) for one in self._questions if one.key in TABLES and not one.fault(node)
         ]
         return tuple(dict.fromkeys(names))
 
     def answer(self, node: Node, rows: Sequence[TableRow]) -> tuple[int, tuple[Info, ...]]:
-        """Status and what was found.
+        """The status and the answers.
 
         Args:
             rows: the processes of this node, of the worlds that :meth:`tables_of` names.
@@ -152,7 +152,7 @@ def _process(row: TableRow, node: Node) -> ProcessInfo:
 
 
 def _text(qualifiers: Mapping[bytes, Value], key: bytes) -> str:
-    """A qualifier's string; empty: there is none."""
+    """A qualifier's string; empty: there is no such qualifier."""
     value = qualifiers.get(key)
     if value is None or value.type != Type.STRING:
         return ""

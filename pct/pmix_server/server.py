@@ -1,8 +1,8 @@
 """The PMIx server of one job on one node: a process of the job's user.
 
 Clients talk to libpmix, and libpmix to the PCT through :mod:`pct.pmix_server.upcalls`. The
-main thread waits for both. Only it makes calls that wait for the library's thread:
-made in an upcall they would wait for themselves.
+main thread waits for both. Calls that wait for the library's thread are made by the main
+thread only: in an upcall, which runs on the library's thread, they would never return.
 
 The process ends when the PCT says so or its socket closes, and leaves no file.
 """
@@ -72,10 +72,10 @@ class Channel:
             left = left[os.write(self.fd, left) :]
 
     def receive(self) -> list[Record] | None:
-        """Read once; the messages that are complete with it. None: the PCT has gone.
+        """Read once, and give the messages that are complete now. None: the PCT has gone.
 
         Raises:
-            NonsenseError: nonsense.
+            NonsenseError: a message is malformed.
         """
         try:
             data = os.read(self.fd, READ_BYTES)
@@ -91,10 +91,10 @@ class Channel:
 
 
 class Overheard:
-    """Standard error of this process while a library is at work, kept in memory.
+    """Keeps in memory what a library writes to standard error inside a ``with`` block.
 
     Attributes:
-        text: what was written there, once that is over.
+        text: what was written, after the block.
     """
 
     text = b""
@@ -112,7 +112,7 @@ class Overheard:
         os.close(self._memory)
 
     def line(self) -> str:
-        """The text as one line, without rules that libraries draw around it."""
+        """The text as one line, without the frames that libraries draw around it."""
         words = self.text.decode(errors="replace").split()
         return " ".join(word for word in words if word.strip("-*=#"))
 
@@ -150,10 +150,10 @@ class Server:
         )
 
     def serve(self) -> None:
-        """Until the PCT ends it or goes.
+        """Serve until the PCT says the end or has gone.
 
         Raises:
-            NonsenseError: the PCT says nonsense.
+            NonsenseError: a message of the PCT is malformed or out of turn.
         """
         questions, channel = self._upcalls.questions, self._channel
         poll = select.poll()
@@ -245,7 +245,7 @@ def _milliseconds_to(deadline: float | None) -> float | None:
 
 
 def _prepare_environment() -> None:
-    """Forget an outer launcher's PMIx; choose the library's parts."""
+    """Remove an outer launcher's variables; choose the parts of libpmix and hwloc."""
     for name in list(os.environ):
         if name.startswith(_OUTER) and not name.startswith("PMIX_MCA_"):
             del os.environ[name]

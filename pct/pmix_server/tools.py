@@ -1,12 +1,13 @@
-"""Which tools may connect to a PMIx server: those of the job's user, on the kernel's word.
+"""Which tools may connect to a PMIx server: those whose user, as the kernel says, is the job's.
 
-libpmix believes what a tool says of its user, and its port is open to everybody on the
-host. By which of its connections a tool has come it does not tell. So a tool is let in
-when all of them are the user's, or root's: its own is among them until it is answered.
+libpmix believes the user id that a tool claims, its port is open to every user of the host,
+and it does not say to which of its connections a tool belongs. So a tool is admitted when all
+connections of this process belong to the job's user or to root: until the tool is answered,
+its own connection is among them.
 
-A tool that is not let in gets no answer, as libpmix 4 and 5 crash when they are to say
-no, or when the tool has gone meanwhile. What is left of such a connection keeps further
-tools out.
+A tool that is not admitted gets no answer, because libpmix 4 and 5 crash when they refuse a
+tool, or when the tool has gone meanwhile. The remains of such a connection keep later tools
+out.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _ROOT = 0
 
 
 class Doubtful(Exception):
-    """It cannot be told whose a connection is; it may be about to go."""
+    """The user of a connection is unknown; the connection may be closing."""
 
 
 def stranger(uid: int) -> int | None:
-    """Another user who has a connection to this process, which is shut down; None: there is none.
+    """Look for a connection of another user, and shut it down; None: there is none.
 
     Args:
         uid: of the job.

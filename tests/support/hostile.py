@@ -1,8 +1,8 @@
-"""Well-formed hostile messages: of the right types, with values that nobody means.
+"""Well-formed hostile messages: of the right types, with random values.
 
-They are made from the message types, so that a new message or field is tried without
-being named here. A message is either made up, or an honest one with some of its fields
-made up; in both the ids that the test knows come often, so that it reaches somebody.
+They are made from the message types, so that a new message or field is tried without being
+named here. A message is either random, or an honest one with some random fields. Ids that the
+test knows are frequent in both, so that many messages reach a machine.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Maker:
 
 
 def decoded(data: bytes) -> Message | None:
-    """What a machine hears of a message; None: the codec keeps it out."""
+    """The message as its receiver decodes it; None: the codec refuses it."""
     try:
         return codec.decode(data)
     except PeerProtocolError:

@@ -1,8 +1,8 @@
-"""A rank that means no good: ``python -m tests.support.hostile_rank SEED COUNT``.
+"""A hostile rank: ``python -m tests.support.hostile_rank SEED COUNT``.
 
-It says well-formed lines of PMI-1, PMI-2 and an agent to its PCT, in any order and over
-several connections, with values that nobody means. It reads what comes meanwhile and
-ends with status 0, whatever becomes of its connections.
+It sends well-formed lines of PMI-1, PMI-2 and an agent to its PCT, in any order and over
+several connections, with random values. It reads the answers and ends with status 0, whatever
+happens to its connections.
 """
 
 from __future__ import annotations

@@ -4,12 +4,11 @@ Each host has its own network stack with one address on a common bridge, its
 own process ids, mounts, host name, and RAM disks. They share the file system,
 as hosts with a network file system do. Needs root.
 
-How it holds together: the first process of a host is a ``cat`` that reads from
-a pipe of ours. While the pipe is open the host is up. When the test process
-ends, in whatever way, ``cat`` ends, and the kernel kills everything in its
-process namespace; the network devices go with the namespaces. So nothing needs
-a name outside, two runs cannot collide, and nothing can be left behind. The
-bridge has a network namespace of its own ("the switch") for the same reason.
+The first process of a host is a ``cat`` that reads from a pipe of the test process. While
+the pipe is open the host is up. When the test process ends, in whatever way, ``cat`` ends, and
+the kernel kills everything in its process namespace; the network devices go with the
+namespaces. So nothing needs a name outside, two runs cannot collide, and nothing can be left
+behind. The bridge has a network namespace of its own ("the switch") for the same reason.
 
 ``cat`` starts with SIGCHLD ignored: the kernel then reaps the orphans that it
 inherits, as an init process would.

@@ -1,4 +1,4 @@
-"""What processes do that should have ended: for the messages of failures."""
+"""Describes processes that should have ended, for the messages of failures."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Partitions that stay up from test to test.
 
-To bring a partition up and down takes far longer than most of what is tested in one. A
-test that asks for nothing special gets one that stands. When it ends the leak watch has
-compared the partition with what it was before; one that is not the same, or has lost a
-daemon, is taken down, and the next test gets a new one.
+To bring a partition up and down takes far longer than most tests in it. A test that asks for
+nothing special gets one that is up already. At the end of the test the leak watch compares the
+partition with its state before; one that has changed, or has lost a daemon, is taken down, and
+the next test gets a new one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A terminal for yod: a session of its own whose terminal's other end is the test's."""
+"""A pseudo-terminal for yod, in a session of its own; the test has the other end."""
 
 from __future__ import annotations
 

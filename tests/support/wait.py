@@ -1,7 +1,6 @@
 """Waiting for an event with a limit. A test never sleeps for a time.
 
-The limit is for what has gone wrong: a slow machine whose processors others use as well
-needs far less.
+The limit is reached only if something has gone wrong: also a busy machine needs far less.
 
 Each helper raises AssertionError with what it had seen when the limit is over.
 """
