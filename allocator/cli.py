@@ -138,6 +138,8 @@ def command(
         port,
         reactor,
         ledger,
+        say=lambda text, job_id: log.info("%s", text, extra={"job_id": job_id}),
+        warn=log.warning,
         on_event=lambda: ready.nodes(machine.nodes),
         contain=_contain,
     )

@@ -1,17 +1,17 @@
 """Carries out what bebopd's machine decides: messages, records, log lines.
 
-Nothing is decided in this module.
+The same driver runs the daemon and the embedded partition: port and ledger differ. Nothing is
+decided in this module.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
 from allocator.bebopd import Bebopd, RecordGrant, RecordNode, ReserveJobIds
-from allocator.host.ledger import FLUSH_AFTER_S, Ledger, LedgerError
 from allocator.jobs.table import RecordEnd
+from allocator.records import FLUSH_AFTER_S, FLUSH_AGAIN_S, Ledger, LedgerError
 from native.ids import PortalId
 from native.loop.reactor import Reactor
 from native.machine import (
@@ -28,14 +28,14 @@ from native.machine import (
 from native.port.port import PeerLost, Port, Received, Refused
 from native.wire.base import Message
 
-log = logging.getLogger(__name__)
-
 
 class Driver:
     """Runs one :class:`allocator.bebopd.Bebopd` on a port and a reactor.
 
     Args:
-        ledger: where records go; None: nowhere.
+        ledger: where records go.
+        say: takes a line for the log, and the job that it is about; 0: none.
+        warn: takes a line about what went wrong.
         on_event: called after each event, when its actions have been carried out.
         contain: takes what was raised on behalf of a peer, whose connection ends.
     """
@@ -45,8 +45,10 @@ class Driver:
         machine: Bebopd,
         port: Port,
         reactor: Reactor,
-        ledger: Ledger | None = None,
+        ledger: Ledger,
         *,
+        say: Callable[[str, int], None] = lambda text, job_id: None,
+        warn: Callable[[str], None] = lambda text: None,
         on_event: Callable[[], None] = lambda: None,
         wall_clock: Callable[[], float] = time.time,
         contain: Contain = propagate,
@@ -55,6 +57,8 @@ class Driver:
         self._port = port
         self._reactor = reactor
         self._ledger = ledger
+        self._say = say
+        self._warn = warn
         self._on_event = on_event
         self._wall_clock = wall_clock
         self._contain = contain
@@ -80,7 +84,7 @@ class Driver:
                 case PeerLost(peer, _, text):
                     self._handle_of_peer(peer, PeerGone(peer, text))
                 case Refused(source, _, reason):
-                    log.warning("from %s: %s", source, reason, extra={"job_id": 0})
+                    self._warn(f"from {source}: {reason}")
                 case _:
                     raise AssertionError(f"bebopd handles no objects: {event!r}")
 
@@ -110,10 +114,9 @@ class Driver:
             case Send(target, message):
                 self._send(target, message)
             case Log(text, job_id):
-                log.info("%s", text, extra={"job_id": job_id})
+                self._say(text, job_id)
             case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd():
-                if self._ledger is not None:
-                    self._record(self._ledger, action)
+                self._record(action)
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
@@ -124,7 +127,8 @@ class Driver:
         except Exception as error:
             self._contain(f"{type(message).__name__} to {target}", error)
 
-    def _record(self, ledger: Ledger, action: Action) -> None:
+    def _record(self, action: Action) -> None:
+        ledger = self._ledger
         match action:
             case ReserveJobIds(end):
                 ledger.reserve(end)
@@ -140,10 +144,9 @@ class Driver:
 
     def _flush(self) -> None:
         self._flush_at = None
-        assert self._ledger is not None
         try:
             self._ledger.flush()
         except LedgerError as error:
-            # Lost history does not stop bebopd. Lost job ids do: see Ledger.reserve.
-            log.error("records wait: %s", error, extra={"job_id": 0})
-            self._flush_at = self._reactor.monotonic() + 100 * FLUSH_AFTER_S
+            # History is not worth stopping for; job ids are, see Ledger.reserve.
+            self._warn(f"records wait: {error}")
+            self._flush_at = self._reactor.monotonic() + FLUSH_AGAIN_S

@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from allocator.jobs import ids
-from native.errors import YodError
+from allocator.records import LedgerError
 from native.text import shown
-
-FLUSH_AFTER_S = 0.2  # from the first collected line
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS ids (one INTEGER PRIMARY KEY CHECK (one = 1), used_below INTEGER);
@@ -36,10 +34,6 @@ CREATE TABLE IF NOT EXISTS jobs (
     outcome TEXT
 );
 """
-
-
-class LedgerError(YodError):
-    """The state directory cannot be used; the text gives the reason."""
 
 
 class Ledger:

@@ -9,19 +9,19 @@ from __future__ import annotations
 import os
 import time
 from _blake2 import blake2b
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from allocator.bebopd import Bebopd
+from allocator.driver import Driver as AllocatorDriver
 from allocator.jobs.grants import Owner
 from allocator.nodes.placement_list import ListPlacement
+from allocator.records import MemoryLedger
 from native.host.process import become_subreaper
 from native.host.rlimits import raise_soft, restore
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.loop.reactor import Reactor
-from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
-from native.port.port import Hub, MemoryPort, PeerLost, Port, Received
+from native.port.port import Hub, Port
 from native.wire.alloc import Grant
 from native.wire.base import SLOTS_MAX
 from pct.driver import Driver as PctDriver
@@ -59,7 +59,18 @@ class EmbeddedPartition:
         allocator_port, node_port = hub.port(daemon), hub.port(daemon)
         self.port: Port = hub.port(Principal(PrincipalKind.PARTITION, uid))
         self.bebopd: PortalId = allocator_port.id
-        self._allocator = _Allocator(allocator_port, reactor, limits, sign)
+        machine = Bebopd(
+            ListPlacement(),
+            epoch=1,
+            next_job_id=os.getpid(),  # unique among the living, and easy to find
+            sign=sign,
+            job_key=lambda job_id, uid, expires: b"",
+            owner_of=lambda uid: Owner(uid=uid, gid=os.getgid(), groups=(), name=str(uid)),
+            wall_clock=time.time,
+            limits=limits,
+            name="embedded",
+        )
+        self._allocator = AllocatorDriver(machine, allocator_port, reactor, MemoryLedger())
         node = Node(
             name=host_name(),
             slots=SLOTS_MAX,
@@ -92,51 +103,6 @@ class EmbeddedPartition:
         self._pct.close()
         self._allocator.close()
         restore(self._soft_limits)
-
-
-class _Allocator:
-    """bebopd's machine on a memory port; it keeps no records."""
-
-    def __init__(
-        self, port: MemoryPort, reactor: Reactor, limits: Limits, sign: Callable[[bytes], bytes]
-    ) -> None:
-        self._port = port
-        self._reactor = reactor
-        self._machine = Bebopd(
-            ListPlacement(),
-            epoch=1,
-            next_job_id=os.getpid(),  # unique among the living, and easy to find
-            sign=sign,
-            job_key=lambda job_id, uid, expires: b"",
-            owner_of=lambda uid: Owner(uid=uid, gid=os.getgid(), groups=(), name=str(uid)),
-            wall_clock=time.time,
-            limits=limits,
-            name="embedded",
-        )
-        self._watch = reactor.watch(port.fileno(), self._ready)
-        self._stop_timer = reactor.add_timer(self._machine.deadline, self._due)
-
-    def close(self) -> None:
-        self._watch.close()
-        self._stop_timer()
-
-    def _ready(self) -> None:
-        for event in self._port.events():
-            now = self._reactor.monotonic()
-            match event:
-                case Received(source, principal, message):
-                    received = MessageReceived(source, principal, message)
-                    self._perform(self._machine.handle(received, now))
-                case PeerLost(peer, _, text):
-                    self._perform(self._machine.handle(PeerGone(peer, text), now))
-
-    def _due(self) -> None:
-        self._perform(self._machine.handle(DeadlineReached(), self._reactor.monotonic()))
-
-    def _perform(self, actions: list[Action]) -> None:
-        for action in actions:
-            if isinstance(action, Send):
-                self._port.send(action.target, action.message)
 
 
 def host_name() -> str:

@@ -1,7 +1,5 @@
 """bebopd's driver over a port in memory: events in, messages and records out."""
 
-import logging
-
 import pytest
 
 from allocator.bebopd import Bebopd
@@ -10,6 +8,7 @@ from allocator.host.ledger import Ledger, LedgerError
 from allocator.jobs import ids
 from allocator.jobs.grants import Owner
 from allocator.nodes.placement_list import ListPlacement
+from allocator.records import MemoryLedger
 from native.errors import PartitionError
 from native.ids import Principal, PrincipalKind
 from native.limits import Limits
@@ -55,11 +54,15 @@ class Small:
             contain=contain,
         )
         self.machine = machine
+        self.said = []  # text, job
+        self.warnings = []
         self.driver = Driver(
             machine,
             self.bebopd,
             self.reactor,
             self.ledger,
+            say=lambda text, job_id: self.said.append((text, job_id)),
+            warn=self.warnings.append,
             wall_clock=lambda: 5000.0,
             contain=contain,
         )
@@ -141,19 +144,28 @@ def test_records_are_written_a_little_later(small):
     assert small.ledger.names() == {"node0": 0}
 
 
-def test_what_is_no_message_is_logged_and_harms_nobody(small, caplog):
+def test_what_is_no_message_is_logged_and_harms_nobody(small):
     small.bebopd._put(Refused(small.yod.id, ALICE, "not a message: nonsense"))
-    with caplog.at_level(logging.WARNING):
-        small.announce()
-    assert "not a message: nonsense" in caplog.text
-
-
-def test_log_records_carry_the_job(small, caplog):
     small.announce()
-    with caplog.at_level(logging.INFO):
-        grant = small.request()
-    assert [record.job_id for record in caplog.records] == [grant.job_id]
-    assert caplog.records[0].getMessage() == "granted to alice: ranks 1, nodes 0"
+    assert small.warnings == [f"from {small.yod.id}: not a message: nonsense"]
+
+
+def test_log_records_carry_the_job(small):
+    small.announce()
+    small.said.clear()
+    grant = small.request()
+    assert small.said == [("granted to alice: ranks 1, nodes 0", grant.job_id)]
+
+
+def test_a_ledger_that_keeps_nothing_is_as_good_for_a_partition_of_one_process(small):
+    small.driver.close()
+    small.driver = Driver(small.machine, small.bebopd, small.reactor, MemoryLedger())
+    small.announce()
+    grant = small.request()
+    small.yod.send(small.bebopd.id, Release(grant.job_id))
+    small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
+    assert small.receive(small.yod) == Released(grant.job_id)
+    assert small.ledger.jobs() == []
 
 
 def test_pingd_gets_the_table(small):

@@ -1,0 +1,76 @@
+"""What keeps bebopd's records: job ids that are used, names of nodes, past jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from native.errors import YodError
+
+FLUSH_AFTER_S = 0.2  # from the first collected record
+FLUSH_AGAIN_S = 20.0  # after a flush that failed
+
+
+class LedgerError(YodError):
+    """The records cannot be read or written; the text says why."""
+
+
+class Ledger(Protocol):
+    """The records of one partition."""
+
+    def reserve(self, end: int) -> None:
+        """Note at once that ids below ``end`` are used.
+
+        Raises:
+            LedgerError: that is impossible. No further id may be given out.
+        """
+
+    def remember_node(self, name: str, number: int) -> None:
+        """Keep the number of a name."""
+
+    def job_granted(
+        self,
+        job_id: int,
+        uid: int,
+        program: str,
+        batch_job: str,
+        size: int,
+        nodes: Sequence[int],
+        unix_s: float,
+    ) -> None:
+        """Record the beginning of a job."""
+
+    def job_ended(self, job_id: int, outcome: str, unix_s: float) -> None:
+        """Record the end of a job: it holds no slot any more."""
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether :meth:`flush` has something to write."""
+
+    def flush(self) -> None:
+        """Write what was collected.
+
+        Raises:
+            LedgerError: that is impossible; what was collected is kept.
+        """
+
+
+class MemoryLedger:
+    """The records of a partition that ends with its process: nobody will read them."""
+
+    has_waiting = False
+
+    def reserve(self, end: int) -> None:
+        """Nobody else gives out ids."""
+
+    def remember_node(self, name: str, number: int) -> None:
+        """No later bebopd asks for it."""
+
+    def job_granted(self, *record: object) -> None:
+        """Nobody looks for past jobs."""
+
+    def job_ended(self, *record: object) -> None:
+        """Nobody looks for past jobs."""
+
+    def flush(self) -> None:
+        """Nothing waits."""
