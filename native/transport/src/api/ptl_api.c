@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "ptl_ct.h"
+#include "ptl_ends.h"
 #include "ptl_eq.h"
 #include "ptl_map.h"
 #include "ptl_md.h"
 #include "ptl_me.h"
 #include "ptl_shared.h"
 #include "ptl_wait.h"
-
-static struct ptl_node ends = { &ends, &ends };
 
 /* ---- beginning a call ---- */
 
@@ -103,22 +102,12 @@ int PtlInit (void)
     return ptl_process_init ();
 }
 
-int ptl_api_keep (struct ptl_end *end)
-{
-    if (ptl_abort_watch (end) != PTL_OK)
-        return PTL_FAIL;
-    ptl_list_append (&ends, &end->node);
-    return PTL_OK;
-}
-
 void PtlFini (void)
 {
     if (!ptl_process_fini ())
         return;
     ptl_shared_stop ();
-    while (!ptl_list_empty (&ends))
-        ptl_end_free (ptl_entry (ends.next, struct ptl_end, node),
-                      PTL_FLUSH_MS);
+    ptl_ends_free_all ();
     ptl_process_ended ();
 }
 

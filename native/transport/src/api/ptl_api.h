@@ -8,6 +8,7 @@
 
 #include "portals4_ext.h"
 #include "ptl_end.h"
+#include "ptl_handle.h"
 #include "ptl_ni.h"
 #include "ptl_process.h"
 
@@ -28,10 +29,6 @@ int ptl_api_find_eq (const struct ptl_ni *ni, uint32_t handle,
                      struct ptl_eq **eqp);
 int ptl_api_find_ct (const struct ptl_ni *ni, uint32_t handle,
                      struct ptl_ct **ctp);
-
-/* An endpoint that PtlFini ends if nobody does before, and whose waits PtlAbort
- * ends. PTL_OK, PTL_FAIL. */
-int ptl_api_keep (struct ptl_end *end);
 
 /* An event as the specification has it. */
 void ptl_api_event (const struct ptl_ni *ni, const struct ptlx_event *from,

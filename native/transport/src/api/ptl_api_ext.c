@@ -7,6 +7,7 @@
 #include "ptl_auth.h"
 #include "ptl_blake2b.h"
 #include "ptl_eq.h"
+#include "ptl_ends.h"
 #include "ptl_err.h"
 #include "ptl_fwd.h"
 #include "ptl_move.h"
@@ -34,10 +35,9 @@ int PtlxNIInitKind (const struct ptlx_config *config, unsigned int options,
         return rc;
     if (!config || !handle || kind < 0)
         return ptl_leave (NULL, PTL_ARG_INVALID);
-    if ((rc = ptl_end_alloc (config, &end)) != PTL_OK)
+    if ((rc = ptl_ends_make (config, &end)) != PTL_OK)
         return ptl_leave (NULL, rc);
-    if ((rc = ptl_api_keep (end)) != PTL_OK
-        || (rc = ptl_ni_alloc (end, kind, desired, &ni)) != PTL_OK
+    if ((rc = ptl_ni_alloc (end, kind, desired, &ni)) != PTL_OK
         || (rc = ptl_handle_add (PTL_HANDLE_NI, ni, &ni->handle)) != PTL_OK) {
         ptl_end_free (end, 0);
         return ptl_leave (NULL, rc);

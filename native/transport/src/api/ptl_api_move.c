@@ -3,6 +3,7 @@
 #include "ptl_ct.h"
 #include "ptl_md.h"
 #include "ptl_move.h"
+#include "ptl_shared.h"
 
 /* What the calls with and without a trigger share: the arguments of a call
  * become those of ptl_move, handles what they name. */
@@ -20,9 +21,13 @@ static int find (struct ptl_move *move, const ptl_handle_md_t *handle,
     return rc == PTL_OK ? rc : ptl_leave (NULL, rc);
 }
 
-static struct ptl_end *end_of (const struct ptl_move *move)
+static int move_it (const struct ptl_move *move)
 {
-    return (move->md ? move->md : move->get_md)->ni->end;
+    const struct ptl_ni *ni = (move->md ? move->md : move->get_md)->ni;
+
+    if (ptl_ni_is_logical (ni) && !ni->map)
+        ptl_shared_lacks_map ();
+    return ptl_leave (ni->end, ptl_move (move));
 }
 
 static int run (struct ptl_move *move, const ptl_handle_md_t *handle,
@@ -30,9 +35,7 @@ static int run (struct ptl_move *move, const ptl_handle_md_t *handle,
 {
     int rc = find (move, handle, get_handle);
 
-    if (rc != PTL_OK)
-        return rc;
-    return ptl_leave (end_of (move), ptl_move (move));
+    return rc == PTL_OK ? move_it (move) : rc;
 }
 
 static int run_triggered (struct ptl_move *move,
@@ -47,7 +50,7 @@ static int run_triggered (struct ptl_move *move,
     if (ptl_handle_find (trigger, PTL_HANDLE_CT, &move->trigger) != PTL_OK)
         return ptl_leave (NULL, PTL_ARG_INVALID);
     move->threshold = threshold;
-    return ptl_leave (end_of (move), ptl_move (move));
+    return move_it (move);
 }
 
 /* ---- at once ---- */

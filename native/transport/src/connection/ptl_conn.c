@@ -14,7 +14,6 @@
 #include "ptl_alive.h"
 #include "ptl_answer.h"
 #include "ptl_in.h"
-#include "ptl_me.h"
 #include "ptl_near.h"
 #include "ptl_out.h"
 #include "ptl_peer.h"
@@ -211,11 +210,11 @@ void ptl_conn_kick (struct ptl_conn *conn)
 static void end_arrivals (struct ptl_conn *conn)
 {
     if (conn->rx && conn->rx == &conn->single)
-        ptl_pt_end (&conn->who, conn->rx, PTL_NI_UNDELIVERABLE);
+        conn->end->above->finish (&conn->who, conn->rx, PTL_NI_UNDELIVERABLE);
     for (int i = 0; conn->open && i < PTL_OPEN_MAX; i++)
         if (conn->open[i].is_open)
-            ptl_pt_end (&conn->who, &conn->open[i],
-                        PTL_NI_UNDELIVERABLE);
+            conn->end->above->finish (&conn->who, &conn->open[i],
+                                      PTL_NI_UNDELIVERABLE);
     conn->rx = NULL;
     conn->reply = NULL;
 }
@@ -223,7 +222,7 @@ static void end_arrivals (struct ptl_conn *conn)
 static bool lands_at (const struct ptl_rx *rx, const struct ptl_ni *ni,
                       unsigned index)
 {
-    return rx->me && rx->me->ni == ni && rx->pt_index == index;
+    return rx->me && rx->ni == ni && rx->pt_index == index;
 }
 
 bool ptl_conn_lands_at (const struct ptl_conn *conn, const struct ptl_ni *ni,
@@ -238,7 +237,7 @@ bool ptl_conn_lands_at (const struct ptl_conn *conn, const struct ptl_ni *ni,
 
 static void forget_ni (struct ptl_rx *rx, const struct ptl_ni *ni)
 {
-    if (!rx->me || rx->me->ni != ni)
+    if (!rx->me || rx->ni != ni)
         return;
     rx->me = NULL; /* the rest is thrown away */
     rx->mlength = 0;

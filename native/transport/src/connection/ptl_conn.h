@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 
 #include "ptl_end.h"
-#include "ptl_pt.h"
 #include "ptl_wire.h"
 
 struct ptl_near;

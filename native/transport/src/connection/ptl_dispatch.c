@@ -21,7 +21,7 @@ static void finish (struct ptl_conn *conn, struct ptl_rx *rx)
 {
     int fail = rx->fail;
 
-    ptl_pt_end (&conn->who, rx, fail);
+    conn->end->above->finish (&conn->who, rx, fail);
     ptl_serve_ack (conn, rx, fail);
 }
 
@@ -61,7 +61,7 @@ static void begin (struct ptl_conn *conn, struct ptl_rx *rx)
     if (is_out_of_turn (conn, f))
         refuse (f, rx);
     else
-        ptl_pt_begin (conn->end, &conn->who, f, rx);
+        conn->end->above->begin (conn->end, &conn->who, f, rx);
     if ((f->flags & PTL_FLAG_RETRY) && rx->fail == PTL_NI_PT_DISABLED)
         conn->refused |= UINT64_C (1) << f->pt_index;
 }
@@ -113,7 +113,7 @@ static bool take_next (struct ptl_conn *conn)
         || f->offset != rx->received)
         return false;
     conn->rx = rx;
-    ptl_pt_go_on (rx, f->length);
+    conn->end->above->go_on (rx, f->length);
     return true;
 }
 

@@ -6,8 +6,6 @@
 #include <sys/ioctl.h>
 
 #include "ptl_dispatch.h"
-#include "ptl_md.h"
-#include "ptl_me.h"
 #include "ptl_mem.h"
 #include "ptl_near.h"
 #include "ptl_op.h"
@@ -36,9 +34,9 @@ static uint8_t *place_put (const struct ptl_rx *rx, uint64_t *room)
 
 static uint8_t *place_reply (const struct ptl_op *op, uint64_t *room)
 {
-    if (!op->get_md) /* nobody wants it any more */
+    if (!op->get_mem) /* nobody wants it any more */
         return NULL;
-    return ptl_mem_span (&op->get_md->mem, op->get_at + op->position, room);
+    return ptl_mem_span (op->get_mem, op->get_at + op->position, room);
 }
 
 /* Where the next payload bytes go, and how many; NULL: nowhere (refused or

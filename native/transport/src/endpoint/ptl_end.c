@@ -10,12 +10,8 @@
 #include <unistd.h>
 
 #include "ptl_conn.h"
-#include "ptl_ct.h"
-#include "ptl_fwd.h"
 #include "ptl_listen.h"
-#include "ptl_ni.h"
 #include "ptl_peer.h"
-#include "ptl_wait.h"
 
 #define FLUSH_LOOK_MS 5 /* the kernel does not tell when it has sent all */
 #define LOOPBACK 0x7f000001u
@@ -116,7 +112,8 @@ static void init_lists (struct ptl_end *end)
     ptl_end_look_at_clock (end);
 }
 
-int ptl_end_alloc (const struct ptlx_config *config, struct ptl_end **endp)
+int ptl_end_alloc (const struct ptlx_config *config,
+                   const struct ptl_above *above, struct ptl_end **endp)
 {
     struct ptl_end *end;
     int rc;
@@ -127,6 +124,7 @@ int ptl_end_alloc (const struct ptlx_config *config, struct ptl_end **endp)
         return PTL_ARG_INVALID;
     if (!(end = calloc (1, sizeof (*end))))
         return PTL_NO_SPACE;
+    end->above = above;
     init_lists (end);
     if ((rc = configure (end, config)) == PTL_OK
         && (rc = open_descriptors (end)) == PTL_OK)
@@ -251,14 +249,10 @@ static void discard_work (struct ptl_node *list)
         ptl_work_discard (ptl_entry (node, struct ptl_work, node));
 }
 
-static void free_interfaces (struct ptl_end *end)
+void ptl_end_discard_work (struct ptl_end *end)
 {
-    ptl_fwd_free_all (end);
     discard_work (&end->work);
     discard_work (&end->self_held);
-    for (int kind = 0; kind < PTL_KINDS; kind++)
-        if (end->nis[kind])
-            ptl_ni_free (end->nis[kind]);
 }
 
 /* An operation of this interface that has not wholly left; NULL: none. */
@@ -282,8 +276,6 @@ void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni)
 
     ptl_end_look_at_clock (end);
     until = end->now_ms + PTL_FLUSH_MS;
-    for (struct ptl_node *n = ni->cts.next; n != &ni->cts; n = n->next)
-        ptl_ct_cancel (ptl_entry (n, struct ptl_ct, node));
     ptl_end_settle (end);
     while (unsent (end, ni) && end->now_ms < until)
         ptl_end_progress (end, (int)least (until - end->now_ms,
@@ -336,19 +328,10 @@ static void close_if_open (int fd)
         close (fd);
 }
 
-/* What is owed is written, whether a bundle is open or not. */
-static void end_bundles (struct ptl_end *end)
-{
-    for (int kind = 0; kind < PTL_KINDS; kind++)
-        if (end->nis[kind])
-            end->nis[kind]->n_bundles = 0;
-    end->n_bundles = 0;
-}
-
 void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
 {
-    ptl_wait_end (end);
-    end_bundles (end);
+    end->above->ending (end);
+    end->n_bundles = 0;
     ptl_listen_stop (end);
     ptl_end_look_at_clock (end);
     if (flush_ms > 0)
@@ -356,7 +339,7 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
     end->notify = NULL;
     part (end);
     lose_all_peers (end);
-    free_interfaces (end);
+    end->above->ended (end);
     free_nodes (&end->targets);
     free_nodes (&end->addresses);
     free_nodes (&end->losses);

@@ -17,9 +17,10 @@
 #include <stdatomic.h>
 
 #include "portals4_ext.h"
+#include "ptl_above.h"
+#include "ptl_arrival.h"
 #include "ptl_list.h"
 #include "ptl_op.h"
-#include "ptl_pt.h"
 #include "ptl_wire.h"
 
 #define PTL_BUDGET_FRAMES 64
@@ -70,6 +71,7 @@ struct ptl_address {
 
 struct ptl_end {
     struct ptl_node node;      /* among the endpoints of the process */
+    const struct ptl_above *above; /* who uses it */
     struct ptlx_config config; /* no zeros where a default exists */
     char *unix_path;           /* to be removed at the end, or NULL */
     bool holds_partition_key;
@@ -137,13 +139,15 @@ struct ptl_end {
 };
 
 /* Make an endpoint; results as PtlxNIInit. */
-int ptl_end_alloc (const struct ptlx_config *config, struct ptl_end **endp);
+int ptl_end_alloc (const struct ptlx_config *config,
+                   const struct ptl_above *above, struct ptl_end **endp);
 
-/* Flush for at most flush_ms, tell the peers, drain, free everything, the
- * interfaces included. */
+/* Flush for at most flush_ms, tell the peers, drain, free everything; those
+ * above it end by their `ending` and `ended`. */
 void ptl_end_free (struct ptl_end *end, uint32_t flush_ms);
 
-/* An interface is about to be freed, and others stay: what it began is sent
+/* An interface is about to be freed, and others stay. Its triggered operations
+ * have been cancelled. What it began is sent
  * (for at most PTL_FLUSH_MS; a peer that has not taken it by then is lost),
  * and nothing uses its memory afterwards. */
 void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni);
@@ -189,6 +193,9 @@ void ptl_end_poll (struct ptl_end *end);
 
 /* Is there nothing that epoll does not see? */
 bool ptl_end_may_sleep (struct ptl_end *end);
+
+/* Discard all work: it will not run. */
+void ptl_end_discard_work (struct ptl_end *end);
 
 /* Append to the work queue. */
 void ptl_end_work (struct ptl_end *end, struct ptl_work *work);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ptl_end.h"
-#include "ptl_md.h"
 #include "ptl_mem.h"
 #include "ptl_peer.h"
 #include "ptl_self.h"
@@ -158,14 +157,11 @@ void ptl_op_read (const struct ptl_op *op, uint64_t position, void *to,
 
 /* ---- life ---- */
 
-/* Its memory is not needed any more. */
 static void release (struct ptl_op *op)
 {
-    if (op->md)
-        op->md->users--;
-    if (op->get_md)
-        op->get_md->users--;
-    op->md = op->get_md = NULL;
+    if (op->class->release)
+        op->class->release (op);
+    op->get_mem = NULL;
 }
 
 void ptl_op_discard (struct ptl_op *op)
@@ -191,11 +187,11 @@ static void nobody (struct ptl_op *op, int fail, uint64_t mlength,
 
 void ptl_op_orphan (struct ptl_op *op)
 {
-    static const struct ptl_op_class orphan = { NULL, nobody };
+    static const struct ptl_op_class orphan = { NULL, nobody, NULL };
 
+    release (op);
     op->class = &orphan;
     op->ni = NULL;
-    release (op);
 }
 
 void ptl_op_end (struct ptl_op *op, int fail, uint64_t mlength,

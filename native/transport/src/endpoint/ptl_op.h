@@ -42,6 +42,7 @@ struct ptl_op_class {
     void (*sent) (struct ptl_op *op); /* its memory can be used again */
     void (*ended) (struct ptl_op *op, int fail, uint64_t mlength,
                    uint64_t offset); /* op is freed afterwards */
+    void (*release) (struct ptl_op *op); /* no memory is used any more */
 };
 
 enum ptl_op_state {
@@ -76,10 +77,11 @@ struct ptl_op {
     uint64_t total;    /* of the reply */
     uint64_t position; /* bytes given to frames; SENT: of the reply here */
     uint64_t match_bits, offset, hdr_data;
-    uint64_t get_at; /* where the reply goes in get_md */
+    const struct ptl_mem *get_mem; /* where the reply goes, or NULL */
+    uint64_t get_at;               /* in get_mem */
     struct ptl_ni *ni;     /* whose memory it uses, or NULL */
-    struct ptl_md *md;     /* of the data, or NULL */
-    struct ptl_md *get_md; /* of the reply, or NULL */
+    struct ptl_md *md;     /* its maker's: of the data, or NULL */
+    struct ptl_md *get_md; /* its maker's: of the reply, or NULL */
     void *user_ptr, *owner;
     uint8_t copy[] __attribute__ ((aligned (8)));
 };

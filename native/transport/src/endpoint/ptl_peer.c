@@ -7,8 +7,6 @@
 #include "ptl_answer.h"
 #include "ptl_auth.h"
 #include "ptl_conn.h"
-#include "ptl_debug.h"
-#include "ptl_fwd.h"
 #include "ptl_lane.h"
 #include "ptl_op.h"
 #include "ptl_out.h"
@@ -161,7 +159,7 @@ static void lose_unknown (struct ptl_end *end, struct ptl_op *op)
         .detail = ENOMEM,
     };
 
-    ptl_debug_lost (end, op->nid, op->pid, event.reason, event.detail, true);
+    end->above->lost (end, op->nid, op->pid, event.reason, event.detail, true);
     ptl_op_end (op, PTL_NI_UNDELIVERABLE, 0, 0);
     ptl_end_notify (end, &event);
 }
@@ -289,8 +287,8 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
         .detail = detail,
     };
 
-    ptl_debug_lost (end, peer->nid, peer->pid, loss, detail,
-                    ptl_peer_is_busy (peer));
+    end->above->lost (end, peer->nid, peer->pid, loss, detail,
+                      ptl_peer_is_busy (peer));
     unlink_record (peer);
     if (peer->conn) {
         event.serial = peer->conn->who.serial;
@@ -298,7 +296,7 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
     }
     if (peer->dial)
         ptl_conn_close (peer->dial);
-    ptl_fwd_peer_lost (end, event.serial);
+    end->above->disconnected (end, event.serial);
     end_all (&peer->sent);
     end_all (&peer->retry);
     end_all (&peer->after);
@@ -335,7 +333,7 @@ void ptl_peer_drop_idle (struct ptl_peer *peer)
         ptl_conn_close (peer->dial);
     if (conn) {
         tell_left (peer);
-        ptl_fwd_peer_lost (peer->end, conn->who.serial);
+        peer->end->above->disconnected (peer->end, conn->who.serial);
         ptl_conn_leave (conn);
     }
     while ((node = ptl_list_pop (&peer->after)))

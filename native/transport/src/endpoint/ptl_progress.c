@@ -7,13 +7,11 @@
 
 #include "ptl_alive.h"
 #include "ptl_conn.h"
-#include "ptl_eq.h"
 #include "ptl_listen.h"
 #include "ptl_end.h"
 #include "ptl_near.h"
 #include "ptl_out.h"
 #include "ptl_peer.h"
-#include "ptl_process.h"
 #include "ptl_room.h"
 #include "ptl_wake.h"
 
@@ -263,7 +261,7 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
         tick (end);
         break;
     case PTL_SOURCE_ABORT:
-        ptl_abort_seen (end);
+        end->above->aborted (end);
         break;
     case PTL_SOURCE_CONN:
         if (((struct ptl_conn *)source)->state == PTL_CONN_READY
@@ -327,7 +325,7 @@ void ptl_end_notify (struct ptl_end *end, const struct ptlx_event *event)
 {
     if (!end->notify)
         return;
-    ptl_eq_post_surely (end->notify, event);
+    end->above->post (end->notify, event);
     if (event->type == PTLX_EVENT_PEER_LOST)
         mourn (end, event);
 }

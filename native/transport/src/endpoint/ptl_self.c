@@ -3,10 +3,8 @@
 #include <string.h>
 
 #include "ptl_end.h"
-#include "ptl_md.h"
 #include "ptl_mem.h"
 #include "ptl_op.h"
-#include "ptl_pt.h"
 #include "ptl_serve.h"
 
 /* Nothing arrives while work is run: staging has room for the data of an
@@ -55,7 +53,7 @@ static void get (const struct ptl_op *op, const struct ptl_rx *rx)
         const uint8_t *from
             = ptl_mem_span (rx->mem, rx->offset + done, &there);
         uint8_t *to
-            = ptl_mem_span (&op->get_md->mem, op->get_at + done, &here);
+            = ptl_mem_span (op->get_mem, op->get_at + done, &here);
 
         here = here < there ? here : there;
         there = rx->mlength - done;
@@ -101,7 +99,7 @@ void ptl_self_deliver (struct ptl_op *op)
         ptl_end_hold (end, op);
         return;
     }
-    ptl_pt_begin (end, &end->self, &frame, &rx);
+    end->above->begin (end, &end->self, &frame, &rx);
     fail = rx.fail;
     if (fail == PTL_NI_PT_DISABLED && (op->flags & PTL_FLAG_RETRY)) {
         ptl_end_hold (end, op);
@@ -117,6 +115,6 @@ void ptl_self_deliver (struct ptl_op *op)
         op->ack = PTL_NO_ACK_REQ;
     mlength = rx.mlength;
     offset = rx.offset;
-    ptl_pt_end (&end->self, &rx, fail);
+    end->above->finish (&end->self, &rx, fail);
     ptl_op_end (op, fail, mlength, offset);
 }

@@ -6,7 +6,6 @@
 #include "ptl_answer.h"
 #include "ptl_atomic.h"
 #include "ptl_conn.h"
-#include "ptl_me.h"
 #include "ptl_mem.h"
 #include "ptl_op.h"
 #include "ptl_peer.h"
@@ -75,7 +74,7 @@ static void owed_ended (struct ptl_op *op, int fail, uint64_t mlength,
     (void)mlength;
     (void)offset;
     op->peer->n_owed--;
-    ptl_pt_end (&owed->who, &owed->rx, fail);
+    op->end->above->finish (&owed->who, &owed->rx, fail);
 }
 
 static void copied_ended (struct ptl_op *op, int fail, uint64_t mlength,
@@ -88,8 +87,8 @@ static void copied_ended (struct ptl_op *op, int fail, uint64_t mlength,
     op->peer->owed_bytes -= (uint32_t)op->length;
 }
 
-static const struct ptl_op_class owed_class = { NULL, owed_ended };
-static const struct ptl_op_class copied_class = { NULL, copied_ended };
+static const struct ptl_op_class owed_class = { NULL, owed_ended, NULL };
+static const struct ptl_op_class copied_class = { NULL, copied_ended, NULL };
 
 /* An honest initiator has no more requests under way than FRAMES.md lets it
  * have; one that has is cut off, and so is one for which there is no memory:
@@ -127,13 +126,18 @@ static struct ptl_op *reply_large (struct ptl_conn *conn,
 
 /* ---- gets ---- */
 
+static void finish (struct ptl_conn *conn, struct ptl_rx *rx, int fail)
+{
+    conn->end->above->finish (&conn->who, rx, fail);
+}
+
 static void get_small (struct ptl_conn *conn, struct ptl_rx *rx)
 {
     uint8_t *to = reply_small (conn, rx);
 
     if (to && rx->mlength > 0)
         ptl_mem_read (rx->mem, rx->offset, to, rx->mlength);
-    ptl_pt_end (&conn->who, rx, to ? rx->fail : PTL_NI_UNDELIVERABLE);
+    finish (conn, rx, to ? rx->fail : PTL_NI_UNDELIVERABLE);
 }
 
 static void get_large (struct ptl_conn *conn, struct ptl_rx *rx)
@@ -143,12 +147,12 @@ static void get_large (struct ptl_conn *conn, struct ptl_rx *rx)
     struct owed *owed;
 
     if (!op) {
-        ptl_pt_end (&conn->who, rx, PTL_NI_UNDELIVERABLE);
+        finish (conn, rx, PTL_NI_UNDELIVERABLE);
         ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, ENOBUFS);
         return;
     }
     ptl_op_set_data (op, rx->mem, rx->offset, rx->mlength);
-    op->ni = rx->me->ni;
+    op->ni = rx->ni;
     owed = (struct owed *)(void *)op->copy;
     owed->who = conn->who;
     owed->rx = *rx;
@@ -158,7 +162,7 @@ void ptl_serve_get (struct ptl_conn *conn, const struct ptl_frame *frame)
 {
     struct ptl_rx rx;
 
-    ptl_pt_begin (conn->end, &conn->who, frame, &rx);
+    conn->end->above->begin (conn->end, &conn->who, frame, &rx);
     if (rx.mlength <= PTL_REPLY_COPIED)
         get_small (conn, &rx);
     else
@@ -231,13 +235,13 @@ void ptl_serve_atomic (struct ptl_conn *conn, const struct ptl_frame *frame,
     struct ptl_rx rx;
     int fail;
 
-    ptl_pt_begin (conn->end, &conn->who, frame, &rx);
+    conn->end->above->begin (conn->end, &conn->who, frame, &rx);
     fail = rx.fail;
     if (is_fetch)
         is_told = reply_old (conn, &rx);
     if (rx.me && is_told)
         ptl_serve_apply (&rx, payload, payload + operand);
-    ptl_pt_end (&conn->who, &rx, is_told ? fail : PTL_NI_UNDELIVERABLE);
+    finish (conn, &rx, is_told ? fail : PTL_NI_UNDELIVERABLE);
     if (!is_fetch)
         ptl_serve_ack (conn, &rx, fail);
     else if (!is_told)

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "ptl_end.h"
+#include "ptl_handle.h"
 #include "ptl_md.h"
 #include "ptl_me.h"
 #include "ptl_ni.h"
 #include "ptl_op.h"
-#include "ptl_process.h"
 
 int ptl_ct_alloc (struct ptl_ni *ni, struct ptl_ct **ctp)
 {

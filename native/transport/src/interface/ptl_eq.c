@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "ptl_end.h"
+#include "ptl_handle.h"
 #include "ptl_md.h"
 #include "ptl_ni.h"
-#include "ptl_process.h"
 
 int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp)
 {

@@ -4,8 +4,8 @@
 
 #include "ptl_ct.h"
 #include "ptl_eq.h"
+#include "ptl_handle.h"
 #include "ptl_ni.h"
-#include "ptl_process.h"
 
 #define MD_OPTIONS                                                      \
     (PTL_IOVEC | PTL_MD_EVENT_SUCCESS_DISABLE | PTL_MD_EVENT_CT_SEND    \

@@ -5,9 +5,9 @@
 
 #include "ptl_ct.h"
 #include "ptl_end.h"
+#include "ptl_handle.h"
 #include "ptl_map.h"
 #include "ptl_ni.h"
-#include "ptl_process.h"
 #include "ptl_unexpected.h"
 
 #define LE_OPTIONS                                                      \

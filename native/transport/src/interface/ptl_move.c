@@ -10,7 +10,6 @@
 #include "ptl_md.h"
 #include "ptl_ni.h"
 #include "ptl_op.h"
-#include "ptl_shared.h"
 
 #define LOCAL_NIDS (1u << 24) /* below: entries of the address table */
 
@@ -134,11 +133,23 @@ static void fetch_ended (struct ptl_op *op, int fail, uint64_t mlength,
     tell_reply (op, fail, mlength, offset);
 }
 
+/* ---- each of them ---- */
+
+static void release (struct ptl_op *op)
+{
+    if (op->md)
+        op->md->users--;
+    if (op->get_md)
+        op->get_md->users--;
+    op->md = op->get_md = NULL;
+}
+
 static const struct ptl_op_class *class_of (enum ptl_frame_type type)
 {
-    static const struct ptl_op_class put = { put_sent, put_ended };
-    static const struct ptl_op_class get = { NULL, get_ended };
-    static const struct ptl_op_class fetch = { fetch_sent, fetch_ended };
+    static const struct ptl_op_class put = { put_sent, put_ended, release };
+    static const struct ptl_op_class get = { NULL, get_ended, release };
+    static const struct ptl_op_class fetch
+        = { fetch_sent, fetch_ended, release };
 
     if (type == PTL_FRAME_GET)
         return &get;
@@ -214,8 +225,6 @@ static bool resolve (const struct ptl_ni *ni, const ptl_process_t *target,
     const ptl_process_t *id = target;
 
     if (ptl_ni_is_logical (ni)) {
-        if (!ni->map)
-            ptl_shared_lacks_map ();
         if (!ni->map || target->rank >= ni->map->size)
             return false;
         id = &ni->map->processes[target->rank];
@@ -257,6 +266,7 @@ static struct ptl_op *make (const struct ptl_move *m, struct ptl_ni *ni)
     }
     if ((op->get_md = m->get_md)) {
         op->get_md->users++;
+        op->get_mem = &m->get_md->mem;
         op->get_at = m->get_at;
     }
     return op;
@@ -318,7 +328,7 @@ static void message_ended (struct ptl_op *op, int fail, uint64_t mlength,
     ptl_end_notify (op->end, &event);
 }
 
-static const struct ptl_op_class message_class = { NULL, message_ended };
+static const struct ptl_op_class message_class = { NULL, message_ended, NULL };
 
 int ptl_move_message (struct ptl_end *end, uint32_t nid, uint32_t pid,
                       const void *data, size_t length)

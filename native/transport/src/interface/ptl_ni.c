@@ -5,11 +5,11 @@
 #include "ptl_ct.h"
 #include "ptl_end.h"
 #include "ptl_eq.h"
+#include "ptl_handle.h"
 #include "ptl_map.h"
 #include "ptl_md.h"
 #include "ptl_me.h"
 #include "ptl_mem.h"
-#include "ptl_process.h"
 #include "ptl_unexpected.h"
 
 int ptl_ni_kind_of (unsigned options)
@@ -137,10 +137,15 @@ static void free_entries (struct ptl_ni *ni)
     }
 }
 
-void ptl_ni_free (struct ptl_ni *ni)
+void ptl_ni_cancel (struct ptl_ni *ni)
 {
     for (struct ptl_node *n = ni->cts.next; n != &ni->cts; n = n->next)
         ptl_ct_cancel (ptl_entry (n, struct ptl_ct, node));
+}
+
+void ptl_ni_free (struct ptl_ni *ni)
+{
+    ptl_ni_cancel (ni);
     free_entries (ni);
     while (!ptl_list_empty (&ni->cts))
         ptl_ct_free (ptl_entry (ni->cts.next, struct ptl_ct, node));

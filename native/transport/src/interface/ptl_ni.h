@@ -48,6 +48,9 @@ static inline bool ptl_ni_is_matching (const struct ptl_ni *ni)
 int ptl_ni_alloc (struct ptl_end *end, int kind,
                   const ptl_ni_limits_t *desired, struct ptl_ni **nip);
 
+/* Cancel all its triggered operations. */
+void ptl_ni_cancel (struct ptl_ni *ni);
+
 /* Free it with everything that was made from it. The endpoint must not have
  * operations under way that use its memory. */
 void ptl_ni_free (struct ptl_ni *ni);

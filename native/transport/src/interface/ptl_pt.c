@@ -222,6 +222,7 @@ static int match (struct ptl_ni *ni, const struct ptl_who *who,
             && !(rx->header = ptl_unexpected_reserve (ni))))
         return give_up (ni, rx->pt_index, me);
     rx->me = me;
+    rx->ni = ni;
     return PTL_NI_OK;
 }
 

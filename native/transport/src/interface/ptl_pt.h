@@ -8,6 +8,7 @@
 #define PTL_PT_H
 
 #include "portals4_ext.h"
+#include "ptl_arrival.h"
 #include "ptl_list.h"
 #include "ptl_wire.h"
 
@@ -16,9 +17,6 @@
 struct ptl_end;
 struct ptl_ni;
 struct ptl_eq;
-struct ptl_header;
-struct ptl_me;
-struct ptl_mem;
 
 struct ptl_pt {
     bool is_allocated, is_enabled;
@@ -30,38 +28,6 @@ struct ptl_pt {
     struct ptl_node taken; /* headers whose bytes still land */
     unsigned users; /* entries, linked or not */
     unsigned busy;  /* operations under way */
-};
-
-/* Who a peer has proven to be. */
-struct ptl_who {
-    uint32_t nid, pid; /* as known here: an alias where the id is not proven */
-    uint32_t kind;     /* enum ptlx_key_kind, LOCAL as USER; */
-    uint32_t uid;
-    uint64_t job_id;
-    uint64_t serial; /* of the connection; 0: ourselves */
-};
-
-/* An operation that is arriving. It may be copied and ended by the copy. */
-struct ptl_rx {
-    struct ptl_me *me; /* NULL: refused, the payload is thrown away */
-    struct ptl_header *header; /* that it leaves (ptl_unexpected.h), or NULL */
-    const struct ptl_mem *mem; /* of the entry: where it goes */
-    uint8_t *start; /* the first byte of it */
-    uint64_t offset, mlength; /* within the entry */
-    uint64_t length, received;
-    uint64_t remote_offset; /* as the initiator wished it */
-    uint64_t match_bits, hdr_data;
-    int64_t begun_ms; /* as ptl_end_own_ms */
-    uint32_t op_index, op_generation, next_fragment;
-    uint8_t fail; /* ptl_ni_fail_t */
-    uint8_t type; /* PTL_FRAME_PUT, GET, ATOMIC or FETCH */
-    uint8_t operation, datatype; /* of ATOMIC and FETCH */
-    uint8_t pt_index, ack, lane;
-    uint8_t list;     /* ptl_list_t that the entry is in */
-    uint8_t promised; /* slots of the table entry's queue */
-    bool is_open;     /* more fragments are to come */
-    bool is_ack_disabled; /* by the entry */
-    bool is_last;         /* it has used the entry up */
 };
 
 /* Allocate an entry; `wanted` or, for PTL_PT_ANY, the first free one.

@@ -161,7 +161,8 @@ static void chunk_ended (struct ptl_op *op, int failed, uint64_t mlength,
         ptl_fwd_fail (fwd, PTLX_OBJECT_CHILD_REFUSED, failed, op);
 }
 
-static const struct ptl_op_class chunk_class = { chunk_sent, chunk_ended };
+static const struct ptl_op_class chunk_class
+    = { chunk_sent, chunk_ended, NULL };
 
 struct ptl_op *ptl_fwd_chunk (struct ptl_fwd *fwd, uint64_t chunk,
                                 const ptl_process_t *child,

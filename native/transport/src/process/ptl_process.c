@@ -10,25 +10,8 @@
 
 #include "portals4.h"
 #include "ptl_end.h"
+#include "ptl_handle.h"
 #include "ptl_wait.h"
-
-#define NUMBER_BITS 28
-#define NUMBER_COUNT ((1u << NUMBER_BITS) - 1) /* the last one is "none" */
-#define FIRST_BUCKETS 64
-
-_Static_assert (PTL_EQ_NONE
-                        == ((unsigned)PTL_HANDLE_EQ << NUMBER_BITS
-                            | NUMBER_COUNT)
-                    && PTL_CT_NONE
-                        == ((unsigned)PTL_HANDLE_CT << NUMBER_BITS
-                            | NUMBER_COUNT),
-                "no object has these");
-
-struct entry {
-    struct entry *next; /* in the bucket, or in the list of unused ones */
-    void *object;
-    uint32_t handle;
-};
 
 struct process {
     pthread_mutex_t lock;
@@ -40,9 +23,6 @@ struct process {
     atomic_uint n_aborting; /* threads in ptl_abort */
     atomic_int abort_fd;    /* readable once aborted; -1: there is none */
     struct ptl_source abort; /* the same in the epoll sets */
-    uint32_t numbers[PTL_HANDLE_KINDS]; /* objects of a kind ever made */
-    struct entry **buckets, *unused;
-    uint32_t n_buckets, n_entries;
 };
 
 static struct process process
@@ -197,120 +177,8 @@ bool ptl_process_fini (void)
 
 void ptl_process_ended (void)
 {
-    struct entry *entry;
-
-    while ((entry = process.unused)) {
-        process.unused = entry->next;
-        free (entry);
-    }
-    free (process.buckets);
-    process.buckets = NULL;
-    process.n_buckets = process.n_entries = 0;
+    ptl_handle_free_all ();
     atomic_store (&process.users, 0);
     forget_abort ();
     ptl_unlock ();
-}
-
-/* ---- handles ---- */
-
-/* Numbers of one kind follow one another: the low bits spread them evenly. */
-static struct entry **bucket_of (uint32_t handle)
-{
-    uint32_t kind = handle >> NUMBER_BITS;
-
-    return &process.buckets[(handle + kind * 7) & (process.n_buckets - 1)];
-}
-
-static bool grow (void)
-{
-    uint32_t old_buckets = process.n_buckets;
-    struct entry **old = process.buckets, **new, *entry;
-
-    process.n_buckets = old_buckets ? old_buckets * 2 : FIRST_BUCKETS;
-    if (!(new = calloc (process.n_buckets, sizeof (*new)))) {
-        process.n_buckets = old_buckets;
-        return false;
-    }
-    process.buckets = new;
-    for (uint32_t i = 0; i < old_buckets; i++)
-        while ((entry = old[i])) {
-            old[i] = entry->next;
-            entry->next = *bucket_of (entry->handle);
-            *bucket_of (entry->handle) = entry;
-        }
-    free (old);
-    return true;
-}
-
-static struct entry *find (uint32_t handle)
-{
-    struct entry *entry;
-
-    if (process.n_buckets == 0)
-        return NULL;
-    for (entry = *bucket_of (handle); entry; entry = entry->next)
-        if (entry->handle == handle)
-            return entry;
-    return NULL;
-}
-
-/* The number that follows; after 2^28 objects, the next that is free. */
-static uint32_t next_handle (enum ptl_kind kind)
-{
-    uint32_t handle;
-
-    do {
-        handle = (uint32_t)kind << NUMBER_BITS | process.numbers[kind];
-        process.numbers[kind] = (process.numbers[kind] + 1) % NUMBER_COUNT;
-    } while (find (handle));
-    return handle;
-}
-
-int ptl_handle_add (enum ptl_kind kind, void *object, uint32_t *handle)
-{
-    struct entry *entry = process.unused;
-
-    if (process.n_entries >= process.n_buckets && !grow ())
-        return PTL_NO_SPACE;
-    if (entry)
-        process.unused = entry->next;
-    else if (!(entry = malloc (sizeof (*entry))))
-        return PTL_NO_SPACE;
-    *handle = next_handle (kind);
-    entry->handle = *handle;
-    entry->object = object;
-    entry->next = *bucket_of (*handle);
-    *bucket_of (*handle) = entry;
-    process.n_entries++;
-    return PTL_OK;
-}
-
-int ptl_handle_find (uint32_t handle, enum ptl_kind kind, void *objectp)
-{
-    struct entry *entry;
-
-    if (handle >> NUMBER_BITS != kind || !(entry = find (handle)))
-        return PTL_ARG_INVALID;
-    *(void **)objectp = entry->object;
-    return PTL_OK;
-}
-
-enum ptl_kind ptl_handle_kind (uint32_t handle)
-{
-    return find (handle) ? (enum ptl_kind)(handle >> NUMBER_BITS) : 0;
-}
-
-void ptl_handle_forget (uint32_t handle)
-{
-    struct entry **at, *entry;
-
-    if (handle == 0 || !find (handle))
-        return;
-    for (at = bucket_of (handle); (*at)->handle != handle;)
-        at = &(*at)->next;
-    entry = *at;
-    *at = entry->next;
-    entry->next = process.unused;
-    process.unused = entry;
-    process.n_entries--;
 }

@@ -1,17 +1,14 @@
-/* ptl_process.h - the process: init count, handles, one lock, abort.
+/* ptl_process.h - the process: init count, one lock, abort.
  *
- * The only mutable state outside an endpoint. Every public call is
+ * Every public call is
  *
  *     ptl_enter ()   PTL_NO_INIT, or the lock is held
- *     ...            objects by their handles
+ *     ...            objects by their handles (ptl_handle.h)
  *     ptl_leave (end, rc)   what is owed is written, waiters are told, unlock
  *
  * One lock is enough: the four interfaces of a process share an endpoint, and
  * an operation touches two of its interfaces' objects at most by accident.
  *
- * A handle is a kind and a number that counts the objects of that kind ever
- * made, so it is the same in every process that makes the same calls, whatever
- * the network did meanwhile, and a stale one never names another object.
  * In a forked child nothing is looked at and no lock is taken: PTL_NO_INIT.
  */
 #ifndef PTL_PROCESS_H
@@ -21,17 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum ptl_kind {
-    PTL_HANDLE_NI = 1,
-    PTL_HANDLE_EQ,
-    PTL_HANDLE_CT,
-    PTL_HANDLE_MD,
-    PTL_HANDLE_ME, /* list entries, too */
-    PTL_HANDLE_KINDS
-};
-
 struct ptl_end;
-struct ptl_ni;
 
 /* Begin a public call. PTL_OK: the lock is held; PTL_NO_INIT: it is not. */
 int ptl_enter (void);
@@ -66,19 +53,5 @@ int ptl_abort_watch (struct ptl_end *end);
 
 /* It did: wake the others, and let the set be waited for again. */
 void ptl_abort_seen (struct ptl_end *end);
-
-/* ---- handles; the lock is held ---- */
-
-/* Give an object a handle. PTL_OK, PTL_NO_SPACE. */
-int ptl_handle_add (enum ptl_kind kind, void *object, uint32_t *handle);
-
-/* PTL_OK, PTL_ARG_INVALID (stale, none, or of another kind). */
-int ptl_handle_find (uint32_t handle, enum ptl_kind kind, void *objectp);
-
-/* Its kind, 0: not valid. */
-enum ptl_kind ptl_handle_kind (uint32_t handle);
-
-/* It is no longer valid (0: there is none). */
-void ptl_handle_forget (uint32_t handle);
 
 #endif

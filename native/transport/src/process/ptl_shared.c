@@ -6,10 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ptl_api.h"
+#include "ptl_end.h"
+#include "ptl_ends.h"
 #include "ptl_env.h"
+#include "ptl_handle.h"
 #include "ptl_job.h"
 #include "ptl_map.h"
+#include "ptl_ni.h"
 #include "ptl_room.h"
 #include "ptl_wait.h"
 
@@ -52,7 +55,7 @@ static int make_rank (ptl_pid_t pid)
         return PTL_PID_IN_USE;
     if (!choose (&config))
         return PTL_FAIL;
-    if ((rc = ptl_end_alloc (&config, &shared)) != PTL_OK)
+    if ((rc = ptl_ends_make (&config, &shared)) != PTL_OK)
         return rc;
     shared->default_key = job.key;
     shared->self.pid = job.self.phys.pid;
@@ -100,7 +103,7 @@ static int make_alone (ptl_pid_t pid)
         return PTL_FAIL;
     config.partition_key = has_key ? key : NULL;
     config.listen_pid = pid == PTL_PID_ANY ? 0 : pid;
-    rc = ptl_end_alloc (&config, &shared);
+    rc = ptl_ends_make (&config, &shared);
     explicit_bzero (key, sizeof (key));
     if (rc == PTL_FAIL && errno == EADDRNOTAVAIL) {
         ptl_env_refuse ("PTL_LISTEN", "this host does not have that address");
@@ -121,10 +124,6 @@ static int make (ptl_pid_t pid)
         rc = make_alone (pid);
     else if ((rc = job_is) == PTL_FAIL)
         ptl_env_refuse ("YOD_PORTALS", job.why);
-    if (rc == PTL_OK && (rc = ptl_api_keep (shared)) != PTL_OK) {
-        ptl_end_free (shared, 0);
-        shared = NULL;
-    }
     if (rc == PTL_OK)
         ptl_progress_start (shared);
     return rc;
@@ -204,6 +203,7 @@ struct ptl_end *ptl_shared_close (struct ptl_ni *ni)
         ptl_end_free (its, PTL_FLUSH_MS);
         return NULL;
     }
+    ptl_ni_cancel (ni);
     ptl_end_detach (its, ni);
     ptl_ni_free (ni);
     ptl_wait_wake (its); /* who waits for what it had */

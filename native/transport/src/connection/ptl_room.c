@@ -5,7 +5,6 @@
 
 #include "ptl_answer.h"
 #include "ptl_conn.h"
-#include "ptl_fwd.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
 #include "ptl_shake.h"
@@ -158,7 +157,7 @@ void ptl_room_parted (struct ptl_conn *conn)
 {
     struct ptl_peer *peer = conn->peer;
 
-    ptl_fwd_peer_lost (conn->end, conn->who.serial);
+    conn->end->above->disconnected (conn->end, conn->who.serial);
     ptl_conn_close (conn);
     ptl_peer_parted (peer);
 }
