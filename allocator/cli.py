@@ -76,8 +76,8 @@ def command(
     expect: int,
 ) -> None:
     """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
-    from native.port.endpoint import PtlError
     from native.port.portals import PortalsPort
+    from native.transport.raw import PtlError
 
     _log_to_stderr(debug)
     in_force = limits.load(os.environ)

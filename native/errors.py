@@ -3,7 +3,7 @@
 ===========================  ==============================================
 :class:`IllegalTransition`   one of our rules is broken, a bug: the job or peer ends
 :class:`PeerProtocolError`   a peer broke the protocol: refuse that peer or job
-:class:`PtlError`            a transport call failed (``native.port.endpoint``)
+:class:`PtlError`            a transport call failed (``native.transport.raw``)
 :class:`UsageError`          the user's mistake: one line, exit status
 ===========================  ==============================================
 """

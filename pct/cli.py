@@ -74,8 +74,8 @@ def command(
     for directory in store:
         if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
             raise UsageError(f"--store {shown(directory)}: no directory that can be written")
-    from native.port.endpoint import PtlError
     from native.port.portals import PortalsPort
+    from native.transport.raw import PtlError
 
     limits = limits_module.load(os.environ)
     raise_soft()  # a daemon holds many connections

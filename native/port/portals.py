@@ -17,6 +17,7 @@ import errno
 import os
 from typing import Any, NamedTuple
 
+from native._native import lib
 from native.errors import PeerProtocolError, UsageError
 from native.ids import NID_ANY, PID_ANY, ObjectKey, PortalId, Principal, PrincipalKind
 from native.port import endpoint
@@ -31,24 +32,23 @@ from native.port.port import (
     Received,
     Refused,
 )
+from native.transport.raw import NO_LISTEN
 from native.wire import codec
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 
 SLAB_BYTES = 1 << 19  # two messages: small ones come round soon, and their pages are not new
 SLABS = 3
 ACK_DELAY_MS = 250  # an answer mostly goes back sooner, and takes the ack along
-QUEUE_EVENTS = 1024  # messages that wait to be decoded
 TABLE_NIDS = 1 << 24  # nids below are places in the address table
-_MESSAGES = 0  # portal table entry
 
-_PUT = int(endpoint.EventKind.PUT)
-_AUTO_UNLINK = int(endpoint.EventKind.AUTO_UNLINK)
-_AUTO_FREE = int(endpoint.EventKind.AUTO_FREE)
-_PT_DISABLED = int(endpoint.EventKind.PT_DISABLED)
-_PEER_LOST = int(endpoint.EventKind.PEER_LOST)
-_ARRIVED = int(endpoint.EventKind.OBJECT_ARRIVED)
-_SENT = int(endpoint.EventKind.OBJECT_SENT)
-_LEFT = int(endpoint.EventKind.PEER_LEFT)
+_PUT: int = lib.PTL_EVENT_PUT
+_AUTO_UNLINK: int = lib.PTL_EVENT_AUTO_UNLINK
+_AUTO_FREE: int = lib.PTL_EVENT_AUTO_FREE
+_PT_DISABLED: int = lib.PTL_EVENT_PT_DISABLED
+_PEER_LOST: int = lib.PTLX_EVENT_PEER_LOST
+_ARRIVED: int = lib.PTLX_EVENT_OBJECT_ARRIVED
+_SENT: int = lib.PTLX_EVENT_OBJECT_SENT
+_LEFT: int = lib.PTLX_EVENT_PEER_LEFT
 
 
 class PartitionKey(NamedTuple):
@@ -118,8 +118,8 @@ class PortalsPort:
 
     Raises:
         UsageError: ``listen`` is no address, or 0.0.0.0 without ``advertise``.
-        endpoint.InUseError: the port or the path is in use.
-        endpoint.PtlError: the system refused.
+        InUseError: the port or the path is in use.
+        PtlError: the system refused.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class PortalsPort:
         sending_bytes: int = 8 << 20,
         versions: tuple[int, int] = (0, 0),
     ) -> None:
-        nid, pid = (0, endpoint.NO_LISTEN) if listen is None else parse_ipv4(listen)
+        nid, pid = (0, NO_LISTEN) if listen is None else parse_ipv4(listen)
         if listen is not None and nid == 0 and advertise is None:
             raise UsageError(f"to listen at {listen} needs an address to advertise")
         self._uid = os.getuid() if uid is None else uid
@@ -167,21 +167,12 @@ class PortalsPort:
         self._last: Message | None = None  # sent: the next is often the same, to another child
         self._last_data = b""
         self._is_off = False  # the entry has turned itself off
-        self._queue = endpoint.EventQueue(self._interface, QUEUE_EVENTS)
-        self._interface.notify(self._queue)
-        self._interface.pt_alloc(_MESSAGES, self._queue, flow_control=True)
-        self._slabs = [self._slab(number) for number in range(1, SLABS + 1)]
+        self._interface.receive_messages()
+        self._slabs = [
+            endpoint.Slab(self._interface, SLAB_BYTES, number, MESSAGE_MAX_BYTES)
+            for number in range(1, SLABS + 1)
+        ]
         self._linked = SLABS  # slabs with room, as far as the events tell
-
-    def _slab(self, number: int) -> endpoint.MatchEntry:
-        return endpoint.MatchEntry(
-            self._interface,
-            _MESSAGES,
-            SLAB_BYTES,
-            number,
-            ignore_bits=(1 << 64) - 1,
-            min_free=MESSAGE_MAX_BYTES,
-        )
 
     @property
     def id(self) -> PortalId:
@@ -250,7 +241,7 @@ class PortalsPort:
 
     def events(self) -> list[PortEvent]:
         """Drive the transport and take what has happened, a bounded batch."""
-        batch, count = self._interface.events(self._queue)
+        batch, count = self._interface.events()
         events: list[PortEvent] = []
         for index in range(count):
             event = batch[index]
@@ -299,7 +290,7 @@ class PortalsPort:
 
     def _turn_on(self) -> None:
         self._is_off = False
-        self._interface.pt_enable(_MESSAGES)
+        self._interface.turn_on()
 
     def _peer_lost(self, event: Any) -> PeerLost:
         self._peers.pop(event.serial, None)

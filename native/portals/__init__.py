@@ -22,12 +22,11 @@ every call raises ``PtlError`` with PTL_NO_INIT.
 Names are those of portals4.h. Offsets and lengths are bytes. Times are seconds, as precise
 as a millisecond; None is forever.
 
-I/O. Imports native.port.
+I/O. Imports native.transport.
 """
 
 from __future__ import annotations
 
-from native.port.endpoint import InUseError, NoSpaceError, PtlError, Rc
 from native.portals.entries import ListEntry, MatchEntry, PortalTableEntry
 from native.portals.events import CountingEvent, EventQueue, poll_counters, poll_queues
 from native.portals.interface import Interface, PrivateInterface, abort, atomic_sync, fini, init
@@ -54,6 +53,7 @@ from native.portals.values import (
     SearchOp,
     StatusRegister,
 )
+from native.transport.raw import InUseError, NoSpaceError, PtlError, Rc
 
 __all__ = [
     "ANY",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from native._native import ffi, lib
-from native.port.endpoint import Rc, _in_range, _Object, check
 from native.portals.events import CountingEvent, EventQueue
 from native.portals.interface import Interface, state_of
 from native.portals.memory import HeldMemory, Memory
@@ -19,6 +18,7 @@ from native.portals.values import (
     Process,
     SearchOp,
 )
+from native.transport.raw import Object, Rc, check, in_range
 
 
 class PortalTableEntry(Part):
@@ -40,7 +40,7 @@ class PortalTableEntry(Part):
     _what = "portal table entry"
     _free_name = "PtlPTFree"
 
-    @_in_range
+    @in_range
     def __init__(
         self,
         interface: Interface,
@@ -57,7 +57,7 @@ class PortalTableEntry(Part):
         self._handle = self._state.handle  # an index has no handle of its own
         self._state.add(self)
 
-    def is_same(self, other: _Object) -> bool:
+    def is_same(self, other: Object) -> bool:
         """Do both name the same entry of one interface?"""
         return (
             isinstance(other, PortalTableEntry)
@@ -73,7 +73,7 @@ class PortalTableEntry(Part):
         """Refuse operations; waits for those under way (PtlPTDisable)."""
         check(lib.PtlPTDisable(self.handle, self.index), "PtlPTDisable")
 
-    @_in_range
+    @in_range
     def search(
         self,
         operation: SearchOp = SearchOp.SEARCH_ONLY,
@@ -263,7 +263,7 @@ class ListEntry(Entry):
     _what = "list entry"
     _free_name = "PtlLEUnlink"
 
-    @_in_range
+    @in_range
     def __init__(
         self,
         pt: PortalTableEntry,
@@ -289,7 +289,7 @@ class ListEntry(Entry):
     def _free(handle: int) -> int:
         return int(lib.PtlLEUnlink(handle))
 
-    @_in_range
+    @in_range
     def unlink_when(self, trigger: CountingEvent, threshold: int) -> None:
         """Unlink it when a counter has had so many (PtlTriggeredLEUnlink)."""
         self._unlink_when("PtlTriggeredLEUnlink", trigger, threshold)
@@ -313,7 +313,7 @@ class MatchEntry(Entry):
     _what = "match entry"
     _free_name = "PtlMEUnlink"
 
-    @_in_range
+    @in_range
     def __init__(
         self,
         pt: PortalTableEntry,
@@ -344,7 +344,7 @@ class MatchEntry(Entry):
     def _free(handle: int) -> int:
         return int(lib.PtlMEUnlink(handle))
 
-    @_in_range
+    @in_range
     def unlink_when(self, trigger: CountingEvent, threshold: int) -> None:
         """Unlink it when a counter has had so many (PtlTriggeredMEUnlink)."""
         self._unlink_when("PtlTriggeredMEUnlink", trigger, threshold)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from native._native import ffi, lib
-from native.port.endpoint import Rc, _in_range, check
 from native.portals.interface import Interface, state_of
 from native.portals.state import Operation, Part, handle_of
 from native.portals.values import AtomicOp, Count, Datatype, Event, EventKind, ListKind, NiFail
+from native.transport.raw import Rc, check, in_range
 
 _SLICE_MS = 200  # the main thread looks for signals so often while it waits
 _FOREVER_MS = 1 << 31
@@ -77,7 +77,7 @@ class EventQueue(Part):
     _free_name = "PtlEQFree"
     _none = lib.PTL_EQ_NONE
 
-    @_in_range
+    @in_range
     def __init__(self, interface: Interface, count: int) -> None:
         super().__init__(state_of(interface))
         self._taking = threading.Lock()  # from C's queue to the event's objects
@@ -273,7 +273,7 @@ class CountingEvent(Part):
         found = poll_counters([self], [test], timeout_s)
         return found[1] if found else None
 
-    @_in_range
+    @in_range
     def set(
         self,
         success: int,
@@ -291,7 +291,7 @@ class CountingEvent(Part):
             rc = lib.PtlTriggeredCTSet(self.handle, value[0], counter, threshold)
             check(rc, "PtlTriggeredCTSet")
 
-    @_in_range
+    @in_range
     def inc(
         self,
         success: int = 1,
@@ -318,7 +318,7 @@ class CountingEvent(Part):
         check(lib.PtlCTCancelTriggered(self.handle), "PtlCTCancelTriggered")
 
 
-@_in_range
+@in_range
 def poll_counters(
     counters: Sequence[CountingEvent], tests: Sequence[int], timeout_s: float | None = None
 ) -> tuple[int, Count] | None:

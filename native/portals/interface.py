@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from native._native import ffi, lib
-from native.port.endpoint import KEY_BYTES, NO_LISTEN, _in_range, _Object, check
 from native.portals.state import State, ni_handle_of
 from native.portals.values import ANY, Feature, Limits, NiOption, Process, StatusRegister
+from native.transport.raw import NO_LISTEN, Object, check, in_range, private_config
 
 _IFACE_DEFAULT = 0
 
@@ -68,7 +68,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class Interface(_Object):
+class Interface(Object):
     """One of the four interfaces of this process (PtlNIInit).
 
     They share one id. Opening one twice gives another name for the same: what was made
@@ -87,7 +87,7 @@ class Interface(_Object):
 
     _what = "interface"
 
-    @_in_range
+    @in_range
     def __init__(
         self,
         options: NiOption = NiOption.MATCHING | NiOption.PHYSICAL,
@@ -146,11 +146,11 @@ class Interface(_Object):
         """The handle of C (PtlNIHandle)."""
         return ni_handle_of(self.handle)
 
-    def is_same(self, other: _Object) -> bool:
+    def is_same(self, other: Object) -> bool:
         """Do both name the same object of C (PtlHandleIsEqual)?"""
         return bool(lib.PtlHandleIsEqual(self.handle, other.handle))
 
-    @_in_range
+    @in_range
     def status(self, register: StatusRegister) -> int:
         """A count of what went wrong here (PtlNIStatus)."""
         value = ffi.new("int *")
@@ -176,7 +176,7 @@ class Interface(_Object):
         check(lib.PtlGetUid(self.handle, uid), "PtlGetUid")
         return int(uid[0])
 
-    @_in_range
+    @in_range
     def set_map(self, processes: Sequence[tuple[int, int]]) -> None:
         """Say which process each rank is (PtlSetMap); of a logical interface only.
 
@@ -258,7 +258,7 @@ class PrivateInterface(Interface):
         PtlError: the system refused.
     """
 
-    @_in_range
+    @in_range
     def __init__(
         self,
         options: NiOption = NiOption.MATCHING | NiOption.PHYSICAL,
@@ -271,18 +271,12 @@ class PrivateInterface(Interface):
         limits: Limits | None = None,
         flush_ms: int = 2000,
     ) -> None:
-        _Object.__init__(self)
-        if partition_key is not None and len(partition_key) != KEY_BYTES:
-            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(partition_key)}")
+        Object.__init__(self)
+        nid, port = (0, NO_LISTEN) if listen is None else _nid_and_port(listen)
+        config, _held = private_config(
+            unix_path, partition_key, listen_nid=nid, listen_pid=port, uid=uid, is_local=is_local
+        )
         self._flush_ms = flush_ms
-        config = ffi.new("struct ptlx_config *")
-        config.listen_pid = NO_LISTEN
-        if listen is not None:
-            config.listen_nid, config.listen_pid = _nid_and_port(listen)
-        path = ffi.new("char[]", unix_path) if unix_path is not None else ffi.NULL
-        key = ffi.new("uint8_t[]", partition_key) if partition_key is not None else ffi.NULL
-        config.unix_path, config.partition_key, config.uid = path, key, uid
-        config.is_local = is_local
         self._open(
             options,
             limits,

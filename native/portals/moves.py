@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from native._native import ffi, lib
-from native.port.endpoint import _in_range, check
 from native.portals.events import CountingEvent, EventQueue
 from native.portals.interface import Interface, state_of
 from native.portals.memory import HeldMemory, Memory, operand_of
 from native.portals.state import SWEEP_FIRST, UNKNOWN, Operation, Part, Target, handle_of, plain
 from native.portals.values import AckReq, AtomicOp, Datatype, MdOption
+from native.transport.raw import check, in_range
 
 
 class MemoryDescriptor(Part):
@@ -31,7 +31,7 @@ class MemoryDescriptor(Part):
     _what = "memory descriptor"
     _free_name = "PtlMDRelease"
 
-    @_in_range
+    @in_range
     def __init__(
         self,
         interface: Interface,
@@ -80,7 +80,7 @@ class MemoryDescriptor(Part):
         """Bytes of all its memory."""
         return self._memory.size_bytes
 
-    @_in_range
+    @in_range
     def put(
         self,
         target: Target,
@@ -124,7 +124,7 @@ class MemoryDescriptor(Part):
         when = (trigger, threshold)
         self._run("Put", local + remote, user_ptr, left, (hdr_data,), when)
 
-    @_in_range
+    @in_range
     def get(
         self,
         target: Target,
@@ -149,7 +149,7 @@ class MemoryDescriptor(Part):
         when = (trigger, threshold)
         self._run("Get", local + remote, user_ptr, self._replies, (), when)
 
-    @_in_range
+    @in_range
     def atomic(
         self,
         target: Target,
@@ -187,7 +187,7 @@ class MemoryDescriptor(Part):
         left = self._sends + (self._replies if ack == AckReq.ACK_REQ else 0)
         self._run("Atomic", local + remote, user_ptr, left, rest, (trigger, threshold))
 
-    @_in_range
+    @in_range
     def fetch_atomic(
         self,
         data: MemoryDescriptor,
@@ -227,7 +227,7 @@ class MemoryDescriptor(Part):
         left = self._replies + data._sends
         self._run("FetchAtomic", local + remote, user_ptr, left, rest, (trigger, threshold))
 
-    @_in_range
+    @in_range
     def swap(
         self,
         data: MemoryDescriptor,

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from native._native import ffi, lib
-from native.port.endpoint import InUseError, Rc, _Object, check
 from native.portals.memory import IOVEC
 from native.portals.values import Limits, NiOption, Process
+from native.transport.raw import InUseError, Object, Rc, check
 
 UNKNOWN = 1 << 62  # events that an operation may still have
 SWEEP_FIRST = 256
@@ -119,7 +119,7 @@ class State:
         self.overflow.clear()
 
 
-class Part(_Object):
+class Part(Object):
     """An object of an interface.
 
     ``with`` leaves one that an operation still uses to be freed when that has ended;
@@ -145,7 +145,7 @@ class Part(_Object):
         """The handle of its interface (PtlNIHandle)."""
         return ni_handle_of(self.handle)
 
-    def is_same(self, other: _Object) -> bool:
+    def is_same(self, other: Object) -> bool:
         """Do both name the same object of C (PtlHandleIsEqual)?"""
         return bool(lib.PtlHandleIsEqual(self.handle, other.handle))
 

@@ -1,4 +1,4 @@
-"""The transport in C, and how its extension for Python is built.
+"""The transport in C, how its extension for Python is built, and the floor over it (`raw`).
 
 I/O. Imports nothing.
 """

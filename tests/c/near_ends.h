@@ -12,9 +12,9 @@
 
 #include "harness.h"
 #include "ptl_conn.h"
+#include "ptl_handle.h"
 #include "ptl_near.h"
 #include "ptl_ni.h"
-#include "ptl_process.h"
 
 static inline void near_open (struct end *end, size_t queue)
 {

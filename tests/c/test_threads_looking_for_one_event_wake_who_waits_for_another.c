@@ -7,6 +7,7 @@
 
 #include "harness.h"
 #include "ptl_end.h"
+#include "ptl_handle.h"
 #include "ptl_ni.h"
 #include "ptl_process.h"
 

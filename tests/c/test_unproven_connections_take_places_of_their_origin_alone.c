@@ -6,6 +6,7 @@
 
 #include "near_ends.h"
 #include "raw.h"
+#include "ptl_handle.h"
 #include "ptl_origin.h"
 #include "ptl_shake.h"
 

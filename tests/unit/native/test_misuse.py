@@ -6,20 +6,22 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from native._native import ffi, lib
 
 from native.ids import ObjectKey, PortalId
-from native.port import endpoint as portals
-from native.port.endpoint import (
+from native.port.endpoint import Key, NetworkInterface, Slab
+from native.port.portals import JobKey, PartitionKey, PortalsPort, UserKey
+from native.portals import (
+    AckReq,
     CountingEvent,
     EventQueue,
-    InUseError,
     MatchEntry,
     MemoryDescriptor,
-    NetworkInterface,
-    PtlError,
-    Rc,
+    PortalTableEntry,
+    PrivateInterface,
+    PtOption,
 )
-from native.port.portals import JobKey, PartitionKey, PortalsPort, UserKey
+from native.transport.raw import InUseError, PtlError, Rc
 from native.wire.io import InputCredit
 
 LOOPBACK = 0x7F000001
@@ -34,6 +36,12 @@ def interface() -> Iterator[NetworkInterface]:
 
 
 @pytest.fixture
+def private() -> Iterator[PrivateInterface]:
+    with PrivateInterface(partition_key=bytes(32), flush_ms=0) as one:
+        yield one
+
+
+@pytest.fixture
 def port() -> Iterator[PortalsPort]:
     one = PortalsPort(listen="127.0.0.1:0", partition_key=bytes(32))
     yield one
@@ -41,16 +49,16 @@ def port() -> Iterator[PortalsPort]:
 
 
 def test_result_codes_match_c() -> None:
-    in_c = portals.ffi.typeof("enum ptl_err").relements
+    in_c = ffi.typeof("enum ptl_err").relements
     assert {code.name: code.value for code in Rc} == in_c
 
 
 def test_every_result_code_has_a_name_and_a_text_in_c() -> None:
     for code in Rc:
-        assert portals.ffi.string(portals.lib.PtlxErrorName(code)).decode() == code.name
-        assert portals.ffi.string(portals.lib.PtlxErrorText(code)) != b"unknown"
+        assert ffi.string(lib.PtlxErrorName(code)).decode() == code.name
+        assert ffi.string(lib.PtlxErrorText(code)) != b"unknown"
     for number in (-1, 17, 1 << 30):
-        assert portals.ffi.string(portals.lib.PtlxErrorName(number)) == b"unknown"
+        assert ffi.string(lib.PtlxErrorName(number)) == b"unknown"
 
 
 def test_an_error_says_the_call_the_code_and_the_reason(interface: NetworkInterface) -> None:
@@ -61,12 +69,11 @@ def test_an_error_says_the_call_the_code_and_the_reason(interface: NetworkInterf
     assert (caught.value.rc, caught.value.call) == (Rc.PTL_PID_IN_USE, "PtlxNIInit")
 
 
-def test_use_after_close_raises_value_error(interface: NetworkInterface) -> None:
-    queue = EventQueue(interface, 8)
-    counter = CountingEvent(interface)
-    descriptor = MemoryDescriptor(interface, b"abc", queue)
-    index = interface.pt_alloc(5, queue)
-    entry = MatchEntry(interface, index, 64, 1)
+def test_use_after_close_raises_value_error(private: PrivateInterface) -> None:
+    queue = EventQueue(private, 8)
+    counter = CountingEvent(private)
+    descriptor = MemoryDescriptor(private, b"abc", queue)
+    entry = MatchEntry(PortalTableEntry(private, queue, 5), bytearray(64))
     descriptor.close()
     entry.close()
     counter.close()
@@ -79,61 +86,72 @@ def test_use_after_close_raises_value_error(interface: NetworkInterface) -> None
 
 
 def test_closing_an_interface_closes_what_was_made_from_it() -> None:
-    interface = NetworkInterface()
-    queue = EventQueue(interface, 8)
-    counter = CountingEvent(interface)
-    descriptor = MemoryDescriptor(interface, b"abc", queue)
-    interface.close()
+    private = PrivateInterface(listen=None)
+    queue = EventQueue(private, 8)
+    counter = CountingEvent(private)
+    descriptor = MemoryDescriptor(private, b"abc", queue)
+    private.close()
     assert queue.is_closed and counter.is_closed and descriptor.is_closed
+    interface = NetworkInterface()
+    interface.receive_messages()
+    slab = Slab(interface, 64, 1, 1)
+    interface.close()
+    assert slab.is_closed
     uses: list[Callable[[], object]] = [
+        private.id,
+        private.fileno,
         interface.id,
         interface.fileno,
         interface.counters,
-        lambda: interface.events(queue),
+        interface.events,
+        interface.receive_messages,
+        interface.turn_on,
+        slab.append,
         lambda: interface.send(LOOPBACK, 1, b"x"),
         lambda: interface.disconnect(LOOPBACK, 1),
         lambda: interface.cancel(1),
-        lambda: EventQueue(interface, 8),
-        lambda: CountingEvent(interface),
+        lambda: Slab(interface, 64, 1, 1),
+        lambda: EventQueue(private, 8),
+        lambda: CountingEvent(private),
         lambda: descriptor.put((LOOPBACK, 1), 0, 0),
-        lambda: counter.increment(),
+        lambda: counter.inc(),
     ]
     for use in uses:
         with pytest.raises(ValueError, match="is closed"):
             use()
-    for one in (interface, queue, counter, descriptor):
+    for one in (private, interface, queue, counter, descriptor, slab):
         one.close()
 
 
 def test_a_handle_of_another_life_is_refused() -> None:
-    first = NetworkInterface()
+    first = PrivateInterface(listen=None)
     queue = EventQueue(first, 8)
     stale = queue.handle
     first.close()
-    with NetworkInterface() as second:
+    with PrivateInterface(listen=None) as second:
         EventQueue(second, 8)
         queue._handle = stale  # what a forgotten close would leave behind
         with pytest.raises(ValueError):
-            second.events(queue)
+            queue.get()
         queue._handle = 0
 
 
 @pytest.mark.parametrize("number", [-1, 1 << 32, 1 << 64, 1 << 200])
-def test_numbers_out_of_range_raise_value_error(interface: NetworkInterface, number: int) -> None:
-    queue = EventQueue(interface, 8)
-    descriptor = MemoryDescriptor(interface, b"abc", queue)
+def test_numbers_out_of_range_raise_value_error(
+    interface: NetworkInterface, private: PrivateInterface, number: int
+) -> None:
+    queue = EventQueue(private, 8)
+    descriptor = MemoryDescriptor(private, b"abc", queue)
     uses: list[Callable[[], object]] = [
         lambda: interface.send(number, 1, b""),
         lambda: interface.send(LOOPBACK, number, b""),
         lambda: interface.disconnect(number, 1),
         lambda: interface.set_address(number, b"/x"),
-        lambda: interface.pt_alloc(number, queue),
-        lambda: interface.pt_enable(number),
-        lambda: interface.pt_disable(number),
-        lambda: interface.use_key((number, 1), portals.Key.LOCAL),
+        lambda: interface.use_key((number, 1), Key.LOCAL),
         lambda: interface.forward(1, 1, 0, 1, number, [], is_source=False),
         lambda: interface.forward(1, 1, 0, 1, 1, [(number, 1)], is_source=True),
-        lambda: EventQueue(interface, number),
+        lambda: PortalTableEntry(private, queue, number),
+        lambda: EventQueue(private, number),
         lambda: descriptor.put((number, 1), 0, 0),
         lambda: descriptor.put((LOOPBACK, 1), number, 0),
         lambda: descriptor.put((LOOPBACK, 1), 0, 0, offset=number),
@@ -141,7 +159,7 @@ def test_numbers_out_of_range_raise_value_error(interface: NetworkInterface, num
         lambda: NetworkInterface(listen_pid=number),
     ]
     for place, use in enumerate(uses):
-        if place == 15 and number == 0xFFFFFFFF:
+        if place == 13 and number == 0xFFFFFFFF:
             continue
         with pytest.raises(ValueError):
             use()
@@ -156,10 +174,10 @@ def test_a_key_of_another_length_raises_value_error(port: PortalsPort, key: byte
             port.use_key(None, one)
 
 
-def test_a_busy_object_cannot_be_closed(interface: NetworkInterface) -> None:
-    trigger = CountingEvent(interface)
-    md = MemoryDescriptor(interface, bytes(8))
-    md.put((LOOPBACK, 1), 5, 0, ack=False, trigger=trigger, threshold=1)
+def test_a_busy_object_cannot_be_closed(private: PrivateInterface) -> None:
+    trigger = CountingEvent(private)
+    md = MemoryDescriptor(private, bytes(8))
+    md.put((LOOPBACK, 1), 5, 0, ack=AckReq.NO_ACK_REQ, trigger=trigger, threshold=1)
     with pytest.raises(InUseError):
         md.close()
     assert not md.is_closed
@@ -167,15 +185,16 @@ def test_a_busy_object_cannot_be_closed(interface: NetworkInterface) -> None:
     md.close()
 
 
-def test_a_queue_can_be_closed_before_what_posts_to_it(interface: NetworkInterface) -> None:
-    queue = EventQueue(interface, 8)
-    index = interface.pt_alloc(5, queue, flow_control=True)
-    md = MemoryDescriptor(interface, bytes(8), queue)
+def test_a_queue_can_be_closed_before_what_posts_to_it(private: PrivateInterface) -> None:
+    queue = EventQueue(private, 8)
+    pt = PortalTableEntry(private, queue, 5, PtOption.FLOWCTRL)
+    md = MemoryDescriptor(private, bytes(8), queue)
     queue.close()
+    target = private.phys_id()
     with pytest.raises(ValueError):
-        md.put(interface.id(), index, 0)  # an ack goes nowhere
-    md.put(interface.id(), index, 0, ack=False)
-    interface.pt_enable(index)
+        md.put(target, pt.index, 0, ack=AckReq.ACK_REQ)  # an ack goes nowhere
+    md.put(target, pt.index, 0, ack=AckReq.NO_ACK_REQ)
+    pt.enable()
     md.close()
 
 
@@ -260,9 +279,9 @@ def test_a_path_left_behind_by_a_dead_process_is_taken_over(tmp_path: os.PathLik
     PortalsPort(unix_path=path).close()
 
 
-def test_memory_of_a_descriptor_cannot_shrink_under_it(interface: NetworkInterface) -> None:
+def test_memory_of_a_descriptor_cannot_shrink_under_it(private: PrivateInterface) -> None:
     memory = bytearray(b"abc")
-    descriptor = MemoryDescriptor(interface, memory)
+    descriptor = MemoryDescriptor(private, memory)
     with pytest.raises(BufferError):
         memory.clear()
     descriptor.close()
