@@ -1,5 +1,6 @@
-/* A slab takes messages one after the other; with less than min_free left it
- * says AUTO_UNLINK, and AUTO_FREE after the last event about its memory. */
+/* A locally managed entry takes messages one after another. With less than
+ * min_free left it posts AUTO_UNLINK, and AUTO_FREE after the last event about
+ * its memory. */
 #include "harness.h"
 
 int main (void)
@@ -38,7 +39,7 @@ int main (void)
     CHECK (b->log[2].type == PTL_EVENT_AUTO_UNLINK);
     CHECK (b->log[3].type == PTL_EVENT_AUTO_FREE);
     CHECK (b->log[3].user_ptr == slab);
-    CHECK (PtlMEUnlink (handle) == PTL_ARG_INVALID); /* it is gone */
+    CHECK (PtlMEUnlink (handle) == PTL_ARG_INVALID); /* it is freed */
     end_close (a);
     end_close (b);
     return 0;

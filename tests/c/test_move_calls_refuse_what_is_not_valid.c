@@ -1,9 +1,9 @@
 /* PtlPut to PtlSwap (3.15) and their triggered forms (3.16): PTL_ARG_INVALID
  * for bytes outside a descriptor, a length above the interface's limits, an
- * operation that does not go with its type or length, an ack whose queue or
- * counter the descriptor lacks, an unknown ack, a table index or a process
- * that cannot be, descriptors or counters of another interface. Nothing is
- * begun then. kinds: all */
+ * operation that does not fit its type or length, an ack whose queue or
+ * counter the descriptor lacks, an unknown ack, an impossible table index or
+ * process, descriptors or counters of another interface. No operation begins.
+ * kinds: all */
 #include "kinds.h"
 
 static struct end ends[2], *a = &ends[0], *b = &ends[1];

@@ -1,8 +1,8 @@
-/* What a program hands over in one call may be more than is written in one go,
- * so that others have their turn. Where the other process takes it as fast as it
- * is written the ring never fills up, and its reader wakes no writer: then the
- * writer's own descriptor says that there is more to do. And who asks for the
- * descriptor late is told of arrivals from then on.
+/* One call may hand over more bytes than one turn writes, so that other peers have
+ * their turn. If the other process reads as fast as we write, the ring never fills
+ * up, and its reader never wakes the writer: then the writer's own descriptor must
+ * say that there is more to do. A process that asks for the descriptor late is
+ * told of arrivals from then on.
  * link: -Wl,--wrap=ptl_ring_write
  */
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static void spin (struct other *parent)
     end_close (&end);
 }
 
-/* The end is driven when its descriptor says so, and is not kept waiting. */
+/* Drive the end whenever its descriptor is readable. */
 static void drive_until (struct end *end, int fd, uint32_t type, int count)
 {
     struct pollfd poll_fd = { fd, POLLIN, 0 };

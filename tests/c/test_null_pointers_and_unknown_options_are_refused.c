@@ -1,7 +1,7 @@
-/* All calls: PTL_ARG_INVALID for a null pointer where a result goes or a
- * description comes from, and for a bit or a value of options, lists, search
- * operations, status registers and interfaces that nobody has defined. What is
- * defined is taken, every option for itself and all of them at once.
+/* All calls: PTL_ARG_INVALID for a null pointer to a result or a description, and
+ * for an undefined bit or value of options, lists, search operations, status
+ * registers and interfaces. Defined options are accepted, each alone and all of
+ * them together.
  * kinds: all */
 #include "calls.h"
 

@@ -17,7 +17,7 @@ static ptl_process_t read_id (int fd)
     return id;
 }
 
-/* Gets what never comes to an end, and is stopped. */
+/* Begins a get that never completes, and is stopped. */
 static void victim (int to_parent, int from_parent)
 {
     struct end end;

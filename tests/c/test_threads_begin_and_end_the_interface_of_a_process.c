@@ -1,6 +1,6 @@
-/* Threads share one PtlInit and begin and end the interface as they like: what
- * PtlNIInit gives can be used until the same thread's PtlNIFini, also where
- * another thread ended the last one just now. */
+/* Threads share one PtlInit, and each begins and ends the interface at any time:
+ * a handle from PtlNIInit can be used until the same thread's PtlNIFini, also if
+ * another thread has just ended its own. */
 #include <pthread.h>
 
 #include "harness.h"

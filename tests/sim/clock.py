@@ -1,4 +1,4 @@
-"""Virtual time: what is to happen, in an order that a seed chooses."""
+"""Virtual time: calls that are due, in an order that a seed chooses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPINS_MAX = 8  # deadlines in a row at one time
 
 
 class Violation(AssertionError):
-    """A rule is broken: a machine's own, or one of DESIGN.md 12."""
+    """A rule is broken: a machine's own, or one of tests/sim/rules.py."""
 
 
 class Clock:

@@ -39,7 +39,7 @@ class Maker:
     """Makes messages; the same seed makes the same ones.
 
     Attributes:
-        numbers: that mean something now: ids, places, ranks.
+        numbers: ids, places and ranks that exist at present.
     """
 
     def __init__(self, seed: int, numbers: Sequence[int] = (0, 1, 2)) -> None:
@@ -47,7 +47,7 @@ class Maker:
         self.numbers = list(numbers)
 
     def made_up(self, job_id: int) -> bytes:
-        """A message of any kind about a job, as it goes over the wire."""
+        """A random message about a job, as on the wire."""
         kind = self.rng.choice(list(KINDS))
         fields = [
             job_id
@@ -58,7 +58,7 @@ class Maker:
         return msgpack.encode([kind, *fields])
 
     def twisted(self, message: Message) -> bytes:
-        """An honest message with one field or two made up, at any depth."""
+        """An honest message with one or two random fields, at any depth."""
         raw = msgpack.decode(codec.encode(message))
         info = KINDS[raw[0]]
         for _ in range(self.rng.randint(1, 2)):

@@ -1,4 +1,4 @@
-"""A PCT's cgroup: what outlives both the PCT and its keepers is still found."""
+"""A PCT's cgroup: processes that outlive both the PCT and its keepers are still found."""
 
 import os
 import signal

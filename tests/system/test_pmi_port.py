@@ -33,7 +33,7 @@ echo $UID $told
 
 
 class Server:
-    """A port in a loop, and what came of it."""
+    """A port in a loop, and the connections that it accepted and refused."""
 
     def __init__(self, uid: int, ranks: int = 4) -> None:
         self.reactor = Reactor()
@@ -44,7 +44,7 @@ class Server:
         )
 
     def serve(self, count: int) -> None:
-        """Let in or refuse so many connections in all: they need not be here yet."""
+        """Run the loop until this many connections have been accepted or refused in all."""
         until = time.monotonic() + LIMIT_S
         while len(self.fds) + len(self.refusals) < count:
             left = until - time.monotonic()
@@ -84,7 +84,7 @@ def serving(uid: int, ranks: int = 4) -> Iterator[Server]:
 
 @contextmanager
 def being(uid: int) -> Iterator[None]:
-    """What is opened meanwhile is this user's."""
+    """Sockets that are opened inside the block belong to this user."""
     own = os.geteuid()
     os.seteuid(uid)
     try:
@@ -95,7 +95,7 @@ def being(uid: int) -> Iterator[None]:
 
 @pytest.fixture(params=["by netlink", "by /proc"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to learn whose a connection is."""
+    """Both ways to find the user of a connection."""
     if request.param == "by /proc":
 
         def refused(peer: pmi_port.Address, own: pmi_port.Address) -> None:

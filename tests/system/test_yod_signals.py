@@ -35,7 +35,7 @@ POLITE = "trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 60 & wait
 
 
 def count(yod: subprocess.Popen[bytes], word: bytes, times: int) -> None:
-    """Return when the output has a word so often."""
+    """Return when the output contains a word this many times."""
     seen = b""
     while seen.count(word) < times:
         seen += read_until(yod.stdout.fileno(), b"\n")
@@ -154,7 +154,7 @@ def test_sigquit_leaves_no_core_file(here, tmp_path):
 
 
 def test_timeout_is_one_press_though_it_signals_both_yod_and_its_group(here):
-    """On its own SIGTERM it does what it does when the time is up."""
+    """timeout that gets SIGTERM behaves as when its time is up."""
     command = ("timeout", "600", BIN / "yod", "-sz", "2", "sh", "-c", POLITE)
     with here.start_command(*command, process_group=0) as timeout:
         count(timeout, b"ready\n", 2)
@@ -186,7 +186,7 @@ def test_a_program_that_embeds_yod_gets_a_result_and_its_own_signals_back(here):
 
 
 def test_interrupts_end_yod_though_nobody_takes_its_output(here):
-    """As in `yod yes | less`: the reader has enough for now, and holds the pipe."""
+    """As in `yod yes | less`: the reader stops reading and keeps the pipe open."""
     with here.start_yod("-sz", "2", "yes", env={"YOD_END_S": "0.3"}) as yod:
         wait_until(lambda: unread(yod.stdout.fileno()) >= 65536, what="the pipe full")
         said = b""
@@ -213,7 +213,7 @@ PYTHONS = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # Python ignores th
 
 @contextmanager
 def ignoring(*numbers: signal.Signals) -> Iterator[None]:
-    """What is started inside ignores these signals from its beginning."""
+    """Programs that are started inside the block ignore these signals from the beginning."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
@@ -223,7 +223,7 @@ def ignoring(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def test_a_rank_ignores_the_signals_that_yod_was_started_to_ignore(here):
-    """As under nohup, or in the background of a script; none else, and none is blocked."""
+    """As under nohup, or in the background of a script. It ignores no other, and blocks none."""
     ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGRTMAX)
     with ignoring(*ignored):
         done = here.yod("-sz", "2", sys.executable, "-c", SHOW_SIGNALS)
