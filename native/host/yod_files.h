@@ -1,6 +1,6 @@
-/* yod_files.h - what a daemon of root's needs of files that users name.
+/* yod_files.h - opens files that users name, for a daemon that runs as root.
  *
- * Not part of the transport: the Python extension alone has it.
+ * Not part of the transport: only the Python extension contains it.
  */
 #ifndef YOD_FILES_H
 #define YOD_FILES_H
@@ -12,8 +12,8 @@
  *
  * The calling thread takes the user's ids and groups for file access, and has
  * its own again when the call returns. Symbolic links are followed. A device,
- * FIFO, socket or directory is not opened: what it is, is known from a
- * descriptor that neither reads nor writes.
+ * FIFO, socket or directory is not opened: the call finds the kind of the file
+ * by a descriptor that can neither read nor write.
  *
  * groups: the user's supplementary groups.
  * path_only: stop at that descriptor, whatever the file is. It tells that the

@@ -18,7 +18,7 @@ Stream = Annotated[int, Meta(ge=1, le=2)]
 
 
 class Output(JobMessage, frozen=True, tag="io.output"):
-    """Up: what a rank has written.
+    """Up: bytes that a rank has written.
 
     Attributes:
         offset: of the first byte in the rank's stream; a gap means loss.

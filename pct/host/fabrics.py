@@ -1,10 +1,10 @@
-"""Whether a node has a fabric: a network that MPI libraries drive without the kernel.
+"""Looks for fabrics: networks that MPI libraries drive without the kernel.
 
-Open MPI looks for each kind that it knows in every rank, and waits for those that it
-does not find: a second in 5.0, a fifth of one in 4.1. Where there is no accelerator
-either, other preparations are in vain: hwloc looks where in the machine each device is,
-and UCX makes sure to be told of all memory that is freed. A node can look once, in less
-than a millisecond.
+In every rank Open MPI looks for each kind of fabric that it knows, and waits for those that it
+does not find: a second in 5.0, a fifth of one in 4.1. On a node without an accelerator, too,
+two other preparations are useless: hwloc looks where in the machine each device is, and UCX
+hooks into libc to learn of freed memory. The node can look once for all ranks, in less than a
+millisecond.
 """
 
 from __future__ import annotations

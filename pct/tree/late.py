@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from native.wire.load import LATE_MAX, Late, LateNode
 
-UP_TO_HERE = 0.7  # of notice_s: yod has the answer when it speaks
-LEVEL_GRACE = 0.03  # of notice_s, for each level below
+UP_TO_HERE = 0.7  # of notice_s: the report is at yod when yod speaks
+LEVEL_GRACE = 0.03  # of notice_s; a node waits longer by this for each level below it
 
 
 class LateNodes:

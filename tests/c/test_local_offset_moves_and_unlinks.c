@@ -1,9 +1,10 @@
 /* PTL_ME_MANAGE_LOCAL, min_free, PTL_ME_NO_TRUNCATE, PTL_ME_LOCAL_INC_UH_RLENGTH (spec
- * 3.12.1): the entry's own offset moves on by what each message takes; with
- * less than min_free left it unlinks itself; the initiator's offset is not used
- * but told in the event. An entry that may not truncate does not match what
- * does not fit. With LOCAL_INC_UH_RLENGTH the length of a header that it takes
- * moves the offset, too, and may use it up before it is linked.
+ * 3.12.1): each message moves the entry's own offset by its length; with less
+ * than min_free left the entry unlinks itself; the initiator's offset is only
+ * reported in the event. An entry that may not truncate does not match a
+ * message that does not fit. With LOCAL_INC_UH_RLENGTH the length of a header
+ * that the entry takes moves the offset, too, and may use it up before it is
+ * linked.
  * kinds: matching */
 #include "kinds.h"
 

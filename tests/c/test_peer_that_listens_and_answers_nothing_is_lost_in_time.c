@@ -1,8 +1,9 @@
-/* A daemon has a loop. Where answers are wanted, one that takes every byte and
- * answers no ping for liveness_ms is lost: its kernel answers for a stopped
- * process, too. Who answers stays; so does who does not listen, as yod, and who
- * has yet to get the ping, as bytes before it are still on a slow way; and time
- * in which this end itself stood still is no silence of others. */
+/* A peer that listens is a daemon with a loop. If its own answers are wanted, it
+ * is lost when it takes every byte but answers no ping for liveness_ms: the
+ * kernel also takes bytes for a stopped process. Not lost are a peer that
+ * answers, one that does not listen, such as yod, and one that has not got the
+ * ping yet because bytes before it are still on a slow way. Time in which this
+ * end itself stood still does not count. */
 #include "raw.h"
 
 #define LIVENESS_MS 900

@@ -1,6 +1,6 @@
-/* PtlPTFree: PTL_PT_IN_USE while the table entry is in use. A USE_ONCE entry
- * is matched by a large put and so no longer linked; the table entry stays until
- * the bytes have landed, and the events go where they were promised. */
+/* PtlPTFree: PTL_PT_IN_USE while the table entry is in use. A USE_ONCE entry that
+ * a large put has matched is no longer linked; the table entry stays until the
+ * bytes have landed, and the events go to its queue. */
 #include "harness.h"
 
 #define LARGE (8u << 20)

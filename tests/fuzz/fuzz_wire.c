@@ -1,7 +1,7 @@
 /* fuzz_wire.c - the pure readers: a frame's header, the handshake's messages.
  *
- * What is taken is within the limits that FRAMES.md gives, and writes itself
- * back as the same fields.
+ * Accepted fields are within the limits that FRAMES.md gives, and encode to the
+ * same bytes again.
  */
 #include "portals4_ext.h"
 #include "ptl_auth.h"

@@ -1,7 +1,7 @@
 """The fuzzers: how they are built, for libFuzzer (clang) and for replay (gcc), and run.
 
-`python -m tests.fuzz.targets SECONDS` fuzzes each target for its part of that time; a
-finding is left in `tests/fuzz/found/`, what reaches new code in `tests/fuzz/new/`.
+`python -m tests.fuzz.targets SECONDS` fuzzes each target for an equal part of that time. It
+leaves findings in `tests/fuzz/found/`, and inputs that reach new code in `tests/fuzz/new/`.
 """
 
 from __future__ import annotations

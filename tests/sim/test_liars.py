@@ -1,7 +1,7 @@
-"""Peers that lie: no machine stops, nobody else's job is touched, all becomes free.
+"""Peers that lie: no machine stops, no other job is touched, and every node becomes free.
 
-A liar sends what honest ones have sent before, with fields changed, to whom it likes.
-What it has proven it cannot change.
+A liar repeats honest peers' messages with changed fields, to any target. It cannot change the
+identity that it has proven.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MIXES = (
 
 
 class Liar:
-    """Hears everything, and sends it again as it likes."""
+    """Hears every message, and repeats messages with changes."""
 
     def __init__(self, sim: Sim, rng: random.Random) -> None:
         self.sim = sim

@@ -1,4 +1,4 @@
-"""A PMI client's bytes against a conversation, answered as a node would at once."""
+"""A PMI client in front of a conversation, whose requests are answered at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def identity(rank: int) -> pmi.Identity | None:
 
 
 class Node:
-    """One conversation, and the least that answers it: a world of this rank alone."""
+    """One conversation with a minimal node: a world of this rank alone."""
 
     def __init__(self, rank: int | None = 2) -> None:
         self.conversation = pmi.Conversation(identity, rank)
@@ -33,7 +33,7 @@ class Node:
         self.names: dict[bytes, bytes] = {}
 
     def say(self, data: bytes) -> bytes:
-        """What the client is told when it has said this."""
+        """The answers of the node to these bytes."""
         for request in self.conversation.receive(data):
             self.requests.append(request)
             self._answer(request)

@@ -1,4 +1,4 @@
-"""Tools of PMIx that visit a job, with real libraries and a stand-in for the PCT."""
+"""PMIx tools that connect to a job's server, with real libraries and a stand-in for the PCT."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.mpi
 def visit(
     directory: Path, libpmix: str, *tools: tuple[str, str], user: int = -1, preload: str = ""
 ) -> tuple[Pct, list[str]]:
-    """Run two ranks and these tools beside them, to the end; what the tools have written.
+    """Run two ranks with these tools beside them to the end; gives the tools' output.
 
     Args:
         tools: version of the library and word of each.
@@ -85,7 +85,7 @@ def test_a_tool_that_crashes_is_no_loss(libpmix: str, tmp_path: Path):
 
 @pytest.fixture
 def pretence(tmp_path: Path) -> str:
-    """A library that lets a process say that it is the test's user's."""
+    """A preloaded library with which a process claims to belong to the test's user."""
     source, made = tmp_path / "pretence.c", tmp_path / "pretence.so"
     source.write_text(PRETENCE)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source], check=True)

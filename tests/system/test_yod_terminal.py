@@ -50,7 +50,7 @@ def test_what_is_typed_reaches_rank_0_and_ctrl_d_ends_it(here):
 
 
 def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
-    """It reads the terminal only in the foreground: SIGTTIN would stop it."""
+    """yod reads the terminal only in the foreground: in the background SIGTTIN would stop it."""
     fifo = tmp_path / "fifo"
     for rank in range(2):
         os.mkfifo(f"{fifo}{rank}")
@@ -102,7 +102,7 @@ def test_ctrl_c_stops_a_shells_loop(here, rank):
 
 
 def test_a_terminal_that_closes_is_one_press(here, tmp_path):
-    """The ranks have SIGTERM and their time; nothing is left, though nobody presses again."""
+    """The ranks get SIGTERM and have their time to end; nothing is left without a second press."""
     rank = f"trap 'sleep 0.2; : > {tmp_path}/$YOD_RANK; exit 0' TERM; echo ready; "
     rank += "while :; do echo more; sleep 0.01; done"
     shell = f'{BIN}/yod -sz 2 sh -c "$0"; exit 0'
@@ -184,7 +184,7 @@ def test_a_stopped_job_that_is_killed_ends(here, tmp_path):
 
 
 def test_a_job_may_stand_still_for_longer_than_its_limits(here, tmp_path):
-    """A limit is the time that somebody is given, and nobody is while all stand still."""
+    """Limits do not run on while the job is stopped."""
     env = {"YOD_SILENT_S": "0.4", "YOD_HEARTBEAT_S": "0.1", "YOD_END_S": "0.4"}
     with stopped_by_ctrl_z(here, tmp_path / "go", **env) as (terminal, _):
         began = time.monotonic()

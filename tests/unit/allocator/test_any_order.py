@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, slots are given once and come back.
+"""In any order of events, no slot is given twice and every slot comes back.
 
 A small world of PCTs and yods around bebopd's machine. Messages of one
 connection keep their order, connections break with what is on them, PCTs and
@@ -33,7 +33,7 @@ REQUESTS = [(spec(1),), (spec(3),), (spec(2, 2, 0, one_per_node=True),), (spec(1
 
 
 class Pct:
-    """A PCT: hosts what it has not been told to refuse."""
+    """A PCT: it hosts every job that it has not been told to refuse."""
 
     def __init__(self, number):
         self.number = number

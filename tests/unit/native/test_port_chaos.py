@@ -1,9 +1,8 @@
 """Ports that come, go and leave one another at random keep their promises.
 
-Every sender counts its messages to a target from 0 again after each loss or
-disconnect (an epoch). Of each epoch a receiver sees a beginning without gaps, in
-order, and epochs do not go back. What was sent in an epoch that ended in order
-arrives whole.
+After each loss or disconnect a sender counts its messages to the target from 0 again: an
+epoch. A receiver sees the first messages of each epoch, in order and without gaps, and epochs
+in order. All messages of an epoch that ended without a loss arrive.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def test_random_comings_and_goings_keep_the_promises(seed: int) -> None:
         return bool(ready)
 
     def missing() -> list[tuple[int, PortalId]]:
-        """Who lacks something: what was never lost comes, all of the present epoch."""
+        """The members that lack a message of a present epoch: without a loss all must arrive."""
         found = []
         for member in members:
             for target, count in member.counts.items():

@@ -648,14 +648,14 @@ def test_output_beyond_the_window_pauses_the_ranks_until_there_is_credit():
 
 
 def test_standard_error_never_waits_for_the_reader_of_standard_output():
-    """One window served both: a pager that had stopped kept errors from the screen."""
+    """With one window for both, a stopped pager kept errors from the screen."""
     job = filled()
     error = to_yod(io.Output(JOB_ID, 0, 2, 0, b"x"))
     assert job.handle(OutputRead(JOB_ID, 0, 2, b"x"), NOW) == [error]
 
 
 def test_a_lost_yod_ends_the_job_though_its_output_window_is_full():
-    """The window of a yod that was killed stays full for ever: slots were never freed."""
+    """A killed yod never empties its window, so the slots were never freed."""
     job = filled()
     actions = job.handle(PeerGone(YOD, "killed"), NOW)
     assert actions == [KeeperEnd(JOB_ID), ResumeOutput(JOB_ID, 1)]

@@ -1,4 +1,4 @@
-"""PMI-2, as Slurm's libpmi2 and Intel MPI above it were recorded to speak it."""
+"""PMI-2, with recorded conversations of Slurm's libpmi2, and of Intel MPI above it."""
 
 import pytest
 

@@ -20,11 +20,11 @@ WORKER = SpawnCommand(b"./worker", (), 1)
 
 
 class Places:
-    """Questions at every place of a tree. What they send one another arrives.
+    """The questions of every place of a tree, whose messages to one another all arrive.
 
     Attributes:
         answered: (place, reply) in the order of the replies.
-        to_answer: (place, ask) that somebody else at the place has to answer.
+        to_answer: (place, ask) for which the place has no names.
         to_yod: what the root has sent up.
         seen: (place, message) of all that has come to a place.
         accounts: of each place.
