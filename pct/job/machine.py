@@ -27,7 +27,7 @@ left, it ends without being told.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId
@@ -47,9 +47,11 @@ from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.release import Release
 from pct.job.starting import Starting
-from pct.job.table import ADVANCES, EVENTS, FROM_ANYBODY, MESSAGES, OWNER, why_refused
+from pct.job.table import ADVANCES, EVENTS, FROM_ANYBODY, OWNER, method_for
 from pct.job.wiring import Wiring
 from pct.tree.group import Group, Sender
+
+_T = TypeVar("_T")
 
 
 class Job:
@@ -105,7 +107,7 @@ class Job:
         """The peer that this node obeys; None while it is an orphan."""
         return self._group.parent
 
-    # -- interface -----------------------------------------------
+    # -- interface ---------------------------------------------------------
 
     def begin(self, now: float) -> list[Action]:
         """The first actions. Call this once."""
@@ -155,49 +157,41 @@ class Job:
         if self.state is JobState.RELEASED:
             assert self.account.used_bytes == 0
 
-    # -- the tables, applied ----------------------------------------------------
+    # -- the tables, applied -----------------------------------------------
 
-    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a method of the table on the part that owns it."""
+    def _call(self, method: Callable[..., _T], *arguments: Any) -> _T:
+        """Call a method of a table on the part that owns it."""
         return method(self._parts[OWNER[method]], *arguments)
 
     def _event(self, event: Event, now: float) -> list[Action]:
         method = EVENTS[self.state].get(type(event))
         if method is None:
             raise IllegalTransition(self.state, event)
-        actions: list[Action] = self._call(method, event, now)
-        return actions
+        return self._call(method, event, now)
 
     def _message(self, event: MessageReceived, now: float) -> list[Action]:
-        actions: list[Action]
-        message = event.message
+        source, message = event.source, event.message
         if (method := FROM_ANYBODY.get(type(message))) is not None:
-            actions = self._call(method, event, now)
-            return actions
-        sender = self._group.sender(event.source)
+            return self._call(method, event, now)
+        sender = self._group.sender(source)
         if sender is Sender.STRANGER:
-            raise PeerProtocolError(f"{type(message).__name__} from {event.source}, {sender.value}")
-        method = MESSAGES[sender][self.state].get(type(message)) if sender in MESSAGES else None
-        if method is not None:
-            is_child = sender is Sender.CHILD
-            place = (self._group.children[event.source],) if is_child else ()
-            actions = self._call(method, *place, message, now)
-            return actions
-        if sender in (Sender.ADOPTER, Sender.MEMBER):
-            return []  # it was our parent or child and does not know that it was given up
-        raise PeerProtocolError(why_refused(sender, self.state, message))
+            raise PeerProtocolError(f"{type(message).__name__} from {source}, {sender.value}")
+        method = method_for(sender, self.state, message)
+        if sender is Sender.CHILD:
+            return self._call(method, self._group.children[source], message, now)
+        return self._call(method, message, now)
 
     def _advance(self, now: float) -> list[Action]:
         """Leave the state if it is over, and the next one if that is over as well."""
         actions: list[Action] = []
         while (method := ADVANCES.get(self.state)) is not None:
-            step: list[Action] | None = self._call(method, now)
+            step = self._call(method, now)
             if step is None:
                 break
             actions += step
         return actions
 
-    # -- time -------------------------------------------------------------
+    # -- time --------------------------------------------------------------
 
     def _due(self, now: float) -> list[Action]:
         actions = [*self._ends.tell(now), *self._losses.due(now), *self._advance(now)]

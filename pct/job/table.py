@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from native.errors import PeerProtocolError
 from native.machine import Action, Event, PeerGone
 from native.wire import group, io, load, pmi
 from native.wire.base import Message
@@ -46,7 +47,7 @@ OWNER: dict[Any, type] = {
     method: part for part in PARTS for method in vars(part).values() if callable(method)
 }
 
-# -- events: method(event, now) -------------------------------------------
+# -- events: method(event, now) --------------------------------------------
 
 _ALWAYS: dict[type[Event], Method] = {
     PeerGone: Losses.peer_gone,
@@ -168,7 +169,7 @@ FROM_CHILD: dict[JobState, MessageRules] = {
     JobState.ENDING: _UP,
 }
 
-# -- all messages ------------------------------------------------------------
+# -- all messages ----------------------------------------------------------
 
 _LIVING = tuple(EVENTS)  # all states but RELEASED
 
@@ -183,16 +184,25 @@ MESSAGES: dict[Sender, dict[JobState, MessageRules]] = {
 FROM_ANYBODY: MessageRules = {load.Reset: Losses.reset, group.Orphan: Losses.adopt}
 
 
-def why_refused(sender: Sender, state: JobState, message: Message) -> str:
-    """Why a message is refused that the table does not list."""
+def method_for(sender: Sender, state: JobState, message: Message) -> Method:
+    """What handles a message of a node of the job.
+
+    Raises:
+        PeerProtocolError: the table does not list it.
+    """
     kind = type(message)
-    if any(kind in rules for rules in MESSAGES[sender].values()):
-        return f"{kind.__name__.lower()} while {state.value}"
+    rules = MESSAGES.get(sender, {})
+    if (method := rules.get(state, {}).get(kind)) is not None:
+        return method
+    if sender in (Sender.ADOPTER, Sender.MEMBER):
+        return Progress.late  # it was our parent or child, and does not know that it is lost
+    if any(kind in allowed for allowed in rules.values()):
+        raise PeerProtocolError(f"{kind.__name__.lower()} while {state.value}")
     role = "child" if sender is Sender.CHILD else "parent"
-    return f"{kind.__name__} is not a {role}'s to send"
+    raise PeerProtocolError(f"{kind.__name__} is not a {role}'s to send")
 
 
-# -- the end of a state: method(now) ----------------------------------------
+# -- the end of a state: method(now) ---------------------------------------
 
 ADVANCES: dict[JobState, Callable[[Any, float], list[Action] | None]] = {
     JobState.FORMING: Forming.all_voted,  # to LOADING
