@@ -38,7 +38,7 @@ def take_numbers() -> None:
 
 
 def say(text: str) -> None:
-    """A line on standard error; lost where that takes nothing."""
+    """Write a line to standard error; it is lost if that cannot be written."""
     try:
         sys.stderr.write(text + "\n")
     except OSError:

@@ -143,9 +143,9 @@ def _check_completions(yod: YodActor, truth: JobTruth) -> None:
         if len(report.completions.keys() | truth.tool_ranks) < len(truth.programs) and not has_said:
             raise Violation(f"rule 6: job {truth.job_id}: completions are missing, without a word")
         return
-    # A node that is reset repeats what it may have told a parent who did not pass it on.
+    # A node repeats its completions to a new parent, because the one that was lost, or that yod
+    # took for lost and reset, may not have passed them on.
     was_in_order = len(yod.presses) < 2 and not report.notes
-    # A lost parent, or one that yod takes for lost and resets, may have kept what it was told.
     repeated = sorted(rank for rank, times in yod.reports.items() if times > 1)
     if repeated and was_in_order:
         raise Violation(f"rule 6: job {truth.job_id}: completion of {repeated[:8]} comes twice")

@@ -29,7 +29,7 @@ for n in range(200):
     for stream in (1, 2):
         os.write(stream, b"%s\\n" % os.environb[b"YOD_RANK"])
 """
-# Fills standard output until it takes nothing for a second, then says so on standard error.
+# Fills standard output until it cannot be written for a second, then says so on standard error.
 FLOOD = """
 import os, select
 os.set_blocking(1, False)

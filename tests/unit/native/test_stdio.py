@@ -1,4 +1,4 @@
-"""What commands write where a stream takes nothing."""
+"""What commands do when a stream cannot be written."""
 
 import io
 import sys
