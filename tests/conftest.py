@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.files import open_place  # noqa: F401
 from tests.support.hosts import Hosts
 from tests.support.leaks import Watch
 from tests.support.place import Place

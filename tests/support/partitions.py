@@ -94,6 +94,18 @@ class Partition:
         """Start yod; its three streams are unbuffered pipes unless told."""
         return self._start([BIN / "yod", *words], env, **options)
 
+    def yod_under_shell(
+        self, *words: Word, before: str = "true", after: str = "", timeout: float = LIMIT_S
+    ) -> Done:
+        """Run yod to its end as a shell starts it, without input.
+
+        Args:
+            before: what the shell does first: set limits.
+            after: redirections.
+        """
+        command = ["sh", "-c", f'{before}; exec "$@" {after}', "sh", BIN / "yod", *words]
+        return finish(self.start_command(*command, stdin=subprocess.DEVNULL), timeout=timeout)
+
     def start_command(
         self, *command: Word, env: Mapping[str, str | None] | None = None, **options: Any
     ) -> subprocess.Popen[bytes]:

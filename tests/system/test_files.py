@@ -5,35 +5,17 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from native.host.files import Owner, exists, open_plain
+from tests.support.files import fault
 
 NOBODY = Owner(65534, 65534)
 WITH_GROUP = Owner(65534, 65534, (4711,))
 
 pytestmark = pytest.mark.usefixtures("needs_root")
-
-
-@pytest.fixture
-def open_place() -> Iterator[Path]:
-    """A directory that every user can search."""
-    with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/tmp") as name:
-        os.chmod(name, 0o755)
-        yield Path(name)
-
-
-def fault(call: Callable[..., object], *arguments: object) -> int | None:
-    """Number of the error that a call ends with."""
-    try:
-        call(*arguments)
-    except OSError as error:
-        return error.errno
-    return None
 
 
 def open_and_close(path: Path, owner: Owner) -> None:

@@ -101,7 +101,7 @@ def test_a_stopped_yod_keeps_its_job(start_local, talks):
         if talks:
             yod.stdin.write(b"word\n")
         with stopped(yod.pid):
-            until = time.monotonic() + 3 * LIVENESS_S
+            until = time.monotonic() + 2 * LIVENESS_S
             wait_until(lambda: time.monotonic() > until)
             assert set(local.states()) == {"busy"}
         out, err = yod.communicate(b"" if talks else b"word\n", timeout=LIMIT_S)
@@ -117,7 +117,7 @@ def test_a_stopped_yod_on_another_host_keeps_its_job_until_its_host_is_cut(start
         count_up(yod, 2)
         ranks = [host.processes() for host in hosts.hosts[:2]]
         with stopped(yod.pid):
-            until = time.monotonic() + 3 * LIVENESS_S
+            until = time.monotonic() + 2 * LIVENESS_S
             wait_until(lambda: time.monotonic() > until)
             assert all("sleep 1000" in rank.values() for rank in ranks)
             hosts.front.cut()

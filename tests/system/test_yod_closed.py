@@ -10,21 +10,8 @@ from tests.support.partitions import BIN, Done
 from tests.support.wait import LIMIT_S
 
 
-def yod(partition, redirection, *words):
-    """Run yod under a shell that closes streams of it."""
-    done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {redirection}', "sh", BIN / "yod", *words],
-        env=partition.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
 def test_a_closed_output_cannot_be_written_and_that_is_said_once(here):
-    done = yod(here, ">&-", "-sz", "3", "echo", "word")
+    done = here.yod_under_shell("-sz", "3", "echo", "word", after=">&-")
     said = "the application's output cannot be written: Bad file descriptor\n"
     assert (done.status, done.out) == (125, "")
     assert done.err.startswith(f"yod: {said}") and done.err.count(said) == 1
@@ -32,33 +19,34 @@ def test_a_closed_output_cannot_be_written_and_that_is_said_once(here):
 
 def test_a_closed_output_that_nobody_needs_is_no_error(here):
     for redirection in (">&-", "2>&-", "<&-", "<&- >&- 2>&-"):
-        assert yod(here, redirection, "true") == (0, "", "")
+        assert here.yod_under_shell("true", after=redirection) == (0, "", "")
 
 
 def test_ranks_errors_that_cannot_be_written_fail_the_launch(here):
-    assert yod(here, "2>&-", "sh", "-c", "echo out; echo err >&2") == (125, "out\n", "")
+    done = here.yod_under_shell("sh", "-c", "echo out; echo err >&2", after="2>&-")
+    assert done == (125, "out\n", "")
 
 
 def test_yods_own_words_that_cannot_be_written_change_no_status(here):
-    assert yod(here, "2>&-", "sh", "-c", "exit 3") == (3, "", "")
-    assert yod(here, "2>&-", "no-such-program") == (127, "", "")
+    assert here.yod_under_shell("sh", "-c", "exit 3", after="2>&-") == (3, "", "")
+    assert here.yod_under_shell("no-such-program", after="2>&-") == (127, "", "")
 
 
 def test_a_closed_input_is_an_empty_one(here):
-    assert yod(here, "<&-", "cat") == (0, "", "")
+    assert here.yod_under_shell("cat", after="<&-") == (0, "", "")
 
 
 @pytest.mark.parametrize("words", [("-help",), ("--version",), ("--dry-run", "true")])
 def test_what_yod_itself_prints_is_lost_with_a_word(embedded, words):
     said = "yod: standard output: bad file descriptor\n"
-    assert yod(embedded, ">&-", *words) == (125, "", said)
+    assert embedded.yod_under_shell(*words, after=">&-") == (125, "", said)
 
 
 def test_no_file_or_socket_of_yods_takes_the_place_of_a_closed_stream(embedded, tmp_path):
     """What a rank writes would go there."""
     look = 'for n in 0 1 2; do readlink "/proc/$YOD_JOB_ID/fd/$n"; done >"$0"'
     seen = tmp_path / "seen"
-    assert yod(embedded, "<&- >&- 2>&-", "sh", "-c", look, seen) == (0, "", "")
+    assert embedded.yod_under_shell("sh", "-c", look, seen, after="<&- >&- 2>&-") == (0, "", "")
     # In an embedded partition the job's number is yod's process; /proc/<pid>/stat is no stream.
     assert all(line.endswith("/stat") for line in seen.read_text().split()), seen.read_text()
     assert len(seen.read_text().split()) == 3

@@ -7,21 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.support.partitions import BIN, Done
+from tests.support.partitions import BIN
 from tests.support.wait import LIMIT_S
-
-
-def under(partition, limits, *words, timeout=LIMIT_S):
-    """Run yod under limits of a shell."""
-    done = subprocess.run(
-        ["sh", "-c", f'{limits}; exec "$@"', "sh", BIN / "yod", *words],
-        env=partition.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_five_thousand_ranks_run_where_descriptors_suffice(embedded):
@@ -36,14 +23,16 @@ def test_five_thousand_ranks_run_where_descriptors_suffice(embedded):
 
 def test_soft_limits_are_the_ranks_and_bind_no_launch(embedded):
     text = "echo $(ulimit -Sn) $(ulimit -Sf)"
-    done = under(embedded, "ulimit -Sn 200; ulimit -Sf 1", "-sz", "150", "sh", "-c", text)
+    done = embedded.yod_under_shell(
+        "-sz", "150", "sh", "-c", text, before="ulimit -Sn 200; ulimit -Sf 1"
+    )
     assert (done.status, done.err) == (0, "")
     assert done.out.split() == ["200", "1"] * 150
 
 
 def test_too_few_descriptors_refuse_a_launch_before_anything_runs(embedded, tmp_path):
     ran = tmp_path / "ran"
-    done = under(embedded, "ulimit -n 300", "-sz", "200", "touch", ran)
+    done = embedded.yod_under_shell("-sz", "200", "touch", ran, before="ulimit -n 300")
     assert (done.status, done.out) == (125, "")
     assert "200 ranks need 401 descriptors for their streams, " in done.err
     assert "the limit of open files is 300 (ulimit -Hn)" in done.err
@@ -51,7 +40,7 @@ def test_too_few_descriptors_refuse_a_launch_before_anything_runs(embedded, tmp_
 
 
 def test_a_limit_of_file_sizes_that_stops_a_launch_is_named(embedded):
-    done = under(embedded, "ulimit -f 1", "-sz", "2", "true")
+    done = embedded.yod_under_shell("-sz", "2", "true", before="ulimit -f 1")
     assert (done.status, done.out) == (125, "")
     (line,) = done.err.splitlines()
     assert "a file of " in line and "the limit is 512 (ulimit -f)" in line

@@ -4,51 +4,31 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
 from native.host.files import Owner, exists, open_plain, punch
+from tests.support.files import fault
 
 MYSELF = Owner(os.getuid(), os.getgid(), tuple(os.getgroups()))
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory that every user can search."""
-    with tempfile.TemporaryDirectory(prefix="test-of-yod-", dir="/tmp") as name:
-        os.chmod(name, 0o755)
-        yield Path(name)
-
-
-def fault(call: Callable[..., object], *arguments: object) -> int | None:
-    """Number of the error that a call ends with."""
-    try:
-        call(*arguments)
-    except OSError as error:
-        return error.errno
-    return None
-
-
-def test_a_plain_file_is_read_also_by_a_link(place):
-    (place / "file").write_bytes(b"bytes")
-    (place / "link").symlink_to("file")
+def test_a_plain_file_is_read_also_by_a_link(open_place):
+    (open_place / "file").write_bytes(b"bytes")
+    (open_place / "link").symlink_to("file")
     for name in ("file", "link"):
-        fd = open_plain(os.fsencode(place / name), MYSELF)
+        fd = open_plain(os.fsencode(open_place / name), MYSELF)
         assert os.read(fd, 9) == b"bytes"
         assert not os.get_inheritable(fd)
         os.close(fd)
 
 
-def test_what_is_no_plain_file_is_not_opened(place):
-    os.mkfifo(place / "fifo")  # to open it would wait for who writes
-    paths = [place, place / "fifo", Path("/dev/zero"), Path("/dev/tty")]
+def test_what_is_no_plain_file_is_not_opened(open_place):
+    os.mkfifo(open_place / "fifo")  # to open it would wait for who writes
+    paths = [open_place, open_place / "fifo", Path("/dev/zero"), Path("/dev/tty")]
     for path in paths:
         assert fault(open_plain, os.fsencode(path), MYSELF) == errno.EINVAL
-    assert fault(open_plain, os.fsencode(place / "absent"), MYSELF) == errno.ENOENT
-    assert fault(open_plain, os.fsencode(place) + b"/a\0b", MYSELF) == errno.EINVAL
+    assert fault(open_plain, os.fsencode(open_place / "absent"), MYSELF) == errno.ENOENT
+    assert fault(open_plain, os.fsencode(open_place) + b"/a\0b", MYSELF) == errno.EINVAL
 
 
 def test_a_hole_gives_room_back_and_leaves_the_size():
@@ -60,6 +40,6 @@ def test_a_hole_gives_room_back_and_leaves_the_size():
     os.close(fd)
 
 
-def test_whether_there_is_a_file_is_told(place):
-    assert exists(os.fsencode(place), MYSELF)
-    assert not exists(os.fsencode(place / "absent"), MYSELF)
+def test_whether_there_is_a_file_is_told(open_place):
+    assert exists(os.fsencode(open_place), MYSELF)
+    assert not exists(os.fsencode(open_place / "absent"), MYSELF)

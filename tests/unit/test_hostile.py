@@ -22,18 +22,17 @@ from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
 from native.port.port import Hub, Received
-from native.wire import alloc, codec, load, pmix, status
+from native.wire import codec, load, pmix, status
 from native.wire import keeper as wire
 from native.wire.alloc import GrantedNode, NodeRequest, NodeSpec, Run
 from pct.driver import Driver
 from pct.events import KeeperReported, PmixReceived, PmixServerEnded
 from pct.host.reports import Reports
 from pct.host.store import Store
-from pct.node import Node
 from tests.support.hostile import TEXTS, Maker, decoded
 from tests.support.wait import LIMIT_S
 from tests.unit.pct.job_of import JOB_ID, OPENED, PMIX, PRESENT, load_message
-from tests.unit.pct.test_node import granted, ready, received
+from tests.unit.pct.node_of import credential_for, granted, node_at, ready, received
 from tests.unit.yod import launch_of
 from yod.launch.phases import Phase
 
@@ -112,17 +111,7 @@ class Host:
         self.ports = [hub.port(DAEMON) for _ in range(4)]
         self.bebopd, self.port, self.parent, self.child = self.ports
         self.reactor = Reactor()
-        self.node = Node(
-            name="n20",
-            slots=8,
-            address=self.port.id,
-            bebopd=self.bebopd.id,
-            wanted=20,
-            incarnation=1,
-            limits=Limits(end_s=0.5, orphan_s=0.2),
-            is_signed=lambda data, mac: True,
-            unix_time=lambda: 0.0,
-        )
+        self.node = node_at(self.port, self.bebopd, 8, Limits(end_s=0.5, orphan_s=0.2))
         store = Store([str(directory)], self.reactor)
         self.driver = Driver(self.node, self.port, self.reactor, store)
         self.driver.start()
@@ -140,21 +129,10 @@ class Host:
         here = GrantedNode(20, "n20", *self.port.id)
         below = GrantedNode(21, "n21", *self.child.id)
         nodes = fields.pop("nodes", (here, below))
-        credential = alloc.Credential(
-            job_id=job_id,
-            uid=self.uid,
-            gid=os.getegid(),
-            groups=(),
-            epoch=77,
-            expires=1 << 40,
-            nodes=tuple(node.node for node in nodes),
-            slots=(1,) * len(nodes),
-            nodes_digest=codec.nodes_digest(nodes),
-        )
         members = (load.MemberLoad(len(nodes), 0, (b"true",), b"/"),)
         return load_message(
             job_id=job_id,
-            credential=codec.encode_part(credential),
+            credential=credential_for(job_id, *nodes, uid=self.uid, gid=os.getegid()),
             nodes=nodes,
             runs=tuple(Run(place, 1) for place in range(len(nodes))),
             objects=(load.ShippedObject(b"/bin/true", 1, b"", 0o755),),

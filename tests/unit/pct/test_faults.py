@@ -8,7 +8,7 @@ from native.loop.reactor import Reactor
 from native.loop.slices import Slices
 from native.machine import DeadlineReached, Send
 from native.port.port import Hub
-from native.wire import alloc, codec, load, status
+from native.wire import alloc, load, status
 from native.wire.alloc import GrantedNode, Run
 from pct.driver import Driver
 from pct.events import DropJob, ObjectsChecked
@@ -16,12 +16,14 @@ from pct.host.store import Checked
 from pct.job.machine import Job
 from pct.node import Node
 from tests.unit.pct.job_of import BEGIN, load_message
-from tests.unit.pct.test_node import (
+from tests.unit.pct.node_of import (
     BEBOPD,
     LIMITS,
     a_node,
     accepted,
+    credential_for,
     granted,
+    node_at,
     received,
 )
 
@@ -164,18 +166,7 @@ class Host:
         self.bebopd, self.port, self.yod = hub.port(daemon), hub.port(daemon), hub.port(daemon)
         self.reactor = Reactor()
         self.store = BrokenStore(self.reactor)
-        self.node = Node(
-            name="n20",
-            slots=4,
-            address=self.port.id,
-            bebopd=self.bebopd.id,
-            wanted=20,
-            incarnation=1,
-            limits=LIMITS,
-            is_signed=lambda data, mac: True,
-            unix_time=lambda: 0.0,
-            contain=contain,
-        )
+        self.node = node_at(self.port, self.bebopd, 4, LIMITS, contain=contain)
         self.driver = Driver(self.node, self.port, self.reactor, self.store, contain=contain)
         self.driver.start()
         self.bebopd.send(self.port.id, status.Accepted(20, 77, 10.0))
@@ -183,10 +174,7 @@ class Host:
     def load(self, job_id):
         here = GrantedNode(20, "n20", *self.port.id)
         message = load_message(job_id=job_id, nodes=(here,), runs=(Run(0, 1),))
-        credential = alloc.Credential(
-            job_id, 0, 0, (), 77, 1 << 40, (20,), (1,), codec.nodes_digest((here,))
-        )
-        message = replace(message, credential=codec.encode_part(credential))
+        message = replace(message, credential=credential_for(job_id, here))
         self.yod.send(self.port.id, message)
 
     def run(self):

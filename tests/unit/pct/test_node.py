@@ -4,14 +4,12 @@ import msgspec
 import pytest
 
 from native.errors import PeerProtocolError
-from native.ids import PortalId, Principal, PrincipalKind
-from native.limits import Limits
+from native.ids import Principal, PrincipalKind
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, status
 from native.wire.alloc import Run
 from pct.events import CheckObjects, KeeperGo, Leave, ObjectsChecked, OpenPmi, PmiReceived
 from pct.job.progress import JobState
-from pct.node import Node
 from tests.unit.pct.job_of import (
     CARRIER,
     EMPTY,
@@ -22,66 +20,24 @@ from tests.unit.pct.job_of import (
     STRANGER,
     YOD,
     arguments,
-    credential,
     held,
-    load_message,
     node,
     pct,
     started,
 )
+from tests.unit.pct.node_of import (
+    BEBOPD,
+    DAEMON,
+    LIMITS,
+    OWNER,
+    a_node,
+    accepted,
+    granted,
+    ready,
+    received,
+)
 
-BEBOPD = PortalId(1, 1)
-DAEMON = Principal(PrincipalKind.PARTITION, 0)
-OWNER = Principal(PrincipalKind.JOB, 1000, JOB_ID)
 USER = Principal(PrincipalKind.USER, 1000)
-UNIX_TIME = 5000.0
-LIMITS = Limits(notice_s=1e6)  # nobody waits for so long
-
-
-def a_node(wanted=-1, slots=4, **limits) -> Node:
-    return Node(
-        name="n20",
-        slots=slots,
-        address=pct(0),
-        bebopd=BEBOPD,
-        wanted=wanted,
-        incarnation=99,
-        limits=msgspec.structs.replace(LIMITS, **limits),
-        is_signed=lambda data, mac: mac == b"mac of " + data[:4],
-        unix_time=lambda: UNIX_TIME,
-    )
-
-
-def accepted(number=20, epoch=77, heartbeat_s=10.0):
-    return MessageReceived(BEBOPD, DAEMON, status.Accepted(number, epoch, heartbeat_s))
-
-
-def ready(slots=4, **limits) -> Node:
-    """A node that bebopd has accepted as number 20."""
-    machine = a_node(slots=slots, **limits)
-    machine.begin(0.0)
-    machine.handle(accepted(), 0.0)
-    return machine
-
-
-def granted(size=1, ranks_each=1, place=0, **fields):
-    """A load with a signed credential; ``credential`` fields by their name."""
-    names = {"job_id", "uid", "epoch", "expires", "nodes", "slots", "nodes_digest"}
-    of_credential = {
-        name.removeprefix("of_"): value
-        for name, value in fields.items()
-        if name.startswith("of_") and name.removeprefix("of_") in names
-    }
-    own = {name: value for name, value in fields.items() if not name.startswith("of_")}
-    digest = codec.nodes_digest(load_message(size, place, ranks_each, **own).nodes)
-    of_credential.setdefault("nodes_digest", digest)
-    data = codec.encode_part(credential(size, ranks_each, **of_credential))
-    proof = {"credential": data, "credential_mac": b"mac of " + data[:4]}
-    return load_message(size, place, ranks_each, **{**proof, **own})
-
-
-def received(message, principal=OWNER, source=YOD):
-    return MessageReceived(source, principal, message)
 
 
 def refusal(text, job_id=JOB_ID):
