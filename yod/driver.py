@@ -245,7 +245,7 @@ class Driver:
                 self._send_object(action)
             case events.FindPrograms(ask):
                 self._find_programs(ask)
-            case events.CopyToShared(number, job_id):
+            case events.CopyToShared(job_id, number):
                 self._copy_to_shared(number, job_id)
             case events.Finish():
                 self._is_finished = True

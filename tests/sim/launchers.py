@@ -210,7 +210,7 @@ class YodActor(Actor):
             case events.Suspend():
                 self.stopped_until = sim.clock.now + self._stop_s
                 sim.clock.after(self._stop_s, lambda: self.handle(events.Continued()))
-            case events.SendObject(number, target, job_id):
+            case events.SendObject(job_id, number, target):
                 shipped = self.plan.objects[number]
                 chunk = sim.limits.chunk_bytes
                 key = ObjectKey(job_id, number)
@@ -220,7 +220,7 @@ class YodActor(Actor):
                 self.sim.clock.after(
                     sim.clock.rng.choice([0.0, 1e-3, 0.3]), lambda: self._find_programs(ask)
                 )
-            case events.CopyToShared(number, _):
+            case events.CopyToShared(_, number):
                 if sim.has_shared_room:
                     event: Event = events.Shared(number, b"/enfs/tmp/yod-1")
                 else:

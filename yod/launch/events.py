@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from native.ids import PortalId
-from native.machine import Action, Event
+from native.machine import Action, Event, JobAction
 from native.wire import alloc, pmi
 
 # -- events ---------------------------------------------------------------
@@ -101,12 +101,11 @@ class UseGrant(Action, frozen=True):
     grant: alloc.Grant
 
 
-class SendObject(Action, frozen=True):
+class SendObject(JobAction, frozen=True):
     """Send an object of the plan to the root."""
 
     number: int
     target: PortalId
-    job_id: int
 
 
 class FindPrograms(Action, frozen=True):
@@ -115,11 +114,10 @@ class FindPrograms(Action, frozen=True):
     ask: pmi.Ask
 
 
-class CopyToShared(Action, frozen=True):
+class CopyToShared(JobAction, frozen=True):
     """Copy an object of the plan to the shared file system."""
 
     number: int
-    job_id: int
 
 
 class Write(Action, frozen=True):

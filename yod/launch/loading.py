@@ -89,14 +89,14 @@ class Loading:
         self._progress.enter(Phase.LOADING, now, self._patience_s + self._transfer_s)
         job_id = self._tree.job_id
         actions: list[Action] = [
-            SendObject(number, self._tree.root, job_id)
+            SendObject(job_id, number, self._tree.root)
             for number in vote.lacking
             if number not in no_room
         ]
         for room in vote.no_room:
             name = shown(self._plan.objects[room.object_index].path)
             text = f"no room for {name} on {room.name} ({room.text}): using the shared file system"
-            actions += [Tell(text), CopyToShared(room.object_index, job_id)]
+            actions += [Tell(text), CopyToShared(job_id, room.object_index)]
         if not named:  # at the root; nodes below may still lack what it has
             self._progress.enter(Phase.STARTING, now, self._patience_s + self._transfer_s)
         return actions

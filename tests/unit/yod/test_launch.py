@@ -101,7 +101,7 @@ def test_a_launch_goes_through_its_phases_and_exits_with_0():
     assert yod.phase is Phase.FORMING
 
     vote = load.Vote(JOB_ID, 2, (0,), (), slowest(1))
-    assert yod.receive(vote) == [SendObject(0, ROOT, JOB_ID)]
+    assert yod.receive(vote) == [SendObject(JOB_ID, 0, ROOT)]
     assert yod.phase is Phase.LOADING
     assert yod.handle(ObjectDelivered(0)) == []
 
@@ -221,7 +221,7 @@ def test_an_object_without_room_goes_by_the_shared_file_system():
     yod = Yod(2).to(Phase.FORMING)
     assert yod.receive(load.Vote(JOB_ID, 2, (0,), (NO_ROOM,), slowest())) == [
         Tell("no room for /bin/a.out on n21 (/dev/shm: full): using the shared file system"),
-        CopyToShared(0, JOB_ID),
+        CopyToShared(JOB_ID, 0),
     ]
     assert yod.handle(Shared(0, b"/enfs/x")) == [to_root(load.UseShared(JOB_ID, 0, b"/enfs/x"))]
     assert yod.phase is Phase.LOADING
@@ -840,4 +840,4 @@ def test_a_vote_about_an_object_that_the_job_has_not_is_refused(is_lacking):
     vote = load.Vote(JOB_ID, 2, (1,) * is_lacking, () if is_lacking else (room,), slowest())
     with pytest.raises(PeerProtocolError, match="a vote about object 1"):
         yod.receive(vote)
-    assert yod.receive(load.Vote(JOB_ID, 2, (0,), (), slowest())) == [SendObject(0, ROOT, JOB_ID)]
+    assert yod.receive(load.Vote(JOB_ID, 2, (0,), (), slowest())) == [SendObject(JOB_ID, 0, ROOT)]
