@@ -77,7 +77,7 @@ def build(scratch: Path) -> None:
     words = [os.environ.get("CC", "cc"), "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o"]
     subprocess.run([*words, str(scratch / "socket"), str(HERE / "socket.c")], check=True)
     library = [f"-L{NATIVE}", "-lportals", f"-Wl,-rpath,{NATIVE}", "-pthread"]
-    source = [str(HERE / "transport.c"), f"-I{NATIVE / 'include'}"]
+    source = [str(HERE / "transport.c"), f"-I{NATIVE / 'transport' / 'include'}"]
     subprocess.run([*words, str(scratch / "transport"), *source, *library], check=True)
     (scratch / "key").write_bytes(os.urandom(KEY_BYTES))
 

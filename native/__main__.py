@@ -18,7 +18,7 @@ ANSWERS = {
 
 
 def main(arguments: list[str]) -> str:
-    """Print the flags that were asked for.
+    """The flags that were asked for.
 
     Raises:
         SystemExit: an unknown word.
