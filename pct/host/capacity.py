@@ -1,20 +1,20 @@
-"""Whether this node has descriptors and processes for many ranks, asked before any is started."""
+"""Does this node have descriptors and processes for many ranks? Asked before any is started."""
 
 from __future__ import annotations
 
 import os
 import resource
 
-SPARE_COUNT = 64  # descriptors and processes that are left to everything else
+SPARE_COUNT = 64  # descriptors and processes that are kept free for other uses
 CGROUPS = "/sys/fs/cgroup"
 
 
 def refusal(ranks: int, descriptors: int) -> str:
-    """Why so many ranks cannot be started here; empty: they can, as far as is known.
+    """Why so many ranks cannot be started here; empty: nothing is known that prevents it.
 
     Args:
-        ranks: processes, one each.
-        descriptors: of their streams, which this process will hold.
+        ranks: one process each.
+        descriptors: how many this process will hold for the ranks' streams.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = limit - len(os.listdir("/proc/self/fd")) - SPARE_COUNT
@@ -32,10 +32,10 @@ def refusal(ranks: int, descriptors: int) -> str:
 
 
 def _process_limits() -> list[tuple[str, int, int]]:
-    """What bounds processes here: its name, its number, how many there are."""
+    """The limits on processes here: name, limit and number in use of each."""
     found = []
     limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if limit != resource.RLIM_INFINITY and os.geteuid() != 0:  # it binds no root
+    if limit != resource.RLIM_INFINITY and os.geteuid() != 0:  # root is exempt from it
         found.append(("the user's limit of processes (ulimit -u)", limit, 0))
     running = _number("/proc/loadavg", 3, "/")
     for name in ("threads-max", "pid_max"):
@@ -50,7 +50,7 @@ def _process_limits() -> list[tuple[str, int, int]]:
 
 
 def _own_cgroup() -> str:
-    """The path of our control group, of the unified hierarchy; empty: the root, or none."""
+    """The path of our control group (cgroup v2); empty: it is the root group, or there is none."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             paths = [line.rstrip("\n")[3:] for line in file if line.startswith("0::")]
@@ -60,7 +60,7 @@ def _own_cgroup() -> str:
 
 
 def _number(path: str, word: int = 0, behind: str = "") -> int:
-    """A number in a file of the kernel's; 0: there is none, as for `max`."""
+    """The number in a file of the kernel; 0: the file has none (`max`), or cannot be read."""
     try:
         with open(path, encoding="ascii") as file:
             text = file.read().split()[word].rpartition(behind)[2] if behind else file.read()

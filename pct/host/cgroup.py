@@ -1,9 +1,10 @@
-"""A cgroup of the PCT's own, where cgroup v2 lets it make one.
+"""A PCT's own cgroup, where the PCT is allowed to make one (cgroup v2).
 
-All that a PCT starts is born in its cgroup. When the PCT and a job's keeper are
-killed at the same moment nobody is left who knows the job's processes; but the
-cgroup does, and the next PCT of this host that starts, or ``yodctl down``, kills
-what is in a cgroup whose PCT is gone. A lock on the directory says that it lives.
+Every process that a PCT starts is created in its cgroup. When the PCT and a job's keeper
+are killed at the same moment, no process of ours knows the job's processes any more, but
+the cgroup still holds them. The next PCT that starts on this host, or ``yodctl down``, kills
+all processes in a cgroup whose PCT is gone. A living PCT holds a lock on its cgroup's
+directory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Cgroup:
 
     @classmethod
     def enter(cls) -> Cgroup | None:
-        """Make a cgroup below our own and move into it; None: not allowed here."""
+        """Make a cgroup below our own and move into it; None: that is not allowed here."""
         parent = own_path()
         if parent is None:
             return None
@@ -38,13 +39,13 @@ class Cgroup:
 
     @classmethod
     def _try(cls, parent: str) -> Cgroup | None:
-        # Not by process id: hosts that share a kernel have the same ones.
+        # The name is random: containers that share a kernel may have the same process ids.
         path = os.path.join(parent, PREFIX + os.urandom(6).hex())
         lock = -1
         try:
             os.mkdir(path)
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            flock(lock, LOCK_EX | LOCK_NB)  # a sweeper may have been faster
+            flock(lock, LOCK_EX | LOCK_NB)  # another PCT may be sweeping
             _write(os.path.join(path, "cgroup.procs"), "0")
         except OSError:
             if lock >= 0:
@@ -55,7 +56,7 @@ class Cgroup:
         return cls(path, parent, lock)
 
     def leave(self) -> None:
-        """Move back and remove the cgroup; harmless when something is left in it."""
+        """Move back and remove the cgroup. It stays if a process is left in it."""
         try:
             _write(os.path.join(self._parent, "cgroup.procs"), "0")
             os.rmdir(self._path)
@@ -77,13 +78,13 @@ def own_path() -> str | None:
 
 
 def sweep(parent: str) -> int:
-    """Kill what PCTs that are gone have left in their cgroups.
+    """Kill the processes that PCTs have left in their cgroups when they ended.
 
     Args:
         parent: the cgroup directory that holds theirs.
 
     Returns:
-        How many such cgroups there were.
+        How many cgroups of such PCTs there were.
     """
     found = 0
     try:

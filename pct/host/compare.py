@@ -1,4 +1,4 @@
-"""Whether a node has an object's bytes already, at the path where yod found it."""
+"""Does this node have an object already, in a file at the path where yod found it?"""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NETWORK_TYPES = (
 
 
 class Digests:
-    """Digests of this node's files, remembered as long as a file is the same."""
+    """Digests of files of this node. Each is remembered until the file changes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], bytes] = {}
 
     def has(self, shipped: ShippedObject, owner: Owner) -> Work[bool]:
-        """Whether the file at the object's path is the object, as far as its owner can read it."""
+        """Is the file at the object's path the object? It is read with the owner's rights."""
         try:
             fd = open_plain(shipped.path, owner)
         except OSError:
@@ -49,14 +49,14 @@ class Digests:
                     self._known.clear()
                 self._known[key] = digest
             return self._known[key] == shipped.digest
-        except OSError:  # it cannot be read after all
+        except OSError:  # it could be opened, but not read
             return False
         finally:
             os.close(fd)
 
 
 def _digest(fd: int, size: int, key: tuple[int, ...]) -> Work[bytes | None]:
-    """Digest of as many bytes as the file had; None: it has changed meanwhile."""
+    """Digest of the whole file; None: the file has changed meanwhile."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     left = size
     while left:

@@ -1,7 +1,7 @@
-"""The clients of one job on a node: ranks that speak PMI, agents of launchers inside.
+"""The PMI connections of one job on a node: of its ranks, and of agents of launchers inside.
 
-They come by the job's listener (PMI_PORT) or by the socket that a keeper gave them
-(PMI_FD). Each connection has a number; what is said goes to the job's machine.
+A client connects to the job's listener (PMI_PORT), or has inherited a socket from the keeper
+(PMI_FD). Each connection has a number. The bytes that arrive are events for the job's machine.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pct.host.streams import ClientSocket
 
 
 class Connections:
-    """Those of one job.
+    """The connections of one job.
 
     Args:
         handle: takes the events.
         say: takes a line for the log.
-        account: what waits to be taken by clients is taken from it.
+        account: charged for the bytes that clients have not read yet.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Connections:
         self._account = account
         self._port: PmiPort | None = None
         self._sockets: dict[int, ClientSocket] = {}
-        self._leaving: dict[int, ClientSocket] = {}  # hung up on; they have not taken all
+        self._leaving: dict[int, ClientSocket] = {}  # to be closed when all is written
         self._by_port: set[int] = set()
         self._last = 0
 
@@ -51,10 +51,10 @@ class Connections:
         Args:
             uid: whose processes may connect.
             ranks: of the job on this node.
-            connections: for which there is room, however few the ranks: they may spawn.
+            connections: how many are accepted at least. Few ranks may spawn many.
 
         Returns:
-            Its address; empty: there can be none here.
+            Its address; empty: no listener can be opened.
         """
         try:
             self._port = PmiPort(
@@ -70,7 +70,7 @@ class Connections:
         return self._port.address.encode()
 
     def add(self, fd: int, rank: int | None) -> None:
-        """A connection; ``rank``: whose it is, where that is known."""
+        """Take over a connection, of a rank where that is known."""
         self._last = number = self._last + 1
         os.set_blocking(fd, False)
 
@@ -98,7 +98,7 @@ class Connections:
             self._handle(events.PmiClosed(self._job_id, number))
 
     def hang_up(self, number: int) -> None:
-        """Close a connection behind what is to be written."""
+        """Close a connection when everything has been written."""
         if (socket := self._sockets.pop(number, None)) is not None:
             self._leaving[number] = socket
             socket.hang_up(lambda: self._forget(number))

@@ -24,8 +24,8 @@ CLASSES = (  # of devices, in /sys/class
 )
 DEVICES = ("bxi", "cxi", "hfi1", "infiniband", "ipath", "kgni", "portals", "uverbs")  # in /dev
 ACCELERATORS = ("accel", "dxg", "kfd", "nvidia")  # in /dev
-RENDERERS = "renderD"  # in /dev/dri, where a screen's device that computes nothing is, too
-MEMORY = ("knem", "xpmem")  # in /dev: ways into another process's memory
+RENDERERS = "renderD"  # in /dev/dri; its other devices only drive screens
+MEMORY = ("knem", "xpmem")  # in /dev: they give access to another process's memory
 SETTINGS = b".openmpi/mca-params.conf"  # of a user, in their home
 
 
@@ -40,7 +40,7 @@ def look(home: bytes, owner: Owner) -> Devices:
 
 
 def may_be_here(root: str = "/") -> bool:
-    """Whether the node has one, or cannot tell."""
+    """False: this node has no fabric. True: it has one, or that cannot be found out."""
     classes = os.path.join(root, "sys/class")
     try:
         found = set(os.listdir(classes))
@@ -50,13 +50,13 @@ def may_be_here(root: str = "/") -> bool:
         has_some = any(os.listdir(os.path.join(classes, name)) for name in known)
     except OSError:
         return True
-    if "net" not in found:  # this is no whole /sys
+    if "net" not in found:  # /sys is not complete
         return True
     return has_some or any(name.startswith(DEVICES) for name in devices)
 
 
 def devices_may_be_here(root: str = "/") -> bool:
-    """Whether the node has any device that MPI libraries drive, or cannot tell."""
+    """False: this node has no device that MPI libraries drive. True: it has, or cannot tell."""
     try:
         devices = os.listdir(os.path.join(root, "dev"))
         screens = os.listdir(os.path.join(root, "dev/dri")) if "dri" in devices else []
@@ -70,7 +70,7 @@ def devices_may_be_here(root: str = "/") -> bool:
 
 
 def may_be_chosen(home: bytes, owner: Owner) -> bool:
-    """Whether a user has a file of settings for Open MPI, or it cannot be told."""
+    """False: the user has no settings file of Open MPI. True: there is one, or cannot tell."""
     if not home.startswith(b"/"):
         return True
     try:

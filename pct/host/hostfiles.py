@@ -1,8 +1,8 @@
-"""What a launcher that a rank starts finds on its node: the job's hosts, and our agent.
+"""For a launcher that a rank starts (``mpirun`` inside the job): host files, and our agent.
 
-Host files are in a directory of their own, which stays the PCT's: the job's owner can read
-the files and overwrite them, but not put anything else there, so that removing them
-is safe for a PCT that runs as root.
+The host files of a job are in a directory that belongs to the PCT. The job's owner can read
+and overwrite the files, but cannot add other entries to the directory; so a PCT that runs as
+root can remove it safely.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _NAMES = ("openmpi", "hydra")
 def find_agent() -> bytes:
     """Path of the installed ``yod-agent``; empty: there is none that launchers can use.
 
-    It is looked for beside the interpreter, beside this command and in PATH. Open MPI
-    splits what it is told at blanks and at colons.
+    It is looked for beside the interpreter, beside this command and in PATH. A path with
+    a blank or a colon cannot be used, because Open MPI splits it there.
     """
     places = [os.path.dirname(sys.executable), os.path.dirname(os.path.abspath(sys.argv[0]))]
     for place in places + os.get_exec_path():
@@ -37,8 +37,8 @@ def write(
     """Write the host files of a job.
 
     Args:
-        parent: a local directory; ``/tmp`` is used instead where the owner cannot get
-            there, as in the run-time directory of a PCT that runs as root.
+        parent: a local directory. Where the owner cannot enter it, as the run-time
+            directory of root, ``/tmp`` is used instead.
         uid, gid: of the job's owner.
         texts: as of :func:`pct.wireup.foreign.host_files`.
 
@@ -63,7 +63,7 @@ def write(
 
 
 def remove(directory: str) -> None:
-    """Take host files away; what is not there is no fault."""
+    """Remove the host files of a job. It is no error if some are not there."""
     for name in _NAMES:
         try:
             os.unlink(os.path.join(directory, name))
@@ -76,7 +76,7 @@ def remove(directory: str) -> None:
 
 
 def _can_search(directory: str, uid: int) -> bool:
-    """Whether a user can open what lies below, as far as this is plain without groups."""
+    """Can a user open files below a directory? The groups of the user are not considered."""
     path = os.path.realpath(directory)
     while uid != 0:
         status = os.stat(path)

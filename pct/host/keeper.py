@@ -27,7 +27,7 @@ START_LIBRARY = os.path.join(NATIVE, "hold", "yodstart.so")
 _CONTROL_FD, _SPEC_FD, _PORTALS_FD, _FIRST_FREE_FD = 3, 4, 5, 6
 _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
 _RECEIVE_FDS_BYTES = _socket.CMSG_SPACE(wire.FDS_PER_PACKET * 4)
-_MANY_RANKS = 64  # from which on it is asked whether they can be
+_MANY_RANKS = 64  # from this number on the node's limits are checked first
 _MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
 
 OnEvent = Callable[[wire.Report], None]
@@ -37,10 +37,10 @@ OnStreams = Callable[[int, int | None, int, int, int | None], None]
 class Keeper:
     """The keeper of one job.
 
-    Every :class:`~native.wire.keeper.Report` goes to ``on_event``; the last one
-    is ``KeeperEmpty`` or ``KeeperLost``, exactly once, unless :meth:`close`
-    comes first. A rank's streams go to ``on_streams`` just before its
-    ``RankStarted`` and belong to the callee; they do not block.
+    Every :class:`~native.wire.keeper.Report` goes to ``on_event``. The last one is
+    ``KeeperEmpty`` or ``KeeperLost``, unless :meth:`close` is called before. A rank's
+    streams go to ``on_streams`` just before its ``RankStarted``; from then on they belong to
+    the callee. They do not block.
 
     Attributes:
         unix_pid: the keeper's process.
@@ -61,7 +61,7 @@ class Keeper:
         self._on_event: OnEvent | None = on_event
         self._on_streams = on_streams
         self._unsent: deque[bytes] = deque()
-        self._fault = ""  # why it is about to be lost
+        self._fault = ""  # why it will be lost
         self._watch: Watch | None = reactor.watch(control.fileno(), self._receive)
         reactor.on_child(unix_pid, self._exited)
 
@@ -80,12 +80,12 @@ class Keeper:
         """Spawn a keeper that starts the ranks at once and holds each at its entry.
 
         Args:
-            portals_fd: the file for the map, where ranks want Portals; stays the caller's.
+            portals_fd: the file for the ranks' map, where ranks use Portals. The caller keeps it.
 
         Raises:
-            ValueError: no keeper takes this specification, or this node has no room for
-                so many ranks.
-            OSError: it can not be spawned: no keeper program, no process, no descriptor.
+            ValueError: the specification cannot be encoded, or this node has no descriptors
+                or processes for so many ranks.
+            OSError: it cannot be spawned: no keeper program, no process, no descriptor.
         """
         _check_capacity(spec)
         encoded = wire.encode_spec(spec, os.getpid(), os.fsencode(start_library))
@@ -100,28 +100,28 @@ class Keeper:
         return cls(ours, unix_pid, reactor, on_event, on_streams, ranks)
 
     def go(self) -> None:
-        """Release all ranks together. One that is not held yet passes without a stop."""
+        """Let all ranks go. One that is not at its entry yet does not stop there."""
         self._send(wire.encode_go())
 
     def signal(self, signo: int, rank: int | None = None) -> None:
-        """Send a signal to the process group of one rank, or of all that have not ended."""
+        """Send a signal to the process group of one rank, or of every rank that has not ended."""
         command = wire.encode_signal(signo, rank)
-        if command not in self._unsent:  # the same one again says nothing new
+        if command not in self._unsent:  # a second one would change nothing
             self._send(command)
 
     def end(self) -> None:
-        """Kill all that is left of the job on this node; ``KeeperEmpty`` will follow."""
+        """Kill all processes below the keeper; ``KeeperEmpty`` will follow."""
         self._send(wire.encode_end())
         self._continue()
 
     def close(self) -> None:
-        """Hang up: the keeper ends the job by itself, and no event comes any more."""
+        """Hang up: the keeper kills all its processes and exits. No further event is reported."""
         self._on_event = None
         self._continue()
         self._hang_up()
 
     def _continue(self) -> None:
-        """One that somebody has stopped would never end its ranks."""
+        """Continue the keeper: one that was stopped would never end its ranks."""
         if self._watch is not None:
             _kill(self.unix_pid, signal.SIGCONT)
 
@@ -139,12 +139,12 @@ class Keeper:
                 self._unsent.popleft()
         except BlockingIOError:
             pass
-        except OSError:  # it is gone; its exit says so
+        except OSError:  # it has ended; its exit is reported
             self._unsent.clear()
         self._watch.set(self._receive, self._flush if self._unsent else None)
 
     def _receive(self) -> None:
-        """Take every packet that is there."""
+        """Read every packet that has arrived."""
         while self._watch is not None:
             try:
                 packet, ancillary, flags, _ = self._control.recvmsg(
@@ -152,7 +152,7 @@ class Keeper:
                 )
             except BlockingIOError:
                 return
-            except ConnectionResetError:  # it left with a command unread; its reports follow
+            except ConnectionResetError:  # it ended with a command unread; its reports follow
                 continue
             fds = deque(fd for _, _, data in ancillary for fd in memoryview(data).cast("i"))
             if not packet:
@@ -171,7 +171,7 @@ class Keeper:
 
     def _take(self, packet: bytes, fds: deque[int]) -> None:
         for report in wire.decode_reports(packet):
-            if self._on_event is None:  # closed by what it heard before
+            if self._on_event is None:  # closed while an earlier report was handled
                 return
             self._reports.check(report)
             match report:
@@ -211,12 +211,12 @@ class Keeper:
 def _kill(unix_pid: int, signo: int) -> None:
     try:
         os.kill(unix_pid, signo)
-    except OSError:  # it has ended, or is not ours to kill
+    except OSError:  # it has ended, or belongs to another user
         pass
 
 
 def _check_capacity(spec: wire.KeeperSpec) -> None:
-    """Raise ValueError where descriptors or processes are known not to suffice."""
+    """Raise ValueError where it is known that descriptors or processes do not suffice."""
     if len(spec.ranks) < _MANY_RANKS:
         return
     from pct.host import capacity
@@ -227,9 +227,9 @@ def _check_capacity(spec: wire.KeeperSpec) -> None:
 
 
 def _spawn(keeper: str, control_fd: int, encoded: bytes, portals_fd: int) -> int:
-    """Start the program with its descriptors; its own two are closed here."""
+    """Start the program with its descriptors; ours of the socket and the specification close."""
     spec_fd = -1
-    own_portals_fd = -1  # a number that the other two do not take
+    own_portals_fd = -1  # a copy, at a number above those that the keeper is given
     try:
         spec_fd = os.memfd_create("yod-keeper")
         write_whole(spec_fd, encoded)
@@ -243,14 +243,14 @@ def _spawn(keeper: str, control_fd: int, encoded: bytes, portals_fd: int) -> int
             [keeper],
             {},
             file_actions=[
-                # Not our own: a pipe that a user reads must end with us.
+                # Not our standard streams: a pipe that a user reads must end with us.
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDWR, 0),
                 (os.POSIX_SPAWN_DUP2, 0, 1),
                 (os.POSIX_SPAWN_DUP2, control_fd, _CONTROL_FD),
                 (os.POSIX_SPAWN_DUP2, spec_fd, _SPEC_FD),
                 *portals,
             ],
-            setpgroup=0,  # a terminal's Ctrl-C is not for the keeper
+            setpgroup=0,  # so that Ctrl-C on a terminal does not reach the keeper
             setsigmask=(),
         )
     finally:
@@ -261,7 +261,7 @@ def _spawn(keeper: str, control_fd: int, encoded: bytes, portals_fd: int) -> int
 
 
 def _move_up(fd: int) -> int:
-    """The same file at a number that giving the keeper its two will not overwrite."""
+    """Move a descriptor above the numbers that the keeper is given."""
     if fd >= _FIRST_FREE_FD:
         return fd
     import fcntl

@@ -1,20 +1,20 @@
 """Shared memory that the killed ranks of a job have left behind.
 
 MPI libraries and their transports make files in ``/dev/shm`` and unlink them as soon
-as every rank has them, or at finalize. A rank that is killed earlier leaves them, and
-they hold memory until the node is booted. What is removed here
+as every rank has opened them, or at finalize. A rank that is killed earlier leaves its files,
+which hold memory until the node is booted. A file is removed here when it
 
-* has a name of those libraries (all seen with killed jobs, but those of PSM),
-* is a plain file of the job's owner that nobody else may open,
+* has a name that those libraries use (all were seen with killed jobs, but those of PSM),
+* is a plain file of the job's owner that no other user may open,
 * was made or changed since the job began, and
-* is neither open nor mapped anywhere.
+* is neither open nor mapped by any process.
 
-The last is the kernel's word: a write lease is given only on a file that no process
-but the asking one has open, and a mapping is an open file. It sees all processes, in
-whatever namespace and however /proc is mounted, and costs nothing where there is
-nothing to remove. While the lease is held an open by somebody else waits, so what is
-unlinked cannot be in use. Where the kernel gives no lease the file stays: one of
-another user asks for CAP_LEASE, which root has unless a container took it.
+The kernel answers the last point: it gives a write lease only on a file that no other
+process has open, and a mapping counts as an open file. This covers all processes, in any
+namespace, and costs nothing where there is nothing to remove. While the lease is held, an
+open by another process waits, so a file that is unlinked cannot be in use. Where the kernel
+gives no lease, the file stays: for a file of another user the lease needs CAP_LEASE, which
+root has except in some containers.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ PREFIXES = (
     "psm3_shm.",
 )
 
-SCANNED = 4096  # entries of the directory between two looks at the loop
-LOOKED_AT = 256  # the same, of files with such a name
+SCANNED = 4096  # entries of the directory in one slice
+LOOKED_AT = 256  # files with such a name in one slice
 
 # A file's times are those of the last tick of the kernel's clock.
 _TICK_S = 0.02
 
 
 def remove(uid: int, since: float, directory: str = DIRECTORY) -> Work[list[str]]:
-    """Remove what a job has left.
+    """Remove the files that a job has left.
 
     Args:
         uid: of the job's owner.
@@ -81,7 +81,7 @@ def remove(uid: int, since: float, directory: str = DIRECTORY) -> Work[list[str]
 
 
 def _remove(path: str, uid: int, since: float) -> int:
-    """The file that had this name, whose room is still to be given back; -1: it stays."""
+    """Unlink a file; its descriptor, to give its memory back with; -1: the file stays."""
     try:
         status = os.lstat(path)
         if not _is_candidate(status, uid, since):
@@ -91,7 +91,7 @@ def _remove(path: str, uid: int, since: float) -> int:
     except OSError:
         return -1
     try:
-        # Whoever opens it now makes the kernel tell us, by default with a signal that kills.
+        # If it is opened now, the kernel signals us: by default with SIGIO, which would kill.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         if os.path.samestat(os.fstat(fd), os.lstat(path)):

@@ -1,7 +1,7 @@
-"""The listener that PMI_PORT names: for the ranks of one job on one node.
+"""The listener that PMI_PORT names, for the ranks of one job on one node.
 
-The protocol has no secret. So the kernel is asked whose process is at the other end
-before a byte is read: it must be the job's user, or root.
+The protocol has no authentication. So before a byte is read, the kernel is asked whose
+process is at the other end: it must be one of the job's user, or of root.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 from native.loop.reactor import Reactor
 
-CONNECTIONS_PER_RANK = 4  # a rank's programs, and what they start, at once
-REPORTS_MAX = 8  # connections whose refusal is told; the others are closed in silence
+CONNECTIONS_PER_RANK = 4  # at once: a rank, and programs that it starts
+REPORTS_MAX = 8  # refused connections that are logged; further ones are only closed
 _BACKLOG = 1024
-_ACCEPTS_AT_ONCE = 64  # then others have their turn
+_ACCEPTS_AT_ONCE = 64  # in one turn of the loop
 _LOOPBACK = "127.0.0.1"
 
 # From linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.
@@ -35,20 +35,20 @@ Address = tuple[str, int]
 
 
 class PmiPort:
-    """Listens on loopback, lets the job's user in, hands the connections over.
+    """Listens on loopback, and hands over connections of the job's user.
 
     Args:
         uid: of the job.
-        room: connections at once.
-        on_connection: takes over a descriptor, non-blocking; calls :meth:`ended` when it
-            has closed it.
-        on_refused: why a connection was closed.
+        room: how many connections there may be at once.
+        on_connection: takes over a non-blocking descriptor. :meth:`ended` must be called
+            when it has been closed.
+        on_refused: takes the reason why a connection was closed.
 
     Attributes:
         address: ``127.0.0.1:PORT``, the value of PMI_PORT.
 
     Raises:
-        OSError: no port can be had.
+        OSError: no port can be opened.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PmiPort:
             _socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC | _socket.SOCK_NONBLOCK
         )
         try:
-            # Its connections have this from it.
+            # Accepted connections inherit this option.
             self._socket.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
             self._socket.bind((_LOOPBACK, 0))
             self._socket.listen(_BACKLOG)
@@ -95,7 +95,7 @@ class PmiPort:
 
     def _readable(self) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
-            if self._socket.fileno() < 0:  # closed by what was called
+            if self._socket.fileno() < 0:  # closed while a connection was handed over
                 return
             try:
                 fd, peer = self._socket._accept()  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ class PmiPort:
                 return
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
-                    continue  # of that connection only: accept(2), "Error handling"
+                    continue  # an error of that connection only: accept(2), "Error handling"
                 if not self._turn_away():
                     return
                 continue
@@ -119,7 +119,7 @@ class PmiPort:
         self._on_connection(fd)
 
     def _refusal(self, peer: Address) -> str:
-        """Why this connection is closed; empty: it is welcome."""
+        """Why this connection is refused; empty: it is accepted."""
         uid = owner(peer, self._own)
         if uid is None:
             return "nobody is known to have it"
@@ -130,8 +130,13 @@ class PmiPort:
         return ""
 
     def _turn_away(self) -> bool:
-        """Close a connection for which there is no descriptor: else it would be announced
-        for ever."""
+        """Close a connection for which no descriptor is left.
+
+        Without this the listener would stay readable, and the loop would spin.
+
+        Returns:
+            Whether there was a spare descriptor to do it with.
+        """
         if self._spare < 0:
             return False
         os.close(self._spare)
@@ -159,13 +164,13 @@ def owner(peer: Address, own: Address) -> int | None:
         peer, own: addresses of the two ends.
 
     Returns:
-        None where that is not known: also when the other end has been closed, for then
+        None where it is not known. A socket that has been closed counts as such, because
         the kernel shows it as root's.
     """
     try:
         found = _ask_kernel(peer, own)
     except OSError:
-        found = _look_up(peer, own)  # no netlink for us, or no module that answers
+        found = _look_up(peer, own)  # netlink is forbidden, or the kernel lacks its module
     if found is None:
         return None
     state, uid, inode = found
@@ -176,7 +181,7 @@ def _ask_kernel(peer: Address, own: Address) -> tuple[int, int, int] | None:
     """State, uid and inode of the socket at ``peer``.
 
     Raises:
-        OSError: the kernel does not tell.
+        OSError: the kernel does not answer.
     """
     request = _REQUEST.pack(_socket.AF_INET, _socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
     request += _SOCKET_ID.pack(
@@ -195,7 +200,9 @@ def _ask_kernel(peer: Address, own: Address) -> tuple[int, int, int] | None:
     )
     try:
         netlink.sendto(header + request, (0, 0))
-        answer = netlink.recv(4096, _socket.MSG_DONTWAIT)  # it is there when sendto is back
+        answer = netlink.recv(
+            4096, _socket.MSG_DONTWAIT
+        )  # the answer has arrived when sendto returns
     finally:
         netlink.close()
     return _parse_answer(answer, peer, own)

@@ -1,8 +1,8 @@
-"""How to start a PMIx server, and its directory: what its PCT has to know of it.
+"""What the PCT needs to start a PMIx server: its command, and its directory.
 
-The server keeps its files in one directory, which the PCT makes and removes. Its user
-may do there what they like, so nothing here follows a symbolic link or trusts a name
-twice.
+The server keeps its files in one directory, which the PCT makes and removes. The directory
+belongs to the job's user, who may change it at any time. So no symbolic link is followed
+here, and an entry is opened by name only once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from native.loop.slices import Work
 from pct.host import removal
 
-DEPTH_MAX = 16  # directories below one another: the PCT has other users too
+DEPTH_MAX = 16  # of nested directories: removing them takes the PCT's time
 ENTRIES_MAX = 10_000
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CODE = """\
@@ -29,8 +29,8 @@ main()
 def command() -> tuple[bytes, ...]:
     """Arguments of the server's process, program first.
 
-    Its modules are looked up where ours were: ``site``, which takes as long as half of
-    the server's own imports, need not run again.
+    It is given our module path, so ``site`` need not run again: that would take half as
+    long as the server's own imports.
     """
     path = [os.path.abspath(entry) for entry in sys.path]
     return tuple(
@@ -39,10 +39,10 @@ def command() -> tuple[bytes, ...]:
 
 
 def make_directory(parent: str, uid: int, gid: int, server: str) -> bytes:
-    """Make a server's directory, which its user alone can enter; gives its path.
+    """Make a server's directory, which only its user can enter; its path.
 
     Args:
-        parent: a directory of the PCT's.
+        parent: a directory of the PCT.
 
     Raises:
         OSError: it cannot be made.
@@ -57,8 +57,8 @@ def remove_directory(path: bytes, uid: int) -> Work[bool]:
     """Remove a server's directory with all that is in it, if it is the user's.
 
     Returns:
-        Whether nothing is left of it. Some is, where it was made too deep or too full
-        to be ours.
+        Whether nothing is left of it. Something is left where directories are nested too
+        deeply, or have too many entries.
     """
     above, name = os.path.split(path)
     try:

@@ -1,7 +1,7 @@
 """The PMIx server of one job on a node, as the PCT sees it: a process of the job's user.
 
-A keeper owns it, as one owns the ranks: it has the user's ids and groups, and nothing
-of it outlives the job. See :mod:`native.wire.pmix` for what is said.
+A keeper starts it, as a keeper starts the ranks. So it has the user's ids and groups, and no
+process of it outlives the job. The messages are in :mod:`native.wire.pmix`.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from pct.host.keeper import Keeper
 from pct.host.pmix_command import command, make_directory, remove_directory
 from pct.host.streams import ClientSocket, OutputPipe
 
-END_S = 2.0  # for the server to put its things away; then it is killed
+END_S = 2.0  # how long the server may take to finalize; then it is killed
 KEPT_VARIABLES = (b"PATH", b"LANG", b"TMPDIR", b"LD_LIBRARY_PATH")
 LINE_MAX = 4096  # bytes of a line of its output
-LINES_MAX = 100  # of its output that are told
-_RLIMIT_DATA = 2  # the module resource is not imported for it
+LINES_MAX = 100  # of its output that are logged
+_RLIMIT_DATA = 2  # from linux/resource.h; the module resource is slow to import
 
 
 class PmixServer:
     """A server that is starting, serving or ending.
 
-    Its process starts at once; :meth:`begin` tells it whom it serves. Until then nothing
-    is told of it.
+    Its process starts at once; :meth:`begin` tells it which job it serves. Until then
+    nothing is reported.
 
     Args:
         job_id: the job that it will serve.
         owner: of the job, and of its process.
-        memory_bytes: what its process may have.
+        memory_bytes: how much memory its process may have.
 
     Raises:
         OSError, ValueError: it cannot be started.
@@ -55,7 +55,7 @@ class PmixServer:
         self._on_message: Callable[[pmix.FromServer], None] = _nobody
         self._on_end: Callable[[wire.Report, str], None] = _nobody
         self._say: Callable[[str], None] = _nobody
-        self._streams: tuple[int, int, int] | None = None  # before they can be used
+        self._streams: tuple[int, int, int] | None = None  # until it begins
         self._early: list[wire.Report] = []
         self._slices: Slices | None = None
         self._socket: ClientSocket | None = None
@@ -104,13 +104,13 @@ class PmixServer:
         """Let it serve.
 
         Args:
-            begin: what it is told first, but for its directory.
-            parent: a directory of the PCT's, for the server's own.
-            on_message: takes what it says.
+            begin: its first message, without its directory.
+            parent: a directory of the PCT, in which the server's directory is made.
+            on_message: takes its messages.
             on_end: called once, with the last report of its keeper and what became of it.
             say: takes a line for the log.
             slices: where its directory is removed.
-            account: the job's; what either side has not taken is taken from it.
+            account: charged for the bytes that either side has not read yet.
 
         Raises:
             OSError: its directory cannot be made.
@@ -138,14 +138,14 @@ class PmixServer:
             self._give_up(f"does not take what it is told: {over}")
 
     def end(self) -> None:
-        """Let it put its things away and exit; ``on_end`` will be called."""
+        """Have it finalize and exit; ``on_end`` will be called."""
         if not self._is_ending:
             self._is_ending = True
             self._end_at = self._reactor.monotonic() + END_S
             self.send(pmix.End())
 
     def close(self) -> None:
-        """Hang up: its keeper ends it, and nothing is called any more."""
+        """Hang up: its keeper kills it. Nothing is called any more."""
         self._stop_timer()
         self.keeper.close()
         self._give_back()
@@ -173,7 +173,7 @@ class PmixServer:
             if self._lines <= LINES_MAX:
                 self._say(f"PMIx server: {line.decode(errors='replace')}")
             if self._lines == LINES_MAX:
-                self._say("PMIx server: it says more, which is not told")
+                self._say("PMIx server: further lines are not logged")
 
     def _received(self, data: bytes) -> None:
         self._buffer += data
@@ -238,4 +238,4 @@ class PmixServer:
 
 
 def _nobody(*_arguments: object) -> None:
-    """Takes what is for nobody yet."""
+    """Takes calls until :meth:`PmixServer.begin` names who takes them."""

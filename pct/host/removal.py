@@ -1,6 +1,6 @@
-"""Removing files of jobs, a slice at a time: the kernel clears what a RAM disk gives back.
+"""Removes files of jobs in slices: the kernel takes long to free the memory of a large file.
 
-Also what PCTs that were killed have left: a directory of theirs whose lock can be had.
+Also removes the directories of PCTs that were killed: those whose lock is free.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from fcntl import F_SETLEASE, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, fcntl, flock
 from native.loop.slices import Work
 
 PREFIX = "yod-store-"
-SLICE_BYTES = 16 << 20  # given back between two looks at the loop
-ENTRIES = 256  # of a directory, between two looks
+SLICE_BYTES = 16 << 20  # freed in one slice
+ENTRIES = 256  # of a directory, in one slice
 DEPTH_MAX = 16  # directories below one another
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_file(name: str | bytes, directory: int | None = None) -> Work[None]:
-    """Remove a file; one that is not there is no fault.
+    """Remove a file. It is no error if it is not there.
 
     Args:
-        directory: where it is, open; None: the name is a path.
+        directory: a descriptor of the directory that it is in; None: the name is a path.
     """
     fd = -1
     try:
         if os.lstat(name, dir_fd=directory).st_size > SLICE_BYTES:
-            if os.geteuid() != 0:  # all is our own; root's directories may be users'
-                os.chmod(name, 0o600, dir_fd=directory)  # it has the mode of a program
+            if os.geteuid() != 0:  # as root, the directory may be a user's: no chmod there
+                os.chmod(name, 0o600, dir_fd=directory)  # a program cannot be written
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(name, flags, dir_fd=directory)
-    except OSError:  # it still runs; then its last process gives its room back
+    except OSError:  # it still runs: the kernel frees it with the last process
         pass
     try:
         os.unlink(name, dir_fd=directory)
@@ -42,9 +42,12 @@ def remove_file(name: str | bytes, directory: int | None = None) -> Work[None]:
 
 
 def give_back(fd: int, is_ours_alone: bool = True) -> Work[None]:
-    """Close a file whose name has been removed; what is in it is lost, if it is ours alone.
+    """Close a file whose name has been removed, and free its memory in slices.
 
-    Its size stays: our transport may still have it mapped.
+    Args:
+        is_ours_alone: no other process has it open; else the kernel frees it later.
+
+    The file keeps its size, because our transport may still have it mapped.
     """
     try:
         size = os.fstat(fd).st_size
@@ -57,12 +60,12 @@ def give_back(fd: int, is_ours_alone: bool = True) -> Work[None]:
 
 
 def _is_ours_alone(fd: int) -> bool:
-    """A file has no name, and nobody else has it open or mapped: then a lease is given."""
+    """Has a file no name, and does no other process have it open or mapped?"""
     try:
         if os.fstat(fd).st_nlink:
             return False
         fcntl(fd, F_SETLEASE, F_WRLCK)
-        fcntl(fd, F_SETLEASE, F_UNLCK)  # nobody can open what has no name
+        fcntl(fd, F_SETLEASE, F_UNLCK)  # it has no name, so no process can open it any more
         return True
     except OSError:
         return False
@@ -73,15 +76,15 @@ def _punch(fd: int, offset: int) -> None:
 
     try:
         files.punch(fd, offset, SLICE_BYTES)
-    except OSError:  # a disk's file system that cannot; then the kernel does it at the end
+    except OSError:  # not every file system can; the kernel frees it at close
         pass
 
 
 def remove_tree(path: str) -> Work[None]:
     """Remove a directory of ours with what is in it.
 
-    Users may own directories in it and change them meanwhile: no symbolic link is
-    followed. What is nested deeper than ours ever is, stays.
+    Users may own directories in it and change them meanwhile, so no symbolic link is
+    followed. Directories that are nested deeper than ours ever are stay.
     """
     yield from _remove_directory(path, None, DEPTH_MAX)
 
@@ -111,14 +114,14 @@ def _remove_directory(name: str, parent: int | None, depth: int) -> Work[None]:
             if number % ENTRIES == 0:
                 yield
         os.rmdir(name, dir_fd=parent)
-    except OSError:  # somebody else's file is in it
+    except OSError:  # a file of another user is in it
         pass
     finally:
         os.close(directory)
 
 
 def sweep(parent: str) -> Work[None]:
-    """Remove directories of PCTs that are gone, and what their ranks have left besides."""
+    """Remove the directories of PCTs that are gone, and shared memory that their ranks left."""
     try:
         names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]
     except OSError:
@@ -142,7 +145,7 @@ def sweep(parent: str) -> Work[None]:
 
 
 def _remove_leftovers(directory: os.stat_result) -> Work[None]:
-    """Shared memory of a killed PCT's ranks, made since the directory has got its last file."""
+    """Remove shared memory of a killed PCT's ranks, made since its directory last changed."""
     from pct.host import leftovers  # nearly always there is none
 
     yield from leftovers.remove(directory.st_uid, directory.st_mtime)

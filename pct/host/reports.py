@@ -1,7 +1,7 @@
 """What a keeper may report of its ranks, and in which order.
 
-A keeper runs as the owner of its job, who can make it say anything; the job's machine
-relies on what is checked here. Pure.
+A keeper runs as the owner of its job, who can make it report anything. So reports are checked
+here before the job's machine, which relies on their order, sees them. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from native.wire import keeper as wire
 
 
 class _Rank(IntEnum):
-    """How far a rank is."""
+    """The last that was reported of a rank."""
 
     ASKED_FOR = 0
     STARTED = 1
@@ -26,17 +26,17 @@ class Reports:
     """The reports of one keeper.
 
     Args:
-        ranks: that it was told to start.
+        ranks: those that the keeper was told to start.
     """
 
     def __init__(self, ranks: Iterable[int]) -> None:
         self._ranks = dict.fromkeys(ranks, _Rank.ASKED_FOR)
 
     def check(self, report: wire.Report | wire.StreamsTaken | wire.KeeperFailed) -> None:
-        """Take one report.
+        """Check one report.
 
         Raises:
-            PeerProtocolError: of a rank that is not the keeper's, or out of order.
+            PeerProtocolError: the rank is not the keeper's, or the report is out of order.
         """
         match report:
             case wire.StreamsTaken(rank):

@@ -1,7 +1,7 @@
-"""Room for objects: who holds how much of which file system, within what share.
+"""Room for objects: how much of each file system each user holds, within a share.
 
-Room is taken before a byte arrives. Where it takes several slices to allocate, what is
-still to come is promised: others count on what is free without it.
+Room is claimed before the first byte arrives. While a claim is being allocated in slices,
+its rest is promised: it no longer counts as free for other claims.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections import Counter
 
 from native.loop.slices import Work
 
-SLICE_BYTES = 4 << 20  # allocated between two looks at the loop; a RAM disk clears them
+SLICE_BYTES = 4 << 20  # allocated in one slice; a RAM disk fills them with zeros
 MEMORY = "memory"  # in place of a directory: files without a name
 ALL_PERCENT = 100
 
 
 class Claim:
-    """What one object takes.
+    """The room of one object.
 
     Attributes:
         size: bytes.
-        promised: of them, not yet allocated.
+        promised: how many of them are not allocated yet.
     """
 
     __slots__ = ("device", "promised", "size", "uid")
@@ -39,7 +39,7 @@ class Room:
 
     Args:
         user_percent: how much of a file system the objects of one user may take, in all
-            their jobs (``store_user_percent``); 100: what is free.
+            their jobs (``store_user_percent``); 100: all that is free.
     """
 
     def __init__(self, user_percent: int = ALL_PERCENT) -> None:
@@ -48,14 +48,14 @@ class Room:
         self._promised: Counter[int] = Counter()  # device -> bytes
 
     def claim(self, where: str, uid: int, size: int) -> Claim:
-        """Count room as a user's.
+        """Claim room for a user.
 
         Args:
             where: a directory, or ``MEMORY``.
 
         Raises:
-            OSError: there is none (ENOSPC), or it would be more than the user's share
-                (EDQUOT); the text has the numbers.
+            OSError: there is not enough room (ENOSPC), or the user's share would be
+                exceeded (EDQUOT); the text has the numbers.
         """
         device, capacity, free = _file_system(where)
         free -= self._promised[device]
@@ -79,12 +79,12 @@ class Room:
         return Claim(device, uid, size)
 
     def allocate(self, fd: int, claim: Claim) -> Work[None]:
-        """Take the room of a claim for a file.
+        """Allocate the room of a claim for a file.
 
-        A store into a full tmpfs map would be SIGBUS.
+        A write to a mapped file on a full tmpfs would raise SIGBUS.
 
         Raises:
-            OSError: there is not so much after all.
+            OSError: there is less room than was claimed.
         """
         while claim.promised:
             length = min(claim.promised, SLICE_BYTES)
@@ -94,14 +94,14 @@ class Room:
                 yield
 
     def release(self, claim: Claim) -> None:
-        """What it counted is free again."""
+        """Give back a claim."""
         self._keep(claim, claim.promised)
         self._held[claim.device, claim.uid] -= claim.size
         if not self._held[claim.device, claim.uid]:
             del self._held[claim.device, claim.uid]
 
     def held(self, uid: int) -> int:
-        """Bytes that a user holds, wherever."""
+        """Bytes that a user holds, on all file systems."""
         return sum(size for (_, holder), size in self._held.items() if holder == uid)
 
     def _keep(self, claim: Claim, length: int) -> None:
@@ -110,7 +110,7 @@ class Room:
 
 
 def _file_system(where: str) -> tuple[int, int, int]:
-    """Its device, all its bytes, and those that are free."""
+    """Device, size in bytes and free bytes of a directory's file system."""
     if where == MEMORY:
         page = os.sysconf("SC_PAGE_SIZE")
         memory = os.sysconf("SC_PHYS_PAGES") * page
@@ -122,7 +122,7 @@ def _file_system(where: str) -> tuple[int, int, int]:
 
 def _cgroup_room() -> int | None:
     """Bytes that the memory cgroup (v2) still allows; None: no limit is known."""
-    from pct.host import cgroup  # room is for what is shipped
+    from pct.host import cgroup  # needed only where objects are shipped
 
     path = cgroup.own_path()
     if path is None:

@@ -1,14 +1,15 @@
-"""The node's store: objects in RAM disk, or already here.
+"""The node's store of objects: in RAM disk, or in files that are on the node already.
 
-Directories are tried in order; each must have room (:mod:`pct.host.room`) and must allow
-execution for an image. A file gets its name only when it is whole, checked, and no
-longer open for writing (else executing it gives ETXTBSY).
+Directories are tried in order. Each must have room (:mod:`pct.host.room`), and must not be
+mounted noexec. The file of an object gets its name only when it is published: it is whole,
+checked, and no longer open for writing (executing it would give ETXTBSY).
 
-What takes long is done in slices (:mod:`native.loop.slices`): comparing, allocating, removing.
-The first two are a job's and end with it. Who finds no room waits for what is being removed.
+Comparing, allocating and removing take long and are done in slices
+(:mod:`native.loop.slices`). Comparing and allocating belong to a job and end with it. Where
+there is no room, the store waits while files are being removed.
 
-A directory belongs to one PCT, which keeps a lock on it. One whose lock can be
-had is left over from a PCT that was killed, and is removed by the next that looks.
+Each PCT has directories of its own, and holds a lock on each. A directory whose lock is free
+is left over from a PCT that was killed; the next PCT removes it.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from native.loop.reactor import Reactor
 from native.loop.slices import Slices, Work
 from native.wire.load import ShippedObject
 
-# What compares, counts and removes is imported by the first job that ships something.
+# These modules are imported by the first job that ships something.
 if TYPE_CHECKING:
     from pct.host.compare import Digests
     from pct.host.room import Claim, Room
 
-NOBODY = 0  # owns what outlives its job: removals. Jobs count from 1
+NOBODY = 0  # the job of work that outlives its job: removals. Job ids begin at 1
 
 
 class Reserved(Struct):
-    """Room for one object.
+    """The file of one object.
 
     Attributes:
         fd: open for reading and writing, ``claim.size`` bytes allocated; -1: published.
-        name: what the file is called now; empty: a file without a name.
-        path: its name once it is whole.
+        name: its present path; empty: a file without a name, in memory.
+        path: its path once it is published.
     """
 
     fd: int
@@ -67,7 +68,7 @@ class Checked(Struct, frozen=True):
 
 
 class StoreError(Exception):
-    """The store cannot do it; the text says why, for the user."""
+    """No directory takes an object; the text tells the user why."""
 
 
 class Store:
@@ -75,10 +76,11 @@ class Store:
 
     Args:
         directories: to try, in this order.
-        user_percent: of a file system, for the objects of one user; 100: what is free.
+        user_percent: share of a file system for the objects of one user; 100: all that is
+            free.
 
     Attributes:
-        slices: the long work of this node.
+        slices: where this node's long work is done.
     """
 
     def __init__(self, directories: list[str], reactor: Reactor, user_percent: int = 100) -> None:
@@ -101,9 +103,13 @@ class Store:
         done: Callable[[Checked], None],
         unused: Collection[int] = (),
     ) -> None:
-        """Find out which objects are here and reserve room for the others but the unused.
+        """Find out which objects are here, and reserve room for the others.
 
-        ``done`` is called once, maybe at once; not when the job is dropped before.
+        Args:
+            arguments_first: object 0 holds arguments: memory, not a file to execute.
+            owner: with whose rights the objects' paths are opened.
+            done: called once, maybe at once; not if the job is dropped before.
+            unused: numbers of objects that are passed over.
         """
         work = self._check(job_id, objects, arguments_first, owner, unused)
         self.slices.start(job_id, work, done)
@@ -133,7 +139,7 @@ class Store:
                 present.append((number, shipped.path))
                 continue
             if lacking or no_place or present:
-                yield  # however many there are
+                yield  # there may be many objects
             if (yield from self._digests.has(shipped, owner)):
                 present.append((number, shipped.path))
                 continue
@@ -145,53 +151,60 @@ class Store:
         return Checked(tuple(present), tuple(lacking), tuple(no_place))
 
     def reserved(self, job_id: int, number: int) -> Reserved:
-        """The room taken for an object."""
+        """The file of an object."""
         return self._objects[job_id, number]
 
     def publish(self, job_id: int, number: int, mode: int, uid: int, gid: int) -> bytes:
-        """Give a whole, checked object its name.
+        """Give the file of a whole, checked object its name.
 
         Returns:
             The path to execute.
+
+        Raises:
+            OSError: it cannot have it. What there is of the file is removed with the job.
         """
-        room = self._objects[job_id, number]
-        os.fchmod(room.fd, mode & 0o555 | 0o400)
+        file = self._objects[job_id, number]
+        os.fchmod(file.fd, mode & 0o555 | 0o400)
         if os.geteuid() == 0:
-            os.fchown(room.fd, uid, gid)
-        os.close(room.fd)
-        room.fd = -1
-        os.rename(room.name, room.path)
-        room.name = room.path
-        return os.fsencode(room.path)
+            os.fchown(file.fd, uid, gid)
+        os.close(file.fd)
+        file.fd = -1
+        os.rename(file.name, file.path)
+        file.name = file.path
+        return os.fsencode(file.path)
 
     def content(self, job_id: int, number: int) -> bytes:
-        """The bytes of an object without a name; its room is given back."""
-        room = self._objects[job_id, number]
+        """The bytes of an object without a name; its room is given back.
+
+        Raises:
+            OSError: they cannot be read.
+        """
+        file = self._objects[job_id, number]
         try:
-            return os.pread(room.fd, room.claim.size, 0)
+            return os.pread(file.fd, file.claim.size, 0)
         finally:
             self.drop(job_id, number)
 
     def drop(self, job_id: int, number: int) -> None:
-        """Give back the room of one object."""
-        room = self._objects.pop((job_id, number), None)
-        if room is not None:
-            self._remove(self._removal([room], ()))
+        """Remove one object."""
+        file = self._objects.pop((job_id, number), None)
+        if file is not None:
+            self._remove(self._removal([file], ()))
 
     def drop_job(self, job_id: int) -> None:
-        """End the work for a job and remove everything of it."""
+        """End the work for a job, and remove all its objects."""
         self.slices.cancel(job_id)
         keys = [key for key in self._objects if key[0] == job_id]
-        rooms = [self._objects.pop(key) for key in keys]
+        files = [self._objects.pop(key) for key in keys]
         directories = self._job_directories.pop(job_id, ())
-        if rooms or directories:
-            self._remove(self._removal(rooms, directories))
+        if files or directories:
+            self._remove(self._removal(files, directories))
 
     def directory(self) -> str:
-        """A directory of ours for small files, which a later PCT sweeps if we cannot.
+        """A directory of ours for small files. If we are killed, a later PCT removes it.
 
         Raises:
-            OSError: none can be made.
+            OSError: it cannot be made.
         """
         if not self._parents:
             raise OSError(errno.ENOENT, "no directory is configured")
@@ -230,10 +243,10 @@ class Store:
         return self._known_room
 
     def _reserve(self, job_id: int, number: int, uid: int, shipped: ShippedObject) -> Work[None]:
-        """Take room for an image in the first directory that has it.
+        """Reserve room for an image in the first directory that has it.
 
         Raises:
-            StoreError: none has; says what each one lacks.
+            StoreError: none has; the text says what each one lacks.
         """
         reasons = []
         for parent in self._parents:
@@ -256,10 +269,10 @@ class Store:
         yield from self._patiently(reserve)
 
     def _patiently(self, reserve: Callable[[], Work[None]]) -> Work[None]:
-        """Reserve; without room, again and again while some is being given back.
+        """Reserve; where there is no room, try again as long as files are being removed.
 
         Raises:
-            OSError: there is none.
+            OSError: there is no room.
         """
         while True:
             try:
@@ -291,29 +304,29 @@ class Store:
             raise
         yield from self._allocate((job_id, number), Reserved(fd, path + ".part", path, claim))
 
-    def _allocate(self, key: tuple[int, int], room: Reserved) -> Work[None]:
-        self._objects[key] = room  # before the first slice: so it goes with its job
+    def _allocate(self, key: tuple[int, int], file: Reserved) -> Work[None]:
+        self._objects[key] = file  # before the first slice, so that it ends with its job
         try:
-            yield from self._room.allocate(room.fd, room.claim)
+            yield from self._room.allocate(file.fd, file.claim)
         except OSError:
-            # Here and now: a removal under way would be waited for.
+            # Not by _remove: _patiently would wait for that.
             yield from self._removal([self._objects.pop(key)], ())
             raise
 
-    def _removal(self, rooms: Collection[Reserved], directories: Collection[str]) -> Work[None]:
+    def _removal(self, files: Collection[Reserved], directories: Collection[str]) -> Work[None]:
         from pct.host.removal import give_back, remove_file, remove_tree
 
-        for room in rooms:
+        for file in files:
             try:
-                if room.fd < 0:
-                    yield from remove_file(room.name)
+                if file.fd < 0:
+                    yield from remove_file(file.name)
                     continue
-                if room.name:
-                    with suppress(OSError):  # somebody else was faster
-                        os.unlink(room.name)
-                yield from give_back(room.fd)
+                if file.name:
+                    with suppress(OSError):  # it has been removed already
+                        os.unlink(file.name)
+                yield from give_back(file.fd)
             finally:
-                self._room.release(room.claim)
+                self._room.release(file.claim)
         for directory in directories:
             yield from remove_tree(directory)
 
@@ -332,16 +345,16 @@ class Store:
     def _make_directory(self, parent: str) -> str:
         from pct.host.removal import PREFIX
 
-        # Not by process id: hosts that share a directory have the same ones.
+        # The name is random: hosts that share a directory may have the same process ids.
         while True:
             directory = os.path.join(parent, PREFIX + os.urandom(6).hex())
             os.mkdir(directory, 0o755)
-            os.chmod(directory, 0o755)  # whatever our umask: owners of jobs go in
+            os.chmod(directory, 0o755)  # whatever our umask: jobs' owners must enter it
             try:
                 lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 flock(lock, LOCK_EX | LOCK_NB)
             except (FileNotFoundError, BlockingIOError):
-                continue  # a sweeper was faster; it removes what nobody has locked
+                continue  # another PCT has just removed it, as one without a lock
             self._locks.append(lock)
             return directory
 
@@ -349,7 +362,7 @@ class Store:
 def default_directories() -> list[str]:
     """RAM disks of this node, in the order to try.
 
-    Not a directory of root's alone when ranks will be other users.
+    A PCT of root's serves all users, so it uses only directories that all users can enter.
     """
     wanted = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/tmp"]
     if os.geteuid() == 0:
@@ -365,6 +378,6 @@ def _is_open_to_all(directory: str) -> bool:
 
 
 def _reason(error: OSError) -> str:
-    """Ours as it is; the kernel's without its capital."""
+    """The reason: our own text as it is, the kernel's without its capital."""
     text = error.strerror or str(error)
     return text.lower() if error.errno and text == os.strerror(error.errno) else text

@@ -1,4 +1,4 @@
-"""The pipes and sockets of a rank, at the PCT's end. None of them ever blocks."""
+"""The PCT's ends of pipes and sockets of ranks. No read or write blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pct.account import Charge
 
 
 class OutputPipe:
-    """A rank's standard output or error; ``on_data(b"")`` says that it has ended."""
+    """A rank's standard output or error. ``on_data(b"")`` is called at its end."""
 
     def __init__(self, reactor: Reactor, fd: int, on_data: Callable[[bytes], None]) -> None:
         self._fd = fd
@@ -19,12 +19,12 @@ class OutputPipe:
         self._watch = reactor.watch(fd, self._readable)
 
     def pause(self, is_paused: bool) -> None:
-        """Stop or resume reading; the rank waits when its pipe is full."""
+        """Stop or resume reading. A rank that writes to a full pipe waits."""
         if self._fd >= 0:
             self._watch.set(None if is_paused else self._readable, None)
 
     def close(self) -> None:
-        """Stop, and give the descriptor back."""
+        """Stop reading, and close the descriptor."""
         if self._fd >= 0:
             self._watch.close()
             os.close(self._fd)
@@ -41,7 +41,10 @@ class OutputPipe:
 
 
 class InputPipe:
-    """The standard input of rank 0. What it has not taken waits here, within the credit."""
+    """The standard input of rank 0. What does not fit into the pipe waits here.
+
+    yod sends no more than it has credit for, so this is bounded.
+    """
 
     def __init__(self, reactor: Reactor, fd: int, on_taken: Callable[[int], None]) -> None:
         self._fd = fd
@@ -51,7 +54,7 @@ class InputPipe:
         self._watch = reactor.watch(fd, None)
 
     def write(self, data: bytes) -> None:
-        """Pass data on; empty data closes the pipe behind what is waiting."""
+        """Write data; empty data closes the pipe when all data has been written."""
         if self._fd < 0:
             return
         self._waiting += data
@@ -75,7 +78,7 @@ class InputPipe:
                 taken += count
         except BlockingIOError:
             pass
-        except BrokenPipeError:  # rank 0 reads no more: yod stops when the credit is used up
+        except BrokenPipeError:  # rank 0 has closed it. No credit is given, so yod stops
             self.close()
             return
         if self._waiting:
@@ -89,12 +92,12 @@ class InputPipe:
 
 
 class ClientSocket:
-    """A stream socket of a client: bytes in, bytes out. ``on_data(b"")``: it has hung up.
+    """A client's stream socket. ``on_data(b"")`` is called when the client has hung up.
 
     Args:
-        charge: what waits to be taken by the client is taken from its account.
-        is_patient: while answers wait to be taken nothing is read, so a client that
-            does not listen costs the answers to what it has asked.
+        charge: for the bytes that the client has not read yet.
+        is_patient: read nothing while bytes wait to be written. So a client that does not
+            read costs no more than the answers to its last requests.
     """
 
     def __init__(
@@ -116,10 +119,10 @@ class ClientSocket:
         self._watch = reactor.watch(fd, self._readable)
 
     def send(self, data: bytes) -> None:
-        """Write, now or when it is taken.
+        """Write now, or when the client reads.
 
         Raises:
-            OverLimit: too much waits already; close it.
+            OverLimit: too many bytes wait already. The caller must close the socket.
         """
         if self._fd < 0:
             return
@@ -131,7 +134,7 @@ class ClientSocket:
             self._charge.set(len(self._unsent))
 
     def hang_up(self, on_closed: Callable[[], None] = lambda: None) -> None:
-        """Close it behind what is still to be written, then call ``on_closed``."""
+        """Close it when all has been written, then call ``on_closed``."""
         self._is_closing = True
         self._on_closed = on_closed
         if not self._unsent:
