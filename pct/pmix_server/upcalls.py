@@ -1,4 +1,4 @@
-"""What libpmix asks of its host, put to the PCT, and the answers back.
+"""The upcalls of libpmix to its host: questions to the PCT, and the answers back.
 
 The library calls on its own thread. An upcall copies its arguments, queues the rest of its
 work and returns; the main thread sends the question to the PCT (:mod:`pct.pmix_server.questions`)
@@ -371,7 +371,7 @@ class Upcalls:
     def _tool_connected(
         self, _infos: int | None, _count: int, done: int, token: int | None
     ) -> None:
-        """A tool of the job's user gets a namespace of its own; another one gets no answer."""
+        """Give a tool of the job's user a namespace of its own; do not answer any other tool."""
         self.questions.queue(lambda: self._look_at_tool(done, token, 0))
 
     def _look_at_tool(self, done: int, token: int | None, tries: int) -> None:

@@ -16,7 +16,7 @@ from pct.wireup.world import World, Worlds
 
 
 class PmiClients:
-    """Answers them from the worlds' pairs, or asks the job's tree.
+    """Answers PMI clients from the worlds' pairs, or asks the job's tree.
 
     Args:
         account: what is kept of connections is taken from it.
@@ -60,7 +60,7 @@ class PmiClients:
             here.charge.clear()
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         for number in list(self._connections):
             self.closed(number)
 
@@ -235,7 +235,7 @@ class PmiClients:
 
 
 class _Connection:
-    """One client, and what it waits for."""
+    """One client, and the requests that it waits for."""
 
     def __init__(self, number: int, conversation: client.Conversation, charge: Charge) -> None:
         self.number = number

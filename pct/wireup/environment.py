@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 from native import outer
 from native.wire.load import Protocol
 
-# No library binds ranks by itself: they run where yod has put them. Open MPI does
-# not when it is started directly (4.1 and 5.0: seen), and MPICH never does.
+# Settings with which libraries do not bind ranks to processors. Open MPI needs none when it is
+# started directly (as seen with 4.1 and 5.0), and MPICH never binds.
 UNBOUND = (b"I_MPI_PIN=off", b"MV2_ENABLE_AFFINITY=0", b"MVP_ENABLE_AFFINITY=0")
 
 # Settings with which Open MPI does not search for fabrics; names that choose a fabric.

@@ -81,7 +81,7 @@ class TreeFences:
                     step.up.append(pmi.FenceIn(self._job_id, fence, pairs, is_last))
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         self._fences.clear()
 
     def check(self) -> None:

@@ -80,7 +80,7 @@ class KeyValueSpace:
         self._charge.owe(more_bytes)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         self._charge.clear()
         self._pairs.clear()
         self._fresh.clear()
@@ -200,7 +200,7 @@ class Fences:
         return here.come_down
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         self._charge.clear()
         self._numbers.clear()
         self._open.clear()
@@ -279,7 +279,7 @@ class Names:
         return were_there
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         self._charge.clear()
         self._values.clear()
 
@@ -321,5 +321,5 @@ def share(place: int, data: bytes) -> tuple[KeyValue, ...]:
 
 
 def joined(pairs: list[KeyValue]) -> bytes:
-    """Everybody's data, in the order of the places."""
+    """The data of all nodes, in the order of their places."""
     return b"".join(pair.value for pair in sorted(pairs, key=lambda pair: pair.key))

@@ -300,7 +300,7 @@ class Wireup:
         """An answer on its way."""
         step = Step()
         cost = self._spawning.pop((message.target, message.serial), None)
-        if cost is not None:  # yod starts nothing
+        if cost is not None:  # yod has refused the spawn
             self._charge.drop(cost)
         self._questions.replied(message, step)
         return step
@@ -437,5 +437,5 @@ class Wireup:
 
 
 def _of_world(ranks: int) -> int:
-    """What it costs to have one more world."""
+    """The charge for one more world."""
     return WORLD_BYTES + RANK_BYTES * ranks

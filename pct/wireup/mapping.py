@@ -8,7 +8,7 @@ the first one; Intel MPI crashes. So our blocks cover every rank.
 from __future__ import annotations
 
 # MPICH 4 has a buffer of what its lines of 1024 bytes leave for a value beside a key
-# space's name (256), a key (64) and the words around them (30); it dies of a longer one.
+# space's name (256), a key (64) and the words around them (30); a longer one crashes it.
 MAPPING_MAX = 1024 - 256 - 64 - 30 - 1
 
 

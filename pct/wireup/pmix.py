@@ -76,7 +76,7 @@ class PmixLink:
 
     @property
     def is_lacking(self) -> bool:
-        """Should PMIx be offered here although it cannot be?"""
+        """Is PMIx missing here although the load offers it?"""
         return self._state is State.UNAVAILABLE
 
     def is_ready(self, world: World) -> bool:
@@ -108,7 +108,7 @@ class PmixLink:
             step.server.append(pmix.FenceDone(serial, SUCCESS, kvs.joined(pairs)))
 
     def modex(self, ask: pmi.Ask, process: pmi.Process, step: Step) -> None:
-        """Another node wants what a rank of this one has put.
+        """Another node asks for data that a rank of this node has put.
 
         Raises:
             OverLimit: too many questions wait.
@@ -190,7 +190,7 @@ class PmixLink:
             self._lost(text, step)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         self._charge.clear()
         self._data_asked.clear()
         self._entered.clear()

@@ -106,7 +106,7 @@ class Questions:
         return self._serial + 1
 
     def ask(self, target: int, question: AnyQuestion, then: Continuation, step: Step) -> None:
-        """Ask; ``then`` gets the reply, perhaps at once."""
+        """Ask a question; ``then`` is called with the reply, perhaps at once."""
         self._serial += 1
         ask = pmi.Ask(self._job_id, self._place, target, self._serial, question)
         cost, status = cost_of(question), NO_RESOURCE
@@ -179,7 +179,7 @@ class Questions:
             step.up.append(message)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         self._charge.clear()
         self._asked.clear()
         self._lookups.clear()

@@ -104,7 +104,7 @@ class Tools:
                 self._end_tool(agent, step)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Free everything that is kept."""
         for number in list(self._agents):
             self._forget(number)
         self._waiting.clear()

@@ -180,7 +180,7 @@ class Speaker:
         return b"cmd=lookup_result port=%s info=ok rc=0 msg=success\n" % port
 
     def spawned(self, command: bytes, request: Request, error: str, job: bytes) -> bytes:
-        """The answer to a spawn. Without codes for each process all are taken for started."""
+        """The answer to a spawn. It has no code for each process, so all count as started."""
         if error:
             return b"cmd=spawn_result rc=-1 msg=%s\n" % _word(error)
         return b"cmd=spawn_result rc=0\n"
@@ -310,7 +310,7 @@ class _SpawnBlocks:
 
 
 def aborted(words: dict[bytes, bytes]) -> Request:
-    """The end that a client asks for."""
+    """A client's request to end the job."""
     return abort(b"", words.get(b"exitcode"), words.get(b"message", b""))
 
 

@@ -150,7 +150,7 @@ class Speaker:
         return _done(command, request.thread, [(b"value", port), (b"port", port)], error)
 
     def spawned(self, command: bytes, request: Request, error: str, job: bytes) -> bytes:
-        """The answer to a spawn. Without codes for each process all are taken for started."""
+        """The answer to a spawn. It has no code for each process, so all count as started."""
         return _done(command, request.thread, [(b"jobid", job), (b"nerrs", b"0")], error)
 
     def _fullinit(self, words: dict[bytes, bytes], thread: bytes) -> Heard:
