@@ -38,6 +38,6 @@ def _die(number: int) -> int:
     signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
     os.kill(os.getpid(), number)
-    from yod.launch.report import SIGNAL_BASE
+    from native.waitstatus import SIGNAL_BASE
 
     return SIGNAL_BASE + number

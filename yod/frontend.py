@@ -14,8 +14,8 @@ from native import nodelist
 from native.errors import ProgramNotFoundError, UsageError
 from native.host import stdio
 from native.text import shown
+from native.waitstatus import SIGNAL_BASE
 from yod import api
-from yod.launch.report import SIGNAL_BASE
 from yod.plan import loadfile
 from yod.plan.plan import Member, Options, Plan, Style, from_command_line, from_load_file
 from yod.program import image

@@ -22,6 +22,7 @@ from native.errors import PartitionError
 from native.host import userdirs
 from native.loop.reactor import Reactor
 from native.text import shown
+from native.waitstatus import how_it_ended
 from partition.find import state
 from partition.find.state import Daemon, State
 from partition.up import processes
@@ -231,9 +232,7 @@ class _Starter:
         self._reactor.stop()
 
     def _died(self, daemon: Daemon, status: int) -> None:
-        code = os.waitstatus_to_exitcode(status)
-        how = f"exit status {code}" if code >= 0 else f"signal {-code}"
-        self._fail(f"{daemon} ended with {how}", daemon.log)
+        self._fail(f"{daemon}: {how_it_ended(status)}", daemon.log)
 
     def _fail(self, text: str, log: str = "") -> None:
         if not self._failure:

@@ -17,6 +17,7 @@ import native
 from native.errors import PeerProtocolError
 from native.host.rlimits import write_whole
 from native.loop.reactor import Reactor, Watch
+from native.waitstatus import how_it_ended
 from native.wire import keeper as wire
 from pct.host.reports import Reports
 
@@ -194,7 +195,9 @@ class Keeper:
     def _exited(self, wait_status: int) -> None:
         self._receive()
         self._hang_up()
-        self._finish(wire.KeeperLost(self._fault or _how_it_ended(wait_status)))
+        self._finish(
+            wire.KeeperLost(self._fault or f"the keeper failed: {how_it_ended(wait_status)}")
+        )
 
     def _finish(self, last: wire.Report) -> None:
         on_event, self._on_event = self._on_event, None
@@ -269,9 +272,3 @@ def _move_up(fd: int) -> int:
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD)
     os.close(fd)
     return moved
-
-
-def _how_it_ended(wait_status: int) -> str:
-    if os.WIFSIGNALED(wait_status):
-        return f"the keeper was killed by signal {os.WTERMSIG(wait_status)}"
-    return f"the keeper exited with status {os.waitstatus_to_exitcode(wait_status)}"

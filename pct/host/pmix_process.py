@@ -17,6 +17,7 @@ from native.host.files import Owner
 from native.limits import variable
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
+from native.waitstatus import how_it_ended
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.account import Account, Charge, OverLimit
@@ -199,7 +200,7 @@ class PmixServer:
             case wire.ExecFailed():
                 self._why = report.explain()
             case wire.RankEnded():
-                self._why = self._why or self._how_it_ended(report)
+                self._why = self._why or self._explain(report)
             case wire.KeeperEmpty() | wire.KeeperLost():
                 self._stop_timer()
                 self._give_back()
@@ -208,14 +209,11 @@ class PmixServer:
                 self._slices.start(0, work, lambda _: self._ended(report))
 
     def _ended(self, report: wire.Report) -> None:
-        self._on_end(report, f"its process {self._why}")
+        self._on_end(report, f"its process failed: {self._why}")
 
-    def _how_it_ended(self, report: wire.RankEnded) -> str:
-        number = report.wait_status & 0x7F
-        if not number:
-            return f"ended with exit code {report.wait_status >> 8 & 0xFF}"
-        text = f"was killed by signal {number}"
-        if report.max_rss_bytes > self._memory_bytes // 2:
+    def _explain(self, report: wire.RankEnded) -> str:
+        text = how_it_ended(report.wait_status)
+        if os.WIFSIGNALED(report.wait_status) and report.max_rss_bytes > self._memory_bytes // 2:
             name = variable("pmix_server_bytes")
             text += f"; it may have {self._memory_bytes} bytes of memory ({name} of the pct)"
         return text

@@ -10,12 +10,12 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
+from native.waitstatus import exit_status
 from native.wire.alloc import Grant, Refused, Released
 from native.wire.base import Message
 from pct.job.relay import cost
 from tests.sim.clock import Violation
 from yod.launch.phases import Phase
-from yod.launch.report import status_of
 
 if TYPE_CHECKING:
     from tests.sim.hosts import PctActor
@@ -176,7 +176,7 @@ def _check_failure(yod: YodActor, truth: JobTruth) -> None:
         if rank in tools:
             continue
         if wait_status not in (0, signal.SIGKILL):  # nobody is killed but by us, for a reason
-            possible.add(status_of(wait_status))
+            possible.add(exit_status(wait_status))
         start = truth.programs[rank].start
         if start.error:
             possible.add(127 if start.error == 2 else 126)

@@ -554,7 +554,7 @@ class FakeKeeper:
             if rank.state is not RankState.DEAD:
                 rank.is_dying = False
                 rank.die(int(signal.SIGKILL))
-        self.report(wire.KeeperLost("the keeper was killed by signal 9"))
+        self.report(wire.KeeperLost("the keeper failed: killed by SIGKILL"))
 
     # -- input ----------------------------------------------------------------------
 

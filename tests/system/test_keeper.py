@@ -984,7 +984,7 @@ def test_a_killed_keeper_takes_its_ranks_along(build: Build) -> None:
         job.keeper.go()
         os.kill(job.keeper.unix_pid, signal.SIGKILL)
         job.run_until(lambda: bool(job.of(KeeperLost)), "lost")
-        assert job.events[-1] == KeeperLost("the keeper was killed by signal 9")
+        assert job.events[-1] == KeeperLost("the keeper failed: killed by SIGKILL")
         for rank in range(3):
             wait_for_exit(job.unix_pid(rank))
 
@@ -1114,7 +1114,7 @@ def test_without_its_keeper_a_pct_kills_what_is_left(build: Build, pct: Callable
     unix_pids = [int(line) for line in lines if line.isdigit()]
     os.kill(int(lines[0].split()[1]), signal.SIGKILL)
     rest = process.read_until(b"over\n")
-    assert "KeeperLost(reason='the keeper was killed by signal 9')" in rest
+    assert "KeeperLost(reason='the keeper failed: killed by SIGKILL')" in rest
     for unix_pid in unix_pids:
         assert not os.path.exists(f"/proc/{unix_pid}")
 

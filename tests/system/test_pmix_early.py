@@ -91,7 +91,7 @@ def test_one_that_has_ended_before_is_told_of_once_and_later(reactor, server, tm
     told = begin(server, tmp_path)
     assert not told.ends
     run_until(reactor, lambda: told.ends)
-    assert told.ends == [(wire.KeeperEmpty(), "its process was killed by signal 9")]
+    assert told.ends == [(wire.KeeperEmpty(), "its process failed: killed by SIGKILL")]
     assert not told.messages
     assert not list(tmp_path.glob("pmix-*"))
 

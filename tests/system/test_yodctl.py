@@ -209,7 +209,7 @@ def test_what_fails_is_shown_and_nothing_is_left(place, down):
         done = run("yodctl", "up", "--local", "3", "--base-port", str(port - 2))
     assert done.status == 1
     assert "yodctl: the partition did not come up: pct of node 1 (process" in done.err
-    assert "ended with exit status 1" in done.err
+    assert "ended with exit code 1" in done.err
     assert "Address already in use" in done.err  # the end of its log
     assert not (place.runtime / "yod").exists()
 

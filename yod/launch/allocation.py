@@ -7,11 +7,12 @@ import signal
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, PeerGone, Send
+from native.waitstatus import SIGNAL_BASE
 from native.wire import alloc
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
-from yod.launch.report import NEVER_STARTED, SIGNAL_BASE, Report
+from yod.launch.report import NEVER_STARTED, Report
 from yod.plan.plan import Plan
 
 ADVICE = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"

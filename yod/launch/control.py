@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 
 from native.machine import Action
+from native.waitstatus import SIGNAL_BASE
 from native.wire import load
 from yod.launch.ending import Ending
 from yod.launch.events import Continued, Interrupted, Leave, SignalToPass, StopAsked, Suspend, Tell
 from yod.launch.phases import Progress
-from yod.launch.report import SIGNAL_BASE, Report
+from yod.launch.report import Report
 from yod.launch.signals import Interrupts, Press, Stage
 from yod.launch.tree import Tree
 

@@ -6,12 +6,13 @@ import signal
 
 from native.ids import PortalId
 from native.machine import Action, PeerGone
+from native.waitstatus import SIGNAL_BASE
 from native.wire.base import TEXT_MAX
 from native.wire.load import Failure, FailureKind
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
-from yod.launch.report import SIGNAL_BASE, Report
+from yod.launch.report import Report
 from yod.launch.signals import Interrupts, Press
 from yod.launch.tree import Tree
 

@@ -15,13 +15,13 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from native import nodelist
+from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
 from native.wire.alloc import Grant, Run
 from native.wire.load import Failure, FailureKind, Held, Outcome
 
 NEVER_STARTED = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
-SIGNAL_BASE = 128
 
 _STATUS = {FailureKind.NOT_FOUND: NOT_FOUND, FailureKind.NOT_EXECUTABLE: NOT_EXECUTABLE}
 
@@ -156,10 +156,10 @@ class Report:
         if is_cause:
             self._aborted_by = self._failed_with = None
         if is_cause or self._first_status is None:
-            self._first_status = status_of(outcome.wait_status)
+            self._first_status = exit_status(outcome.wait_status)
             rank = min(counted)
             where = self.node_names.get(self.completions[rank].node, "?")
-            self.first_failure = f"rank {rank} on {where}: {how(outcome.wait_status)}"
+            self.first_failure = f"rank {rank} on {where}: {how_it_ended(outcome.wait_status)}"
         return fresh
 
     def _is_cause(self, ranks: list[int], number: int) -> bool:
@@ -248,7 +248,7 @@ class Report:
 
     def table(self) -> list[str]:
         """The completion report: one line a rank, programs as headings where several."""
-        lines = [f"{'Node':<20} {'Rank':>6} {'Num':>5} {'SPID':>8} {'Elapsed':>9}  End"]
+        lines = [f"{'Name':<20} {'Rank':>6} {'Node':>5} {'PID':>8} {'Elapsed':>9}  End"]
         first = 0
         for name, size in zip(self._names, self._sizes, strict=True):
             if len(self._names) > 1:
@@ -325,27 +325,8 @@ class Report:
         return " ".join(parts) + "".join(", " + " ".join(text.split()) for text in errors)
 
 
-def status_of(wait_status: int) -> int:
-    """A shell's exit status of a wait status."""
-    number = wait_status & 0x7F
-    return SIGNAL_BASE + number if number else wait_status >> 8 & 0xFF
-
-
-def how(wait_status: int) -> str:
-    """How a process ended, in words."""
-    number = wait_status & 0x7F
-    if not number:
-        code = wait_status >> 8 & 0xFF
-        return f"ended with exit code {code}" if code else "ended normally"
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = f"signal {number}"
-    return f"killed by {name}"
-
-
 def _end_of(done: Completion) -> str:
-    end = how(done.wait_status)
+    end = how_it_ended(done.wait_status)
     if done.is_ours:
         return f"killed by yod ({end.removeprefix('killed by ')})"
     return end if done.was_released else end + " before its entry"

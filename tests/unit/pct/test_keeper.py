@@ -292,7 +292,7 @@ def test_descriptors_that_nobody_announced_are_closed(peer: Peer) -> None:
 
 def test_a_keeper_that_ends_without_empty_is_lost_once(peer: Peer) -> None:
     peer.exit(9)
-    assert peer.events == [wire.KeeperLost("the keeper was killed by signal 9")]
+    assert peer.events == [wire.KeeperLost("the keeper failed: killed by SIGKILL")]
     peer.reactor.children[77](9)
     assert len(peer.events) == 1
 

@@ -5,7 +5,7 @@ import pytest
 from native.wire.alloc import Grant, GrantedNode, Run
 from native.wire.load import FailureKind
 from tests.unit.yod.launch_of import failure, grant, held, outcome
-from yod.launch.report import Report, hms, how, status_of
+from yod.launch.report import Report, hms
 
 
 def report(size=3, *, names=("a.out",), sizes=None):
@@ -180,7 +180,7 @@ def test_an_abort_is_never_a_success(code, status_):
 
 # -- table -----------------------------------------------------------------
 
-HEAD = "Node                   Rank   Num     SPID   Elapsed  End"
+HEAD = "Name                   Rank  Node      PID   Elapsed  End"
 
 
 def test_the_table_has_a_line_for_every_rank():
@@ -305,26 +305,6 @@ def test_the_log_line_of_a_job_without_nodes():
     assert logged(one).endswith(
         "0000 alice /bin/a.out, Cplant #0, -, 2 ranks requested, 1 of 8 slots free now"
     )
-
-
-# -- words -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("wait_status", "code", "words"),
-    [
-        (0, 0, "ended normally"),
-        (1 << 8, 1, "ended with exit code 1"),
-        (255 << 8, 255, "ended with exit code 255"),
-        (9, 137, "killed by SIGKILL"),
-        (11 | 0x80, 139, "killed by SIGSEGV"),
-        (34, 162, "killed by SIGRTMIN"),
-        (33, 161, "killed by signal 33"),
-        (64, 192, "killed by SIGRTMAX"),
-    ],
-)
-def test_a_wait_status_in_words_and_as_shells_have_it(wait_status, code, words):
-    assert (status_of(wait_status), how(wait_status)) == (code, words)
 
 
 @pytest.mark.parametrize(
