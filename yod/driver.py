@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from native.host.rlimits import write_whole
 from native.ids import ObjectKey
 from native.limits import Limits
 from native.loop.reactor import Reactor
-from native.loop.slices import Slices, Work
+from native.loop.slices import Slices
 from native.machine import (
     Action,
     DeadlineReached,
@@ -33,21 +32,16 @@ from native.port.port import (
     Received,
     Refused,
 )
-from native.text import shown
 from native.wire import pmi
 from native.wire.alloc import Grant
-from native.wire.load import ShippedObject
 from yod.host.display import Display, open_displays
+from yod.host.shared import SharedCopies
 from yod.host.terminal import InputStream, TerminalGone
 from yod.launch import events
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
 from yod.plan.plan import Plan
 from yod.program import image
-
-SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"
-SHARED_DEFAULT = "/enfs/tmp"
-COPY_BYTES = 8 << 20  # copied between two looks at the loop
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
@@ -82,7 +76,7 @@ class Driver:
         self._slices = Slices(reactor)
         self._chunk_bytes = limits.chunk_bytes
         self._is_finished = False
-        self._shared: list[str] = []  # our copies in the shared file system
+        self._copies = SharedCopies(self._slices)
         self._displays = open_displays(
             reactor, plan.options.style, plan.size, limits, self._written, self._broken
         )
@@ -147,11 +141,7 @@ class Driver:
         self._input.close()
         for display in self._each_display():
             display.close()
-        for path in self._shared:
-            try:
-                os.unlink(path)
-            except OSError:  # a user may have removed it
-                pass
+        self._copies.remove()
 
     # -- events in --------------------------------------------------------
 
@@ -184,10 +174,8 @@ class Driver:
                 self.handle(PeerGone(peer, text))
             case ObjectSent(key):
                 self.handle(events.ObjectDelivered(key.number))
-            case ObjectFailed(is_consequence=True):
-                pass  # whoever has the cause reports it
-            case ObjectFailed(key, text):
-                self.handle(events.ObjectUndelivered(key.number, text))
+            case ObjectFailed(key, text, is_consequence):
+                self.handle(events.ObjectUndelivered(key.number, text, is_consequence))
             case Refused(source, _, reason):
                 self._say(f"from {source}: {reason}")
             case ObjectArrived():
@@ -197,8 +185,7 @@ class Driver:
         self.handle(DeadlineReached())
 
     def _written(self, stream: int, count_bytes: int) -> None:
-        if self._machine.phase is not Phase.DONE:
-            self.handle(events.OutputWritten(stream, count_bytes))
+        self.handle(events.OutputWritten(stream, count_bytes))
         self._is_over()
 
     def _broken(self, error: OSError) -> None:
@@ -246,7 +233,14 @@ class Driver:
             case events.FindPrograms(ask):
                 self._find_programs(ask)
             case events.CopyToShared(job_id, number):
-                self._copy_to_shared(number, job_id)
+                shared, not_shared = events.Shared, events.NotShared
+                self._copies.make(
+                    self._plan.objects[number],
+                    number,
+                    job_id,
+                    on_copied=lambda path: self.handle(shared(number, path)),
+                    on_failed=lambda text: self.handle(not_shared(number, text)),
+                )
             case events.Finish():
                 self._is_finished = True
                 for display in self._each_display():
@@ -293,67 +287,13 @@ class Driver:
 
     def _find_programs(self, ask: pmi.Ask) -> None:
         assert isinstance(ask.question, pmi.Spawn)
-        here = self._plan.arguments.members[0].directory
         paths = []
         text = ""
         try:
             for command in ask.question.commands:
-                directory = os.path.join(here, command.directory)
+                directory = self._plan.directory_of(command.directory)
                 path = image.find(os.fsdecode(command.program), os.fsdecode(directory))
                 paths.append(os.fsencode(path))
         except YodError as error:
             text = str(error)
         self.handle(events.ProgramsFound(ask, tuple(paths), text))
-
-    def _copy_to_shared(self, number: int, job_id: int) -> None:
-        """Copy an image to the shared file system, in slices."""
-        shipped = self._plan.objects[number]
-        directory = os.environ.get(SHARED_VARIABLE, SHARED_DEFAULT)
-        # Partitions that share a file system number their jobs alike.
-        name = f"yod-{os.getuid()}-{job_id}-{number}-{os.urandom(4).hex()}"
-        path = os.path.join(directory, name)
-
-        def copied(error: OSError | None) -> None:
-            if error is None:
-                self.handle(events.Shared(number, os.fsencode(path)))
-            else:
-                self._not_shared(number, directory, error)
-
-        self._slices.start(job_id, _copy(shipped, path, self._shared), copied)
-
-    def _not_shared(self, number: int, directory: str, error: OSError) -> None:
-        text = (
-            f"and the shared file system {shown(directory)} cannot take it either: "
-            f"{error.strerror}; set {SHARED_VARIABLE} to a directory that all nodes see"
-        )
-        self.handle(events.NotShared(number, text))
-
-
-def _copy(shipped: ShippedObject, path: str, made: list[str]) -> Work[OSError | None]:
-    """Copy an image as it was when the launch began; what is wrong, if something is.
-
-    Args:
-        made: takes the path once there is a file to remove.
-    """
-    try:
-        source = os.open(shipped.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            target = os.open(path, flags, shipped.mode & 0o755)
-            made.append(path)
-            try:
-                left = shipped.size
-                while left:
-                    count = os.sendfile(target, source, None, min(left, COPY_BYTES))
-                    if not count:
-                        return OSError(errno.EIO, "the file has shrunk")
-                    left -= count
-                    if left:
-                        yield
-            finally:
-                os.close(target)
-        finally:
-            os.close(source)
-    except OSError as error:
-        return error
-    return None

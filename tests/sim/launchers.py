@@ -170,8 +170,8 @@ class YodActor(Actor):
         match event:
             case ObjectSent(key):
                 self.handle(events.ObjectDelivered(key.number))
-            case ObjectFailed(key, text):
-                self.handle(events.ObjectUndelivered(key.number, text))
+            case ObjectFailed(key, text, is_consequence):
+                self.handle(events.ObjectUndelivered(key.number, text, is_consequence))
             case _:
                 raise AssertionError("nobody sends yod objects")
 

@@ -59,10 +59,15 @@ class ObjectDelivered(Event, frozen=True):
 
 
 class ObjectUndelivered(Event, frozen=True):
-    """An object did not reach the root; the text says why."""
+    """An object did not reach the root; the text says why.
+
+    Attributes:
+        is_consequence: another event or message tells the cause.
+    """
 
     number: int
     text: str
+    is_consequence: bool = False
 
 
 class Shared(Event, frozen=True):

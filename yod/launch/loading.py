@@ -113,6 +113,8 @@ class Loading:
 
     def undelivered(self, event: ObjectUndelivered, now: float) -> list[Action]:
         """An object cannot be sent."""
+        if event.is_consequence:
+            return []
         name = shown(self._plan.objects[event.number].path)
         return self._ending.give_up(f"{name} could not be sent: {event.text}", now)
 

@@ -83,7 +83,7 @@ class Launch:
         self._tree = tree = Tree()
         self._interrupts = interrupts = Interrupts(limits.press_s)
         outputs = Outputs(tree, report, limits)
-        spawner = Spawner(plan.arguments.members[0].directory, tree, report)
+        spawner = Spawner(plan, tree, report)
         ending = Ending(progress, tree, report, outputs, bebopd, limits)
         self._allocation = allocation = Allocation(
             plan, progress, report, ending, bebopd, bebopd_name, limits

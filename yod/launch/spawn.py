@@ -19,6 +19,7 @@ from native.wire.pmi import SpawnCommand
 from yod.launch.events import FindPrograms, ProgramsFound, Tell
 from yod.launch.report import Report
 from yod.launch.tree import Tree
+from yod.plan.plan import Plan
 
 
 class Placement:
@@ -94,14 +95,10 @@ class Placement:
 
 
 class Spawner:
-    """Answers the application's questions for more ranks.
+    """Answers the application's questions for more ranks."""
 
-    Args:
-        directory: where the job's first program starts.
-    """
-
-    def __init__(self, directory: bytes, tree: Tree, report: Report) -> None:
-        self._directory = directory
+    def __init__(self, plan: Plan, tree: Tree, report: Report) -> None:
+        self._plan = plan
         self._tree = tree
         self._report = report
         self._placement: Placement | None = None
@@ -143,7 +140,7 @@ class Spawner:
                 command.count,
                 number,
                 (command.program, *command.arguments),
-                self._directory_of(command),
+                self._plan.directory_of(command.directory),
             )
             for number, command in enumerate(question.commands)
         )
@@ -173,12 +170,6 @@ class Spawner:
     def _refuse(self, ask: pmi.Ask, text: str) -> list[Action]:
         reply = pmi.Reply(self._tree.job_id, ask.source, ask.serial, -1, (), text[:TEXT_MAX])
         return [Tell(f"spawn: {text}"), *self._tree.send(reply)]
-
-    def _directory_of(self, command: SpawnCommand) -> bytes:
-        """Where a spawned program starts: a relative directory is below the load's."""
-        if not command.directory or command.directory.startswith(b"/"):
-            return command.directory or self._directory
-        return self._directory + b"/" + command.directory
 
 
 def runs(places: Sequence[int]) -> tuple[Run, ...]:

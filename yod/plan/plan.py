@@ -90,6 +90,13 @@ class Plan(Struct, frozen=True):
         """Ranks of the whole job."""
         return sum(spec.size for spec in self.specs)
 
+    def directory_of(self, wanted: bytes) -> bytes:
+        """Where a spawned program starts: below the first member's directory, or where it says."""
+        here = self.arguments.members[0].directory
+        if not wanted or wanted.startswith(b"/"):
+            return wanted or here
+        return here + b"/" + wanted
+
 
 def from_command_line(
     size: int | None, nodes: tuple[int, ...] | None, words: tuple[str, ...]
