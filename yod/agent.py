@@ -1,8 +1,8 @@
-"""The command yod-agent: a remote shell within a job, for a foreign launcher.
+"""The command yod-agent: what a launcher in a job uses in place of ssh.
 
-It asks the PCT of its node to start a command on another node of the job, waits,
-and ends as the command does. Started once for each node of each foreign launch, so
-it imports only what the interpreter has loaded already, and the socket.
+It asks the PCT of its node to start a command on another node of the job, waits for the
+command, and ends as it did. It is started once for each node of such a launch, so it
+imports little.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from native.host import stdio
 from native.wire import agent
 from native.wire.agent import AgentError, Answer
 
-FAILED = 255  # as of ssh
+FAILED = 255  # as ssh
 CANNOT_RUN = 126
 NOT_FOUND = 127
 USAGE = "usage: yod-agent {options of ssh} HOST COMMAND... | yod-agent -outer COMMAND..."
-# Options that a launcher may think its remote shell has. They mean nothing here.
+# Options of ssh that have a value. All options are ignored.
 _TAKES_VALUE = ("-l", "-p", "-o", "-i", "-F", "-c", "-e", "-S", "-b", "-m")
 
 
@@ -51,7 +51,7 @@ def _main(argv: list[str] | None) -> int:
 
 
 def _parse(words: list[str]) -> tuple[str, str]:
-    """Host and command, of a remote shell's command line."""
+    """Host and command of a command line as for ssh."""
     index = 0
     while index < len(words) and words[index].startswith("-"):
         index += 2 if words[index] in _TAKES_VALUE else 1
@@ -75,17 +75,17 @@ def _run(host: str, text: str) -> int:
                 return _status(host, answer)
             continue
         if len(received) >= agent.ANSWER_MAX:
-            raise AgentError("an answer without an end")
+            raise AgentError(f"an answer has more than {agent.ANSWER_MAX} bytes")
         if not (data := connection.recv(agent.ANSWER_MAX)):
             raise AgentError(f"{host}: the job has ended")
         received += data
 
 
 def _run_outside(words: list[str]) -> int:
-    """Become a command with the environment that the job was started in.
+    """Execute a command with the environment that yod was started with.
 
     Returns:
-        Exit status, if that cannot be.
+        Exit status, if it cannot be executed.
     """
     from native import outer
 

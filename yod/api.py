@@ -1,4 +1,4 @@
-"""Launch an application from Python: what the command does, as a function."""
+"""Launch an application from Python, as the command ``yod`` does."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ NO_LOG = "none"
 
 
 class Result(Struct, frozen=True):
-    """What a launch came to.
+    """How a launch ended.
 
     Attributes:
         timing: (phase, seconds, slowest node or empty), in order.
-        is_line_open: the last line on standard error has no end.
+        is_line_open: the last line on standard error has no newline.
     """
 
     exit_status: int
@@ -68,15 +68,16 @@ def make_plan(
     """Find and measure the programs.
 
     Args:
-        is_shipped: nodes may lack the programs (not so in the embedded partition).
-        meanwhile: what can be done while a program's loader is asked; see
+        is_shipped: nodes may lack the programs; false in the embedded partition.
+        meanwhile: work to do while a program's loader answers; see
             :mod:`yod.program.linked`.
 
     Returns:
-        The plan, and the encoded arguments where they travel as object 0 (else empty).
+        The plan, and the encoded arguments if they are object 0, else empty.
 
     Raises:
-        UsageError: no such choice of MPI, no such PMIx library, too many arguments.
+        UsageError: an unknown choice of MPI, a PMIx library that does not exist, too many
+            arguments.
         YodError: a program is missing or cannot be executed.
     """
     objects: dict[str, ShippedObject] = {}
@@ -163,18 +164,19 @@ def launch(
     limits: Limits | None = None,
     before: Callable[[Plan, str], bool] = lambda plan, where: True,
 ) -> Result | None:
-    """Run an application to its end, as its front end on our standard streams.
+    """Run an application to its end, with our standard streams.
 
     Args:
         members: the programs, in rank order.
-        partition: an address, ``embedded``, or empty: found as the manual says.
-        before: called with the plan and where it will run; False leaves it there.
+        partition: an address, ``embedded``, or empty: found as docs/yod.md says.
+        before: called with the plan and the name of the partition; if it returns False,
+            nothing is launched.
 
     Returns:
-        What became of it; None when ``before`` said no.
+        How it ended; None if ``before`` returned False.
 
     Raises:
-        YodError: it could not be begun; the text says why.
+        YodError: the launch could not begin; the text says why.
     """
     from partition import open as opening
     from partition.find import discover
@@ -200,7 +202,7 @@ def launch(
     opened = opening.open_partition(where, reactor, limits, will_offer_pmix=will_offer_pmix)
     machine = Launch(plan, limits, opened.bebopd, where.name)
     driver = Driver(machine, plan, arguments, opened.port, reactor, opened.use_grant, limits)
-    reactor.when_idle(_user_name)  # for the log, which our caller waits for
+    reactor.when_idle(_user_name)  # it is slow, and needed for the log at the end
     started = time.time()
     try:
         driver.run()
@@ -228,7 +230,7 @@ def _timing(machine: Launch, began: float, resolved: float) -> tuple[tuple[str, 
 
 
 def _mixture(members: list[Member], libraries: tuple[str, ...]) -> list[str]:
-    """A warning where members have libraries that do not go together."""
+    """A warning if members have MPI libraries that cannot form one world."""
     if len(set(libraries) - {""}) < 2:
         return []
     from yod.program import mixture
@@ -247,20 +249,20 @@ def _mixture(members: list[Member], libraries: tuple[str, ...]) -> list[str]:
 
 
 def _universe(size: int, is_shipped: bool) -> int:
-    """MPI_UNIVERSE_SIZE: programs take what is beyond the world for the room to spawn.
+    """MPI_UNIVERSE_SIZE: by how much it exceeds the world, a program may spawn ranks.
 
-    Spawned ranks are not bounded by slots. So there is room for as many again as there are,
-    and for one on each processor where the processors are known to be this host's.
+    Slots do not bound spawned ranks. The universe has room for as many ranks again, and in
+    the embedded partition for at least one on each processor of this host.
     """
     processors = 0 if is_shipped else len(os.sched_getaffinity(0))
     return min(max(2 * size, processors), SIZE_MAX)
 
 
 def _demand_fitting(arguments: Arguments, size: int, most_bytes: int) -> None:
-    """Refuse what no node takes.
+    """Refuse arguments that nodes would refuse.
 
     Raises:
-        UsageError: says what there is most of, and the limit.
+        UsageError: there are more than a limit allows; the text names the limit.
     """
     words = sum(len(member.arguments) for member in arguments.members)
     variables = len(arguments.environment)
@@ -283,7 +285,7 @@ def _arguments_object(encoded: bytes) -> ShippedObject:
 
 
 def _ignored_signals() -> tuple[int, ...]:
-    """What a program would have inherited; Python ignores two of its own accord."""
+    """Signals that yod was started to ignore. Python itself ignores two others."""
     numbers = range(1, signal.NSIG)
     ignored = {number for number in numbers if signal.getsignal(number) is signal.SIG_IGN}
     return tuple(sorted(ignored - {signal.SIGPIPE, signal.SIGXFSZ}))
@@ -296,9 +298,9 @@ def _umask() -> int:
 
 
 def _write_log(report: Report, started: float, plan: Plan) -> None:
-    """One line in the user log; a log that cannot be written never fails a job.
+    """Append a line to the user log.
 
-    That is said where the user chose the log.
+    A log that cannot be written fails no job. The user is told if they chose the log.
     """
     chosen = os.environ.get(LOG_VARIABLE)
     path = chosen or _default_log()
@@ -330,7 +332,7 @@ def _write_log(report: Report, started: float, plan: Plan) -> None:
 
 
 def _default_log() -> str:
-    """The user's own log; none where there is no place for it."""
+    """The log in the user's state directory; none if there is no such directory."""
     try:
         return os.path.join(userdirs.make_state(os.environ), userdirs.USER_LOG)
     except OSError:

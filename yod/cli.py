@@ -1,6 +1,6 @@
 """The command ``yod``: its options, its help, its exit status.
 
-What a launch needs is imported when one has been asked for.
+The modules that a launch needs are imported when the options ask for a launch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from native.errors import UsageError, YodError
 from native.host import stdio
 from native.options import Option
 
-# Read by native.options, not by click, which every other command uses: importing
-# click takes a quarter of a short launch.
+# yod reads them by native.options. All other commands use click, but importing click takes
+# a quarter of the time of a short launch.
 OPTIONS = (
     Option(("-sz", "-size", "-n", "-np"), True, "Number of ranks.", "N"),
     Option(("-list", "-l"), True, "Only these nodes, ranks in this order: 5,1..3.", "L"),
@@ -25,9 +25,9 @@ OPTIONS = (
     Option(("-batch",), False, "Not interactive: no input, -kill."),
     Option(("-interactive",), False, "Interactive, also inside a batch job."),
     Option(("-D",), False, "Show what happens; twice: each message."),
-    Option(("--keep-going",), False, "A rank's abnormal end ends nothing else."),
+    Option(("--keep-going",), False, "Let the others run when a rank ends abnormally."),
     Option(("--label",), False, "Put its rank in front of each line of output."),
-    Option(("--raw",), False, "Show output byte by byte as it comes, not in whole lines."),
+    Option(("--raw",), False, "Show output as it comes, not in whole lines."),
     Option(("--mpi",), True, "Offer auto (default), pmi1, pmi2, pmix or none.", "WHAT"),
     Option(("--libpmix",), True, "The PMIx library to use.", "PATH"),
     Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),
@@ -43,21 +43,21 @@ HELP = f"""{USAGE}
   Run a program, or the programs of a load file, on the nodes of a partition.
 
   Each line of a load file is {{-sz N}} {{-list L}} program {{args}}; all its programs
-  share one world of ranks. Everything behind the program is the program's. An
-  option may be shortened to four letters or more that fit it alone.
+  share one MPI_COMM_WORLD. All words after the program are its arguments. An
+  option may be shortened to four or more letters that begin no other option.
 
 Options:
 """
 
 
 def command(argv: list[str]) -> int:
-    """Read the command line, and launch or answer.
+    """Read the command line; launch, or print what it asks for.
 
     Returns:
-        The exit status; of a job that a signal has ended minus its number.
+        The exit status, or minus the number of the signal that ended the job.
 
     Raises:
-        YodError: it could not be begun.
+        YodError: the launch could not begin.
     """
     given, words = options.parse(argv, OPTIONS, _elsewhere)
     if "-help" in given:
@@ -74,7 +74,7 @@ def command(argv: list[str]) -> int:
 
 
 def _elsewhere(name: str) -> str:
-    from yod import elsewhere  # for who has another launcher in mind
+    from yod import elsewhere  # only for an option that is not known
 
     return elsewhere.explain(name)
 
@@ -89,7 +89,7 @@ def main() -> int:
     """The command.
 
     Returns:
-        The exit status, or minus the number of a signal that yod is to die of.
+        The exit status, or minus the number of the signal that is to end yod.
     """
     stdio.open_closed()
     try:
@@ -97,6 +97,6 @@ def main() -> int:
     except YodError as error:
         stdio.say(f"yod: {error}")
         status = error.exit_status
-    except KeyboardInterrupt:  # before the loop takes signals
+    except KeyboardInterrupt:  # before the loop handles signals
         status = -signal.SIGINT
     return stdio.ended("yod", status, YodError.exit_status)

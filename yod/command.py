@@ -1,4 +1,4 @@
-"""The command ``yod``: :mod:`yod.cli`, with its modules' code from one file."""
+"""The entry point of ``yod``: runs :mod:`yod.cli`, with the code of all modules from one file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def main() -> int:
 
 
 def _die(number: int) -> int:
-    """End by the signal that has ended the job.
+    """End yod by the signal that has ended the job.
 
-    A shell stops its loop when a command has died of SIGINT, and shows 128 and the number
-    as its status.
+    A shell ends its loop if a command was killed by SIGINT, but not if the command exited.
 
     Returns:
-        The exit status, for who is not killed by it, as a container's first process is not.
+        The exit status, if the signal does not kill yod, as it does not kill process 1 of a
+        container.
     """
     if number == signal.SIGQUIT:
         process.forbid_core()

@@ -45,14 +45,14 @@ from yod.program import image
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
-STOP_S = 1.0  # Ctrl-Z stops yod by then, though something still comes in
+STOP_S = 1.0  # Ctrl-Z stops yod after this time, even while messages still arrive
 
 
 class Driver:
     """Runs one :class:`yod.launch.machine.Launch` on a port and a reactor.
 
     Args:
-        arguments: the encoded arguments, where they travel as object 0.
+        arguments: the encoded arguments, if they are object 0; else empty.
         use_grant: called with the grant, to open connections with its key.
     """
 
@@ -90,14 +90,14 @@ class Driver:
 
     @property
     def is_line_open(self) -> bool:
-        """The last line on standard error has no end."""
+        """The last line on standard error has no newline."""
         return self._displays[2].is_line_open
 
     def run(self) -> None:
         """Run the launch to its end.
 
         Raises:
-            InternalError: something that nobody foresaw; the job ends when we are gone.
+            InternalError: a bug. The job ends when its PCTs lose yod.
         """
         try:
             self._run()
@@ -124,7 +124,7 @@ class Driver:
             self._reactor.run()
 
     def handle(self, event: Event) -> None:
-        """Give the machine an event and do what it says."""
+        """Give the machine an event and carry out its actions."""
         before = self._machine.phase
         actions = self._machine.handle(event, self._reactor.monotonic())
         if self._plan.options.debug:
@@ -132,7 +132,7 @@ class Driver:
         self._perform(actions)
 
     def close(self) -> None:
-        """Give back what the launch held."""
+        """Release what the launch has opened."""
         for stop_timer in self._stop_timers:
             stop_timer()
         if self._machine.grant is not None:
@@ -146,11 +146,11 @@ class Driver:
     # -- events in --------------------------------------------------------
 
     def _on_signal(self, number: int, event: Event) -> None:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
             self._reactor.on_signal(number, lambda: self.handle(event))
 
     def _suspend(self) -> None:
-        if self._stop_at is not None:  # else it has been done, or nobody wants it any more
+        if self._stop_at is not None:  # else yod was stopped or continued in the meantime
             self._reactor.suspend(signal.SIGTSTP)
             self._continued()
 
@@ -179,7 +179,7 @@ class Driver:
             case Refused(source, _, reason):
                 self._say(f"from {source}: {reason}")
             case ObjectArrived():
-                raise AssertionError("nobody sends yod objects")
+                raise AssertionError("no peer sends objects to yod")
 
     def _due(self) -> None:
         self.handle(DeadlineReached())
@@ -192,14 +192,14 @@ class Driver:
         if isinstance(error, BrokenPipeError):
             self.handle(events.OutputClosed())
         elif isinstance(error, TerminalGone):
-            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which is due
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # the kernel sends it, too
                 self.handle(events.Interrupted(signal.SIGHUP))
         else:
             text = f"the application's output cannot be written: {error.strerror}"
             self.handle(events.OutputFailed(text))
 
     def _is_over(self) -> bool:
-        """Stop the loop once the launch is done and its output is out."""
+        """Stop the loop once the launch is over and all output is written."""
         is_over = self._is_finished and all(each.is_empty for each in self._each_display())
         if is_over:
             self._reactor.stop()
@@ -248,13 +248,13 @@ class Driver:
                 self._is_over()
             case events.Leave():
                 if count := sum(display.drop() for display in self._each_display()):
-                    self._say(f"left: {count} bytes of output that nobody takes are dropped")
+                    self._say(f"left: {count} bytes of output that were not read are dropped")
                 self._reactor.stop()
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
     def _trace(self, event: Event, before: Phase) -> None:
-        """What ``-D`` shows: once phases, twice messages."""
+        """Show the change of phase (``-D``) and the message (``-D -D``)."""
         if self._plan.options.debug > 1 and isinstance(event, MessageReceived):
             self._say(f"{type(event.message).__name__} from {event.source}")
         if self._machine.phase is not before:
@@ -263,7 +263,7 @@ class Driver:
             self._say(f"{job}{before.value} -> {self._machine.phase.value}")
 
     def _say(self, text: str) -> None:
-        """yod's own words go to standard error, a line each, behind what is queued there."""
+        """Write a line of yod itself to standard error, after what is queued there."""
         self._displays[2].say(f"yod: {text}")
 
     def _each_display(self) -> set[Display]:

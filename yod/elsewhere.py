@@ -1,34 +1,34 @@
-"""What options of other launchers, and of Cplant's yod, are here.
+"""What to use in place of an option of another launcher, or of Cplant's yod.
 
-Imported when an option is not known. Those that mean here what they mean elsewhere
-(``-n``, ``-np``) are among yod's own; ``-l``, ``-q`` and ``-t`` are the original's.
+Imported if an option is not known. Options with the same meaning here (``-n``, ``-np``) are
+in :mod:`yod.cli`; ``-l``, ``-q`` and ``-t`` there are Cplant's.
 """
 
 from __future__ import annotations
 
-_DEBUG = "what happens is shown by -D, the version by --version"
-_NODES = "nodes are -list L, by number (pingd shows them); ranks are -sz N"
-_HOSTS = "nodes are -list L, by number; a host gets one by its pct (docs/pct.md)"
-_RANKS = "ranks are -sz N, on the free slots of a partition or of -list L"
-_BINDING = "yod binds no rank; all of a node use the processors that its pct may use"
-_ENVIRONMENT = "ranks have yod's environment: env NAME=VALUE yod ..."
-_DIRECTORY = "ranks run in yod's directory: cd DIR && yod ..."
-_OUTPUT = "output is yod's: yod ... >FILE; the completion report is -file NAME"
-_INPUT = "standard input is yod's, and rank 0's: yod ... <FILE; -interactive is written in full"
-_ENDS = "a rank's abnormal end ends the job, with -kill at once, not with --keep-going"
-_LINES = "output comes in whole lines, as it comes with --raw; what a program holds back is its own"
-_LABEL = "the rank in front of each line is --label"
-_TIME = "a time limit is timeout SECONDS yod ...; -t is -timing"
-_MEMBERS = "several programs are lines of a load file: yod LOAD-FILE"
-_BATCH = "yod queues nothing: what does not fit now is refused"
-_TRACING = "this yod does not trace or debug ranks"
-_START = "this yod does not stop between the load and main"
+_DEBUG = "-D shows what happens, --version the version"
+_NODES = "use -list L for nodes, by number (pingd shows them), -sz N for ranks"
+_HOSTS = "use -list L for nodes, by number; the pct of a host gives it its number (docs/pct.md)"
+_RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
+_BINDING = "yod binds no rank; the ranks of a node use all processors that its pct may use"
+_ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
+_DIRECTORY = "ranks run in the directory of yod: cd DIR && yod ..."
+_OUTPUT = "yod writes all output: yod ... >FILE; -file NAME takes the completion report"
+_INPUT = "rank 0 reads the standard input of yod: yod ... <FILE; write -interactive in full"
+_ENDS = "a rank that fails ends the job after a delay: -kill sets none, --keep-going ends nothing"
+_LINES = "yod shows whole lines, with --raw bytes as they come; a program may buffer its own output"
+_LABEL = "use --label for the rank in front of each line"
+_TIME = "use timeout SECONDS yod ... for a time limit; -t is -timing"
+_MEMBERS = "use a load file for several programs, a line each: yod LOAD-FILE"
+_BATCH = "yod has no queue: a request that does not fit now is refused"
+_TRACING = "yod does not trace or debug ranks"
+_START = "yod does not stop between the load and main"
 
 # By name without dashes. Letters first; then the original's; then long names.
 TABLE = {
-    "f": "the completion report is -file NAME, nodes are -list L",
+    "f": "use -file NAME for the completion report, -list L for nodes",
     "v": _DEBUG,
-    "V": "the version is --version",
+    "V": "use --version for the version",
     "w": _NODES,
     "N": _NODES,
     "d": _DEBUG,
@@ -40,7 +40,7 @@ TABLE = {
     "o": _OUTPUT,
     "e": _OUTPUT,
     "s": _RANKS,
-    "p": "a partition is --partition ADDRESS",
+    "p": "use --partition ADDRESS for a partition",
     "g": _TRACING,
     "u": _LINES,
     "H": _HOSTS,
@@ -56,17 +56,17 @@ TABLE = {
     "strace": _TRACING,
     "straceoptions": _TRACING,
     "stracenodes": _TRACING,
-    "nice": "this yod has no jobs of low priority",
+    "nice": "yod has no jobs of low priority",
     "show": "programs carry no link version here; --dry-run shows what would be launched",
     "xxx": "programs carry no link version here",
-    "Log": "what happens is shown by -D -D",
+    "Log": "-D -D shows each message",
     "NOBUF": _LINES,
-    "nid": "another bebopd is --partition host:port",
-    "pid": "another bebopd is --partition host:port",
+    "nid": "use --partition host:port for another bebopd",
+    "pid": "use --partition host:port for another bebopd",
     "comm": "there is nothing to set",
-    "vhelp": "all options are in -help, more in docs/yod.md",
+    "vhelp": "-help shows all options, docs/yod.md explains them",
     "verbose": _DEBUG,
-    "debug": "what happens is shown by -D; twice, each message",
+    "debug": "-D shows what happens, -D -D each message",
     "ntasks": _RANKS,
     "nodes": _NODES,
     "nodelist": _NODES,
@@ -83,7 +83,7 @@ TABLE = {
     "tasks-per-node": "a node takes as many ranks as its pct has slots (pct --slots K)",
     "oversubscribe": "the embedded partition takes any number of ranks, a node its slots",
     "overcommit": "the embedded partition takes any number of ranks, a node its slots",
-    "allow-run-as-root": "root needs no option",
+    "allow-run-as-root": "root needs no option to run yod",
     "cpus-per-task": _BINDING,
     "cores-per-task": _BINDING,
     "cpu-bind": _BINDING,
@@ -107,7 +107,7 @@ TABLE = {
     "input": _INPUT,
     "stdin": _INPUT,
     "kill-on-bad-exit": _ENDS,
-    "no-kill": "a rank's abnormal end ends nothing else with --keep-going",
+    "no-kill": "use --keep-going to let the other ranks run when one fails",
     "wait": _ENDS,
     "time": _TIME,
     "timeout": _TIME,
@@ -125,5 +125,5 @@ TABLE = {
 
 
 def explain(name: str) -> str:
-    """What to use here for an option of another launcher; empty: not known."""
+    """What to use for an option of another launcher; empty: not known."""
     return TABLE.get(name, "")

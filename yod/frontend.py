@@ -1,4 +1,4 @@
-"""What the command ``yod`` does: chooses members, launches, shows what became of them."""
+"""The command ``yod`` behind its options: members, launch, report."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from yod.plan import loadfile
 from yod.plan.plan import Member, Options, Plan, Style, from_command_line, from_load_file
 from yod.program import image
 
-Given = dict[str, list[str]]  # option -> its values, one for each time that it was given
+Given = dict[str, list[str]]  # option -> its values, in the order given
 
 
 def run(given: Given, words: list[str]) -> int:
-    """Launch ``words``, a program and its arguments or a load file.
+    """Launch ``words``: a program and its arguments, or a load file.
 
     Returns:
-        The exit status; of a job that a signal has ended minus its number.
+        The exit status, or minus the number of the signal that ended the job.
 
     Raises:
-        YodError: it could not be begun.
+        YodError: the launch could not begin.
     """
     if "-batch" in given and "-interactive" in given:
         raise UsageError("-batch and -interactive exclude each other")
@@ -69,7 +69,7 @@ def run(given: Given, words: list[str]) -> int:
 
 
 def _last(given: Given, name: str) -> str | None:
-    """The value of an option, of several the last; None: not given."""
+    """The last value that an option was given; None: it was not."""
     return given[name][-1] if name in given else None
 
 
@@ -92,7 +92,7 @@ def _members(
     try:
         path = image.find(program)
     except ProgramNotFoundError as error:
-        hint = f"; ranks are -sz {program}" if program.isdecimal() else ""
+        hint = f"; use -sz {program} for ranks" if program.isdecimal() else ""
         raise ProgramNotFoundError(f"{error}{hint}") from None
     if not image.is_load_file(path):
         if not is_quiet and (text := _other_program(program, arguments)):
@@ -111,12 +111,12 @@ def _members(
 
 
 def _other_program(program: str, arguments: tuple[str, ...]) -> str:
-    """What to say of ``program : -n 2 other``, as mpiexec takes it; empty: it is not."""
+    """A warning if the arguments look like ``: -n 2 other``, which mpiexec takes; else empty."""
     for colon, option in pairwise(arguments):
         if colon == ":" and option in ("-n", "-np", "-sz", "-c", "--np"):
             return (
                 f"`: {option} ...` is an argument of {shown(program)} here; "
-                "several programs are lines of a load file"
+                "use a load file for several programs"
             )
     return ""
 
@@ -144,7 +144,7 @@ def _show_result(
 ) -> None:
     report = result.report
     if report.was_left:
-        is_quiet, wants_timing = True, False  # nor does anybody wait for a reader of these
+        is_quiet, wants_timing = True, False  # the user did not wait, nor for these lines
     words: list[str] = []
     if report_file is not None and report.job_id:
         try:
@@ -171,7 +171,7 @@ def _show_result(
 
 
 def _is_batch_job() -> bool:
-    """In a batch job that nobody sits in front of."""
+    """Whether yod runs in a PBS job that is not interactive."""
     return os.environ.get("PBS_ENVIRONMENT", "PBS_INTERACTIVE") != "PBS_INTERACTIVE"
 
 

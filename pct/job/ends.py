@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-
 from native.machine import Action
+from native.waitstatus import how_it_ended
 from native.wire import keeper, load
 from pct.job.failures import Failures
 from pct.job.keepers import Keepers
@@ -60,7 +59,7 @@ class Ends:
             actions += self._wiring.rank_runs(world, report.rank, "it ended before its entry")
             actions += self._wiring.tool_ended(world, report.wait_status)
         elif not report.was_released:
-            text = f"{_how_it_ended(report.wait_status)} before its entry"
+            text = f"{how_it_ended(report.wait_status)} before its entry"
             actions += self._failures.report(load.FailureKind.EARLY_EXIT, text, rank=report.rank)
         self._outcomes.add(self._tally(report, now), now + self._delay_s)
         return [
@@ -106,12 +105,3 @@ class Ends:
 
     def _up(self, messages: list[load.Completions]) -> list[Action]:
         return [action for message in messages for action in self._group.up(message)]
-
-
-def _how_it_ended(wait_status: int) -> str:
-    if number := wait_status & 0x7F:
-        try:
-            return f"killed by {signal.Signals(number).name}"
-        except ValueError:  # a real-time one
-            return f"killed by signal {number}"
-    return f"ended with exit code {wait_status >> 8 & 0xFF}"

@@ -38,14 +38,14 @@ def test_no_such_program(here, tmp_path):
 
 
 def test_a_number_where_the_program_belongs_is_told_where_it_does(embedded):
-    is_one_line(embedded.yod("4", "true"), 127, "4: no such program", "ranks are -sz 4")
+    is_one_line(embedded.yod("4", "true"), 127, "4: no such program", "use -sz 4 for ranks")
 
 
 def test_the_colon_of_mpiexec_is_an_argument_and_that_is_told(here, tmp_path):
     done = here.yod("-n", "1", "echo", "one", ":", "-n", "3", "two")
     assert (done.status, done.out) == (0, "one : -n 3 two\n")
     assert done.err == (
-        "yod: `: -n ...` is an argument of echo here; several programs are lines of a load file\n"
+        "yod: `: -n ...` is an argument of echo here; use a load file for several programs\n"
     )
     assert here.yod("echo", ":", "two") == (0, ": two\n", "")
 

@@ -1,4 +1,4 @@
-"""Where yod shows output and reads input: the terminal, pipes, files.
+"""Where yod writes output, reads input and copies files.
 
 I/O. Imports native, yod.launch, yod.plan.
 """

@@ -1,4 +1,4 @@
-"""Where output is shown: its lines, and the stream that they are written to."""
+"""A terminal, pipe or file that output is shown on: its lines, and the stream below them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from yod.plan.plan import Style
 
 
 class Display:
-    """One terminal, file or pipe that output goes to.
+    """One terminal, pipe or file.
 
-    The clock of its lines stands still while its reader is behind: the end of a line may
-    then be on its way, behind a window that is used up.
+    The clock of its lines stands still while its reader is behind. The window of output is
+    used up then, and the end of a line may wait in a PCT.
 
     Args:
-        on_written: called with a rank's stream and how many bytes of it have been written;
-            with 0 for yod's own words.
-        on_broken: called once with the error that ended it.
+        on_written: called with the stream and how many of the ranks' bytes were written;
+            0 for a line of yod itself.
+        on_broken: called once, with the error that ended it.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class Display:
 
     @property
     def is_line_open(self) -> bool:
-        """The last line has no end."""
+        """The last line has no newline."""
         return self._lines.is_line_open
 
     def show(self, rank: int, stream: int, data: bytes) -> None:
-        """What a rank has written."""
+        """Show what a rank has written."""
         self._write(self._lines.add(rank, stream, data, self._now()))
 
     def say(self, text: str) -> None:
-        """A line of yod's own."""
+        """Show a line of yod itself."""
         self._write(self._lines.say(text.encode(errors="surrogateescape"), self._now()))
 
     def finish(self) -> None:
@@ -62,12 +62,16 @@ class Display:
         self._write(self._lines.finish(self._now()))
 
     def drop(self) -> int:
-        """Show what the reader takes now, and forget the rest; gives how many bytes that has."""
+        """Write what the reader takes now, and drop the rest.
+
+        Returns:
+            How many of the ranks' bytes were dropped.
+        """
         self.finish()
         return self._stream.drop()
 
     def close(self) -> None:
-        """Stop; what waits is dropped."""
+        """Stop; what is not written is dropped."""
         self._stop_timer()
         self._stream.close()
 
@@ -104,7 +108,7 @@ def open_displays(
     on_written: Callable[[int, int], None],
     on_broken: Callable[[OSError], None],
 ) -> dict[int, Display]:
-    """Standard output (1) and error (2): one display where both are the same."""
+    """Displays of standard output (1) and error (2); one for both if they are the same."""
 
     def display(fd: int) -> Display:
         return Display(reactor, fd, Lines(style, size, limits), on_written, on_broken)
@@ -114,7 +118,7 @@ def open_displays(
 
 
 def _are_same() -> bool:
-    """One terminal, pipe or file behind both, also where it was opened twice."""
+    """Whether both are the same terminal, pipe or file, also if it was opened twice."""
     try:
         return os.path.samestat(os.fstat(1), os.fstat(2))
     except OSError:  # one is closed

@@ -1,4 +1,4 @@
-"""yod's standard streams. Whatever reads or stops reading them, the loop goes on."""
+"""The standard streams of yod. A slow reader or writer never blocks the loop."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class TerminalGone(OSError):
 
 
 class OutputStream:
-    """Standard output or error: a queue that drains as its reader allows.
+    """Standard output or error, with a queue for what its reader has not taken yet.
 
-    The descriptor is shared with whoever started yod, so it is not made
-    non-blocking; where the system gives us a description of our own, that is.
+    The open file description is shared with the process that started yod, so it is not made
+    non-blocking. A description of our own is, if the system gives us one.
 
     Args:
-        on_written: called with a rank's stream and how many bytes of it have been written;
-            with 0 for yod's own words.
-        on_taken: called when what had to wait has been written.
-        on_broken: called once with the error that ended the stream.
+        on_written: called with the stream and how many of the ranks' bytes were written;
+            0 for a line of yod itself.
+        on_taken: called when the queue has become empty.
+        on_broken: called once, with the error that ended the stream.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class OutputStream:
             self._is_always_ready = True
         except OSError:  # closed: the first write says so
             self._is_always_ready = True
-        # Else it is ready for no more than a little at a time, as far as we know.
+        # Else a write of more than PIPE_BUF might block.
         self._takes_much = self._own_fd >= 0 or self._is_always_ready
 
     @property
@@ -68,7 +68,7 @@ class OutputStream:
         return not self._queue
 
     def write(self, pieces: list[Piece]) -> None:
-        """Write, now or when there is room."""
+        """Write now, or when there is room."""
         if self._is_broken:
             self._tell(pieces)
             return
@@ -81,7 +81,11 @@ class OutputStream:
             self._watch.set(None, self._writable)
 
     def drop(self) -> int:
-        """Forget what is queued; gives how many bytes of the ranks it had."""
+        """Drop what is queued.
+
+        Returns:
+            How many of the ranks' bytes that were.
+        """
         size = sum(count for _, _, count in self._queue)
         self._queue.clear()
         if self._watch is not None:
@@ -121,7 +125,11 @@ class OutputStream:
         self._tell(written)
 
     def _write_some(self) -> list[Piece]:
-        """One write; gives the pieces, and of the last one the part, that have been written."""
+        """Write once.
+
+        Returns:
+            The pieces that were written; of the last, maybe a part.
+        """
         queue = self._queue
         if self._takes_much:
             buffers = [buffer for buffer, _, _ in islice(queue, PIECES_MAX)]
@@ -157,7 +165,7 @@ class OutputStream:
 
 
 def _own_description(fd: int) -> int:
-    """A non-blocking description of the same pipe or terminal; -1: not to be had."""
+    """Open the same pipe or terminal again, non-blocking; -1: that is not possible."""
     try:
         mode = os.fstat(fd).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
@@ -169,9 +177,9 @@ def _own_description(fd: int) -> int:
 
 
 class InputStream:
-    """Standard input, read only as far as the application takes it.
+    """Standard input, read only as far as rank 0 has room for it.
 
-    Never reads the terminal from the background: that would stop yod.
+    A terminal is not read in the background: that would stop yod (SIGTTIN).
     """
 
     def __init__(self, reactor: Reactor, fd: int, on_data: Callable[[bytes], None]) -> None:
@@ -191,12 +199,12 @@ class InputStream:
             self._is_file = True
 
     def allow(self, count_bytes: int) -> None:
-        """Read so many more bytes."""
+        """Read this many more bytes."""
         self._allowed += count_bytes
         self.resume()
 
     def resume(self) -> None:
-        """Read on, after yod has come to the foreground."""
+        """Read on, after yod has come to the foreground or may read more."""
         if self._is_over or not self._allowed:
             return
         if self._is_file:

@@ -1,4 +1,4 @@
-"""What happens to a launch, and what it asks of its driver."""
+"""Events of a launch, and the actions that its driver carries out."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class SignalToPass(Event, frozen=True):
 
 
 class StopAsked(Event, frozen=True):
-    """Ctrl-Z: the job is to stand still."""
+    """Ctrl-Z: stop the job."""
 
 
 class Continued(Event, frozen=True):
-    """yod goes on, as by ``fg`` or ``bg``."""
+    """yod was continued, as by ``fg`` or ``bg``."""
 
 
 class OutputWritten(Event, frozen=True):
-    """Output of the ranks has left yod."""
+    """Output has been written; ``count_bytes`` is 0 for yod's own lines."""
 
     stream: int
     count_bytes: int
@@ -43,7 +43,7 @@ class OutputFailed(Event, frozen=True):
 
 
 class OutputClosed(Event, frozen=True):
-    """Nobody reads the output any more, as in ``yod ... | head``."""
+    """The reader of the output has closed it, as in ``yod ... | head``."""
 
 
 class InputRead(Event, frozen=True):
@@ -53,7 +53,7 @@ class InputRead(Event, frozen=True):
 
 
 class ObjectDelivered(Event, frozen=True):
-    """The root has an object whole."""
+    """The root has the whole object."""
 
     number: int
 
@@ -78,7 +78,7 @@ class Shared(Event, frozen=True):
 
 
 class NotShared(Event, frozen=True):
-    """It could not be; the text says why."""
+    """An object could not be copied there; the text says why."""
 
     number: int
     text: str
@@ -89,7 +89,7 @@ class ProgramsFound(Event, frozen=True):
 
     Attributes:
         paths: of each command's program.
-        text: why one cannot be started; empty: all can.
+        text: why one of them cannot be started; empty: all can.
     """
 
     ask: pmi.Ask
@@ -114,7 +114,7 @@ class SendObject(JobAction, frozen=True):
 
 
 class FindPrograms(Action, frozen=True):
-    """Look for the programs of a spawn, as a shell in its directory would."""
+    """Look for the programs of a spawn as a shell does, each in the directory of its command."""
 
     ask: pmi.Ask
 
@@ -134,25 +134,25 @@ class Write(Action, frozen=True):
 
 
 class ReadInput(Action, frozen=True):
-    """Read so many more bytes of standard input."""
+    """Read this many more bytes of standard input."""
 
     count_bytes: int
 
 
 class Suspend(Action, frozen=True):
-    """Stop yod, once what has been sent is on its way."""
+    """Stop yod, after its messages have been sent."""
 
 
 class Tell(Action, frozen=True):
-    """One line for the user; quiet yods keep what is not an error to themselves."""
+    """One line for the user. With ``-quiet`` only errors are shown."""
 
     text: str
     is_error: bool = True
 
 
 class Finish(Action, frozen=True):
-    """The launch is over: write what is left, then exit."""
+    """The launch is over: write the output that is left, then exit."""
 
 
 class Leave(Action, frozen=True):
-    """Exit now: the user does not wait for a reader that does not take what is left."""
+    """Exit now, without the output whose reader does not read it."""

@@ -1,23 +1,22 @@
-"""Whole lines: a line of one rank is not torn by another's.
+"""Output in whole lines: the lines of two ranks are not mixed.
 
-One machine for each place where output is shown. Standard output and error share it
-where they are the same terminal, file or pipe. A *source* is one of a rank's two streams.
+There is one machine for each terminal, file or pipe that output is written to. Standard
+output and standard error share it if they are the same. A *source* is one stream of a rank.
 
-    complete lines   are shown as they come, while no line is open
-    an open line     has no end yet. It is held until nothing has been shown for
-                     ``line_quiet_s``; then the oldest is shown, and what its source
-                     writes next is shown at once, behind it
-    what waits       lines and open lines of others, while one is on show: no longer
-                     than ``line_hold_s``, and no more than ``line_room_bytes``
-    a cut line       is an open line on show that had to make way: a newline ends it,
-                     and its rest is shown behind the label of its rank
-    a long line      of ``line_max_bytes`` or more is shown without being complete,
-                     and makes way to any complete line
+    complete line   shown as it comes, if no open line is shown
+    open line       has no newline yet. It is held until nothing has been shown for
+                    ``line_quiet_s``. Then the oldest is shown, and what its source writes
+                    next is shown at once
+    held lines      those of other sources while an open line is shown: at most for
+                    ``line_hold_s``, and at most ``line_room_bytes``
+    cut line        an open line that is shown and has to give way to held lines. A newline
+                    ends it; its rest is shown later, behind the label of its rank
+    long line       ``line_max_bytes`` or more are shown before the line is complete; it
+                    gives way to any complete line
 
-A job of one rank has nothing to tear: its bytes are shown as they come.
+The bytes of a job of one rank are shown as they come.
 
-Pure: no clock, no descriptor. Times are seconds on the caller's clock, which stands
-still while the reader is behind.
+Times are seconds on the caller's clock, which stands still while the reader is behind.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from __future__ import annotations
 from native.limits import Limits
 from yod.plan.plan import Style
 
-# Bytes to write, and of which stream of a rank how many of them are: what has been
-# added counts for none.
+# Bytes to write, the stream that they belong to, and how many of them a rank wrote.
 Piece = tuple[bytes | bytearray | memoryview, int, int]
 
 NEWLINE: Piece = (b"\n", 1, 0)
@@ -37,7 +35,7 @@ class _Source:
 
     Attributes:
         since: when the first byte of its held line came.
-        is_cut: its line was ended by us: what comes next is the rest.
+        is_cut: its line was cut; what comes next is the rest.
     """
 
     __slots__ = ("is_cut", "label", "since", "stream")
@@ -50,9 +48,9 @@ class _Source:
 
 
 class Lines:
-    """State machine of one place where output is shown.
+    """State machine of one terminal, file or pipe that output is written to.
 
-    Every call that takes ``now`` gives what is to be written, in order.
+    Every call that takes ``now`` returns what is to be written, in order.
 
     Args:
         size: ranks that the job begins with.
@@ -61,16 +59,16 @@ class Lines:
     def __init__(self, style: Style, size: int, limits: Limits) -> None:
         self._is_labelled = style is Style.LABELLED
         self._is_raw = style is Style.RAW or (style is Style.WHOLE and size == 1)
-        self._may_grow = style is Style.WHOLE  # a rank beside the only one ends is_raw
+        self._may_grow = style is Style.WHOLE  # a spawned rank ends is_raw
         self._limits = limits
         self._width = len(str(size - 1))
         self._sources: dict[tuple[int, int], _Source] = {}
         self._tails: dict[_Source, bytearray] = {}  # open lines that are held, oldest first
         self._tail_bytes = 0
-        self._ready: list[Piece] = []  # complete lines behind the open one
+        self._ready: list[Piece] = []  # complete lines that wait for the open one
         self._ready_bytes = 0
         self._ready_since = 0.0
-        self._open: _Source | None = None  # whose line is on show without its end
+        self._open: _Source | None = None  # the source of the open line that is shown
         self._open_bytes = 0
         self._shown_at = float("-inf")
 
@@ -78,12 +76,12 @@ class Lines:
 
     @property
     def is_line_open(self) -> bool:
-        """The last line on show has no end."""
+        """The last line that is shown has no newline."""
         return self._open is not None
 
     @property
     def held_bytes(self) -> int:
-        """Output that has come and is not shown."""
+        """Output that has arrived and is not shown yet."""
         return self._tail_bytes + self._ready_bytes
 
     def add(self, rank: int, stream: int, data: bytes, now: float) -> list[Piece]:
@@ -115,7 +113,7 @@ class Lines:
         return pieces
 
     def say(self, text: bytes, now: float) -> list[Piece]:
-        """A line of yod's own: on a fresh line, at once."""
+        """Show a line of yod itself, at once."""
         pieces: list[Piece] = []
         self._cut(pieces)
         self._show_ready(pieces)
@@ -150,7 +148,7 @@ class Lines:
         return pieces
 
     def finish(self, now: float) -> list[Piece]:
-        """Nothing more will come. Only the very last line may stay without an end."""
+        """Show what is held. Only the last line of all may stay without a newline."""
         pieces: list[Piece] = []
         if self._ready or self._tails:
             self._cut(pieces)
@@ -174,7 +172,7 @@ class Lines:
         return self._shown_at + self._limits.line_quiet_s
 
     def _settle(self, source: _Source, pieces: list[Piece], now: float) -> None:
-        """Show what must not, or need not, wait after ``source`` has written."""
+        """Show what may not wait any longer, or need not, after ``source`` has written."""
         limits = self._limits
         if self._ready and self._open_bytes >= limits.line_max_bytes:
             self._cut(pieces)
@@ -200,11 +198,11 @@ class Lines:
         return source
 
     def _upto(self, data: bytes, end: int) -> bytes | memoryview:
-        """The beginning of what has come; copied only where labels are put into it."""
+        """The first ``end`` bytes; they are copied only if labels are inserted."""
         return data[:end] if self._is_labelled else memoryview(data)[:end]
 
     def _hold(self, source: _Source, data: bytes, now: float) -> None:
-        """Keep an open line, or more of it."""
+        """Hold an open line, or more of it."""
         self._tail_bytes += len(data)
         if (tail := self._tails.get(source)) is not None:
             tail += data
@@ -213,7 +211,7 @@ class Lines:
         source.since = now
 
     def _wait(self, source: _Source, lines: bytes | memoryview, now: float) -> None:
-        """Keep complete lines until the open one makes way."""
+        """Hold complete lines until the open one gives way."""
         if not self._ready:
             self._ready_since = now
         self._ready_bytes += len(lines) + len(self._tails.get(source, b""))
@@ -228,7 +226,7 @@ class Lines:
         self._shown_at = now
 
     def _show_open(self, source: _Source, pieces: list[Piece], now: float) -> None:
-        """Show a held line; from now on it is the open one."""
+        """Show a held line, which is the open one from now on."""
         self._cut(pieces)
         self._open_bytes = len(self._tails[source])
         self._show(source, b"", pieces, now)
@@ -248,7 +246,7 @@ class Lines:
             self._open = None
 
     def _render(self, source: _Source, data: bytes | memoryview, pieces: list[Piece]) -> None:
-        """What is held of a source and what has come: complete lines, or one open line."""
+        """Append what is held of a source, then ``data``: complete lines, or one open line."""
         stream = source.stream
         if source in self._tails:
             tail = self._tails.pop(source)
@@ -257,7 +255,7 @@ class Lines:
             tail = bytearray()
         if source is not self._open:
             if source.is_cut and (tail or data)[:1] == b"\n":
-                # The newline that ended it where it was cut stands for its own.
+                # The line was complete where it was cut: it has its newline already.
                 pieces.append((b"", stream, 1))
                 data = data[1:]  # a held line has none
                 source.is_cut = False

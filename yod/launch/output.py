@@ -1,4 +1,4 @@
-"""The application's output as it arrives: gaps told, credit given back."""
+"""The output of the ranks: what arrives is shown, what is missing is told, credit is returned."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from yod.launch.tree import Tree
 
 
 class OutputLedger:
-    """What has arrived of the ranks' standard output or error, and what may be acknowledged.
+    """Accounts for one stream of all ranks: standard output or standard error.
 
     Attributes:
+        lost_bytes: never arrived.
         waiting_bytes: arrived, and not written yet.
     """
 
@@ -28,7 +29,7 @@ class OutputLedger:
         """Take one message.
 
         Returns:
-            The data to write, and how many bytes before it never came.
+            The data to write, and how many bytes before it were lost.
         """
         expected = self._expected.get(message.rank, 0)
         gap = max(0, message.offset - expected)
@@ -36,7 +37,7 @@ class OutputLedger:
         self._expected[message.rank] = max(expected, message.offset + len(message.data))
         self.lost_bytes += gap
         data = message.data[repeated:]
-        # What a message costs beside its data, and data that is not written, is done with.
+        # The overhead of a message, and data that is not written, need not be waited for.
         self._owed += MESSAGE_COST_BYTES + len(message.data) - len(data)
         self.waiting_bytes += len(data)
         return data, gap

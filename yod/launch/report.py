@@ -1,10 +1,15 @@
-"""What became of the ranks: exit status, table, log line.
+"""How the ranks of a job ended: the exit status, the table, the log line.
 
-The exit status is 0, or that of the earliest completion that failed as yod
-received it (ties to the lowest rank), not counting ranks ended by a signal that
-yod sent: its exit code, or 128 and its signal's number. Of a job that an interrupt has ended
-it is 128 and that signal's number, unless a rank had failed before. An abort gives its code, unless
-a rank has been killed by itself: the abort came of that, and the news of it first.
+The exit status is 0 if no rank failed. Else the first failure that yod received decides:
+
+    a rank failed       its exit code, or 128 and the number of the signal that killed it.
+                        Of ranks that failed together the lowest counts. Ranks that a signal
+                        of yod killed do not count.
+    the launch failed   NEVER_STARTED, NOT_EXECUTABLE or NOT_FOUND
+    a rank called abort the code that it gave. If another rank was killed, that was the cause
+                        and decides: the library of a peer calls abort for it, and yod may
+                        receive the abort first.
+    an interrupt        128 and the number of the signal
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ class Completion(Struct):
     user_s: float
     system_s: float
     max_rss_bytes: int
-    is_ours: bool  # ended by a signal that yod had sent it
+    is_ours: bool  # killed by a signal that yod sent
 
 
 class Report:
@@ -46,10 +51,12 @@ class Report:
 
     Attributes:
         exit_status: None until :meth:`close`.
-        reason: the one line that says why, where something went wrong.
+        reason: one line that says why the job failed; empty: it did not, or ranks tell.
+        first_failure: the first rank that failed, and how; empty: none did.
         lost: nodes that are out of reach, or whose end bebopd could not confirm.
         interrupted_by: the signal that ended the job; 0: none did.
-        was_left: the user would not wait for its end.
+        was_left: the user did not wait for the end of the job.
+        notes: further lines for the table's end.
     """
 
     def __init__(self, names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
@@ -69,10 +76,10 @@ class Report:
         self._names = names
         self._sizes = sizes
         self._loaded_size = sum(sizes)
-        self._tools: set[int] = set()  # ranks that are daemons of a launcher inside
-        self._failed_with: int | None = None  # of the launcher's own failures
-        self._first_status: int | None = None  # of the ranks
-        self._aborted_by: int | None = None  # the rank, where that was the first failure
+        self._tools: set[int] = set()  # ranks that are daemons of a launcher in the job
+        self._failed_with: int | None = None  # exit status of a failure other than a rank's
+        self._first_status: int | None = None  # exit status of the first rank that failed
+        self._aborted_by: int | None = None  # the rank, if its abort was the first failure
 
     @property
     def size(self) -> int:
@@ -81,17 +88,17 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Every rank has ended; a launcher's daemons are not waited for."""
+        """Every rank has ended. The daemons of a launcher need not have."""
         ended = len(self.completions.keys() | self._tools)
         return ended == self.size
 
     @property
     def has_succeeded_so_far(self) -> bool:
-        """No rank has failed by itself."""
+        """No rank has failed other than by a signal of yod."""
         return self._first_status is None
 
     def place(self, grant: Grant) -> None:
-        """The nodes of the job."""
+        """The nodes have been granted."""
         self.job_id = grant.job_id
         self.nodes = tuple(node.node for node in grant.nodes)
         self.node_names = {node.node: node.name for node in grant.nodes}
@@ -100,13 +107,13 @@ class Report:
         ]
 
     def map(self, held: Held) -> None:
-        """The process ids of ranks that are held."""
+        """Ranks were started, with these process ids."""
         self.unix_pids.update(zip(held.ranks, held.unix_pids, strict=False))
 
     def spawn(
         self, names: tuple[str, ...], sizes: tuple[int, ...], runs: tuple[Run, ...], is_tool: bool
     ) -> None:
-        """The job has more ranks, behind those that it had."""
+        """The job has more ranks; their numbers follow those before."""
         first = self.size
         self._names += names
         self._sizes += sizes
@@ -117,8 +124,12 @@ class Report:
     def complete(self, outcome: Outcome, sent_signals: Iterable[int]) -> list[int]:
         """Ranks have ended. A rank counts once, however often it is reported.
 
+        Args:
+            outcome: how they ended.
+            sent_signals: signals that yod has sent to end ranks.
+
         Returns:
-            Those that were not known to have ended.
+            The ranks that were not known to have ended.
         """
         number = outcome.wait_status & 0x7F
         is_ours = number != 0 and outcome.was_signalled and number in sent_signals
@@ -163,30 +174,34 @@ class Report:
         return fresh
 
     def _is_cause(self, ranks: list[int], number: int) -> bool:
-        """Whether a death by itself is what another rank has called abort for.
+        """Whether ranks that a signal killed are the reason why another rank called abort.
 
-        Libraries do when a peer breaks off, and are heard before its node is. A broken
-        pipe is rather what an abort leads to.
+        An MPI library calls abort when it loses a peer, and yod may receive that before the
+        completion of the peer. SIGPIPE is not such a cause: an abort leads to it.
         """
         if self._aborted_by is None or number in (0, signal.SIGPIPE):
             return False
         return any(rank != self._aborted_by for rank in ranks)
 
     def _counts(self, rank: int, outcome: Outcome) -> bool:
-        """Whether a rank's end says something of the job's.
+        """Whether a rank's failure is one of the job.
 
-        A launcher's daemons do not; and who spawned a rank has been told itself if the
-        rank never came to its entry.
+        That of a launcher's daemon is not, nor that of a spawned rank before its entry: the
+        rank that spawned it was told.
         """
         if rank in self._tools:
             return False
         return rank < self._loaded_size or outcome.was_released
 
     def blame(self, failure: Failure, has_gone: bool) -> str:
-        """A failure of the launch or of a node.
+        """The launch or a node has failed.
+
+        Args:
+            failure: what a PCT has reported.
+            has_gone: the application was running.
 
         Returns:
-            The line for the user: phase, node, rank, cause.
+            A line for the user: phase, node, rank, cause.
         """
         rank = f", rank {failure.rank}" if failure.rank >= 0 else ""
         where = f"node {failure.node} ({failure.name}){rank}"
@@ -201,42 +216,43 @@ class Report:
         if failure.kind is FailureKind.ABORTED:
             if self._failed_with is None and self._first_status is None:
                 self._aborted_by = failure.rank
-            self.fail(failure.exit_code & 0xFF or 1, text)  # an abort is no success
+            self.fail(failure.exit_code & 0xFF or 1, text)  # an abort with code 0 fails, too
         else:
             self.fail(_STATUS.get(failure.kind, NEVER_STARTED), text)
         return text
 
     def fail(self, exit_status: int, reason: str) -> None:
-        """The launcher's own verdict; the first one stands, a rank's earlier end before it."""
+        """The launch has failed. It decides the exit status if nothing failed before."""
         if self._failed_with is None and self._first_status is None:
             self._failed_with = exit_status
         self.reason = self.reason or reason
 
     def interrupt(self, signal_number: int, keeps_going: bool) -> None:
-        """The user ends the job: how its ranks end from now on is no verdict.
+        """The user ends the job, and so decides the exit status.
 
-        A failure that had come before is, unless the job was to go on all the same.
+        A rank that failed before decides it instead, unless ``keeps_going``: such a failure
+        was to end nothing.
         """
         if self.has_succeeded_so_far or keeps_going:
             self.interrupted_by = self.interrupted_by or signal_number
 
     def leave(self, signal_number: int, reason: str) -> None:
-        """The user has not waited for the end of the job, or of its output."""
+        """The user did not wait for the end of the job, or of its output."""
         self.was_left = True
         self.interrupted_by = signal_number
         self.reason = self.reason or reason
         self.close()
 
     def lose(self, *nodes: int) -> None:
-        """What is not known of ranks on these nodes will never be."""
+        """Nodes are lost, with what they have not reported of their ranks."""
         self.lost.update(nodes)
 
     def note(self, text: str) -> None:
-        """Something for the log and the table's end."""
+        """Add a line to the end of the table."""
         self.notes.append(text)
 
     def close(self) -> None:
-        """Settle the exit status."""
+        """Decide the exit status."""
         if self.interrupted_by:
             self.exit_status = SIGNAL_BASE + self.interrupted_by
         elif self._failed_with is not None:
@@ -247,7 +263,7 @@ class Report:
             self.exit_status = 0 if self.is_complete else NEVER_STARTED
 
     def table(self) -> list[str]:
-        """The completion report: one line a rank, programs as headings where several."""
+        """The completion report: a line for each rank; several programs each have a heading."""
         lines = [f"{'Name':<20} {'Rank':>6} {'Node':>5} {'PID':>8} {'Elapsed':>9}  End"]
         first = 0
         for name, size in zip(self._names, self._sizes, strict=True):
@@ -258,9 +274,9 @@ class Report:
         return [*lines, *self.notes]
 
     def summary(self) -> list[str]:
-        """The report folded: ranks that ended alike share a line, the first failure first.
+        """The report in few lines: ranks that ended alike share one, the first failure first.
 
-        Ranks that never passed their entry are left to :attr:`reason`, where there is one.
+        Ranks that ended before their entry are left out if there is a :attr:`reason`.
         """
         groups: dict[str, list[int]] = {}
         for rank, done in self.completions.items():  # in the order they were received
@@ -280,7 +296,7 @@ class Report:
         return [*lines, *self.notes]
 
     def _missing(self, rank: int) -> str:
-        """Why there is no completion of a rank that was started."""
+        """Why a rank that was started has no completion."""
         node = self._node_of[rank] if rank < len(self._node_of) else -1
         if node in self.lost:
             return f"lost with node {self.node_names[node]}"

@@ -1,8 +1,8 @@
-"""What an interrupt means: each press goes a step further, and says so.
+"""Interrupts: each press goes a step further than the last, and the user reads which.
 
-A press is a signal that ends yod, together with those that follow within ``press_s``.
-One wish often comes as several: ``timeout`` and ``kill -- -PGID`` reach yod both by itself
-and with its group, a terminal that closes by the kernel and by the shell. Cplant's yod
+A press is a signal that interrupts yod, and all such signals within ``press_s`` after it.
+They often come in pairs: ``timeout`` and ``kill -- -PGID`` signal yod and its process
+group, and when a terminal closes both the kernel and the shell send SIGHUP. Cplant's yod
 had a delay between presses, too.
 """
 
@@ -21,7 +21,7 @@ class Press(IntEnum):
 
 
 class Stage(Enum):
-    """What an interrupt finds."""
+    """What the launch does when an interrupt comes."""
 
     LOADING = "loading"  # the application has not begun
     RUNNING = "running"

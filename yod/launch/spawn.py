@@ -26,7 +26,7 @@ class Placement:
     """How many living ranks each node of a grant has.
 
     Args:
-        grant: its ranks live until they are said to have ended.
+        grant: its ranks live until :meth:`ended` is called for them.
     """
 
     def __init__(self, grant: Grant) -> None:
@@ -37,20 +37,20 @@ class Placement:
 
     @property
     def size(self) -> int:
-        """Ranks that the job has had so far; the next one's number."""
+        """How many ranks the job has had so far; also the number of the next."""
         return len(self._place_of)
 
     def ended(self, rank: int) -> None:
-        """A rank has ended, and makes room."""
+        """A rank has ended, which makes room on its node."""
         if rank < self.size:
             self._loads[self._place_of[rank]] -= 1
 
     def choose(self, commands: Sequence[SpawnCommand]) -> tuple[Run, ...]:
-        """Places for ranks: each goes to the node that has fewest, of several to the first.
+        """Places for new ranks: each goes to the first node of those that have the fewest.
 
         Raises:
-            UsageError: a host that is none of the job's, or too many ranks, in all or for
-                a node's keeper.
+            UsageError: a host is not one of the job, or there are too many ranks in all or
+                for one node.
         """
         import heapq  # few applications start more ranks
 
@@ -73,7 +73,7 @@ class Placement:
         return runs(chosen)
 
     def add(self, runs: Iterable[Run]) -> None:
-        """The job has more ranks, behind those that it had."""
+        """The job has more ranks; their numbers follow those before."""
         self._add(run.place for run in runs for _ in range(run.count))
 
     def _places_of(self, hosts: tuple[bytes, ...]) -> Sequence[int]:
@@ -109,7 +109,7 @@ class Spawner:
         self._placement = Placement(grant)
 
     def ended(self, rank: int) -> None:
-        """A rank has ended, and makes room."""
+        """A rank has ended, which makes room on its node."""
         assert self._placement is not None
         self._placement.ended(rank)
 
@@ -173,7 +173,7 @@ class Spawner:
 
 
 def runs(places: Sequence[int]) -> tuple[Run, ...]:
-    """Places of consecutive ranks, folded."""
+    """Places of consecutive ranks as runs."""
     found: list[Run] = []
     for place in places:
         if found and found[-1].place == place:

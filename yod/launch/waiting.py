@@ -1,7 +1,4 @@
-"""When the user reads what is awaited: after ``notice_s``, then ever more rarely.
-
-Pure: no clock, no transport.
-"""
+"""When the user is told what yod waits for: after ``notice_s``, then after twice the time."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ class Waiting:
     """Counts the time that yod has waited for one thing.
 
     Attributes:
-        due: when to say so; None: nothing is awaited.
-        late: who is, as the root has said.
+        due: when the next line is due; None: yod waits for nothing.
+        late: the nodes that the root waits for; None: it has not said.
     """
 
     def __init__(self, notice_s: float) -> None:
@@ -26,28 +23,28 @@ class Waiting:
         self._after_s = notice_s
 
     def begin(self, now: float) -> None:
-        """Something is awaited from now on, or what is awaited makes progress."""
+        """yod waits for something new, or what it waits for makes progress."""
         self._began, self._after_s = now, self._notice_s
         self.due = now + self._notice_s
         self.late = None
 
     def end(self) -> None:
-        """Nothing is."""
+        """yod waits for nothing."""
         self.due = self.late = None
 
     def is_due(self, now: float) -> bool:
-        """It is time to say so."""
+        """Whether a line is due."""
         return self.due is not None and now >= self.due
 
     def say(self, what: str, now: float) -> str:
-        """The line for the user; the next is due when twice the time has gone."""
+        """The line for the user. The next is due after twice the time."""
         while self._began + self._after_s <= now:
             self._after_s *= 2
         self.due = self._began + self._after_s
         return f"waiting for {what} ({now - self._began:.0f} s)"
 
     def who(self, otherwise: str) -> str:
-        """Who is late, or as far as nobody knows."""
+        """The nodes that are late, and why; ``otherwise`` where the root has not said."""
         if self.late is None:
             return otherwise
         silent = [node for node in self.late.nodes if not node.text]
@@ -61,7 +58,7 @@ def _names(nodes: Iterable[LateNode]) -> str:
 
 
 def files(objects: tuple[ShippedObject, ...]) -> str:
-    """What is on its way to the nodes."""
+    """The names and the size of the objects that are sent to nodes."""
     shipped = [each for each in objects if each.digest]
     names = ", ".join(each.path.decode(errors="replace") or "arguments" for each in shipped[:3])
     more = f" and {len(shipped) - 3} more" if len(shipped) > 3 else ""

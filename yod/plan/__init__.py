@@ -1,4 +1,4 @@
-"""What one launch asks for, settled before anybody is contacted.
+"""What one launch asks for, decided before bebopd is contacted.
 
 No I/O. Imports native.
 """

@@ -1,4 +1,4 @@
-"""Load files: several programs, one world of ranks, a line each.
+"""Load files: several programs of one job, a line for each.
 
 A line is ``{-sz N} {-list L} program {args}``. Blank lines and lines whose first
 visible character is ``#`` are skipped. Words are split as a shell splits them,
@@ -18,7 +18,7 @@ OPTIONS = (options.Option(("-sz", "-size", "-s"), True), options.Option(("-list"
 
 
 class Line(Struct, frozen=True):
-    """One member as written; None where the line says nothing."""
+    """One member as written; None: the line has no size or no list."""
 
     origin: str
     size: int | None
@@ -50,7 +50,7 @@ def _line(content: str, path: str, number: int) -> Line:
     import shlex  # few launches read a load file
 
     if "\0" in content:
-        raise LoadFileError(path, number, "a NUL character, which no argument can have")
+        raise LoadFileError(path, number, "a NUL character, which an argument cannot have")
     try:
         words = shlex.split(content)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""What one launch asks for, settled before anybody is contacted.
+"""What one launch asks for, decided before bebopd is contacted.
 
-Sizes and lists of the command line and of a load file are combined here; the
-rules are those of Cplant's yod.
+The sizes and node lists of the command line and of a load file are combined by the rules
+of Cplant's yod.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Style(Enum):
 
     RAW = "bytes as they come"
     WHOLE = "whole lines"
-    LABELLED = "whole lines, each behind its rank"
+    LABELLED = "whole lines, each with its rank in front"
 
 
 class Options(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Options(Struct, frozen=True):
         keeps_going: an abnormal end ends nothing else.
         mpi: what to offer to MPI libraries: one of :data:`yod.program.speech.CHOICES`.
         libpmix: the PMIx library to use; empty: found as the manual says.
-        has_portals: each rank gets what Portals needs, whatever its program is linked to.
+        has_portals: ranks use Portals, also if no program is linked to it.
         style: how the output of several ranks is shown (``--raw``, ``--label``).
     """
 
@@ -61,13 +61,13 @@ class Member(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Everything that a launch needs to know, with programs found and measured.
+    """All that a launch needs to know; the programs are found and measured.
 
     Attributes:
         names: the program of each member, for reports.
-        mpi_reason: why ``mpi`` is what it is, for people.
-        warnings: said before go, a line each.
-        ignored_signals: that yod was started to ignore, as by nohup.
+        mpi_reason: why ``mpi`` was chosen, for people.
+        warnings: lines that the user is shown before go.
+        ignored_signals: signals that yod was started to ignore, as by nohup.
     """
 
     specs: tuple[NodeSpec, ...]
@@ -110,9 +110,9 @@ def from_load_file(
 ) -> tuple[list[Member], list[str]]:
     """The members of a load file, in rank order.
 
-    A line's own size and list come first. A line without a list takes the command
-    line's. A line without a size has the size of its own list, else 1; only in a
-    file of one line do the command line's size, then its list's length, stand in.
+    A line's own size and list come first. A line without a list takes that of the command
+    line. A line without a size has the size of its own list, else 1. Only in a file of one
+    line the size of the command line, then the length of its list, come before that 1.
 
     Returns:
         The members, and warnings for the user.

@@ -1,4 +1,4 @@
-"""What a program is: its file, what it is linked to, the MPI that it speaks.
+"""A program: its file, the libraries that it is linked to, the MPI protocols that it speaks.
 
 I/O: reads files. Imports native.
 """

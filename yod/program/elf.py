@@ -1,7 +1,7 @@
-"""What a program or shared library says of the libraries that it needs.
+"""The headers of an ELF file: its loader, the libraries that it needs, its own name.
 
-Pure: the caller gives the bytes. A file that is damaged, truncated or of another
-kind has no answer; nothing raises. Source: System V ABI, chapters 4 and 5.
+The caller gives the bytes. A file that is damaged, truncated or of another format is not
+an error: there is no result. Source: System V ABI, chapters 4 and 5.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from msgspec import Struct
 HEADERS_MAX = 512  # program headers; real files have about ten
 DYNAMIC_MAX_BYTES = 64 * 1024
 STRING_MAX_BYTES = 4096
-STRINGS_MAX_BYTES = 1 << 20  # of a program's own names; more is not searched
-OFFSET_MAX = (1 << 63) - 1  # what a file can be read at
+STRINGS_MAX_BYTES = 1 << 20  # of a program's table of names; a larger one is not searched
+OFFSET_MAX = (1 << 63) - 1  # the largest offset of pread
 
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ = 0, 1, 5, 10
 _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 14, 15, 29
 
-# What a program must ask of its C library to start another or to load more of itself.
+# Functions of the C library that start a program or load a library.
 _REACHING = tuple(
     b"\0%s\0" % name
     for name in b"""dlopen dlmopen execl execle execlp execv execve execveat execvp execvpe fexecve
@@ -35,13 +35,13 @@ class Elf(Struct, frozen=True):
     """One file.
 
     Attributes:
-        kind: class, byte order and machine; files of one process have the same.
-        interpreter: the loader that it asks for; empty: a library, or static.
-        needed: names of the libraries that it needs itself.
-        name: what a library calls itself; empty: nothing.
-        search: directories of its RUNPATH, else of its RPATH, ``$ORIGIN`` and all.
-        reaches_out: it may start another program, or load more libraries; False: it
-            asks no library for either.
+        kind: class, byte order and machine; the same for all files of a process.
+        interpreter: its loader; empty: a library, or statically linked.
+        needed: names of the libraries that it needs directly.
+        name: its SONAME; empty: it has none.
+        search: directories of its RUNPATH, else of its RPATH; ``$ORIGIN`` is not replaced.
+        reaches_out: it may start a program or load a library while it runs. False: it
+            imports no function that does.
     """
 
     kind: tuple[int, int, int]
@@ -159,7 +159,7 @@ def _entries(data: bytes, form: str) -> Iterator[tuple[int, int]]:
 
 
 def _offset_of(address: int, segments: list[_Segment]) -> int | None:
-    """Where in the file an address of the loaded image lies."""
+    """The offset in the file of an address in the loaded image."""
     for segment in segments:
         if segment.kind == _PT_LOAD and 0 <= address - segment.address < segment.file_bytes:
             return address - segment.address + segment.offset

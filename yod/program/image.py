@@ -1,4 +1,4 @@
-"""Programs and load files: found, told apart, measured. Nothing is contacted here."""
+"""Programs and load files: found, told apart, measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from native.wire.load import ShippedObject
 
 DIGEST_BYTES = 32
 LOAD_FILE_MAX_BYTES = 16 << 20
-LINE_MAX_BYTES = 256  # of a first line, as Linux reads it
+LINE_MAX_BYTES = 256  # of a script's first line, as Linux reads it
 _READ_BYTES = 4 << 20
 
 
@@ -23,11 +23,11 @@ def find(word: str, directory: str = "") -> str:
     comes first, then the search path, then any file of the current directory.
 
     Args:
-        directory: stands for the current one; empty: that one.
+        directory: used as the current directory; empty: the real one.
 
     Raises:
-        ProgramNotFoundError: there is none; says where was looked.
-        UsageError: there is no current directory any more.
+        ProgramNotFoundError: there is none; the text says where it was looked for.
+        UsageError: the current directory does not exist any more.
     """
     if not word:
         raise ProgramNotFoundError("the program's name is empty")
@@ -50,10 +50,10 @@ def find(word: str, directory: str = "") -> str:
 
 
 def current_directory() -> str:
-    """Where ranks are to run.
+    """The current directory, where ranks will run.
 
     Raises:
-        UsageError: it is gone, or cannot be read.
+        UsageError: it does not exist any more, or cannot be read.
     """
     try:
         return os.getcwd()
@@ -63,15 +63,15 @@ def current_directory() -> str:
 
 
 def is_executable(path: str) -> bool:
-    """A regular file with an execute permission for us."""
+    """Whether a file is regular and we may execute it."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def is_load_file(path: str) -> bool:
     """Whether a file that was named as the program is a load file.
 
-    A load file is readable, regular, and has no execute permission: Cplant's rule.
-    A script or binary that lacks the permission is told from it by its first bytes.
+    A load file is readable, regular, and has no execute permission (Cplant's rule). The
+    first bytes tell whether it is rather a script or binary without the permission.
 
     Raises:
         ProgramNotExecutableError: a directory, a script or binary without permission.
@@ -95,7 +95,7 @@ def is_load_file(path: str) -> bool:
         )
     if path.endswith(".py"):
         raise ProgramNotExecutableError(
-            f"{name}: this script has no execute permission; say python {name}"
+            f"{name}: this script has no execute permission; use python {name}"
         )
     return True
 
@@ -116,9 +116,10 @@ def read_load_file(path: str) -> str:
 
 
 def carriage_return(path: str) -> str:
-    """What there is to say of a script whose ``#!`` line gives its interpreter a carriage return.
+    """A warning if a carriage return ends the ``#!`` line of a script.
 
-    An interpreter without a word behind it is left to the kernel, which does not find it.
+    The interpreter gets it as part of its argument. Without an argument, the kernel does not
+    find the interpreter, and there is an error instead.
 
     Returns:
         A line for the user; empty: it is no such script.
@@ -133,17 +134,17 @@ def carriage_return(path: str) -> str:
         return ""
     return (
         f"{shown(path)}: its first line ends in a carriage return, which "
-        f"{shown(words[0])} gets with `{shown(words[1])}`: convert it with dos2unix"
+        f"{shown(words[0])} gets behind `{shown(words[1])}`: convert it with dos2unix"
     )
 
 
 def measure(path: str, is_shipped: bool) -> ShippedObject:
-    """A program as an object of the load.
+    """A program as an object of the load message.
 
     Args:
         path: absolute.
-        is_shipped: nodes may lack it, so its bytes count; else every node uses
-            the path as it is.
+        is_shipped: nodes may lack it, so its contents are hashed; else every node uses
+            the file at the same path.
 
     Raises:
         ProgramNotExecutableError: no regular file, no permission, or unreadable.

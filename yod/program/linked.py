@@ -1,9 +1,9 @@
 """The libraries that a program is linked to, as its own loader finds them.
 
-Most programs need only libraries that lead to no MPI, and say so in their own
-headers: reading these takes a tenth of a millisecond. Any other is asked of the
-program's loader, which takes two: somebody may have work to do meanwhile, in
-pieces of about one. The next piece is done while there is no answer.
+The headers of most programs name only libraries that need no MPI library; reading them
+takes 0.1 ms. For any other program its loader is asked, which takes 2 ms. ``meanwhile`` is
+work to do in that time: an iterator whose steps take about 1 ms each. Steps are done until
+the loader answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READ_BYTES = 64 * 1024
 NO_WORK: Iterator[None] = iter(())
 _DONE = object()
 
-# Libraries that need no library but one of these.
+# Libraries that need only one another.
 _PLAIN_NAMES = """
 libacl libanl libattr libaudit libblkid libbsd libbz2 libc libcap libcap-ng libcom_err libcrypt
 libcrypto libdl libedit libexpat libffi libform libgcc_s libgfortran libgmp libgomp libhistory
@@ -35,7 +35,7 @@ libstdc++ libsystemd libtinfo libtinfow libtirpc libutil libuuid libz libzstd li
 """
 _PLAIN = frozenset(_PLAIN_NAMES.split())
 
-# Those that load and start nothing unless they are asked to.
+# Libraries that load no library and start no program unless the caller tells them to.
 _INERT_NAMES = """
 libc libdl libgcc_s libgfortran libgomp libm libmvec libportals libpthread libquadmath librt
 libstdc++ linux-vdso
@@ -44,7 +44,7 @@ _INERT = frozenset(_INERT_NAMES.split())
 
 
 def read(path: str) -> Elf | None:
-    """What a file says of itself; None: no ELF file, damaged, or not to be read."""
+    """The headers of a file; None: it is no ELF file, is damaged or cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -62,24 +62,24 @@ def read(path: str) -> Elf | None:
 def libraries(
     path: str, file: Elf, environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
 ) -> dict[str, str]:
-    """What a program or library leads to, where that may be an MPI library.
+    """All libraries that a program or library needs, if one may be an MPI library.
 
     Args:
         path: of the file.
-        file: what it says of itself.
+        file: its headers.
         environment: that it will run with.
-        meanwhile: what can be done while its loader is asked, piece by piece.
+        meanwhile: work to do while the loader answers.
 
     Returns:
-        By name the path of each library, in the order of the search; the path is
-        empty where none was found. Empty: no library that matters.
+        Name -> path, in the order of the search; the path is empty if the library was not
+        found. Empty: none can be an MPI library.
     """
     preloaded = environment.get(b"LD_PRELOAD", b"").decode(errors="surrogateescape")
     names = (*file.needed, *preloaded.replace(":", " ").split())
     if all(is_plain(name) for name in names):
         return {}
     if any("/" in name and not os.path.isfile(name) for name in names):
-        return dict.fromkeys(file.needed, "")  # not there, or one to wait at
+        return dict.fromkeys(file.needed, "")  # missing, or a FIFO, where the loader would wait
     listed = ask(file.interpreter, path, environment, meanwhile)
     return listed or dict.fromkeys(file.needed, "")
 
@@ -90,13 +90,13 @@ def stem(name: str) -> str:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a library of this name leads to no MPI library."""
+    """Whether a library of this name needs no MPI library."""
     base = stem(name)
     return base in _PLAIN or base.startswith(("ld-", "ld64", "libpython"))
 
 
 def is_inert(name: str) -> bool:
-    """Whether a library of this name loads or starts something only when it is asked to."""
+    """Whether a library of this name loads and starts nothing unless it is told to."""
     base = stem(name)
     return base in _INERT or base.startswith(("ld-", "ld64"))
 
@@ -108,15 +108,15 @@ def ask(
     meanwhile: Iterator[None],
     extra: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Ask a loader for all that a program or library leads to.
+    """Ask a loader for all libraries that a program or library needs.
 
-    The program does not run. Its directory is that of the file behind all links,
-    as it is when the kernel starts it.
+    The program does not run. Links are resolved first, so that ``$ORIGIN`` is the directory
+    that it has when the kernel starts the program.
 
     Args:
-        loader: that a program asks for.
-        meanwhile: as for :func:`libraries`.
-        extra: names of libraries to look for as well, as dlopen does.
+        loader: the program's interpreter.
+        meanwhile: work to do while the loader answers.
+        extra: names of further libraries, to be found as dlopen finds them.
 
     Returns:
         As :func:`libraries`; empty: no answer.
@@ -146,7 +146,7 @@ def _parse(text: str) -> list[tuple[str, str]]:
 def _output_of(
     command: list[str], environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
 ) -> bytes:
-    """What a command writes; empty where it fails, takes too long or writes too much."""
+    """The output of a command; empty if it fails, takes too long or writes too much."""
     reader, writer = os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, writer, 1),
@@ -168,13 +168,13 @@ def _output_of(
         if not is_whole:
             os.kill(child_pid, signal.SIGKILL)
         _, status = os.waitpid(child_pid, 0)
-    except (ChildProcessError, ProcessLookupError):  # our caller ignores SIGCHLD
+    except (ChildProcessError, ProcessLookupError):  # the process that started yod ignores SIGCHLD
         status = 0
     return data if is_whole and status == 0 else b""
 
 
 def _read_all(fd: int, until: float) -> tuple[bytes, bool]:
-    """All bytes to the end of file; and whether that came in time."""
+    """Read to the end of file; also whether it was reached in time."""
     data = b""
     while len(data) <= LIST_MAX_BYTES:
         ready, _, _ = select.select([fd], [], [], max(0.0, until - time.monotonic()))

@@ -1,7 +1,8 @@
-"""A job whose members have different MPI libraries, which would wait for each other for ever.
+"""A warning for a job whose members have different MPI libraries.
 
-Seen of every two that are not one build: MPICH with Open MPI, MPICH with Intel MPI, MPICH 4
-with 5 wait in MPI_Init; Open MPI 4.1 with 5 fails after it. None forms a world.
+Members form one world only with the same build of one library. MPICH with Open MPI, MPICH
+with Intel MPI, and MPICH 4 with 5 wait in MPI_Init for ever; Open MPI 4.1 with 5 fails
+after it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Part(Struct, frozen=True):
     Attributes:
         name: its program, and where it comes from.
         size: ranks.
-        library: its MPI library, as :class:`yod.program.speech.Speech` has it.
+        library: path of its MPI library, see :class:`yod.program.speech.Speech`.
     """
 
     name: str
@@ -30,10 +31,10 @@ class Part(Struct, frozen=True):
 
 
 class _Build(Struct, frozen=True):
-    """What tells one MPI library from another.
+    """What distinguishes one MPI library from another.
 
     Attributes:
-        directory: without links; empty: the library was not found.
+        directory: links are resolved; empty: the library was not found.
     """
 
     family: str
@@ -41,7 +42,7 @@ class _Build(Struct, frozen=True):
     size_bytes: int
 
     def is_like(self, other: _Build) -> bool:
-        """Whether they may well be one build: of one place, or copies (equally large)."""
+        """Whether both may be one build: in one directory, or copies, with the same size."""
         if self.family != other.family:
             return False
         is_seen = bool(self.directory and other.directory)
@@ -51,10 +52,10 @@ class _Build(Struct, frozen=True):
 
 
 class _Group(Struct):
-    """Members that may well have one build.
+    """Members whose libraries may be one build.
 
     Attributes:
-        first: what is said of the first of them.
+        first: the text for the first of them.
         more: how many others there are.
     """
 
@@ -69,7 +70,7 @@ class _Group(Struct):
 
 
 def warning(parts: Sequence[Part]) -> str:
-    """One line about members that can form no common world; empty: none are known.
+    """One line that names members which cannot form one world; empty: no such are known.
 
     Args:
         parts: in rank order.
@@ -99,7 +100,7 @@ def warning(parts: Sequence[Part]) -> str:
 
 
 def _build(library: str) -> _Build | None:
-    """None: no MPI library, or nobody's that is known."""
+    """The build of a library; None: it is no MPI library, or of no known family."""
     file = linked.read(library) if "/" in library else None
     name = (file.name if file is not None else "") or os.path.basename(library)
     if not speech.is_mpi(name):

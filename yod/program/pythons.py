@@ -1,8 +1,9 @@
-"""What a Python program will load, told without running it: which MPI library its mpi4py
-takes, and whether it imports :mod:`native.portals`.
+"""Which MPI library the mpi4py of a Python program will load, and whether the program
+imports :mod:`native.portals`. The program does not run for that.
 
-The order is that of mpi4py 4.1 (``mpi4py/_mpiabi.py``) and of Python's own start
-(``getpath``, ``site``); what only running code could tell is not known here.
+The rules are those of mpi4py 4.1 (``mpi4py/_mpiabi.py``) and of Python's modules
+``getpath`` and ``site``. Changes that running code makes, to ``sys.path`` for instance, are
+not seen.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from yod.program.elf import Elf
 
 LIBRARY_NAMES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")  # in mpi4py's order
 _PACKAGE_DIRECTORIES = ("site-packages", "dist-packages")
-_SCRIPT_BYTES = 256 * 1024  # of a script, to look for imports in
+_SCRIPT_BYTES = 256 * 1024  # of a script that are searched for imports
 _IMPORTS_PORTALS = (
     rb"^[ \t]*(?:(?:from|import)[ \t][^#\n]*\bnative\.portals\b"
     rb"|from[ \t]+native[ \t]+import[ \t(][^#\n]*\bportals\b)"
@@ -25,10 +26,10 @@ _IMPORTS_PORTALS = (
 
 
 class Interpreter(Struct, frozen=True):
-    """A Python and where it looks.
+    """The directories of a Python interpreter.
 
     Attributes:
-        prefixes: that may hold libraries, in mpi4py's order.
+        prefixes: where mpi4py looks for libraries, in its order.
         packages: directories of packages, in Python's order.
     """
 
@@ -37,12 +38,12 @@ class Interpreter(Struct, frozen=True):
 
 
 class Prediction(Struct, frozen=True):
-    """What an mpi4py will load.
+    """The MPI library that an mpi4py will load.
 
     Attributes:
-        mpi4py: its directory.
-        library: path of the MPI library; empty: it will find none.
-        libraries: all that the library leads to, by name, as far as it is known.
+        mpi4py: directory of the package.
+        library: path of the MPI library; empty: mpi4py will find none.
+        libraries: name -> path of all libraries that it needs, as far as is known.
     """
 
     mpi4py: str
@@ -51,7 +52,7 @@ class Prediction(Struct, frozen=True):
 
 
 def is_python(path: str) -> bool:
-    """Whether a program's name is that of a Python interpreter."""
+    """Whether a program has the name of a Python interpreter."""
     name = os.path.basename(path)
     return name.startswith("python") and all(
         part.rstrip("dt").isdigit() for part in name.removeprefix("python").split(".") if part
@@ -65,17 +66,17 @@ def predict(
     environment: Mapping[bytes, bytes],
     meanwhile: Iterator[None],
 ) -> Prediction | None:
-    """Foretell what ``from mpi4py import MPI`` will load.
+    """Predict what ``from mpi4py import MPI`` will load.
 
     Args:
-        path: of the interpreter, with links unresolved, as Python itself sees it.
-        file: what it says of itself.
+        path: of the interpreter; links are not resolved, as Python does not resolve them.
+        file: its headers.
         words: its arguments.
         environment: that it will run with.
-        meanwhile: what can be done while a loader is asked; see :mod:`yod.program.linked`.
+        meanwhile: work to do while a loader answers; see :mod:`yod.program.linked`.
 
     Returns:
-        None: it has no mpi4py.
+        None: there is no mpi4py.
     """
     values = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
     python = _interpreter(path, _flags(words), values)
@@ -103,7 +104,7 @@ def predict(
             names = (candidate,) if candidate else LIBRARY_NAMES
             found = linked.ask(file.interpreter, path, environment, meanwhile, names)
             present = [name for name in names if found.get(name)]
-            if len(present) > 1:  # what the others need is not to be mixed with the first's
+            if len(present) > 1:  # ask again: the libraries of the others must not be in the list
                 first = present[:1]
                 found = linked.ask(file.interpreter, path, environment, meanwhile, first)
             if present and found:
@@ -114,7 +115,7 @@ def predict(
 def imports_portals(words: Sequence[str]) -> bool:
     """Whether a script, or the text of ``-c``, has a line that imports native.portals.
 
-    What a module imports for it is not looked at, nor what runs under ``-m``.
+    Imports by other modules are not seen, nor those of a module that ``-m`` runs.
 
     Args:
         words: the interpreter's arguments.
@@ -128,14 +129,14 @@ def imports_portals(words: Sequence[str]) -> bool:
 
 
 def _text_of(words: Sequence[str]) -> bytes:
-    """The Python text that an interpreter with these arguments will run; empty: not known."""
+    """The Python text that an interpreter runs with these arguments; empty: not known."""
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "-":
         word, place = words[place], place + 1
         if word[1:2] == "-":
             continue
         for at, letter in enumerate(word[1:], 2):
-            if letter in "cmWX":  # takes what is behind it, or the next word
+            if letter in "cmWX":  # its value is the rest of the word, or the next word
                 value = word[at:] or (words[place] if place < len(words) else "")
                 if letter == "c":
                     return os.fsencode(value)
@@ -163,7 +164,7 @@ def _of_extension(package: str, found: dict[str, str]) -> Prediction:
 
 
 def _candidates(python: Interpreter, values: Mapping[str, str]) -> Iterator[str]:
-    """Absolute paths, or names for the loader; empty: the usual names for the loader."""
+    """Absolute paths, or names for the loader to find; empty: :data:`LIBRARY_NAMES`."""
     chosen = values.get("MPI4PY_LIBMPI")
     places = [os.path.join(prefix, "lib") for prefix in python.prefixes if prefix != "/usr"]
     for place in [*places, ""] if chosen is None else chosen.split(":"):
@@ -176,7 +177,7 @@ def _candidates(python: Interpreter, values: Mapping[str, str]) -> Iterator[str]
 
 
 def _flags(words: Sequence[str]) -> str:
-    """The letters of the interpreter's own options."""
+    """The letters of the interpreter's options, without those that have values."""
     letters = ""
     for word in words:
         if not word.startswith("-") or word[1:2] in ("", "-", "c", "m", "W", "X"):
@@ -215,9 +216,9 @@ def _interpreter(path: str, flags: str, values: Mapping[str, str]) -> Interprete
 
 
 def _venv_settings(here: str) -> dict[str, str] | None:
-    """What pyvenv.cfg says, and ``prefix``, where it was found; None: no venv.
+    """The settings of pyvenv.cfg, and ``prefix``, the directory of the venv; None: no venv.
 
-    It lies beside the interpreter or one directory up.
+    The file is beside the interpreter or one directory up.
     """
     for directory in (here, os.path.dirname(here)):
         try:

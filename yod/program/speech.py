@@ -1,8 +1,10 @@
-"""Which MPI a program speaks, told from what it is linked to.
+"""Which protocols the MPI library of a program speaks, without running the program.
 
-A program that is linked to an MPI library tells for certain. Of a Python, and of a
-script that one runs, what its mpi4py will load is foretold. Any other program may
-still load a library while it runs, or start another program: not known.
+What is known depends on the program:
+
+    linked to an MPI library    certain: the library tells
+    Python, or a Python script  predicted: the library that its mpi4py will load tells
+    any other program           not known: it may load a library or start a program
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     from yod.program.pythons import Prediction
 
 CHOICES = ("auto", "pmi1", "pmi2", "pmix", "none")
-SCRIPTS_MAX = 5  # interpreters that are scripts themselves, as the kernel follows them
+SCRIPTS_MAX = 5  # an interpreter may be a script, too; the kernel follows so many
 LIBPMIX_MAX = 16
 _LINE_BYTES = 256  # of a script's first line, as the kernel reads it
-_ANY = (Protocol.PMI1, Protocol.PMIX)  # offered side by side
+_ANY = (Protocol.PMI1, Protocol.PMIX)  # both are offered if nothing is known
 
 
 class Program(Struct, frozen=True):
@@ -34,7 +36,7 @@ class Program(Struct, frozen=True):
 
     Attributes:
         path: absolute.
-        arguments: what follows its name.
+        arguments: those after its name.
     """
 
     path: str
@@ -42,15 +44,16 @@ class Program(Struct, frozen=True):
 
 
 class Speech(Struct, frozen=True):
-    """What a program speaks.
+    """The protocols that a program speaks.
 
     Attributes:
         protocols: empty: not known.
+        reason: how that is known, for people.
         library: the MPI library, by the path that its loader uses; empty: not known.
-        libpmix: beside that library, the nearest first.
+        libpmix: paths of the PMIx library that comes with it, the most likely first.
         is_certain: the program is linked to the library.
-        uses_portals: the program is linked to libportals, or a Python script imports it.
-        reason: why, for people.
+        uses_portals: the program is linked to libportals, or is a Python script that imports
+            native.portals.
     """
 
     protocols: tuple[Protocol, ...]
@@ -70,18 +73,22 @@ def mpi_of(
     has_portals: bool = False,
     meanwhile: Iterator[None] = linked.NO_WORK,
 ) -> tuple[Mpi, str, tuple[str, ...]]:
-    """What to offer to the ranks of a job, why, and each program's library; empty: not known.
+    """The protocols to offer to the ranks of a job.
 
     Args:
         programs: of all members, in rank order.
         environment: that the ranks will have.
         choice: one of :data:`CHOICES`.
-        libpmix: the user's choice of a library; empty: none.
+        libpmix: the PMIx library that the user has chosen; empty: none.
         has_portals: the user says that the ranks use Portals; else their programs tell.
-        meanwhile: what can be done while a loader is asked; see :mod:`yod.program.linked`.
+        meanwhile: work to do while a loader answers; see :mod:`yod.program.linked`.
+
+    Returns:
+        The part of the load message; the reason, for people; the MPI library of each
+        program, empty where it is not known.
 
     Raises:
-        UsageError: no such choice.
+        UsageError: an unknown choice.
     """
     if choice not in CHOICES:
         raise UsageError(
@@ -94,9 +101,9 @@ def mpi_of(
     }
     speeches = list(speech_by_program.values())
     by_certainty = sorted(speeches, key=lambda speech: not speech.is_certain)
-    foretold = {speech.library: () for speech in speeches if speech.library}
+    predicted = {speech.library: () for speech in speeches if speech.library}
     linked_to = {speech.library: speech.protocols for speech in speeches if speech.is_certain}
-    known = list((linked_to or foretold).items())
+    known = list((linked_to or predicted).items())
     library, speaks = known[0] if len(known) == 1 else ("", ())
     if choice == "auto":
         spoken = {protocol for speech in speeches for protocol in speech.protocols or _ANY}
@@ -124,7 +131,7 @@ def mpi_of(
 def speech_of(
     program: Program, environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
 ) -> Speech:
-    """What one program speaks."""
+    """The protocols that one program speaks."""
     path, arguments = program.path, program.arguments
     for _ in range(SCRIPTS_MAX):
         first_line = _first_line(path)
@@ -136,7 +143,7 @@ def speech_of(
         arguments = (*options, program.path, *program.arguments)
     file = linked.read(path)
     if file is None:
-        return Speech((), f"not known: {path} is no program that can be read")
+        return Speech((), f"not known: {path} is not a program that can be read")
     if not file.interpreter:
         return Speech((), f"not known: {path} is linked statically")
     found = linked.libraries(path, file, environment, meanwhile)
@@ -151,13 +158,13 @@ def speech_of(
 
     if pythons.is_python(path):
         prediction = pythons.predict(path, file, arguments, environment, meanwhile)
-        speech = _foretold(prediction, path, environment)
+        speech = _predicted(prediction, path, environment)
         return replace(speech, uses_portals=uses_portals or pythons.imports_portals(arguments))
     reason = f"not known: {path} is linked to no MPI library"
     return Speech((), reason, uses_portals=uses_portals)
 
 
-def _foretold(
+def _predicted(
     prediction: Prediction | None, path: str, environment: Mapping[bytes, bytes]
 ) -> Speech:
     if prediction is None:
@@ -169,7 +176,7 @@ def _foretold(
 
 
 def _linked(libraries: Mapping[str, str], environment: Mapping[bytes, bytes]) -> Speech | None:
-    """What a program with these libraries speaks; None: none of them is of an MPI."""
+    """What a program with these libraries speaks; None: none is an MPI or PMI library."""
     for is_one in (is_mpi, _is_pmi):
         for name, path in libraries.items():
             if not is_one(name) or (is_one is _is_pmi and _has(libraries, "libprrte")):
@@ -183,7 +190,7 @@ def _linked(libraries: Mapping[str, str], environment: Mapping[bytes, bytes]) ->
 def _speech(
     library: str, libraries: Mapping[str, str], environment: Mapping[bytes, bytes], reason: str
 ) -> Speech:
-    """What a library speaks, and through which library of the user's or of its own."""
+    """What an MPI library speaks, and by which PMI library: the user's or its own."""
     protocols = _protocols(library, libraries)
     libpmix = _libpmix_of(protocols, library, libraries)
     chosen = os.fsdecode(environment.get(b"I_MPI_PMI_LIBRARY", b""))
@@ -197,7 +204,10 @@ def _speech(
 
 
 def _protocols(library: str, libraries: Mapping[str, str]) -> tuple[Protocol, ...]:
-    """What a library speaks, by its name, its needs and its neighbours; empty: not known."""
+    """What an MPI library speaks; empty: not known.
+
+    Its name tells, the libraries that it needs, or those in its directory.
+    """
     file = linked.read(library)
     needed = file.needed if file is not None else ()
     name = (file.name if file is not None else "") or os.path.basename(library)
@@ -205,7 +215,7 @@ def _protocols(library: str, libraries: Mapping[str, str]) -> tuple[Protocol, ..
     version = version.lstrip(".").partition(".")[0]
     if base == "libpmi2":
         return (Protocol.PMI2,)
-    if base == "libpmi" and version == "1":  # Slurm's libpmi.so.0 asks Slurm
+    if base == "libpmi" and version == "1":  # Slurm's libpmi.so.0 talks to Slurm
         return (Protocol.PMI1,)
     if base == "libpmix" or _has((*needed, *libraries), "libopen-pal", "libopen-rte"):
         return (Protocol.PMIX,)
@@ -221,14 +231,14 @@ def _protocols(library: str, libraries: Mapping[str, str]) -> tuple[Protocol, ..
 
 
 def is_intel(library: str) -> bool:
-    """Whether a library of MPICH's interface is Intel's: only Intel has the other one beside it."""
+    """Whether a library with MPICH's ABI is Intel's: a library that only Intel has is near it."""
     directory = os.path.dirname(library)
     beside = "libmpi_shm_heap_proxy.so"
     return any(os.path.exists(os.path.join(directory, up, beside)) for up in ("", ".."))
 
 
 def _neighbours(directory: str) -> tuple[Protocol, ...]:
-    """Whose a libmpi_abi is that does not tell: of the only MPI in its directory."""
+    """What a libmpi_abi speaks whose own headers do not tell: as the only MPI beside it."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -243,7 +253,7 @@ def _neighbours(directory: str) -> tuple[Protocol, ...]:
 def _libpmix_of(
     protocols: tuple[Protocol, ...], library: str, libraries: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The libpmix that a library brings or needs, the surest first."""
+    """Paths of the libpmix that comes with an MPI library, the most likely first."""
     if Protocol.PMIX not in protocols:
         return ()
     found = [path for name, path in libraries.items() if name.startswith("libpmix.so") and path]
@@ -258,7 +268,7 @@ def _libpmix_of(
 
 
 def is_mpi(name: str) -> bool:
-    """Whether a library's name is one of an MPI."""
+    """Whether a file name is that of an MPI library."""
     base = linked.stem(name)
     vendors = ("libmpi_cray", "libmpi_gnu", "libmpi_intel", "libmpi_amd", "libmpi_nvidia")
     return base in ("libmpi", "libmpich", "libmpi_abi") or base.startswith(vendors)
@@ -273,12 +283,12 @@ def _has(names: Sequence[str] | Mapping[str, str], *starts: str) -> bool:
 
 
 def _without_links(path: str) -> str:
-    """A library's path without links in its directory; its own name stays."""
+    """A library's path with the links of its directory resolved, but not its own."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _first_line(path: str) -> str:
-    """What follows ``#!`` in a script; empty: no script."""
+    """The rest of a script's first line after ``#!``; empty: not a script."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -295,7 +305,7 @@ def _first_line(path: str) -> str:
 
 
 def _interpreter(line: str, environment: Mapping[bytes, bytes]) -> list[str]:
-    """A script's interpreter and its options; the first is empty where there is none."""
+    """A script's interpreter and its options; the interpreter is empty if none is found."""
     path, *words = line.split()
     if os.path.basename(path) != "env":
         return [path, *words]

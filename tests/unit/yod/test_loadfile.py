@@ -88,7 +88,7 @@ def test_words_are_split_as_a_shell_splits_them(text, words):
             "f.load:1: node list `n5`: 'n' is not allowed (digits, dots and commas, as in 5,1..3)",
         ),
         ("a 'b", "f.load:1: no closing quotation in: a 'b"),
-        ("a\n-sz 2 b 'c\0d'\n", "f.load:2: a NUL character, which no argument can have"),
+        ("a\n-sz 2 b 'c\0d'\n", "f.load:2: a NUL character, which an argument cannot have"),
         ("\n\na \\", "f.load:3: no escaped character in: a \\"),
     ],
 )
