@@ -85,11 +85,11 @@ struct orders {
     unsigned report_fd, go_fd, index, path_bytes, claims_fd;
 };
 
-/* The rank's claim. The pointer lies on a page that is zero again in a forked
- * child: the child's exit is not the rank's. */
+/* The rank's claim. The pointer lies on a page that is zeroed in a forked
+ * child, so that the child's exit is not taken for the rank's. */
 static char **own_claim;
 
-/* The rest of `text` after `start`, or NULL when it starts otherwise. */
+/* The rest of `text` behind `start`, or NULL when it does not begin so. */
 static char *after (char *text, const char *start)
 {
     while (*start)
@@ -116,7 +116,7 @@ static void remove_entry (char **entry)
     while (*entry++);
 }
 
-/* Volatile, here and below: no call of memset or memcpy may come of it. */
+/* Volatile, here and below: the compiler must not call memset or memcpy. */
 static void erase (char *text)
 {
     for (volatile char *c = text; *c; c++)
@@ -142,8 +142,8 @@ static int take_orders (char **environment, struct orders *orders)
     return 0;
 }
 
-/* Give the user's preloads back as they were: none, or what follows ours.
- * The last of that name, which is where the keeper put us. */
+/* Restore the user's LD_PRELOAD: remove it, or keep what follows our path. The
+ * keeper has changed the last variable of that name. */
 static void restore_preload (char **environment, unsigned path_bytes)
 {
     char **found = NULL, *value = NULL;
@@ -188,7 +188,7 @@ static int is_error (long result)
     return (unsigned long) result > -4096ul;
 }
 
-/* Not populated: memory is taken only for a claim that is made. */
+/* Not populated: memory is used only when a claim is written. */
 static void map_claim (const struct orders *orders)
 {
     long claim, page;
@@ -222,7 +222,7 @@ static void wait_for_go (const struct orders *orders)
     call (CALL_CLOSE, orders->go_fd, 0, 0);
 }
 
-/* Once: the second call finds no orders any more. */
+/* Run once: at the second call the variable is gone. */
 static void hold (char **environment)
 {
     struct orders orders;
@@ -267,7 +267,8 @@ static int is_mpi_library (char *path)
     return 0;
 }
 
-/* Of a path that is too long its end, which tells more, after three dots. */
+/* Copy a path; of one that is too long three dots and the end, which tells
+ * more. */
 static void write_claim (volatile char *claim, const char *path)
 {
     size_t length = 0, n = 0;
@@ -301,8 +302,8 @@ static void claim_at_exit (void)
         dl_iterate_phdr (claim_if_mpi, *own_claim);
 }
 
-/* Of glibc's loader: the stack as the kernel made it, with argc, argv, NULL,
- * the environment, NULL. */
+/* Set by glibc's loader: the stack as the kernel made it, with argc, argv,
+ * NULL, the environment, NULL. */
 extern void *__libc_stack_end __attribute__ ((weak));
 
 static void nothing (void)
@@ -321,7 +322,7 @@ static void (*resolve (void)) (void)
 
 static void anchor (void) __attribute__ ((ifunc ("resolve")));
 
-/* What makes the loader resolve it. */
+/* A reference, so that the loader resolves the function. */
 __attribute__ ((used)) static void (*anchor_pointer) (void) = anchor;
 
 #endif

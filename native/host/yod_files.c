@@ -48,7 +48,7 @@ static int open_plain (const char *path, int path_only)
     return fd;
 }
 
-/* What a change of the ids for file access changes besides. */
+/* Attributes that the kernel changes with the ids for file access. */
 struct saved {
     uid_t uid;
     gid_t gid;
@@ -76,20 +76,22 @@ static int save (struct saved *saved)
     return -EINVAL;
 }
 
-/* setfsuid and setfsgid report no error: -1 is no id, and asks. */
+/* setfsuid and setfsgid report no error; a call with -1 asks for the current
+ * id. */
 static bool has_ids (uid_t uid, gid_t gid)
 {
     return (uid_t)setfsuid ((uid_t)-1) == uid
         && (gid_t)setfsgid ((gid_t)-1) == gid;
 }
 
-/* The system call itself: the C library's function is for all threads. */
+/* The raw system call: the C library's function changes all threads. */
 static bool take_groups (const void *groups, size_t count)
 {
     return syscall (SETGROUPS, count, groups) == 0;
 }
 
-/* A daemon that cannot be itself again must not go on as somebody else. */
+/* If the own ids cannot be restored, end: the daemon must not go on as another
+ * user. */
 static void restore (const struct saved *saved)
 {
     setfsuid (saved->uid);
@@ -112,7 +114,8 @@ int yod_open_as (uint32_t uid, uint32_t gid, const uint32_t *groups,
 
     if (uid == geteuid ())
         return open_plain (path, path_only);
-    /* Where the kernel lets capabilities stay, the ids alone say nothing. */
+    /* The kernel may keep capabilities (securebits): then the ids alone decide
+     * nothing. */
     if (prctl (PR_GET_SECUREBITS, 0, 0, 0, 0) & SECBIT_NO_SETUID_FIXUP)
         return -EPERM;
     if ((fd = save (&saved)) < 0)

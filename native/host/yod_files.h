@@ -26,9 +26,8 @@
 int yod_open_as (uint32_t uid, uint32_t gid, const uint32_t *groups,
                  size_t n_groups, const char *path, int path_only);
 
-/* Give back the room of a part of a file that is open for writing; its size
- * stays. 0 or a negative errno.
- */
+/* Free the blocks of a part of a file that is open for writing; its size stays.
+ * 0 or a negative errno. */
 int yod_punch (int fd, uint64_t offset, uint64_t length);
 
 #endif

@@ -57,7 +57,7 @@ static void take_streams (const struct child *child,
         fail (child, STEP_STREAMS, errno, "");
 }
 
-/* All are at their defaults since the keeper's start. */
+/* All signals have had their default actions since the keeper's start. */
 static void take_signals (const struct child *child)
 {
     sigset_t none;
@@ -69,7 +69,7 @@ static void take_signals (const struct child *child)
     sigprocmask (SIG_SETMASK, &none, NULL);
 }
 
-/* A wish beyond what this node allows gives what it allows: the owner's
+/* Limits above what this node allows are cut to what it allows: the owner's
  * limits were taken on another machine. */
 static void take_limits (const struct child *child)
 {
@@ -111,9 +111,9 @@ static bool is_replaced (const struct spec_strings *by, const char *variable)
     return false;
 }
 
-/* The rank's variables: the shared ones without those that it replaces, then
- * its own; room for PMI_FD, YOD_PORTALS and the start library's two stays at
- * the end. */
+/* Make the rank's environment: the shared variables that it does not replace,
+ * then its own. Room for PMI_FD, YOD_PORTALS and the start library's two stays
+ * at the end. */
 static char **make_environment (const struct child *child, size_t *countp)
 {
     const struct spec_strings *shared = &child->starter->spec->environment;
@@ -132,7 +132,7 @@ static char **make_environment (const struct child *child, size_t *countp)
     return list;
 }
 
-/* In the place of the one of that name, or behind all. */
+/* Set a variable: replace the one of that name, or append it. */
 static void add (char **list, size_t *countp, char *variable)
 {
     size_t n = name_bytes (variable);
@@ -163,7 +163,7 @@ static void add_portals (char **list, size_t *countp, int listener,
     add (list, countp, variable);
 }
 
-/* The last of that name, which is the one that the loader obeys. */
+/* Find the last variable of that name: the loader obeys that one. */
 static char **find (char **list, size_t count, const char *name)
 {
     while (count-- > 0)
@@ -172,8 +172,8 @@ static char **find (char **list, size_t count, const char *name)
     return NULL;
 }
 
-/* Put the start library before the user's preloads, and its variable last,
- * where what it leaves in /proc/self/environ is only padding. */
+/* Put the start library before the user's preloads. Its variable comes last:
+ * when it is removed, /proc/self/environ ends in padding. */
 static void add_preload (const struct child *child, char **list, size_t count)
 {
     const struct starter *starter = child->starter;
@@ -204,8 +204,8 @@ static void add_preload (const struct child *child, char **list, size_t count)
         fail (child, STEP_STREAMS, errno, "");
 }
 
-/* Wait until the keeper has changed the word from `from`. A signal may end
- * us here, as at any entry; none lets us pass. */
+/* Wait until the keeper has changed the word from `from`. A fatal signal ends
+ * this process here; other signals do not end the wait. */
 static uint32_t wait_at_gate (const struct child *child, uint32_t from)
 {
     uint32_t *word = &child->starter->gate[child->index];
@@ -228,7 +228,8 @@ static void hold_by_trace (const struct child *child)
 {
     struct message message = { .kind = MESSAGE_TRACE_ME };
 
-    /* A process that has changed its uid may not be traced by its like. */
+    /* After a change of uid the kernel forbids processes of that uid to trace
+     * us: allow it again. */
     prctl (PR_SET_DUMPABLE, 1, 0, 0, 0);
     tell (child, &message);
     if (wait_at_gate (child, GATE_SHUT) == GATE_NOT_TRACED)
@@ -276,7 +277,7 @@ void child_run (const struct starter *starter, size_t index,
     if (streams->listener >= 0)
         add_portals (environment, &n_environment, streams->listener,
                      rank->rank);
-    take_limits (&child);               /* late: a small one could stop us */
+    take_limits (&child);               /* last: a small limit could stop us */
     /* An auditing library would run user code before any preload. */
     if (hold == HOLD_AUTO && takes_preload && starter->may_preload
         && !find (environment, n_environment, "LD_AUDIT="))

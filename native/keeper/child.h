@@ -1,4 +1,4 @@
-/* child.h - what a rank's process does between fork and user code. */
+/* child.h - the steps of a rank's process between fork and user code. */
 #ifndef YOD_KEEPER_CHILD_H
 #define YOD_KEEPER_CHILD_H
 

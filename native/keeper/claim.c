@@ -8,7 +8,8 @@ int claim_make_file (size_t n_ranks)
 {
     int fd = memfd_create ("yodstart", MFD_CLOEXEC);
 
-    if (fd >= 0 && ftruncate (fd, (off_t) (n_ranks * CLAIM_STRIDE_BYTES)) != 0) {
+    if (fd >= 0
+        && ftruncate (fd, (off_t) (n_ranks * CLAIM_STRIDE_BYTES)) != 0) {
         close (fd);
         return -1;
     }
@@ -25,7 +26,7 @@ bool claim_is_line (const char *text)
 
 bool claim_read (int fd, size_t index, char text[static CLAIM_BYTES])
 {
-    /* Read, not mapped: whoever cuts the file short must not end us. */
+    /* Read, not mapped: a mapping would fault if the file were cut short. */
     ssize_t n = pread (fd, text, CLAIM_BYTES,
                        (off_t) (index * CLAIM_STRIDE_BYTES));
 

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A process that hands itself on faster than we walk would keep us here for
- * ever; killing what was found makes us faster. */
+/* Limit of walks in a pass: a process that forks faster than we walk would hold
+ * us for ever. Killing what was found so far slows it down. */
 #define MAX_WALKS 16
-#define LIST_MAX_THREADS 1024           /* whose children a list asks for */
+#define LIST_MAX_THREADS 1024           /* to be asked for their children */
 #define PF_EXITING 4                    /* the kernel's, linux/sched.h */
 
 struct pids {
@@ -60,7 +60,7 @@ static void add_numbers (struct pids *pids, int fd)
         }
 }
 
-/* Each thread has its own list of the children that it made. */
+/* Each thread has a list of the children that it made. */
 static void add_children (struct pids *pids, pid_t parent)
 {
     char path[64];
@@ -99,9 +99,9 @@ static bool contains (const struct pids *sorted, pid_t pid)
                        compare);
 }
 
-/* Stop what is below us and not yet known, each before its children are
- * listed: it can not make more of them afterwards. What is known stands
- * still; only orphans of processes that ended by themselves are new. */
+/* Stop the processes below us that are not yet known, each before its children
+ * are listed, so that it makes no more. Known ones are stopped already; new
+ * ones are only orphans of processes that ended by themselves. */
 static size_t stop_new (struct pids *known)
 {
     struct pids fresh = { 0 };
@@ -122,8 +122,8 @@ static size_t stop_new (struct pids *known)
     return n_new;
 }
 
-/* Field 9 of a stat file, found from the end of the name, which may hold
- * anything. */
+/* Field 9 of a stat file. Found from the last `)`, because the name before it
+ * may hold any character. */
 static bool has_flag (int tasks, const char *task, unsigned long flag)
 {
     char path[64], text[512], *end;

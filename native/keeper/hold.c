@@ -84,7 +84,7 @@ void hold_at_entry (struct keeper *k, size_t index, enum held_how how)
     rank->how = how;
     report_add (&k->box, REPORT_HELD, keeper_rank (k, index))
         ->value = (int) how;
-    if (k->is_go) {                     /* the PCT did not wait for this one */
+    if (k->is_go) {                     /* go came before this one was held */
         release (k, index);
         hold_write_go (k);
     }

@@ -1,9 +1,8 @@
-/* The kernel reads 256 bytes of a script's first line and follows at most
- * five interpreters. What we do not understand (a binfmt_misc program, one
- * that may be executed and not read) is held by tracing, which works for
- * every program; so only what is surely a program of our own dynamic loader
- * takes the preload.
- */
+/* The kernel reads 256 bytes of a script's first line and follows at most five
+ * interpreters. Programs that we cannot judge (a binfmt_misc program, one that
+ * may be executed and not read) are held by tracing, which works for every
+ * program. The start library is preloaded only where the program certainly has
+ * our own dynamic loader. */
 #include "inspect.h"
 
 #include <elf.h>
@@ -129,8 +128,8 @@ static bool is_own_loader (const char *loader)
     return strcmp (slash ? slash + 1 : loader, OWN_LOADER) == 0;
 }
 
-/* A program that would gain rights is not traced, not preloaded and not
- * killed by its parent's death: it could not be kept. */
+/* A program that would gain rights (setuid, capabilities) cannot be held: it
+ * could not be traced, preloaded, or killed with its parent. */
 static enum step gains_rights (const struct head *head)
 {
     struct statvfs mount;

@@ -129,7 +129,7 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
     if (k->is_ending) {
         timeout_ms = k->has_children ? k->kill_wait_ms : 0;
         if (k->box.is_broken)
-            fds[0].fd = -1;             /* else poll reports its hang-up at once */
+            fds[0].fd = -1;             /* it would report its end at once */
     } else if (!keeper_has_started_all (k) && is_flushed) {
         timeout_ms = 0;
     } else if (k->look_ms > 0) {

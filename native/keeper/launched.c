@@ -8,7 +8,7 @@
 
 #define ENVIRONMENT_MAX_BYTES (8u << 20)        /* exec allows 6 MiB */
 
-/* What launchers tell their processes by; and of these names what users set. */
+/* Variables of launchers (prefixes), and among them those that users set. */
 static const char *const launchers[] = {
     "PMI_", "PMI2_", "PMIX_", "OMPI_COMM_WORLD_", "HYDI_", "MPI_LOCAL",
     "YOD_OUTER_",
@@ -51,7 +51,7 @@ static bool was_given (const char *variable, const struct spec *spec,
            || (pmi_fd >= 0 && strcmp (variable, own) == 0);
 }
 
-/* The whole environment, with a NUL behind; NULL: it can not be read. */
+/* Read the whole environment and append a NUL. NULL: it cannot be read. */
 static char *read_environment (pid_t unix_pid, size_t *bytesp)
 {
     char name[32], *text = NULL, *more;
@@ -104,10 +104,10 @@ bool launched_by_us (pid_t unix_pid, const struct spec *spec,
         is_ours = !is_launchers (text + at)
                   || was_given (text + at, spec, rank, pmi_fd);
     }
-    /* A process that has ended in the meantime has nothing there. */
+    /* The file is empty when the process has ended meanwhile. */
     if (bytes == 0 && !has_program (unix_pid))
         is_ours = false;
-    /* A program that shows a title has it there, and zeros. */
+    /* A program that sets its title writes it there, and zeros. */
     if (bytes > 0 && n_variables == 0)
         is_ours = false;
     free (text);

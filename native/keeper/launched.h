@@ -1,8 +1,8 @@
 /* launched.h - whose launcher gave a process its environment.
  *
- * A rank may start a launcher of another kind. The processes of that one have
- * its wire-up and a world of their own, which is not for us to judge. What a
- * process was given when its program began is in one file of /proc.
+ * A rank may start a launcher of another kind, whose processes have its wire-up
+ * and a world of their own: yod must not judge those. /proc has the environment
+ * that a process was given when its program began.
  */
 #ifndef YOD_KEEPER_LAUNCHED_H
 #define YOD_KEEPER_LAUNCHED_H
@@ -12,11 +12,11 @@
 
 #include "spec.h"
 
-/* Whether the environment that a process began with has no variable of a
- * launcher's but those that its rank was given. One that lacks these too has
- * none of another's.
- *   false  it has others; or nobody can tell: the file can not be read, or the
- *          process has written over it
+/* Whether a process began with no other variables of launchers than its rank
+ * was given (it may have fewer).
+ *
+ * False: it has others; or it cannot be told: the file cannot be read, or the
+ * process has written over it.
  */
 bool launched_by_us (pid_t unix_pid, const struct spec *spec,
                      const struct spec_rank *rank, int pmi_fd);

@@ -25,9 +25,9 @@ void look_begin (struct keeper *k)
     k->look_ms = LOOK_FIRST_MS;
 }
 
-/* Look for the MPI library of a process that is a rank's, or was started by
- * it. Its environment is read after its maps: what has a library has begun its
- * program, so that both are of the same one. */
+/* Look for the MPI library of a rank's process, or of one that it started. The
+ * environment is read after the maps: a process that has mapped a library has
+ * begun its program, so both belong to the same program. */
 static bool look_at (struct keeper *k, size_t index, pid_t unix_pid)
 {
     const struct rank *rank = &k->ranks[index];
@@ -43,7 +43,8 @@ static bool look_at (struct keeper *k, size_t index, pid_t unix_pid)
     return true;
 }
 
-/* A preloaded rank speaks for its first program itself. */
+/* The start library tells the MPI library of a preloaded rank's first
+ * program. */
 static bool look_at_rank (struct keeper *k, size_t index)
 {
     const struct rank *rank = &k->ranks[index];
@@ -65,7 +66,7 @@ static void look_below (struct keeper *k, size_t index)
             return;
 }
 
-/* Look at the first rank that lives: of all that do alike, one says enough. */
+/* Look at the first living rank: the others mostly run the same program. */
 static void look (struct keeper *k)
 {
     for (size_t i = 0; i < k->n_started; i++)

@@ -1,9 +1,9 @@
 /* look.h - find out which MPI library a rank uses after its release.
  *
- * The start library tells the library of a rank's first program. Programs that
- * a rank becomes by exec, or starts, are looked at through /proc: LOOK_FIRST_MS
- * after go and then each time after twice as long, until a library is found.
- * Of all ranks the first living one is looked at.
+ * The start library tells it for a rank's first program. Programs that a rank
+ * becomes by exec, or starts, are looked at through /proc: 5 ms after go, then
+ * each time after twice as long, until a library is found. Only the first
+ * living rank is looked at.
  */
 #ifndef YOD_KEEPER_LOOK_H
 #define YOD_KEEPER_LOOK_H
@@ -13,9 +13,7 @@
 /* Go has been given: the time of the first look is counted from now. */
 void look_begin (struct keeper *k);
 
-/* How long until the next look, which is made here when its time has come.
- *   -1  never
- */
+/* Look when it is due. Returns milliseconds until the next look; -1: never. */
 int look_when_due (struct keeper *k);
 
 #endif

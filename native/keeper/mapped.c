@@ -29,7 +29,8 @@ static bool is_mpi_library (const char *path)
     return false;
 }
 
-/* Of a path that is too long its end, which tells more, after three dots. */
+/* Copy a path; of one that is too long three dots and the end, which tells
+ * more. */
 static void copy (char text[static CLAIM_BYTES], const char *path)
 {
     size_t length = strlen (path);
@@ -41,7 +42,7 @@ static void copy (char text[static CLAIM_BYTES], const char *path)
                   path + length - (CLAIM_BYTES - 4));
 }
 
-/* Whether the line of a mapping is of code: a linker maps a library to read it. */
+/* Whether a mapping is executable: a linker maps libraries only to read. */
 static bool is_code (const char *line)
 {
     const char *rights = strchr (line, ' ');
@@ -49,8 +50,9 @@ static bool is_code (const char *line)
     return rights && strlen (rights) > 4 && rights[3] == 'x';
 }
 
-/* Take the lines off the front that are whole.
- *   true   one of them names an MPI library: it is in `text`
+/* Remove the complete lines from the front.
+ *
+ * True: one of them names an MPI library, which is in `text`.
  */
 static bool take_lines (char *lines, size_t *bytes,
                         char text[static CLAIM_BYTES])

@@ -1,8 +1,8 @@
-/* message.h - what a rank's process tells the keeper on its way to user code.
+/* message.h - messages of a rank's process to the keeper before user code.
  *
- * Fixed size, one write each, below PIPE_BUF: messages of many processes do
- * not mix in the one pipe. The start library writes them too, without a libc.
- * They come from the user's uid: the keeper believes no index or text.
+ * Fixed size, one write each, below PIPE_BUF: messages of many processes do not
+ * mix in the one pipe. The start library writes them too, without a libc. They
+ * come from the user's processes: the keeper checks every index and text.
  */
 #ifndef YOD_KEEPER_MESSAGE_H
 #define YOD_KEEPER_MESSAGE_H

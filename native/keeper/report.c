@@ -37,7 +37,7 @@ void report_set_text (struct report *report, const char *text)
     report->text_bytes = (uint32_t) n;
 }
 
-/* How many of the first records fit one packet, and their descriptors. */
+/* Count the first records that fit one packet, and their descriptors. */
 static size_t choose (const struct outbox *box, size_t *n_fds)
 {
     size_t n = 0, fds;

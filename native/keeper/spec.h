@@ -15,7 +15,7 @@
 
 #define SPEC_MAGIC 0x314b4f59u          /* "YOK1" */
 #define SPEC_MAX_BYTES (256u << 20)
-#define SPEC_MAX_RANKS 65536u           /* slots of a node, native/wire/base.py */
+#define SPEC_MAX_RANKS 65536u           /* slots of a node (wire/base.py) */
 #define SPEC_KEEP (UINT64_MAX - 1)       /* leave this half of a limit alone */
 
 enum spec_hold {

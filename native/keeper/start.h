@@ -19,7 +19,7 @@
 
 enum gate {
     GATE_SHUT = 0,
-    GATE_TRACED = 1,                    /* exec now: the tracer stops it there */
+    GATE_TRACED = 1,                    /* exec now: it stops there, traced */
     GATE_NOT_TRACED = 2,                /* hold before exec */
     GATE_GO = 3,
 };
@@ -27,7 +27,7 @@ enum gate {
 struct starter {
     const struct spec *spec;
     pid_t keeper;
-    int niceness;                       /* and theirs, not the keeper's */
+    int niceness;                       /* of the ranks, not of the keeper */
     int null_fd;                        /* /dev/null */
     int report_fd;                      /* messages, the writers' end */
     int messages_fd;                    /* messages, the keeper's end */

@@ -7,7 +7,8 @@
 
 bool trace_start (pid_t child)
 {
-    /* EXITKILL: a rank at its exec dies with the keeper, not free. */
+    /* EXITKILL: if the keeper dies, a rank held at its exec is killed, not
+     * freed. */
     return ptrace (PTRACE_SEIZE, child, NULL,
                    PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC) == 0;
 }
@@ -19,7 +20,7 @@ bool trace_stopped (pid_t child, int wait_status)
     if (event == PTRACE_EVENT_EXEC)
         return true;
     if (event == PTRACE_EVENT_STOP) {
-        /* A stop by a job control signal: it stays until SIGCONT. */
+        /* A stop by job control: it stays stopped until SIGCONT. */
         if (signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN
             || signo == SIGTTOU)
             ptrace (PTRACE_LISTEN, child, NULL, NULL);

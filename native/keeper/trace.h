@@ -15,13 +15,13 @@
  */
 bool trace_start (pid_t child);
 
-/* Deal with a stop of a traced child, as wait reported it.
- *   true   it is at its exec and stays stopped
- *   false  it was sent on
+/* Handle a stop of a traced child, as wait reported it.
+ *
+ * True: it is at its exec and stays stopped. False: it was continued.
  */
 bool trace_stopped (pid_t child, int wait_status);
 
-/* Let a child go that stands at its exec. */
+/* Release a child that stands at its exec. */
 void trace_release (pid_t child);
 
 #endif

@@ -108,7 +108,7 @@ int PMI_Get_appnum (int *appnum)
                           appnum);
 }
 
-/* Without a mapping a rank knows only of itself. */
+/* Without a mapping a rank is the only one on its node that it knows of. */
 static int clique (int *ranks, int length)
 {
     char name[PMI_NAME_MAX_BYTES], mapping[PMI_VALUE_MAX_BYTES];

@@ -15,8 +15,8 @@ static int refuse (const char *why)
     return PMI_FAIL;
 }
 
-/* Programs of the ranks that have other ways to each other wait for those
- * that believe to be alone. The first of them says it for all. */
+/* If the ranks reach one another by other means, programs would wait for ranks
+ * that believe to be alone. Rank 0 warns for all. */
 static void warn_of_yod (void)
 {
     int rank, size;
@@ -45,7 +45,7 @@ static int be_alone (void)
     return PMI_SUCCESS;
 }
 
-/* What a server says to one that came by PMI_PORT: four lines. */
+/* Receive the four lines that a server sends after a dial of PMI_PORT. */
 static bool hear_welcome (void)
 {
     int id = 0;
@@ -67,7 +67,7 @@ static bool hear_welcome (void)
     return true;
 }
 
-/* Whether a server is found, and says who this is. */
+/* Find the server, and this process's rank. */
 static int reach (void)
 {
     const char *port = getenv ("PMI_PORT");

@@ -31,7 +31,7 @@ int PMI_KVS_Get_my_name (char kvsname[], int length)
     return pmi_kvs_name (kvsname, (size_t)length);
 }
 
-/* A word that a request can have. */
+/* Whether a text can be a word of a request. */
 static bool is_word (const char *text)
 {
     return *text && !text[strcspn (text, " =\r\n")];
@@ -79,7 +79,7 @@ int PMI_KVS_Put (const char kvsname[], const char key[], const char value[])
     return pmi_result_of (line, NULL);
 }
 
-/* A put is the launcher's once it has answered: nothing is left to do. */
+/* A put is complete once the launcher has answered: there is nothing to do. */
 int PMI_KVS_Commit (const char kvsname[])
 {
     return name_fault (kvsname);

@@ -90,7 +90,7 @@ bool pmi_line_send (struct pmi_line *line, const char *text, size_t length)
     return line->fd >= 0;
 }
 
-/* More bytes behind those that are there. */
+/* Receive more bytes behind those that are there. */
 static bool fill (struct pmi_line *line)
 {
     ssize_t n;

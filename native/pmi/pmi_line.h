@@ -19,7 +19,7 @@ struct pmi_line {
     char in[PMI_LINE_BYTES + 1];
 };
 
-/* Talk over an inherited socket. False: it is none. */
+/* Talk over an inherited socket. False: the descriptor is no socket. */
 bool pmi_line_use (struct pmi_line *line, int fd);
 
 /* Connect to "host:port". False: nobody answers there. */
@@ -27,11 +27,11 @@ bool pmi_line_dial (struct pmi_line *line, const char *address);
 
 void pmi_line_close (struct pmi_line *line);
 
-/* Send a whole line, its end included. False: not sent, and closed. */
+/* Send a whole line with its end. False: it was not sent; closed then. */
 bool pmi_line_send (struct pmi_line *line, const char *text, size_t length);
 
 /* The next line, without its end; valid until the next call. NULL: there is
- * none, or it is too long, or has a zero byte in it; and closed. */
+ * none, it is too long or has a zero byte; the conversation is closed then. */
 const char *pmi_line_receive (struct pmi_line *line);
 
 /* Whether the line's first word is `cmd=COMMAND`. */

@@ -45,7 +45,7 @@ int PMI_Unpublish_name (const char service_name[])
     return pmi_result_of (line, NULL);
 }
 
-/* A port may have blanks in it: it ends where the next word begins. */
+/* A port may have blanks: it ends where the next word begins. */
 static int take_port (const char *line, char *port)
 {
     size_t length = 0;

@@ -13,7 +13,7 @@ struct block {
     int first, nodes, ranks;
 };
 
-/* One number and the byte behind it. */
+/* Parse one number and the byte behind it. */
 static bool take (const char **at, char behind, long min, int *value)
 {
     size_t length = strspn (*at, "0123456789");
@@ -43,7 +43,7 @@ static const char *start (const char *mapping)
                : NULL;
 }
 
-/* The block that the next ranks are in; behind the last comes the first. */
+/* Go to the next block; after the last comes the first. */
 static bool next_block (const char *mapping, const char **at,
                         struct block *block)
 {

@@ -52,7 +52,7 @@ typedef int ptl_sr_value_t;
 #define PTL_EQ_NONE 0x2fffffffu
 #define PTL_CT_NONE 0x3fffffffu
 #define PTL_IFACE_DEFAULT 0u
-#define PTL_NID_ANY 0xffffffffu /* 65535 is a port, so not the short forms */
+#define PTL_NID_ANY 0xffffffffu /* 65535 is a port, hence not -1 of 16 bits */
 #define PTL_PID_ANY 0xffffffffu
 #define PTL_UID_ANY 0xffffffffu
 #define PTL_RANK_ANY 0xffffffffu
@@ -68,7 +68,7 @@ typedef union {
     ptl_rank_t rank;
 } ptl_process_t;
 
-/* Features: what max limits do not tell. */
+/* Features of an interface, beside its limits. */
 #define PTL_TARGET_BIND_INACCESSIBLE (1u << 0)
 #define PTL_TOTAL_DATA_ORDERING (1u << 1)
 #define PTL_COHERENT_ATOMICS (1u << 2)

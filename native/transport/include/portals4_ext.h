@@ -34,10 +34,10 @@ struct ptlx_key {
     uint8_t secret[PTLX_KEY_BYTES];
 };
 
-/* MACs of all that is sent: no secrecy. Both ends have to do it. */
+/* MACs protect all that is sent; nothing is secret. Both ends must do it. */
 enum ptlx_integrity {
     PTLX_INTEGRITY_OFF = 0,
-    PTLX_INTEGRITY_WANTED = 1,  /* with those that want it, too */
+    PTLX_INTEGRITY_WANTED = 1,  /* with peers that want it, too */
     PTLX_INTEGRITY_REQUIRED = 2 /* nobody else is spoken to */
 };
 
@@ -56,10 +56,10 @@ struct ptlx_config {
     uint32_t max_unproven; /* 1024 connections that have to prove themselves */
     uint32_t max_unproven_each; /* 256 of a user of this host, or an address */
     uint32_t sending_bytes; /* 8 MiB; buffers of the objects that a job sends */
-    uint32_t ack_delay_ms; /* 0; acks wait so long for something to go with */
+    uint32_t ack_delay_ms; /* 0; how long acks may wait for other frames */
     uint8_t version_min, version_max; /* of the protocol; for tests */
     uint8_t is_local; /* share memory with processes of this user and host */
-    uint8_t no_memory; /* but speak over a Unix socket only */
+    uint8_t no_memory; /* but use the Unix socket only */
     uint8_t integrity; /* enum ptlx_integrity */
     uint8_t wants_answers; /* lose a peer that listens and answers nothing for
                               liveness_ms: it is stopped */
@@ -71,7 +71,7 @@ enum ptlx_event_kind {
     PTLX_EVENT_OBJECT_ARRIVED, /* match_bits, digest, first_ns, last_ns */
     PTLX_EVENT_OBJECT_SENT,    /* match_bits */
     PTLX_EVENT_OBJECT_FAILED,  /* match_bits, reason, detail */
-    PTLX_EVENT_PEER_LEFT       /* PtlxDisconnect is done; serial, nid, pid */
+    PTLX_EVENT_PEER_LEFT       /* PtlxDisconnect has ended; serial, nid, pid */
 };
 
 /* Why a peer is lost: values of native.port.port.Loss. */

@@ -25,14 +25,14 @@ static int find (uint32_t handle, enum ptl_kind kind, void *objectp)
     return rc;
 }
 
-/* The thread keeps away from who calls. */
+/* The progress thread keeps away while there are calls. */
 static int begun (const struct ptl_ni *ni)
 {
     ni->end->n_calls++;
     return PTL_OK;
 }
 
-/* What is done to an interface may set deadlines. */
+/* A call may set deadlines: it needs the time. */
 int ptl_api_ni (uint32_t handle, struct ptl_ni **nip)
 {
     int rc = find (handle, PTL_HANDLE_NI, nip);
@@ -118,8 +118,8 @@ void PtlAbort (void)
 
 /* ---- interfaces ---- */
 
-/* Begin a call that may make the shared endpoint: not while another thread
- * ends the one before. */
+/* Begin a call that may make the shared endpoint; not while another thread ends
+ * the old one. */
 static int enter_when_ended (void)
 {
     int rc = ptl_enter ();

@@ -42,7 +42,7 @@ int PtlPTEnable (ptl_handle_ni_t handle, ptl_pt_index_t index)
     if (!(pt = ptl_ni_pt (ni, index)))
         return ptl_leave (NULL, PTL_ARG_INVALID);
     pt->is_enabled = true;
-    ni->end->changes++; /* who disables it need not wait any longer */
+    ni->end->changes++; /* PtlPTDisable waits no longer */
     return ptl_leave (ni->end, PTL_OK);
 }
 
@@ -51,7 +51,7 @@ struct wanted {
     ptl_pt_index_t index;
 };
 
-/* Nothing is under way on the table entry; it may have gone meanwhile. */
+/* Is nothing under way on the table entry? It may be gone by now. */
 static int is_idle (void *context)
 {
     const struct wanted *wanted = context;
@@ -64,7 +64,7 @@ static int is_idle (void *context)
     return pt && !pt->is_enabled && pt->busy > 0 ? PTL_WAIT_MORE : PTL_OK;
 }
 
-/* A peer that begins a put and then says nothing must not stop us for good. */
+/* Limit how long a peer that has begun a put can keep us waiting. */
 static int64_t patience (const struct ptl_end *end)
 {
     return ptl_clock_ns () + (int64_t)end->config.liveness_ms * 1000000;
@@ -92,8 +92,8 @@ int PtlPTDisable (ptl_handle_ni_t handle, ptl_pt_index_t index)
 
 /* ---- what appends and searches share ---- */
 
-/* A list entry is a match entry without what an interface without matching
- * does not look at. */
+/* Make a match entry of a list entry: interfaces without matching ignore the
+ * other fields. */
 static ptl_me_t of_le (const ptl_le_t *le)
 {
     return (ptl_me_t){
@@ -105,8 +105,8 @@ static ptl_me_t of_le (const ptl_le_t *le)
     };
 }
 
-/* Find what an entry names: the interface, of the right sort, and its counter.
- * PTL_OK: the call has begun. */
+/* Find what a call on entries names: the interface, of the right kind, and the
+ * counter. PTL_OK: the call has begun. */
 static int begin (ptl_handle_ni_t handle, bool is_matching,
                   const ptl_me_t *me, struct ptl_ni **nip,
                   struct ptl_ct **ctp)
@@ -121,7 +121,7 @@ static int begin (ptl_handle_ni_t handle, bool is_matching,
     return PTL_OK;
 }
 
-/* When an entry is to be linked. */
+/* When an entry is to be linked or unlinked. */
 struct when {
     bool is_triggered;
     ptl_handle_ct_t trigger;
@@ -181,7 +181,8 @@ static int search (ptl_handle_ni_t handle, bool is_matching,
                       ptl_me_search (ni, index, me, ct, operation, user_ptr));
 }
 
-/* An entry on an interface of the right sort. PTL_OK: the call has begun. */
+/* Find an entry on an interface of the right kind. PTL_OK: the call has
+ * begun. */
 static int find (ptl_handle_me_t handle, bool is_matching,
                  struct ptl_me **mep)
 {

@@ -197,9 +197,9 @@ int PtlxSetAddress (ptl_handle_ni_t handle, ptl_nid_t nid,
     return ptl_leave (NULL, PTL_OK);
 }
 
-/* A lost peer comes alone: what the reader sends while it handles the events
- * before that is for the one that is gone, and only what it sends afterwards
- * for a successor. */
+/* The event of a lost peer comes in a batch of its own. What the reader sends
+ * while it handles earlier events is for the lost peer; what it sends after
+ * this one is for a successor. */
 static int take_batch (struct ptl_eq *eq, struct ptlx_event *events, int room)
 {
     int count = 0;
@@ -227,7 +227,7 @@ int PtlxEvents (ptl_handle_ni_t handle, ptl_handle_eq_t eq_handle,
     if (!events || !count || room < 1
         || ptl_api_find_eq (ni, eq_handle, &eq) != PTL_OK || !eq)
         return ptl_leave (NULL, PTL_ARG_INVALID);
-    if (eq->used < (size_t)room) /* else arrivals would outrun the reader */
+    if (eq->used < (size_t)room) /* else arrivals outrun the reader */
         ptl_end_progress (ni->end, 0);
     *count = take_batch (eq, events, room);
     return ptl_leave (ni->end, PTL_OK);

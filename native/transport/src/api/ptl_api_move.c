@@ -5,8 +5,8 @@
 #include "ptl_move.h"
 #include "ptl_shared.h"
 
-/* What the calls with and without a trigger share: the arguments of a call
- * become those of ptl_move, handles what they name. */
+/* Calls with and without a trigger share this: arguments become those of
+ * ptl_move, handles become objects. */
 
 /* Begin a call on one or two descriptors. The lock is held afterwards. */
 static int find (struct ptl_move *move, const ptl_handle_md_t *handle,
@@ -172,8 +172,8 @@ int PtlSwap (ptl_handle_md_t get_md, ptl_size_t local_get_offset,
     return run (&move, &put_md, &get_md);
 }
 
-/* Operations of the interfaces are over, or have not begun, while a call has
- * the lock: there is nothing to wait for. */
+/* While a call has the lock, each operation has ended or not begun: there is
+ * nothing to wait for. */
 int PtlAtomicSync (void)
 {
     int rc = ptl_enter ();

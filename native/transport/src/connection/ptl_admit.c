@@ -20,8 +20,9 @@ static bool is_keyless (const struct ptlx_key *key)
     return key->kind == PTLX_KEY_NONE || key->kind == PTLX_KEY_LOCAL;
 }
 
-/* May it be known by the id that it names? A listening id only by who shares
- * our own key: else a user could take the messages meant for a daemon. */
+/* May this peer be known by the id that it names? An id that others can dial
+ * only if it holds the same key as we do: else a user could receive the
+ * messages that are meant for a daemon. */
 static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
 {
     const struct ptlx_key *own = &conn->end->default_key;
@@ -53,7 +54,7 @@ static uint32_t fresh_pid (struct ptl_end *end, uint32_t nid)
     return pid;
 }
 
-/* Everything that arrived on the old connection comes before its end. */
+/* Deliver everything that arrived on the old connection before its end. */
 static void replace (struct ptl_peer *peer, uint64_t incarnation)
 {
     struct ptl_conn *old = peer->conn;
@@ -65,8 +66,9 @@ static void replace (struct ptl_peer *peer, uint64_t incarnation)
         ptl_conn_fail (old, loss, 0);
 }
 
-/* The old connection was opened by us and ours survives a crossing: probe it.
- * If it is half-open the other's kernel resets it, and its next try gets in. */
+/* We opened the old connection, and when both ends dial ours survives: probe
+ * it. If it is half-open, the kernel of the other end resets it, and the next
+ * dial of the other end is accepted. */
 static bool is_crossing (struct ptl_peer *peer, uint64_t incarnation)
 {
     struct ptl_frame ping = { .type = PTL_FRAME_PING };

@@ -10,19 +10,19 @@
 #include "ptl_conn.h"
 #include "ptl_in.h"
 
-#define PING_PART 3       /* of liveness_ms, without a byte: then a ping */
+#define PING_PART 3       /* of liveness_ms without a byte: then ping */
 #define LOOK_PART 6       /* between looks while a pong is awaited */
 #define HOST_LEAST_MS 3000 /* keepalive counts in whole seconds */
 #define PROBE_LEAST_MS 2000
 
 static void set_option (int fd, int level, int name, int value)
 {
-    /* Each is a wish: the connection works without it. */
+    /* A failure is ignored: the connection works without the option. */
     (void)!setsockopt (fd, level, name, &value, sizeof (value));
 }
 
-/* After so long without a sign of life a peer is lost: within liveness_ms
- * others have to be told. */
+/* Time without a sign of life after which a peer is lost. Others must hear of
+ * the loss within liveness_ms. */
 static int patience_ms (const struct ptl_end *end)
 {
     return (int)(end->config.liveness_ms - end->config.liveness_ms / 16);
@@ -69,11 +69,11 @@ void ptl_alive_stood (struct ptl_conn *conn, int64_t late_ms)
 
 /* ---- the host ---- */
 
-/* TCP_USER_TIMEOUT ends also connections whose reader is merely stopped: its
- * window stays shut. And the kernel probes a shut window ever more rarely, at
- * last every two minutes, but always when that time is over. So it is moved on
- * while the probes are answered: the kernel then probes that often, and ends
- * the connection when one is not. */
+/* TCP_USER_TIMEOUT also ends connections whose reader is only stopped and whose
+ * window stays shut. The kernel probes a shut window ever more rarely, at last
+ * every two minutes, but always when that timeout expires. So the timeout is
+ * moved on while the probes are answered: the kernel then probes that often,
+ * and ends the connection when a probe is not answered. */
 static void move_timeout (struct ptl_conn *conn, const struct tcp_info *info)
 {
     int limit = (int)conn->end->config.liveness_ms;
@@ -90,7 +90,7 @@ static void move_timeout (struct ptl_conn *conn, const struct tcp_info *info)
     conn->is_shut = is_shut;
 }
 
-/* Something has been sent to it again and again, and nothing is acknowledged. */
+/* The kernel has sent data again and again, and nothing is acknowledged. */
 static bool is_host_gone (struct ptl_conn *conn)
 {
     struct ptl_end *end = conn->end;
@@ -120,8 +120,9 @@ static bool must_answer (const struct ptl_conn *conn)
         && (conn->is_dialled || conn->who.pid < 1u << 16);
 }
 
-/* A ping that is behind other bytes on a slow way cannot have been read. That
- * these still move is a sign of life; a stopped reader's socket fills. */
+/* A ping behind other bytes on a slow link cannot have been read yet. That the
+ * bytes before it still move is a sign of life; of a stopped reader they stop
+ * when its socket is full. */
 static bool is_on_its_way (struct ptl_conn *conn)
 {
     int queued = 0;
@@ -143,7 +144,7 @@ static bool is_silent (const struct ptl_conn *conn)
     return conn->end->now_ms - conn->heard_ms >= patience_ms (conn->end);
 }
 
-/* What waits in the socket, perhaps because we were slow, is heard first. */
+/* Read first what waits in the socket: we may have been slow to read it. */
 static bool has_stopped (struct ptl_conn *conn)
 {
     if (!must_answer (conn))

@@ -23,13 +23,13 @@
 struct ptl_conn;
 struct ptl_end;
 
-/* Options of a TCP socket, by which the kernel looks as well. */
+/* Set TCP options that make the kernel watch the connection as well. */
 void ptl_alive_tune (const struct ptl_end *end, int fd);
 
 /* Frames can follow. */
 void ptl_alive_begin (struct ptl_conn *conn);
 
-/* This end has stood still for so long. */
+/* This process was stopped or busy for this time: do not count it. */
 void ptl_alive_stood (struct ptl_conn *conn, int64_t late_ms);
 
 /* Ping it, or end it; may end the connection. */

@@ -25,7 +25,8 @@ static void add_flat (struct ptl_batch *batch, size_t length, struct ptl_op *op)
     batch->bytes += length;
 }
 
-/* MACs of a header that was just written; how many bytes that makes. */
+/* Append the MAC of a header that was just written. Returns the length of
+ * both. */
 static size_t seal_header (struct ptl_seal *seal, uint8_t *header)
 {
     if (!seal)
@@ -35,7 +36,7 @@ static size_t seal_header (struct ptl_seal *seal, uint8_t *header)
     return PTL_HEADER_BYTES + PTL_SEAL_BYTES;
 }
 
-/* Of a payload that is in one piece: the bytes of its MAC, which follow it. */
+/* Append the MAC of a payload in one piece. Returns the length of the MAC. */
 static size_t seal_payload (struct ptl_seal *seal, uint8_t *payload,
                             size_t length)
 {
@@ -45,7 +46,7 @@ static size_t seal_payload (struct ptl_seal *seal, uint8_t *payload,
     return PTL_SEAL_BYTES;
 }
 
-/* Of one that stays where it is, behind its operand. */
+/* Append the MAC of an operand and of data that is sent from where it lies. */
 static void seal_data (struct ptl_batch *batch, struct ptl_seal *seal,
                        const struct ptl_op *op, uint64_t position,
                        size_t length)
@@ -104,7 +105,7 @@ static void add_frame (struct ptl_batch *batch, struct ptl_conn *conn,
     (PTL_HEADER_BYTES + PTL_SEALED_REPLY_MOST + 2 * PTL_SEAL_BYTES)
 #define PARTS_OF_FRAME 3
 
-/* Answers with their MACs, as many as there is room for. False: not all. */
+/* Add answers with their MACs, as many as fit. False: not all did. */
 static bool add_sealed (struct ptl_batch *batch, struct ptl_conn *conn)
 {
     uint32_t from = 0, length;
@@ -135,7 +136,7 @@ static bool add_sealed (struct ptl_batch *batch, struct ptl_conn *conn)
     return false;
 }
 
-/* False: there was not room for all. */
+/* Add the answers. False: not all fitted. */
 static bool add_small (struct ptl_batch *batch, struct ptl_conn *conn)
 {
     if (conn->small_length == 0)
@@ -148,7 +149,7 @@ static bool add_small (struct ptl_batch *batch, struct ptl_conn *conn)
     return true;
 }
 
-/* Not by an initialiser: it would clear all parts. */
+/* Not done by an initialiser, which would clear all parts. */
 static void clear (struct ptl_conn *conn, struct ptl_batch *batch)
 {
     batch->flat = conn->end->flat;

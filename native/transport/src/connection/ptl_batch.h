@@ -35,7 +35,7 @@ struct ptl_batch {
     struct ptl_part parts[PTL_BATCH_PARTS];
 };
 
-/* Fill a batch with all that is to be sent now and fits. */
+/* Fill a batch with what is to be sent now, as much as fits. */
 void ptl_batch_fill (struct ptl_conn *conn, struct ptl_batch *batch);
 
 /* Fill a batch with the next frame of one operation. */

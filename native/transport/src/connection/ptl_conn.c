@@ -20,14 +20,14 @@
 #include "ptl_seal.h"
 #include "ptl_shake.h"
 
-#define DRAIN_MS 2000           /* for the other's end of stream */
+#define DRAIN_MS 2000           /* wait for the end of the peer's stream */
 #define STALLED_BYTES_S 1024    /* of an operation; slower is at a standstill */
-#define UNIX_SEND_BYTES 212992  /* of which the kernel makes twice as many */
+#define UNIX_SEND_BYTES 212992  /* the kernel doubles it */
 #define NOT_SENT_BYTES 1048576  /* what the kernel may queue before control */
 
 static void set_option (int fd, int level, int name, int value)
 {
-    /* Each is a wish: the connection works without it. */
+    /* A failure is ignored: the connection works without the option. */
     (void)!setsockopt (fd, level, name, &value, sizeof (value));
 }
 
@@ -119,7 +119,7 @@ int ptl_conn_dial (struct ptl_peer *peer)
         return EHOSTUNREACH;
     error = ptl_near_dial (end, peer->nid, peer->pid, &fd);
     if (error == EAGAIN || error == EMFILE || error == ENFILE)
-        return error; /* it may be there all the same */
+        return error; /* the listener may exist all the same */
     is_near = error == 0;
     is_unix = is_near || address.ss_family == AF_UNIX;
     if (key.kind == PTLX_KEY_NONE && is_unix)
@@ -149,7 +149,7 @@ int ptl_conn_dial (struct ptl_peer *peer)
     return 0;
 }
 
-/* The verdict on a connect that was in progress. */
+/* A connect that was in progress has succeeded or failed. */
 static void connected (struct ptl_conn *conn)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = conn };
@@ -166,7 +166,7 @@ static void connected (struct ptl_conn *conn)
     ptl_shake_connected (conn);
 }
 
-/* The socket of a connection whose frames come from a ring. */
+/* Frames come from a ring; the socket only tells that the peer hung up. */
 static void look_at_socket (struct ptl_conn *conn)
 {
     if (!ptl_near_hung_up (conn))
@@ -256,7 +256,8 @@ void ptl_conn_close (struct ptl_conn *conn)
     if (conn->state == PTL_CONN_DEAD)
         return;
     if (conn->end->room > 0 && conn->state >= PTL_CONN_READY) {
-        /* Not for a dial that was given up: its descriptor is for others. */
+        /* Not when a dial was given up: its descriptor is used by another
+         * dial. */
         conn->end->has_freed = true;
         ptl_end_wake_at (conn->end, conn->end->now_ms);
     }
@@ -354,7 +355,8 @@ bool ptl_conn_is_flushed (const struct ptl_conn *conn)
         || queued == 0;
 }
 
-/* It keeps a place in a queue, has had time, and hardly sends. */
+/* This operation reserves space in an event queue, is older than liveness_ms
+ * and brings almost no bytes. */
 static bool is_stalled (const struct ptl_conn *conn, const struct ptl_rx *rx)
 {
     int64_t age = ptl_end_own_ms (conn->end) - rx->begun_ms;
@@ -372,9 +374,9 @@ static bool has_stalled (const struct ptl_conn *conn)
     return found;
 }
 
-/* Silence is no death, but not at the cost of others: where a queue has no
- * room, those go who keep places in it without end. What waits in the socket,
- * perhaps because we were slow, has been sent in time. */
+/* A peer that holds queue space and sends nothing is dropped when the queue is
+ * full for others. Bytes that wait in the socket were sent in time (we may have
+ * been slow), so they are read first. */
 static bool starves_others (struct ptl_conn *conn)
 {
     if (conn->state != PTL_CONN_READY || !has_stalled (conn))

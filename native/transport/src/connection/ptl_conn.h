@@ -43,7 +43,7 @@ struct ptl_conn {
     uint8_t n_moves; /* reads and writes until memory is shared */
     bool wants_out;  /* EPOLLOUT is set */
     bool is_pinged;  /* a pong is awaited */
-    bool is_parting; /* that ping asks to part: nothing new is sent */
+    bool is_parting; /* that ping asks to close: send nothing new */
     bool is_shut;    /* the peer's window is (ptl_alive.c) */
     uint64_t incarnation; /* of the peer */
     struct ptl_who who;
@@ -51,7 +51,7 @@ struct ptl_conn {
     int64_t host_ms; /* the last sign of life of the peer's host */
     int64_t written, acked; /* bytes; acked: when last looked (ptl_alive.c) */
     int64_t ping_end; /* where in `written` an unanswered ping is; 0: not yet */
-    int64_t ack_ms; /* acks may wait until then; 0: none has had to */
+    int64_t ack_ms; /* acks are sent by then; 0: none waits */
     struct ptl_shake *shake; /* until READY */
     struct ptl_near *near;   /* NULL: no memory is shared */
 
@@ -64,7 +64,7 @@ struct ptl_conn {
     struct ptl_rx single; /* an operation of one frame */
     struct ptl_rx *open;  /* PTL_OPEN_MAX of them, once needed */
     struct ptl_op *reply; /* ours, whose reply is next */
-    uint8_t *gather;      /* payload of an atomic operation, while in parts */
+    uint8_t *gather;      /* payload of an atomic operation, in parts */
     uint64_t refused;     /* entries that await a RESEND, a bit each */
 
     uint8_t *small; /* acks, pings and small replies, encoded */
@@ -93,26 +93,26 @@ ssize_t ptl_conn_receive (struct ptl_conn *conn, struct iovec *parts,
                           int count);
 ssize_t ptl_conn_send (struct ptl_conn *conn, struct iovec *parts, int count);
 
-/* Has all that we wrote reached the other host? */
+/* Has all that we wrote reached the host of the peer? */
 bool ptl_conn_is_flushed (const struct ptl_conn *conn);
 
-/* It has ended, for that reason: its peer or its dial ends with it. */
+/* The connection is lost for this reason, and its peer or dial with it. */
 void ptl_conn_fail (struct ptl_conn *conn, uint32_t loss, int detail);
 
 /* Close it; operations that were arriving end UNDELIVERABLE. */
 void ptl_conn_close (struct ptl_conn *conn);
 
-/* Does something arrive for this table entry? */
+/* Does an operation arrive for this table entry? */
 bool ptl_conn_lands_at (const struct ptl_conn *conn, const struct ptl_ni *ni,
                         unsigned index);
 
-/* What arrives for entries of this interface goes nowhere from now on. */
+/* Discard the rest of what arrives for entries of this interface. */
 void ptl_conn_forget_ni (struct ptl_conn *conn, const struct ptl_ni *ni);
 
-/* Goodbye: BYE, end of our stream, then wait for the other's. */
+/* Say goodbye: send BYE, end our stream, wait for the end of the peer's. */
 void ptl_conn_leave (struct ptl_conn *conn);
 
-/* Deadlines of one connection. */
+/* Act on the deadlines that have passed. */
 void ptl_conn_tick (struct ptl_conn *conn);
 
 void ptl_conn_free (struct ptl_conn *conn);

@@ -27,7 +27,7 @@ static void finish (struct ptl_conn *conn, struct ptl_rx *rx)
 
 /* ---- puts ---- */
 
-/* Has a refusal on this entry still to be answered by a RESEND? */
+/* Was an earlier put to this entry refused, and not yet sent again (RESEND)? */
 static bool is_out_of_turn (struct ptl_conn *conn, const struct ptl_frame *f)
 {
     uint64_t bit;
@@ -40,7 +40,7 @@ static bool is_out_of_turn (struct ptl_conn *conn, const struct ptl_frame *f)
     return conn->refused & bit;
 }
 
-/* An entry that is not there refuses without side effects. */
+/* Refuse without side effects, like an entry that is disabled. */
 static void refuse (const struct ptl_frame *f, struct ptl_rx *rx)
 {
     memset (rx, 0, sizeof (*rx));
@@ -89,7 +89,7 @@ static struct ptl_rx *open_slot (struct ptl_conn *conn)
     return NULL;
 }
 
-/* First fragment. False: not allowed. */
+/* Begin with the first fragment. False: not allowed here. */
 static bool take_first (struct ptl_conn *conn)
 {
     bool is_whole = conn->frame.flags & PTL_FLAG_LAST;
@@ -211,7 +211,7 @@ static void take_pong (struct ptl_conn *conn)
     ptl_room_stay (conn);
 }
 
-/* What a header says counts only with its MAC, where MACs are sent. */
+/* Is the header authentic? With integrity only if its MAC is correct. */
 static bool is_proven (struct ptl_conn *conn)
 {
     struct ptl_seal *seal = conn->seal;

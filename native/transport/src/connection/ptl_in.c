@@ -11,7 +11,7 @@
 #include "ptl_op.h"
 #include "ptl_seal.h"
 
-#define LARGE_BYTES (16 * 1024) /* of a payload: not worth a copy */
+#define LARGE_BYTES (16 * 1024) /* payloads that are not copied */
 
 static void misbehaved (struct ptl_conn *conn, int detail)
 {
@@ -79,7 +79,8 @@ static void end_payload (struct ptl_conn *conn)
         end_gathered (conn);
 }
 
-/* `n` payload bytes are where they belong, and still at `data`. */
+/* `n` payload bytes have been put where they belong; they are also at
+ * `data`. */
 static void advance (struct ptl_conn *conn, const uint8_t *data, size_t n)
 {
     if (conn->seal)
@@ -103,7 +104,7 @@ static bool is_gathered (const struct ptl_conn *conn)
         || conn->frame.type == PTL_FRAME_FETCH;
 }
 
-/* Bytes of an atomic operation's payload; how many were taken. */
+/* Take bytes of an atomic operation's payload. Returns how many. */
 static size_t take_gathered (struct ptl_conn *conn, const uint8_t *data,
                              size_t length)
 {
@@ -194,9 +195,9 @@ static void take_staged (struct ptl_conn *conn, size_t length)
     }
 }
 
-/* How much to read behind what is posted. Of a stream of large payloads only
- * the header, so that the next one lands where it belongs: a system call costs
- * less than to copy so much once more. */
+/* How many bytes to read into staging behind the posted buffer. In a stream of
+ * large payloads only the next header is read, so that its payload can be read
+ * to where it belongs: the extra system call costs less than a second copy. */
 static size_t staging_for (const struct ptl_conn *conn, size_t room)
 {
     if (room >= LARGE_BYTES)
@@ -252,7 +253,7 @@ static bool read_once (struct ptl_conn *conn)
 void ptl_in_read_all (struct ptl_conn *conn)
 {
     struct ptl_end *end = conn->end;
-    uint64_t most = UINT64_MAX; /* what comes later than this call is not due */
+    uint64_t most = UINT64_MAX; /* do not wait for bytes that come later */
     int waiting;
 
     if (ptl_near_is_in (conn))

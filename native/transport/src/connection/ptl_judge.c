@@ -54,7 +54,7 @@ static bool may_be_local (const struct ptl_conn *conn)
         && ptl_near_is_own_user (conn);
 }
 
-/* The key that m1 names: ours, or one that follows from the partition's. */
+/* Find the key that m1 names: our own, or one derived from the partition's. */
 static enum ptl_code find_key (struct ptl_conn *conn)
 {
     const struct ptl_end *end = conn->end;
@@ -86,7 +86,7 @@ static enum ptl_code find_key (struct ptl_conn *conn)
     return PTL_CODE_WRONG_KEY;
 }
 
-/* What the key proves, once the proof is there. LOCAL: the kernel's word. */
+/* Note whom the proven key stands for. LOCAL: whom the kernel names. */
 bool ptl_judge_principal (struct ptl_conn *conn)
 {
     const struct ptlx_key *key = &conn->shake->key;
@@ -113,7 +113,7 @@ static bool is_intended (uint32_t nid, uint32_t pid, uint32_t own_nid,
         && (pid == PTL_PID_ANY || pid == own_pid);
 }
 
-/* A host has several addresses; the one that was dialled is its own as well. */
+/* A host has several addresses: the one that was dialled is accepted, too. */
 static bool is_dialled_address (const struct ptl_conn *conn, uint32_t nid,
                                 uint32_t pid)
 {

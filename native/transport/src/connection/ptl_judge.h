@@ -1,8 +1,8 @@
-/* ptl_judge.h - what the messages of a handshake are worth.
+/* ptl_judge.h - checks of the handshake messages.
  *
- * Decides and sends nothing: which version and which offers both ends have,
- * which key the other end names, whether it is the one that was meant, and who
- * has been proven. native/wire/FRAMES.md has the rules.
+ * Decides and sends nothing: which version and offers both ends have, which key
+ * the other end names, whether the right process was dialled, and who has been
+ * proven. native/wire/FRAMES.md has the rules.
  */
 #ifndef PTL_JUDGE_H
 #define PTL_JUDGE_H

@@ -27,7 +27,7 @@ static int rc_of_errno (void)
     return errno == EADDRINUSE ? PTL_PID_IN_USE : PTL_FAIL;
 }
 
-/* A socket of our own, or another descriptor of the one that we were given. */
+/* A new socket, or a duplicate of the one that we were given. */
 static int listen_somewhere (const struct ptlx_config *c)
 {
     struct sockaddr_in in = { .sin_family = AF_INET };
@@ -68,7 +68,7 @@ int ptl_listen_tcp (struct ptl_end *end)
     return ptl_end_watch (end, &end->tcp, PTL_SOURCE_TCP);
 }
 
-/* A path that nobody listens at is left over from a dead process. */
+/* Remove a socket path that a dead process has left behind. */
 static bool is_left_over (const struct sockaddr_un *un)
 {
     int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -101,7 +101,7 @@ int ptl_listen_unix (struct ptl_end *end)
     char *path = end->unix_path;
     int fd;
 
-    end->unix_path = NULL; /* ours to remove only once it is bound */
+    end->unix_path = NULL; /* removed by us only once it is bound */
     if (strlen (path) >= sizeof (un.sun_path)) {
         free (path);
         return PTL_ARG_INVALID;
@@ -114,7 +114,8 @@ int ptl_listen_unix (struct ptl_end *end)
         return rc_of_errno ();
     }
     end->unix_path = path;
-    /* Who connects is proven by credentials, not by the file's mode. */
+    /* Anyone may connect: peer credentials prove who it is, not the file
+     * mode. */
     (void)chmod (path, 0666);
     if (listen (fd, BACKLOG) < 0)
         return rc_of_errno ();

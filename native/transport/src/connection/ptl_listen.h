@@ -1,9 +1,9 @@
 /* ptl_listen.h - the listeners of an endpoint: a TCP port, a Unix path, and the
  * name at which processes of this host meet (ptl_near.h).
  *
- * Who may be in a handshake is ptl_unproven.h's. Out of descriptors the
- * listeners rest for a while: a level that cannot be worked off would keep the
- * loop busy.
+ * ptl_unproven.h limits the connections that are in a handshake. When there are
+ * no descriptors left the listeners are not watched for a while: epoll would
+ * report them again and again.
  */
 #ifndef PTL_LISTEN_H
 #define PTL_LISTEN_H
@@ -17,7 +17,7 @@ int ptl_listen_tcp (struct ptl_end *end);
 int ptl_listen_unix (struct ptl_end *end);
 
 /* Listen for processes of this host, at the address that end->self has there.
- * Without it they come by TCP. */
+ * If that fails they connect by TCP. */
 void ptl_listen_near (struct ptl_end *end);
 
 /* Take what is waiting at a listener. */

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ESTABLISHED 1 /* of idiag_state; its header hides it from C */
+#define ESTABLISHED 1 /* of idiag_state; kernel headers hide it */
 #define LOOPBACK 0x7f000000u
 
 static uint64_t user (uint32_t uid)
@@ -44,8 +44,8 @@ struct answer {
     struct inet_diag_msg socket;
 };
 
-/* Ask for one socket, whose ends are known: no list is walked. The answer is
- * there when the question has been sent. */
+/* Ask the kernel for one socket by its two ends: it does not walk a list. The
+ * answer is there when the question has been sent. */
 static bool ask (const struct question *question, struct answer *answer)
 {
     int fd = socket (AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC,
@@ -64,8 +64,8 @@ static bool ask (const struct question *question, struct answer *answer)
         && answer->header.nlmsg_type == SOCK_DIAG_BY_FAMILY;
 }
 
-/* The user who has the other end of a connection within this host. A socket
- * that has been closed is shown as root's, without an inode. */
+/* The user who owns the other end of a connection within this host. A socket
+ * that has been closed is reported as root's, without an inode. */
 static bool find_user (const struct sockaddr_in *own,
                        const struct sockaddr_in *peer, uint32_t *uid)
 {

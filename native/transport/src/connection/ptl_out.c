@@ -35,7 +35,7 @@ static int add_piece (struct iovec *iov, int n, const void *base,
     return n + 1;
 }
 
-/* As many pieces as fit; *bytes says how much that is. */
+/* Add as many pieces as fit; *bytes is their length. */
 static int gather (struct iovec *iov, const uint8_t *flat,
                    const struct ptl_part *parts, unsigned count, size_t *bytes)
 {
@@ -72,8 +72,8 @@ static ssize_t write_iov (struct ptl_conn *conn, struct iovec *iov, int count)
     return n;
 }
 
-/* `n` bytes have been taken: how many parts that was. What follows begins where
- * the socket stopped. */
+/* `n` bytes have been written. Returns how many parts are complete; the next
+ * one then begins where the socket stopped. */
 static unsigned account (struct ptl_part *parts, unsigned count, size_t n)
 {
     unsigned i;
@@ -93,7 +93,7 @@ static unsigned account (struct ptl_part *parts, unsigned count, size_t n)
 /* Results of one write. */
 enum step { STEP_MORE, STEP_IDLE, STEP_FULL, STEP_DEAD };
 
-/* A write failed. What had arrived before the end is read first. */
+/* A write failed. Read first what had arrived before the end. */
 static enum step broken (struct ptl_conn *conn, int error)
 {
     ptl_in_read_all (conn);
@@ -142,7 +142,7 @@ static bool keep (struct ptl_conn *conn, const struct ptl_batch *batch,
     return true;
 }
 
-/* First what was begun: nothing may come between the parts of a frame. */
+/* Finish a frame that has been begun before anything else. */
 static enum step write_pending (struct ptl_conn *conn, size_t *budget)
 {
     struct ptl_pending *pending = conn->pending;
@@ -165,7 +165,7 @@ static enum step write_pending (struct ptl_conn *conn, size_t *budget)
     return n < wanted ? STEP_FULL : STEP_MORE;
 }
 
-/* More answers than the flat buffer holds wait by themselves. */
+/* There are more answers than the flat buffer holds: send them on their own. */
 static bool keep_small (struct ptl_conn *conn)
 {
     struct ptl_batch batch = {
@@ -215,7 +215,7 @@ static enum step write_batch (struct ptl_conn *conn, size_t *budget)
     return batch.n == 0 ? STEP_IDLE : write_out (conn, &batch, budget);
 }
 
-/* Memory is shared from here on, or not: a frame of its own. */
+/* Send the MEMORY frame that is owed, on its own. */
 static enum step write_memory (struct ptl_conn *conn)
 {
     size_t wanted;
@@ -250,7 +250,7 @@ static void want_out (struct ptl_conn *conn, bool wanted)
     conn->wants_out = wanted;
     if (!ptl_near_is_out (conn))
         epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
-    else if (wanted) /* it may have it already: others had their turn */
+    else if (wanted) /* there may be room already */
         ptl_near_await_room (conn);
 }
 
@@ -286,7 +286,7 @@ void ptl_out_flush (struct ptl_conn *conn)
 
 /* ---- one by itself ---- */
 
-/* Can it go now, with nothing before it and nothing beside it? */
+/* Can it be sent now, before and without anything else? */
 static bool is_alone (const struct ptl_conn *conn, const struct ptl_op *op)
 {
     return conn->state == PTL_CONN_READY && !conn->is_parting

@@ -10,8 +10,8 @@
 #include "ptl_shake.h"
 
 #define LEAST 2      /* connections: one is dialled, one is answered */
-#define DIALS_PART 4 /* of all: more may not be dials */
-#define FORGET_MS 1000 /* none was missing: there may be enough again */
+#define DIALS_PART 4 /* at most this part of all may be dials */
+#define FORGET_MS 1000 /* none missing since then: enough again */
 
 static rlim_t most (void)
 {
@@ -34,7 +34,7 @@ static bool lands_something (const struct ptl_conn *conn)
     return conn->payload_left > 0 || conn->header_have > 0;
 }
 
-/* Nothing is under way, and either end can open it again. */
+/* Nothing is under way, and each end can dial the other again. */
 static bool is_idle (const struct ptl_conn *conn)
 {
     const struct ptl_peer *peer = conn->peer;
@@ -58,7 +58,7 @@ static struct ptl_conn *longest_idle (const struct ptl_end *end)
     return found;
 }
 
-/* With none left: how many connections there can be. */
+/* How many connections are possible, now that no descriptor is left. */
 static size_t room_of (const struct ptl_end *end)
 {
     const struct ptl_conn *conn;
@@ -86,8 +86,8 @@ bool ptl_room_make (struct ptl_end *end)
     return true;
 }
 
-/* One that waits to be answered: the other end may need a descriptor for it,
- * and does not count it as open yet. */
+/* A dial that has not been answered. The other end may need a descriptor to
+ * accept it, and does not count the connection yet. */
 static bool is_dial (const struct ptl_conn *conn)
 {
     return conn->is_dialled
@@ -96,7 +96,7 @@ static bool is_dial (const struct ptl_conn *conn)
                 && conn->shake->step == PTL_AWAIT_M2));
 }
 
-/* As many as would leave no descriptor to answer with. */
+/* Are so many dials under way that no descriptor is left to accept with? */
 static bool has_dials (const struct ptl_end *end, size_t more)
 {
     size_t n = more;

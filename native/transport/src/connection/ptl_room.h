@@ -1,13 +1,13 @@
-/* ptl_room.h - descriptors for those who need them, from connections that idle.
+/* ptl_room.h - descriptors for new connections, taken from idle ones.
  *
- * An end that is out of descriptors asks the peer that it has not heard for
- * longest to part: a PING that says so, and after it nothing that begins
- * anything. A peer with nothing under way answers BYE, another one PONG, and all
- * goes on. All that either end had sent has then been read, so nothing is lost;
- * what is sent later dials again.
+ * An end that is out of descriptors asks the peer that has been silent longest
+ * to close: a PING that says so, after which it begins nothing new there. A
+ * peer with nothing under way answers BYE, another one PONG, and the connection
+ * stays. By then all that either end had sent has been read, so nothing is
+ * lost; what is sent later dials again.
  *
- * Only ends do so that are told of no peers (ptl_end.notify): for the others
- * the end of a connection means something.
+ * Only ends that are told of no peers (ptl_end.notify) do so: to the others the
+ * end of a connection means that the peer has gone.
  */
 #ifndef PTL_ROOM_H
 #define PTL_ROOM_H
@@ -17,29 +17,29 @@
 struct ptl_conn;
 struct ptl_end;
 
-#define PTL_ROOM_AGAIN_MS 20 /* until then a connection may have been closed */
+#define PTL_ROOM_AGAIN_MS 20 /* by then a connection may have closed */
 
-/* No descriptor is left: have an idle connection closed soon, when there is one.
- * False: this end closes none, or has room for none: waiting is for nothing. */
+/* No descriptor is left: have an idle connection closed soon. False: waiting
+ * does not help, this end closes none or can have none. */
 bool ptl_room_make (struct ptl_end *end);
 
-/* Ask as many peers to part as descriptors were missing since the last time. */
+/* Ask peers to close, one for each descriptor that was missing. */
 void ptl_room_tick (struct ptl_end *end);
 
-/* With too few descriptors: are so many dials under way that one more may take
- * that with which a peer's is answered? If all did, all would wait for ever. */
+/* Are so many dials under way that one more may use the descriptor that is
+ * needed to accept a peer's? If all ends did that, all would wait for ever. */
 bool ptl_room_is_crowded (struct ptl_end *end);
 
-/* The peer asks to part. True: goodbye has been said. */
+/* The peer asks to close. True: goodbye has been said. */
 bool ptl_room_grant (struct ptl_conn *conn);
 
 /* The peer has said goodbye because we asked. */
 void ptl_room_parted (struct ptl_conn *conn);
 
-/* The peer stays, and so do we. */
+/* The peer keeps the connection: go on. */
 void ptl_room_stay (struct ptl_conn *conn);
 
-/* Tell the user, once, that there are too few. */
+/* Tell the user once that there are too few descriptors. */
 void ptl_room_complain (void);
 
 #endif

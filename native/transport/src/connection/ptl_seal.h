@@ -21,7 +21,7 @@ struct ptl_seal {
     struct ptl_blake2b arriving; /* the payload on its way in */
     uint8_t tag[PTL_SEAL_BYTES]; /* of it, half read */
     unsigned have;
-    bool is_due; /* its payload is here, the tag is next */
+    bool is_due; /* payload complete, its tag comes next */
 };
 
 /* NULL: no memory. The keys are copied. */
@@ -37,7 +37,7 @@ void ptl_seal_end (struct ptl_blake2b *state, uint8_t tag[PTL_SEAL_BYTES]);
 void ptl_seal_bytes (struct ptl_seal *seal, const void *data, size_t length,
                      uint8_t tag[PTL_SEAL_BYTES]);
 
-/* The next MAC of what arrives. False: it is another. */
+/* Check the next MAC of what arrives. False: it is wrong. */
 bool ptl_seal_check (struct ptl_seal *seal, const void *data, size_t length,
                      const uint8_t tag[PTL_SEAL_BYTES]);
 

@@ -48,7 +48,8 @@ void ptl_shake_free (struct ptl_conn *conn)
     conn->shake = NULL;
 }
 
-/* Messages are smaller than any fresh socket's buffer: all or failure. */
+/* Send a whole message. It fits the empty buffer of any new socket, so a
+ * partial write is a failure. */
 static bool put (struct ptl_conn *conn, const void *data, size_t length)
 {
     ssize_t n;
@@ -59,7 +60,7 @@ static bool put (struct ptl_conn *conn, const void *data, size_t length)
     return n == (ssize_t)length;
 }
 
-/* The other end has hung up on what we say; it may have said why. */
+/* Writing failed. The other end may have sent a reason before it hung up. */
 static void hear_why (struct ptl_conn *conn, int error)
 {
     ptl_shake_read (conn);
@@ -167,7 +168,7 @@ static void take_m2 (struct ptl_conn *conn)
         hear_why (conn, errno);
 }
 
-/* Keys from the whole exchange: it contains both ends' offers. */
+/* Derive the keys from the whole exchange, which has both ends' offers. */
 static bool make_seal (struct ptl_conn *conn)
 {
     const struct ptl_shake *s = conn->shake;
@@ -184,7 +185,7 @@ static bool make_seal (struct ptl_conn *conn)
     return conn->seal != NULL;
 }
 
-/* Proven: from here on frames follow. False: no memory, it has ended. */
+/* The handshake is done: frames follow. False: no memory, connection lost. */
 static bool become_ready (struct ptl_conn *conn)
 {
     if (ptl_judge_is_sealed (conn) && !make_seal (conn)) {
@@ -238,8 +239,8 @@ static void take_m3 (struct ptl_conn *conn)
     answer_m3 (conn, code);
 }
 
-/* A refusal's text is for the user; only "ready" and "collision" need, and
- * have, a proof. */
+/* A refusal is only told to the user. "Ready" and "collision" have effects, so
+ * they carry a proof. */
 static void take_m4 (struct ptl_conn *conn)
 {
     struct ptl_shake *s = conn->shake;
@@ -289,7 +290,7 @@ static void take (struct ptl_conn *conn, uint8_t message)
         ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
 }
 
-/* Read exactly up to the end of a message: what follows is frames. */
+/* Read exactly to the end of a message: frames come behind the last one. */
 void ptl_shake_read (struct ptl_conn *conn)
 {
     struct ptl_shake *s = conn->shake;

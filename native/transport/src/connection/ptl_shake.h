@@ -41,7 +41,7 @@ void ptl_shake_read (struct ptl_conn *conn);
 /* Say no and hang up. */
 void ptl_shake_refuse (struct ptl_conn *conn, enum ptl_code code);
 
-/* Say no on a socket that is about to be closed. */
+/* Send a refusal on a socket that is about to be closed. */
 void ptl_shake_say_no (const struct ptl_end *end, int fd, enum ptl_code code);
 
 void ptl_shake_free (struct ptl_conn *conn);

@@ -24,7 +24,7 @@ static struct ptl_origin *find (const struct ptl_end *end, uint64_t name)
     return NULL;
 }
 
-/* The one that has most places; NULL: none has any. */
+/* The origin that has most places; NULL: none has any. */
 static struct ptl_origin *largest (const struct ptl_end *end)
 {
     struct ptl_origin *found = NULL;
@@ -59,7 +59,7 @@ enum ptl_code ptl_unproven_make_room (struct ptl_end *end, uint64_t name)
     if (end->n_unproven < end->config.max_unproven)
         return PTL_CODE_READY;
     most = largest (end);
-    if (most->n > n + 1) /* it still has as many as the other one then */
+    if (most->n > n + 1) /* it has as many as the other one then */
         end_oldest (most);
     else if (own)
         end_oldest (own);

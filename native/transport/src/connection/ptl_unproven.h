@@ -1,12 +1,12 @@
-/* ptl_unproven.h - places of the connections that have not proven who they are.
+/* ptl_unproven.h - limits on connections that have not proven who they are.
  *
- * At most config.max_unproven inbound connections are in a handshake, and of
- * one origin (a user, an address: ptl_origin.h) config.max_unproven_each. One
- * beyond that ends the oldest of its own origin: a handshake takes no time, so
- * the oldest is the one that leads nowhere. When all places are taken, the
- * origin that has most gives way to those that have less.
+ * At most config.max_unproven inbound connections are in a handshake, and
+ * config.max_unproven_each of one origin (a user or an address: ptl_origin.h).
+ * One more of that origin ends the oldest of its own: a handshake takes no
+ * time, so the oldest is unlikely to finish. When all places are taken, the
+ * origin that has most loses one to an origin that has fewer.
  *
- * Who is turned away is told why, by the code of m4.
+ * A connection that is turned away is told why, by the code of m4.
  */
 #ifndef PTL_UNPROVEN_H
 #define PTL_UNPROVEN_H

@@ -23,7 +23,7 @@ bool ptl_address_ok (const char *text);
 socklen_t ptl_address_near (uint32_t nid, uint32_t pid,
                             struct sockaddr_storage *storage);
 
-/* The socket address of an id, and its length; 0: it leads nowhere. */
+/* The socket address of an id, and its length; 0: it has none. */
 socklen_t ptl_address_find (const struct ptl_end *end, uint32_t nid,
                             uint32_t pid, struct sockaddr_storage *storage);
 

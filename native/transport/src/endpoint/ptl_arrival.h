@@ -16,14 +16,14 @@ struct ptl_ni;
 
 /* Who a peer has proven to be. */
 struct ptl_who {
-    uint32_t nid, pid; /* as known here: an alias where the id is not proven */
+    uint32_t nid, pid; /* its name here: an alias if not proven */
     uint32_t kind;     /* enum ptlx_key_kind, LOCAL as USER; */
     uint32_t uid;
     uint64_t job_id;
     uint64_t serial; /* of the connection; 0: ourselves */
 };
 
-/* An operation that is arriving. It may be copied and ended by the copy. */
+/* An operation that is arriving. It may be copied, and ended by the copy. */
 struct ptl_rx {
     struct ptl_me *me; /* NULL: refused, the payload is thrown away */
     struct ptl_ni *ni; /* of the entry */

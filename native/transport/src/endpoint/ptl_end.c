@@ -13,7 +13,7 @@
 #include "ptl_listen.h"
 #include "ptl_peer.h"
 
-#define FLUSH_LOOK_MS 5 /* the kernel does not tell when it has sent all */
+#define FLUSH_LOOK_MS 5 /* the kernel sends no event when all is sent */
 #define LOOPBACK 0x7f000001u
 
 /* ---- making ---- */
@@ -74,7 +74,8 @@ static int open_descriptors (struct ptl_end *end)
     return PTL_OK;
 }
 
-/* Ids of an end that does not listen: nobody can dial a pid above 65535. */
+/* Choose ids for an end that does not listen: nobody can dial a pid above
+ * 65535. */
 static int choose_identity (struct ptl_end *end)
 {
     uint64_t random[2];
@@ -148,8 +149,8 @@ int ptl_end_alloc (const struct ptlx_config *config,
 
 /* ---- end ---- */
 
-/* Each has said goodbye and either heard the other's, or knows that the other
- * host has ours: then closing destroys nothing. */
+/* Every connection has said goodbye, and has either received the other's or
+ * knows that the other host has ours: closing it destroys nothing. */
 static bool is_flushed (const struct ptl_end *end)
 {
     struct ptl_conn *conn;
@@ -205,8 +206,8 @@ static void flush (struct ptl_end *end, uint32_t flush_ms)
     }
 }
 
-/* The time is over, or there was none: say goodbye all the same, so that the
- * peers know an end in order from a death. */
+/* The time is over, or there was none. Say goodbye all the same: it lets the
+ * peers tell an orderly end from a death. */
 static void part (struct ptl_end *end)
 {
     struct ptl_peer *peer;
@@ -214,7 +215,7 @@ static void part (struct ptl_end *end)
 
     for (size_t i = 0; i < end->peer_slots; i++)
         for (peer = end->peers[i]; peer; peer = peer->next) {
-            conn = peer->conn; /* in the middle of a frame no other can go */
+            conn = peer->conn; /* a frame is half sent: none can follow */
             if (!conn || conn->pending)
                 continue;
             peer->conn = NULL;
@@ -293,7 +294,7 @@ void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni)
         ptl_conn_forget_ni (ptl_entry (n, struct ptl_conn, all), ni);
 }
 
-/* One of them; NULL: there is none. */
+/* A peer with an operation under way there; NULL: there is none. */
 static struct ptl_peer *busy_peer (const struct ptl_end *end,
                                    const struct ptl_ni *ni, unsigned index)
 {

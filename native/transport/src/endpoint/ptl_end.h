@@ -88,19 +88,19 @@ struct ptl_end {
     int64_t armed_ms; /* and since when */
     int64_t stood_ms; /* in which something was due, and nobody drove */
     int64_t accept_ms; /* listeners rest until then; 0: they do not */
-    unsigned n_short;  /* descriptors that were missing (ptl_room.h) */
+    unsigned n_short;  /* descriptors missing (ptl_room.h) */
     size_t room;       /* connections there is room for; 0: enough */
     int64_t short_ms;  /* when a descriptor was missing last */
-    bool has_freed;    /* one has come back: who waits need not */
+    bool has_freed;    /* a descriptor is free again */
     bool is_signalled; /* the eventfd is readable */
     bool is_starved;   /* a queue had no room for what arrived */
-    bool is_watched;   /* a loop watches the epoll set: tell of unread events */
+    bool is_watched;   /* a loop watches the epoll set: signal unread events */
 
-    pthread_cond_t woken;  /* for waiters of which another one drives */
+    pthread_cond_t woken;  /* for waiters while another one drives */
     bool is_driven;        /* a waiter sleeps in the epoll set */
     bool is_ending;        /* waiters have to leave */
     unsigned n_waiting;    /* threads in ptl_wait */
-    unsigned n_unspun;     /* waits that did not look before they slept */
+    unsigned n_unspun;     /* waits that slept at once */
     int64_t spin_ns;       /* how long the next one looks */
     unsigned n_asleep;     /* threads in the epoll set */
     uint64_t changes, changes_seen; /* events and counts; by who sleeps */
@@ -120,7 +120,7 @@ struct ptl_end {
     size_t n_unproven;
     struct ptl_node conns, dirty, grave;
     struct ptl_node nears; /* connections with shared memory */
-    bool is_lying;         /* their other ends are to wake us (ptl_near.h) */
+    bool is_lying;         /* their peers are to wake us (ptl_wake.h) */
     struct ptl_node work;
     struct ptl_node later; /* work that may take long: after all output */
     struct ptl_node self_held;
@@ -147,13 +147,13 @@ int ptl_end_alloc (const struct ptlx_config *config,
 void ptl_end_free (struct ptl_end *end, uint32_t flush_ms);
 
 /* An interface is about to be freed, and others stay. Its triggered operations
- * have been cancelled. What it began is sent
- * (for at most PTL_FLUSH_MS; a peer that has not taken it by then is lost),
- * and nothing uses its memory afterwards. */
+ * have been cancelled. What it began is sent (for at most PTL_FLUSH_MS; then a
+ * peer that has not taken it is lost), and nothing uses its memory
+ * afterwards. */
 void ptl_end_detach (struct ptl_end *end, struct ptl_ni *ni);
 
-/* Lose the peers whose operations on this table entry are under way: they have
- * had time enough. */
+/* Drop the peers whose operations on this table entry are still under way: they
+ * have had enough time. */
 void ptl_end_cut (struct ptl_end *end, const struct ptl_ni *ni,
                   unsigned index);
 
@@ -164,8 +164,8 @@ int ptl_end_watch (struct ptl_end *end, struct ptl_source *source,
 /* Set end->now_ms. */
 void ptl_end_look_at_clock (struct ptl_end *end);
 
-/* The same clock without the time in which this end stood still (stopped,
- * swapped out, computing): for how long others took. */
+/* The same clock without the time in which this process did not run (stopped,
+ * swapped out, computing): to measure how long peers took. */
 static inline int64_t ptl_end_own_ms (const struct ptl_end *end)
 {
     return end->now_ms - end->stood_ms;
@@ -184,14 +184,14 @@ void ptl_end_settle (struct ptl_end *end);
  * if something has changed and a thread sleeps in the epoll set. */
 void ptl_end_signal (struct ptl_end *end);
 
-/* Take that back, before sleeping. */
+/* Clear that, before sleeping. */
 void ptl_end_unsignal (struct ptl_end *end);
 
-/* Look for arrivals in shared memory, then where the last one came from: at
- * most one system call, and none most times while memory is shared. */
+/* Look for arrivals in shared memory, then at the connection that brought the
+ * last ones. At most one system call, mostly none while memory is shared. */
 void ptl_end_poll (struct ptl_end *end);
 
-/* Is there nothing that epoll does not see? */
+/* May this thread sleep in epoll? False: a ring has something. */
 bool ptl_end_may_sleep (struct ptl_end *end);
 
 /* Discard all work: it will not run. */
@@ -200,21 +200,21 @@ void ptl_end_discard_work (struct ptl_end *end);
 /* Append to the work queue. */
 void ptl_end_work (struct ptl_end *end, struct ptl_work *work);
 
-/* Be woken at `at_ms` at the latest. */
+/* Wake up at `at_ms` at the latest. */
 void ptl_end_wake_at (struct ptl_end *end, int64_t at_ms);
 
-/* A put to oneself was refused; try again soon, in order. */
+/* A put to oneself was refused: try again soon, in order. */
 void ptl_end_hold (struct ptl_end *end, struct ptl_op *op);
 
 /* Tell the owner: an event about a peer or an object. */
 void ptl_end_notify (struct ptl_end *end, const struct ptlx_event *event);
 
-/* Is the loss of this peer still to be read? What is sent to it until then is
- * lost with it: it was sent to the one that is gone, and a successor must not
- * get the end of a conversation whose beginning it never saw. */
+/* Is the event of this peer's loss unread? Until it is read, what is sent to
+ * the peer is lost as well: it was meant for the process that is gone, and a
+ * successor must not get the rest of a conversation that it did not begin. */
 bool ptl_end_is_mourned (const struct ptl_end *end, uint32_t nid, uint32_t pid);
 
-/* An event has been read; ends the mourning of a lost peer. */
+/* An event has been read: ptl_end_is_mourned is over for its peer. */
 void ptl_end_was_read (struct ptl_end *end, const struct ptlx_event *event);
 
 /* Monotonic clock. */

@@ -25,8 +25,8 @@ static bool is_open_in (const struct ptl_peer *peer, int lane)
     return false;
 }
 
-/* An operation that may begin now: window, open operations, and in the bulk
- * lane nothing before the one before it has been sent. */
+/* The next operation that may begin: the window has room, few enough are open,
+ * and in the bulk lane the one before it has been sent. */
 static struct ptl_op *beginner (const struct ptl_peer *peer, int lane)
 {
     struct ptl_op *op = first (&peer->lanes[lane]);
@@ -45,8 +45,8 @@ static struct ptl_op *beginner (const struct ptl_peer *peer, int lane)
     return op;
 }
 
-/* Payload of one frame. A reply reads memory that may change between its MAC
- * and its way out: where there are MACs, no more than is copied. */
+/* The most payload of one frame. The memory of a reply may change between the
+ * MAC and the write: with MACs no more than is copied. */
 static uint32_t most_of (const struct ptl_peer *peer, const struct ptl_op *op)
 {
     bool is_copied = op->type == PTL_FRAME_REPLY && peer->conn->seal;
@@ -54,7 +54,7 @@ static uint32_t most_of (const struct ptl_peer *peer, const struct ptl_op *op)
     return is_copied ? PTL_SEALED_REPLY_MOST : PTL_PAYLOAD_MAX;
 }
 
-/* The window is that of whom we answer: ours does not hold replies. */
+/* Replies count in the window of the peer that asked, not in ours. */
 static struct ptl_op *reply (const struct ptl_peer *peer)
 {
     struct ptl_op *op = first (&peer->replies);

@@ -26,11 +26,11 @@ struct ptl_peer;
 /* The operation of which a frame is to be sent next, or NULL. */
 struct ptl_op *ptl_lane_pick (struct ptl_peer *peer);
 
-/* Does nothing wait that should go before this operation? */
+/* Does nothing wait that has to be sent before this operation? */
 bool ptl_lane_is_free (const struct ptl_peer *peer, const struct ptl_op *op);
 
-/* Its next frame is taken: header fields, and where its data begins. The
- * operation is in a list of the peer's until ptl_op_sent is told. */
+/* Take its next frame: header fields, and where its data begins. The operation
+ * is in a list of the peer until ptl_op_sent. */
 void ptl_lane_take (struct ptl_peer *peer, struct ptl_op *op,
                     struct ptl_frame *frame, uint64_t *position);
 
@@ -39,12 +39,13 @@ void ptl_lane_take (struct ptl_peer *peer, struct ptl_op *op,
 struct ptl_op *ptl_lane_awaiting (struct ptl_peer *peer,
                                   const struct ptl_frame *frame);
 
-/* The answer is complete. The peer may be freed by it, when it is leaving. */
+/* The answer is complete. Frees a peer that was only waiting for it to
+ * leave. */
 void ptl_lane_answered (struct ptl_peer *peer, struct ptl_op *op, int fail,
                         uint64_t mlength, uint64_t offset);
 
-/* Send again what was refused, when everything that was under way has been
- * answered and the pause is over. */
+/* Send refused operations again, when everything under way has been answered
+ * and the pause is over. */
 void ptl_lane_release (struct ptl_peer *peer);
 
 #endif

@@ -221,7 +221,8 @@ static void run_here (struct ptl_work *work)
     ptl_self_deliver ((struct ptl_op *)work);
 }
 
-/* The call has returned, or the counter has been reached: now it counts. */
+/* Copy the data now: a volatile descriptor may be changed after the call, or
+ * once the counter has been reached. */
 static void copy_volatile (struct ptl_op *op)
 {
     uint8_t *to = op->copy + op->operand_bytes;

@@ -29,7 +29,7 @@ struct ptl_work {
     void (*run) (struct ptl_work *work);
     void (*discard) (struct ptl_work *work); /* instead of running */
     uint64_t threshold;
-    struct ptl_ni *counted; /* of whose triggered operations it is, or NULL */
+    struct ptl_ni *counted; /* in whose triggered operations it counts */
 };
 
 static inline void ptl_work_discard (struct ptl_work *work)
@@ -37,7 +37,7 @@ static inline void ptl_work_discard (struct ptl_work *work)
     work->discard (work);
 }
 
-/* What the maker of an operation wants to hear of it. */
+/* What the maker of an operation is told. */
 struct ptl_op_class {
     void (*sent) (struct ptl_op *op); /* its memory can be used again */
     void (*ended) (struct ptl_op *op, int fail, uint64_t mlength,
@@ -129,21 +129,21 @@ const uint8_t *ptl_op_span (const struct ptl_op *op, uint64_t position,
 void ptl_op_read (const struct ptl_op *op, uint64_t position, void *to,
                   uint64_t length);
 
-/* Send it: to its target, or to ourselves by the work queue. Of those that come
- * one after the other more may follow: they are written together. */
+/* Send it to its target, or to ourselves by the work queue. With `may_follow`
+ * more operations come at once: they are written together. */
 void ptl_op_start (struct ptl_op *op, bool may_follow);
 
-/* Its last byte is in the socket. May free it (no answer comes). */
+/* Its last byte is in the socket. Frees it when no answer comes. */
 void ptl_op_sent (struct ptl_op *op);
 
-/* It is over; tells the maker and frees it. */
+/* It has ended: tell the maker and free it. */
 void ptl_op_end (struct ptl_op *op, int fail, uint64_t mlength,
                  uint64_t offset);
 
-/* Nobody wants to hear of it any more, and its memory is not ours. */
+/* Its maker is gone: tell nobody, and do not use its memory. */
 void ptl_op_orphan (struct ptl_op *op);
 
-/* Free it without a word. */
+/* Free it and tell nobody. */
 void ptl_op_discard (struct ptl_op *op);
 
 void ptl_op_table_free (struct ptl_op_table *table);

@@ -12,8 +12,8 @@
 #include "ptl_out.h"
 #include "ptl_room.h"
 
-#define DIAL_AGAIN_MS 20 /* after a collision, should the other end vanish */
-#define DIAL_PAUSE_MOST_MS 500 /* twice as long each time that it is full */
+#define DIAL_AGAIN_MS 20 /* after a collision: the other may vanish */
+#define DIAL_PAUSE_MOST_MS 500 /* doubles each time that it is full */
 
 /* ---- the table of records ---- */
 
@@ -113,8 +113,7 @@ static void dial_later (struct ptl_peer *peer, int pause_ms)
     ptl_end_wake_at (peer->end, peer->dial_again_ms);
 }
 
-/* A full backlog of a Unix socket, or no descriptor until others give theirs
- * back. */
+/* The backlog of a Unix socket is full, or no descriptor is free now. */
 static bool is_passing (const struct ptl_peer *peer, int error)
 {
     return error == EAGAIN
@@ -148,7 +147,7 @@ static void need_connection (struct ptl_peer *peer)
     dial (peer);
 }
 
-/* No memory for a record: what is sent there is lost, and so is the peer. */
+/* No memory for a record: the operation fails, and the peer is lost. */
 static void lose_unknown (struct ptl_end *end, struct ptl_op *op)
 {
     struct ptlx_event event = {

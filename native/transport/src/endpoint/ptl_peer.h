@@ -23,8 +23,8 @@ struct ptl_peer {
     struct ptl_conn *conn; /* proven, or NULL */
     struct ptl_conn *dial; /* being opened by us, or NULL */
     int64_t dial_until_ms; /* 0: no dial is wanted */
-    int64_t dial_again_ms; /* 0: not waiting to dial again */
-    int dial_pause_ms;     /* before that, when it was turned away last */
+    int64_t dial_again_ms; /* 0: no dial is planned */
+    int dial_pause_ms;     /* the pause before that, if turned away */
     int dial_error;        /* an errno: why the last dial did not begin */
     uint8_t dial_code;     /* enum ptl_code: why it was turned away, or 0 */
     struct ptl_node lanes[PTL_LANES]; /* QUEUED */
@@ -35,7 +35,7 @@ struct ptl_peer {
     struct ptl_node retry; /* refused, in order */
     struct ptl_node after; /* for the next connection: this one is leaving */
     unsigned unacked;      /* operations whose answer is awaited */
-    uint32_t fetching;     /* bytes of the FETCHes among them */
+    uint32_t fetching;     /* bytes of FETCHes among them */
     unsigned n_owed;       /* replies that are operations */
     uint32_t owed_bytes;   /* of their copies */
     unsigned n_open;
@@ -46,8 +46,9 @@ struct ptl_peer {
     bool fragments_turn, replies_turn;
 };
 
-/* Give an operation to its peer, and dial when there is no connection. Where
- * more may follow it waits for them in its lane, to be written together. */
+/* Queue an operation at its peer; dial when there is no connection. With
+ * `may_follow` it waits in its lane for those that come at once, and they are
+ * written together. */
 void ptl_peer_queue (struct ptl_end *end, struct ptl_op *op, bool may_follow);
 
 /* The record for an id, or NULL. */
@@ -58,24 +59,25 @@ struct ptl_peer *ptl_peer_find (struct ptl_end *end, uint32_t nid,
 struct ptl_peer *ptl_peer_alloc (struct ptl_end *end, uint32_t nid,
                                  uint32_t pid);
 
-/* End a dial without a word about it. */
+/* Give a dial up and tell nobody. */
 void ptl_peer_abandon_dial (struct ptl_peer *peer);
 
-/* A connection is proven: ours that was dialled, or one that was admitted. */
+/* A connection has been proven: one that we dialled, or one that was
+ * admitted. */
 void ptl_peer_connected (struct ptl_peer *peer);
 
-/* Our dial met a connection of the peer's that survives instead. */
+/* Our dial crossed one of the peer's, which survives instead. */
 void ptl_peer_collided (struct ptl_peer *peer);
 
-/* The other end had no place for our dial (a code of m4): dial again while there
- * is time. */
+/* The other end had no place for our dial (a code of m4): dial again until the
+ * time is over. */
 void ptl_peer_turned_away (struct ptl_peer *peer, uint8_t code);
 
 /* Is anything on its way there, or to be sent? */
 bool ptl_peer_is_busy (const struct ptl_peer *peer);
 
-/* Its connection has been closed with nothing under way (ptl_room.h): dial when
- * something is to be sent, else free the record. */
+/* Its connection has been closed with nothing under way (ptl_room.h). Dial
+ * again when something is to be sent, else free the record. */
 void ptl_peer_parted (struct ptl_peer *peer);
 
 /* The peer is gone: every operation ends UNDELIVERABLE, one event says why,
@@ -85,11 +87,11 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail);
 /* Say goodbye once everything is acknowledged. */
 void ptl_peer_leave (struct ptl_peer *peer);
 
-/* A leaving peer has sent everything: ask for the acks, which the other end may
- * keep for a while (they go before the pong). */
+/* We have sent everything to a peer that leaves. Ask for the acks, which it may
+ * delay: they come before the pong. */
 void ptl_peer_hurry (struct ptl_peer *peer);
 
-/* Deadlines of one peer; may free it. */
+/* Act on deadlines that have passed; may free the peer. */
 void ptl_peer_tick (struct ptl_peer *peer);
 
 /* Free a record that nothing needs any more. */

@@ -1,4 +1,4 @@
-/* ptl_progress.c - what an endpoint does when it is due. */
+/* ptl_progress.c - one turn of an endpoint: events, deadlines, work, output. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -17,7 +17,7 @@
 
 #define EPOLL_BATCH 64
 #define HOLD_SELF_MS 1
-#define STOOD_LEAST_MS 50 /* later than so is more than a turn of others */
+#define STOOD_LEAST_MS 50 /* a delay above this is not just other work */
 
 int64_t ptl_clock_ns (void)
 {
@@ -58,7 +58,7 @@ static void tick_peers (struct ptl_end *end)
 {
     struct ptl_peer *peer, *next;
 
-    /* Ticks free records, and make none: the table stays where it is. */
+    /* Ticks free records and make none, so the table does not move. */
     for (size_t i = 0; i < end->peer_slots; i++)
         for (peer = end->peers[i]; peer; peer = next) {
             next = peer->next;
@@ -66,7 +66,7 @@ static void tick_peers (struct ptl_end *end)
         }
 }
 
-/* The timer was seen so much later than it went off. */
+/* How long after its time the timer was seen. */
 static int64_t late_ms (const struct ptl_end *end)
 {
     int64_t due = end->wake_ms > end->armed_ms ? end->wake_ms : end->armed_ms;
@@ -96,7 +96,7 @@ static void tick (struct ptl_end *end)
 
         next = n->next;
         ptl_conn_tick (conn);
-        /* A tick may have buried its neighbour: begin again. */
+        /* A tick may have freed its neighbour: begin again. */
         if (conn->state == PTL_CONN_DEAD)
             next = end->conns.next;
     }
@@ -128,7 +128,7 @@ void ptl_end_bury (struct ptl_end *end)
         ptl_conn_free (ptl_entry (end->grave.next, struct ptl_conn, all));
 }
 
-/* In a bundle only what drives progress writes. */
+/* `writes` is false in a bundle: then only ptl_end_progress writes. */
 static void settle (struct ptl_end *end, bool writes)
 {
     struct ptl_node *node;
@@ -181,10 +181,10 @@ bool ptl_end_may_sleep (struct ptl_end *end)
     return ptl_wake_may_sleep (end);
 }
 
-#define HOT_LOOKS_LEAST 4 /* then every socket has its turn: more looks, */
-#define HOT_LOOKS_MOST 64 /* while no other one brings anything */
+#define HOT_LOOKS_LEAST 4 /* then look at every socket; twice as often */
+#define HOT_LOOKS_MOST 64 /* while no other socket brings anything */
 #define NEAR_LOOKS 256 /* where each look costs no system call */
-#define CLOCK_LOOKS 8  /* looks that the clock is not worth */
+#define CLOCK_LOOKS 8  /* looks between two readings of the clock */
 
 static void give_budget (struct ptl_end *end)
 {
@@ -192,7 +192,7 @@ static void give_budget (struct ptl_end *end)
     end->budget_bytes = PTL_BUDGET_BYTES;
 }
 
-/* Where the last message came from the next one is looked for. */
+/* Look first at the connection that brought the last message. */
 static void is_hot (struct ptl_end *end, struct ptl_conn *conn)
 {
     if (end->hot == conn)
@@ -208,15 +208,15 @@ static void look_longer (struct ptl_end *end)
         end->hot_looks *= 2;
 }
 
-/* What moves much takes long: the others wait by time, too. */
+/* Large transfers take long: look at the others after some time, too. */
 static bool is_overdue (const struct ptl_end *end)
 {
     return end->now_ms * 1000000
         > atomic_load_explicit (&end->looked_ns, memory_order_relaxed);
 }
 
-/* Read, and write what did not fit: a spinning socket does both as soon as it
- * can, which for writing is long before epoll says so. */
+/* Read, and write what did not fit. A spinning thread does both as soon as the
+ * socket can, which for writing is long before epoll reports it. */
 static void look_at_hot (struct ptl_end *end)
 {
     uint32_t events = EPOLLIN;
@@ -233,7 +233,7 @@ void ptl_end_poll (struct ptl_end *end)
     bool is_near = !ptl_list_empty (&end->nears);
     unsigned most = is_near && !end->hot ? NEAR_LOOKS : end->hot_looks;
 
-    /* Looks may be far apart, and there may be no thread. */
+    /* Calls may be far apart, and there may be no thread. */
     if (end->n_hot % CLOCK_LOOKS == CLOCK_LOOKS - 1)
         ptl_end_look_at_clock (end);
     if ((!end->hot && !is_near) || end->n_hot++ >= most || is_overdue (end)) {
@@ -256,7 +256,7 @@ static void dispatch (struct ptl_end *end, struct ptl_source *source,
         ptl_listen_accept (end, source);
         break;
     case PTL_SOURCE_EVENT:
-        break; /* ptl_end_signal takes it back */
+        break; /* cleared by ptl_end_signal */
     case PTL_SOURCE_TIMER:
         tick (end);
         break;
@@ -291,7 +291,7 @@ void ptl_end_progress (struct ptl_end *end, int timeout_ms)
         dispatch (end, events[i].data.ptr, events[i].events);
     ptl_wake_glance (end);
     settle (end, true);
-    /* What woke others may have been taken back here before they were up. */
+    /* A wake-up of other threads may have been cleared here before they ran. */
     if (end->is_watched || end->n_asleep > 0)
         ptl_wake_arm_all (end);
 }

@@ -7,8 +7,8 @@
 #include "ptl_op.h"
 #include "ptl_serve.h"
 
-/* Nothing arrives while work is run: staging has room for the data of an
- * atomic operation, which may not change under it. */
+/* Staging is free while work is run, as nothing is read then. It holds a copy
+ * of the data of an atomic operation, which must not change meanwhile. */
 _Static_assert (PTL_ATOMIC_MOST <= PTL_STAGING_BYTES, "one buffer");
 
 static struct ptl_frame frame_of (const struct ptl_op *op)
@@ -44,7 +44,7 @@ static void put (const struct ptl_op *op, const struct ptl_rx *rx)
     }
 }
 
-/* The entry's bytes into the descriptor of the reply. */
+/* Copy the entry's bytes into the descriptor of the reply. */
 static void get (const struct ptl_op *op, const struct ptl_rx *rx)
 {
     uint64_t done = 0, here, there;

@@ -5,8 +5,8 @@
 
 struct ptl_op;
 
-/* Do it, and end it; one that a disabled entry refuses and that is to be
- * tried again is held. */
+/* Carry it out and end it. One that a disabled entry refuses, and that is to be
+ * tried again, is held. */
 void ptl_self_deliver (struct ptl_op *op);
 
 #endif

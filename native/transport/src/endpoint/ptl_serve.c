@@ -10,7 +10,7 @@
 #include "ptl_op.h"
 #include "ptl_peer.h"
 
-#define ACK_AT_ONCE_BYTES (64 * 1024) /* larger: its sender holds much for us */
+#define ACK_AT_ONCE_BYTES (64 * 1024) /* larger ones keep much memory busy */
 
 /* ---- answers ---- */
 
@@ -32,7 +32,8 @@ void ptl_serve_ack (struct ptl_conn *conn, const struct ptl_rx *rx, int fail)
         return;
     if (fail == PTL_NI_OK && rx->is_ack_disabled)
         ack.detail = PTL_ACK_SILENT;
-    /* Who puts through Portals, or sends an object, waits for the ack. */
+    /* Programs that put through Portals, and sources of objects, wait for acks:
+     * only those of messages are delayed. */
     if (rx->lane == PTL_LANE_CONTROL && fail == PTL_NI_OK
         && rx->mlength <= ACK_AT_ONCE_BYTES)
         ptl_answer_ack (conn, &ack);
@@ -90,9 +91,8 @@ static void copied_ended (struct ptl_op *op, int fail, uint64_t mlength,
 static const struct ptl_op_class owed_class = { NULL, owed_ended, NULL };
 static const struct ptl_op_class copied_class = { NULL, copied_ended, NULL };
 
-/* An honest initiator has no more requests under way than FRAMES.md lets it
- * have; one that has is cut off, and so is one for which there is no memory:
- * its request cannot be answered. */
+/* FRAMES.md limits the requests that an initiator may have under way. One that
+ * has more is cut off, and so is one for whose reply there is no memory. */
 static struct ptl_op *reply_large (struct ptl_conn *conn,
                                    const struct ptl_rx *rx,
                                    const struct ptl_op_class *class,
@@ -171,7 +171,7 @@ void ptl_serve_get (struct ptl_conn *conn, const struct ptl_frame *frame)
 
 /* ---- atomic operations ---- */
 
-/* An element that two pieces of an I/O vector share. */
+/* Apply to an element that two pieces of an I/O vector share. */
 static void apply_cut (const struct ptl_rx *rx, uint64_t at,
                        const uint8_t *operand, const uint8_t *data,
                        size_t size)
@@ -205,7 +205,7 @@ void ptl_serve_apply (const struct ptl_rx *rx, const uint8_t *operand,
     }
 }
 
-/* The old value into the reply. False: the connection has to end. */
+/* Copy the old value into the reply. False: the connection has to end. */
 static bool reply_old (struct ptl_conn *conn, const struct ptl_rx *rx)
 {
     struct ptl_op *op;

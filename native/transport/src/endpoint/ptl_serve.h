@@ -21,8 +21,9 @@ void ptl_serve_get (struct ptl_conn *conn, const struct ptl_frame *frame);
 void ptl_serve_atomic (struct ptl_conn *conn, const struct ptl_frame *frame,
                        const uint8_t *payload);
 
-/* Compute: the operand (read only where one is needed) and data have the
- * request's length; of an entry that holds less, whole elements change. */
+/* Carry an atomic operation out. Operand (read only where one is needed) and
+ * data have the request's length; where the entry is shorter, whole elements
+ * are changed. */
 void ptl_serve_apply (const struct ptl_rx *rx, const uint8_t *operand,
                       const uint8_t *data);
 

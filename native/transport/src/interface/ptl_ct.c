@@ -178,7 +178,7 @@ int ptl_ct_trigger (struct ptl_ct *ct, struct ptl_work *work)
         work->counted = ct->ni;
         ct->ni->n_triggered++;
     }
-    /* From the tail: most are registered in ascending order. */
+    /* Search from the tail: most are added in ascending order. */
     while (place->prev != &ct->triggers
            && ptl_entry (place->prev, struct ptl_work, node)->threshold
                   > work->threshold)

@@ -23,13 +23,13 @@ struct ptl_ct {
     unsigned users; /* entries and descriptors that count here */
     ptl_ct_event_t value;
     struct ptl_node triggers; /* of struct ptl_work */
-    struct ptl_node changes; /* of this counter, that wait for another */
+    struct ptl_node changes; /* increments of it that wait */
 };
 
 int ptl_ct_alloc (struct ptl_ni *ni, struct ptl_ct **ctp);
 
-/* Triggered operations that have not been released are discarded; who counted
- * here counts nowhere from now on. */
+/* Free it. Triggered operations that wait for it are discarded; entries and
+ * descriptors that count here stop counting. */
 void ptl_ct_free (struct ptl_ct *ct);
 
 void ptl_ct_add (struct ptl_ct *ct, uint64_t success, uint64_t failure);
@@ -42,11 +42,14 @@ void ptl_ct_set (struct ptl_ct *ct, ptl_ct_event_t value);
  */
 int ptl_ct_trigger (struct ptl_ct *ct, struct ptl_work *work);
 
-/* It waits no longer: out of the list, and of the interface's count. */
+/* Take it out of the list and of the interface's count. */
 void ptl_ct_withdraw (struct ptl_work *work);
 
-/* Add to a counter, or (`is_set`) set it, when the other one gets there.
- *   PTL_OK, PTL_NO_SPACE */
+/* Add to a counter, or (`is_set`) set it, when the other one reaches the
+ * threshold.
+ *
+ * PTL_OK, PTL_NO_SPACE
+ */
 int ptl_ct_change (struct ptl_ct *ct, ptl_ct_event_t value, bool is_set,
                    struct ptl_ct *trigger, uint64_t threshold);
 

@@ -32,10 +32,11 @@ struct ptl_eq {
 /* PTL_OK, PTL_ARG_INVALID (count 0 or above 2^20), PTL_NO_SPACE. */
 int ptl_eq_alloc (struct ptl_ni *ni, size_t count, struct ptl_eq **eqp);
 
-/* Unread events are discarded; who posted here posts nowhere from now on. */
+/* Free it. Unread events are discarded; nothing is posted here any more. */
 void ptl_eq_free (struct ptl_eq *eq);
 
-/* Room for one event more, whatever the memory is later. False: no memory. */
+/* Reserve room for one more event, so that it needs no memory later. False: no
+ * memory. */
 bool ptl_eq_reserve (struct ptl_eq *eq);
 void ptl_eq_unreserve (struct ptl_eq *eq);
 

@@ -29,7 +29,7 @@ static struct {
     uint32_t n_buckets, n_entries;
 } table;
 
-/* Numbers of one kind follow one another: the low bits spread them evenly. */
+/* Numbers of one kind are consecutive: their low bits fill buckets evenly. */
 static struct entry **bucket_of (uint32_t handle)
 {
     uint32_t kind = handle >> NUMBER_BITS;
@@ -70,7 +70,7 @@ static struct entry *find (uint32_t handle)
     return NULL;
 }
 
-/* The number that follows; after 2^28 objects, the next that is free. */
+/* The next number; after 2^28 objects, the next free one. */
 static uint32_t next_handle (enum ptl_kind kind)
 {
     uint32_t handle;

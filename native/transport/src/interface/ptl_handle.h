@@ -28,10 +28,10 @@ int ptl_handle_find (uint32_t handle, enum ptl_kind kind, void *objectp);
 /* Its kind, 0: not valid. */
 enum ptl_kind ptl_handle_kind (uint32_t handle);
 
-/* It is no longer valid (0: there is none). */
+/* Make a handle invalid (0: there is none). */
 void ptl_handle_forget (uint32_t handle);
 
-/* Free the table, which is empty: the library has ended. Numbers go on. */
+/* Free the table, which is empty: the library has ended. The counts stay. */
 void ptl_handle_free_all (void);
 
 #endif

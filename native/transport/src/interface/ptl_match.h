@@ -1,7 +1,7 @@
 /* ptl_match.h - which operations an entry takes.
  *
- * Reads the entry and the request, changes neither (but for a rank that it has
- * looked up).
+ * Reads the entry and the request and changes neither, except that it notes the
+ * rank of a request once it has looked it up.
  */
 #ifndef PTL_MATCH_H
 #define PTL_MATCH_H
@@ -25,8 +25,8 @@ bool ptl_match_takes (const struct ptl_me *me, struct ptl_request *request,
 int ptl_match_permits (const struct ptl_me *me,
                        const struct ptl_request *request);
 
-/* Of a probed entry: can an operation that needs `needs` use `first` bytes of
- * its memory now, and is there any for all `mlength`? */
+/* For an entry whose memory is probed: can an operation that needs `needs` use
+ * the `first` bytes of it now, and is all of `mlength` mapped? */
 bool ptl_match_reaches (const struct ptl_me *me, unsigned needs,
                         uint64_t offset, uint64_t first, uint64_t mlength);
 

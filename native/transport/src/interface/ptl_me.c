@@ -172,7 +172,7 @@ static void link_now (struct ptl_me *me)
 {
     bool is_spent = false;
 
-    me->busy++; /* so that no header that it takes can be its end */
+    me->busy++; /* so that no header that it takes frees it */
     if (me->list == PTL_PRIORITY_LIST)
         is_spent = ptl_unexpected_take (me);
     if (!is_spent) {

@@ -46,7 +46,7 @@ struct ptl_me {
     void *user_ptr;
     struct ptl_ct *ct; /* or NULL */
     uint64_t used;     /* MANAGE_LOCAL: own offset */
-    unsigned busy;     /* operations under way, headers being taken */
+    unsigned busy;     /* operations under way, headers it takes */
     unsigned n_headers; /* that it has left and nobody has finished with */
     unsigned found;     /* headers that it has taken or seen */
     bool is_probed; /* some of its memory may be inaccessible */
@@ -73,7 +73,7 @@ int ptl_me_alloc (struct ptl_ni *ni, unsigned index, const ptl_me_t *me,
  *   PTL_OK, PTL_LIST_TOO_LONG (nothing has been done) */
 int ptl_me_link (struct ptl_me *me);
 
-/* Both, for an entry of an owner. */
+/* Make and link an entry of an internal owner. */
 int ptl_me_append (struct ptl_ni *ni, unsigned index, const ptl_me_t *me,
                    struct ptl_ct *ct, ptl_list_t list, void *user_ptr,
                    struct ptl_me **mep);
@@ -82,13 +82,13 @@ int ptl_me_append (struct ptl_ni *ni, unsigned index, const ptl_me_t *me,
  * still linked). */
 int ptl_me_unlink (struct ptl_me *me);
 
-/* Link it when `trigger` reaches the threshold; its place in the list is kept
- * until then. PTL_OK, PTL_NO_SPACE, PTL_LIST_TOO_LONG. */
+/* Link it when `trigger` reaches the threshold; its place in the list is
+ * reserved until then. PTL_OK, PTL_NO_SPACE, PTL_LIST_TOO_LONG. */
 int ptl_me_link_later (struct ptl_me *me, struct ptl_ct *trigger,
                        uint64_t threshold);
 
-/* Unlink what has this handle by then; what is in use is freed as soon as it
- * no longer is. PTL_OK, PTL_NO_SPACE. */
+/* At the threshold, unlink the entry that has this handle then; if it is in use
+ * it is freed afterwards. PTL_OK, PTL_NO_SPACE. */
 int ptl_me_unlink_later (struct ptl_me *me, struct ptl_ct *trigger,
                          uint64_t threshold);
 
@@ -98,23 +98,24 @@ int ptl_me_search (struct ptl_ni *ni, unsigned index, const ptl_me_t *me,
                    struct ptl_ct *ct, ptl_search_op_t operation,
                    void *user_ptr);
 
-/* Free it, whatever is under way; only while the interface ends. */
+/* Free it even if operations are under way; only while the interface ends. */
 void ptl_me_free (struct ptl_me *me);
 
-/* Free the memory of those that were freed. */
+/* Free the memory of entries that were freed. */
 void ptl_me_free_spare (struct ptl_ni *ni);
 
 /* An operation begins, and takes `taken` of a locally managed entry. True: it
  * has used the entry up. */
 bool ptl_me_begin (struct ptl_me *me, uint64_t taken);
 
-/* Would one that takes so much make it unlink itself? */
+/* Would an operation that takes so much use the entry up? */
 bool ptl_me_is_last (const struct ptl_me *me, uint64_t taken);
 
-/* The one that did has been told of: say so, where that is an event's turn. */
+/* The event of the operation that used it up has been posted: post AUTO_UNLINK
+ * where that comes next. */
 void ptl_me_used_up (struct ptl_me *me);
 
-/* It has ended; the entry may be freed by this. */
+/* An operation has ended; this may free the entry. */
 void ptl_me_end (struct ptl_me *me);
 
 /* Free it if nothing holds it any more. */

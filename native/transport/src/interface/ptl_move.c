@@ -73,14 +73,14 @@ static void put_sent (struct ptl_op *op)
     tell_sent (op, PTL_NI_OK);
 }
 
-/* What never left fails as SEND, too. */
+/* An operation that was never sent fails as SEND, too. */
 static bool is_unsent (const struct ptl_op *op, int fail)
 {
     return op->state != PTL_OP_SENT && fail == PTL_NI_UNDELIVERABLE;
 }
 
-/* PTL_OC_ACK_REQ counts operations that have come to the target, whatever it
- * did with them. */
+/* PTL_OC_ACK_REQ counts operations that have arrived at the target, whatever
+ * the target did with them. */
 static void count_ack (const struct ptl_op *op, int fail, uint64_t mlength)
 {
     const struct ptl_md *md = op->md;
@@ -117,7 +117,7 @@ static void get_ended (struct ptl_op *op, int fail, uint64_t mlength,
     tell_reply (op, fail, mlength, offset);
 }
 
-/* The data's descriptor is not needed for the reply. */
+/* The reply does not need the descriptor of the data. */
 static void fetch_sent (struct ptl_op *op)
 {
     tell_sent (op, PTL_NI_OK);
@@ -178,8 +178,8 @@ static bool has_ack (const struct ptl_move *m)
     return false;
 }
 
-/* Whom would an ack tell something? Without one there is nothing to wait for:
- * the descriptor is free once its bytes have left. */
+/* Is an ack needed? Only if it gives an event or a count. Else the descriptor
+ * is free as soon as its bytes are sent. */
 static bool wants_ack (const struct ptl_move *m)
 {
     if (m->ack == PTL_NO_ACK_REQ)
@@ -309,7 +309,7 @@ int ptl_move (const struct ptl_move *m)
 
 /* ---- messages ---- */
 
-/* The ack frees the copy. A peer that takes no messages at all is none. */
+/* The ack frees the copy. A peer that refuses messages altogether is lost. */
 static void message_ended (struct ptl_op *op, int fail, uint64_t mlength,
                            uint64_t offset)
 {

@@ -31,11 +31,14 @@ struct ptl_move {
     uint64_t threshold;
 };
 
-/* Begin it, when its trigger is there.
- *   PTL_OK
- *   PTL_ARG_INVALID  bytes outside a descriptor, a limit, an ack without its
- *                    queue or counter, target, operation and type
- *   PTL_NO_SPACE     no memory, or too many operations wait for counters
+/* Begin it, or wait for its trigger.
+ *
+ * PTL_OK
+ *
+ * PTL_ARG_INVALID: bytes outside a descriptor, a limit, an ack without its
+ * queue or counter, the target, the operation and type
+ *
+ * PTL_NO_SPACE: no memory, or too many operations wait for counters
  */
 int ptl_move (const struct ptl_move *move);
 

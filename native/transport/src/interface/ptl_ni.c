@@ -44,8 +44,8 @@ static uint64_t granted_bytes (uint64_t wish, uint64_t standard,
 
 #define ALL_FEATURES PTL_TOTAL_DATA_ORDERING
 
-/* To bind what is not accessible costs each message a system call: only who
- * asks for it has it. */
+/* PTL_TARGET_BIND_INACCESSIBLE costs each message a system call: only
+ * interfaces that ask for it have it. */
 static unsigned supported (unsigned wish)
 {
     unsigned inaccessible = wish & PTL_TARGET_BIND_INACCESSIBLE;

@@ -18,7 +18,7 @@ struct ptl_map;
 struct ptl_ni {
     struct ptl_end *end;
     uint32_t handle;
-    unsigned users; /* PtlNIInit calls that PtlNIFini has not answered */
+    unsigned users; /* PtlNIInit calls without their PtlNIFini */
     unsigned n_bundles; /* open */
     uint8_t kind;   /* enum ptl_ni_kind */
     ptl_ni_limits_t limits;

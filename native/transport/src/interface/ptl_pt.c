@@ -105,8 +105,8 @@ void ptl_pt_count_refusal (struct ptl_ni *ni, int fail)
     }
 }
 
-/* No entry (`me` is NULL), or no room for what it leaves: with FLOWCTRL that
- * turns the table entry off, until its user has made room. */
+/* There is no entry (`me` is NULL), or no room for its event or header. With
+ * FLOWCTRL that turns the table entry off until its user has made room. */
 static int give_up (struct ptl_ni *ni, uint8_t index, const struct ptl_me *me)
 {
     struct ptl_pt *pt = &ni->pt[index];
@@ -141,8 +141,8 @@ static struct ptl_me *find (const struct ptl_node *list,
     return NULL;
 }
 
-/* What an entry must allow; an atomic operation writes, a fetching one reads,
- * too. */
+/* The options that an entry must have: an atomic operation writes, a fetching
+ * one reads as well. */
 static unsigned needed (uint8_t type)
 {
     switch (type) {
@@ -155,7 +155,7 @@ static unsigned needed (uint8_t type)
     }
 }
 
-/* Events of the operation that count against the room of the queue. */
+/* How many events of the operation need room in the queue. */
 static uint8_t events_of (const struct ptl_me *me, const struct ptl_rx *rx)
 {
     unsigned n = 0;
@@ -187,7 +187,7 @@ static bool leaves_header (const struct ptl_me *me)
         && !(me->me.options & PTL_ME_UNEXPECTED_HDR_DISABLE);
 }
 
-/* The entry that takes it is rx->me. */
+/* Find its entry, rx->me. */
 static int match (struct ptl_ni *ni, const struct ptl_who *who,
                   const struct ptl_frame *frame, struct ptl_rx *rx)
 {
@@ -273,8 +273,8 @@ static uint64_t least (uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Of a put in fragments only what the first one brings is made present: all of
- * a large one would keep everybody waiting. */
+/* Make only the memory of the first fragment present: all of a large put would
+ * stop everybody else for long. */
 static void probe_first (struct ptl_rx *rx, const struct ptl_frame *frame)
 {
     bool is_in_parts = frame->type == PTL_FRAME_PUT
@@ -391,7 +391,7 @@ void ptl_pt_end (const struct ptl_who *who, struct ptl_rx *rx, int fail)
     if (rx->header)
         ptl_unexpected_landed (rx->header, fail, rx->mlength);
     if (pt->busy == 0 && !pt->is_enabled)
-        me->ni->end->changes++; /* who disables it waits for that */
+        me->ni->end->changes++; /* PtlPTDisable waits for that */
     ptl_me_end (me);
     rx->me = NULL;
 }

@@ -21,7 +21,7 @@ struct ptl_eq;
 struct ptl_pt {
     bool is_allocated, is_enabled;
     unsigned options;
-    struct ptl_eq *eq; /* NULL: there was none, or it has been freed */
+    struct ptl_eq *eq; /* NULL: none, or it has been freed */
     struct ptl_node priority, overflow; /* of struct ptl_me */
     int n_linked[PTL_OVERFLOW_LIST + 1]; /* in each of them */
     struct ptl_node unexpected; /* of struct ptl_header */
@@ -43,7 +43,7 @@ int ptl_pt_free (struct ptl_ni *ni, uint32_t index);
 void ptl_pt_post (struct ptl_ni *ni, uint32_t index,
                   const struct ptlx_event *event);
 
-/* Count an operation that is not let in, in the register of that reason. */
+/* Count a refused operation in the status register of that reason. */
 void ptl_pt_count_refusal (struct ptl_ni *ni, int fail);
 
 /* Match an operation by its first frame. */

@@ -61,7 +61,7 @@ static void forget (struct ptl_header *header)
 
 /* ---- taking ---- */
 
-/* A counter that is given to a search has no other use. */
+/* A counter of a search counts nothing else. */
 static void count (struct ptl_me *me, int fail, uint64_t mlength)
 {
     ptl_me_count (me, me->is_search ? 0 : PTL_ME_EVENT_CT_OVERFLOW, fail,
@@ -77,7 +77,7 @@ static void post (struct ptl_me *me, const struct ptlx_event *event)
     count (me, (int)event->ni_fail, event->mlength);
 }
 
-/* Landed and taken: tell the taker; the memory is the user's again. */
+/* It has landed and been taken: post the event; the memory is free. */
 static void finish (struct ptl_header *header)
 {
     struct ptl_me *me = header->me, *taker = header->taker;
@@ -121,8 +121,9 @@ static bool matches (const struct ptl_me *me, const struct ptl_header *header,
     return true;
 }
 
-/* The next header, from `node` on, that `me` matches and may have. What it may
- * not have stays, and is counted where an append comes across it. */
+/* The next header, from `node` on, that `me` matches and is permitted to take.
+ * One that it is not permitted to take stays, and is counted as a violation for
+ * an append. */
 static struct ptl_header *next_match (struct ptl_me *me,
                                       struct ptl_node *node, bool is_counted)
 {
@@ -153,7 +154,7 @@ bool ptl_unexpected_has (struct ptl_me *me)
     return first_match (me, false) != NULL;
 }
 
-/* What a header takes of an entry that counts its own offset. */
+/* The bytes that a header takes of an entry that manages its own offset. */
 static uint64_t share (const struct ptl_me *me,
                        const struct ptl_header *header)
 {

@@ -30,27 +30,27 @@ struct ptl_header {
 /* Memory for a header. NULL: the limit has been reached, or no memory. */
 struct ptl_header *ptl_unexpected_reserve (struct ptl_ni *ni);
 
-/* Leave it, of an operation that begins on this entry. */
+/* Leave the header of an operation that begins on this entry. */
 void ptl_unexpected_leave (struct ptl_header *header, struct ptl_me *me,
                            const struct ptlx_event *event, unsigned needs);
 
-/* Its operation has ended, and brought so much. */
+/* Its operation has ended and brought so many bytes. */
 void ptl_unexpected_landed (struct ptl_header *header, int fail,
                             uint64_t mlength);
 
-/* Give `me` the headers that it matches. True: it has had its fill (USE_ONCE,
- * min_free) and is not to be linked. */
+/* Give `me` the headers that it matches. True: that has used it up (USE_ONCE,
+ * min_free), do not link it. */
 bool ptl_unexpected_take (struct ptl_me *me);
 
-/* Is there one that it would take? */
+/* Is there a header that it would take? */
 bool ptl_unexpected_has (struct ptl_me *me);
 
 /* Post a SEARCH event for the header that `me` matches (for each, without
  * USE_ONCE). */
 void ptl_unexpected_look (struct ptl_me *me);
 
-/* A search has ended: an event says so if it found nothing; where it could have
- * found more its counter notes that this was all. */
+/* A search has ended. Post an event if it found nothing; if it could have found
+ * more, note the end in its counter. */
 void ptl_unexpected_searched (struct ptl_me *me);
 
 /* Forget all headers of an interface that ends. */

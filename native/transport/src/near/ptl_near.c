@@ -10,7 +10,7 @@
 #include "ptl_conn.h"
 #include "ptl_wake.h"
 
-#define MOVES_UNSHARED 8 /* reads and writes before memory is worth while */
+#define MOVES_UNSHARED 8 /* reads and writes before memory is shared */
 
 /* ---- reaching ---- */
 
@@ -40,8 +40,9 @@ bool ptl_near_is_own_user (const struct ptl_conn *conn)
     return conn->is_near && ptl_shm_is_same_user (conn->source.fd, geteuid ());
 }
 
-/* Sharing takes three descriptors a peer for one. With a quarter of them in
- * use (the system gives the lowest that is free) the rest is for sockets. */
+/* Shared memory takes three more descriptors for each peer. When a quarter of
+ * them is in use (the system gives the lowest that is free) the rest is kept
+ * for sockets. */
 static bool has_descriptors (const struct ptl_conn *conn)
 {
     struct rlimit limit;
@@ -125,7 +126,7 @@ void ptl_near_close (struct ptl_conn *conn)
     ptl_shm_drop (&near->fds);
     if (!near->shm.memory)
         return;
-    /* The eventfd lives on at the other end, and in the set unless told. */
+    /* The other end keeps the eventfd open, so closing does not remove it. */
     epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_DEL, near->source.fd, NULL);
     near->source.fd = -1;
     ptl_shm_free (&near->shm);
@@ -147,7 +148,7 @@ static void owe (struct ptl_near *near, enum ptl_memory_step step)
     ptl_conn_kick (near->conn);
 }
 
-/* What the system refuses us is no reason to end a connection. */
+/* If the system refuses the memory, go on without it. */
 static void offer (struct ptl_conn *conn)
 {
     struct ptl_near *near = begin (conn);
@@ -183,8 +184,8 @@ static bool take_offer (struct ptl_conn *conn, uint64_t ring_bytes)
     return true;
 }
 
-/* From here on it is the ring that brings frames. Who sleeps already could not
- * say so to its writer. */
+/* From now on frames come through the ring. A thread that already sleeps has
+ * not asked the writer to wake it: do that now. */
 static void begin_ring (struct ptl_near *near)
 {
     struct ptl_end *end = near->conn->end;
@@ -232,7 +233,7 @@ bool ptl_near_owes (const struct ptl_conn *conn)
     return conn->near && conn->near->owed;
 }
 
-/* The socket has nothing more to write: neither has its place in the set. */
+/* Nothing more is written to the socket: stop waiting for room in it. */
 static void leave_socket (struct ptl_conn *conn)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = conn };
@@ -307,7 +308,7 @@ static void keep (struct ptl_conn *conn, struct ptl_shm_fds *fds)
     if (!conn->near && begin (conn))
         conn->near->fds = *fds;
     else
-        ptl_shm_drop (fds); /* what was offered will be found wanting */
+        ptl_shm_drop (fds); /* the offer will be refused as incomplete */
 }
 
 ssize_t ptl_near_receive (struct ptl_conn *conn, struct iovec *parts,

@@ -33,7 +33,7 @@ struct ptl_near {
 };
 
 /* Connect to a process of this host. 0: *fd is connected; EAGAIN: try again
- * soon; another errno: it is not to be reached so. */
+ * soon; another errno: it cannot be reached this way. */
 int ptl_near_dial (const struct ptl_end *end, uint32_t nid, uint32_t pid,
                    int *fd);
 
@@ -61,19 +61,19 @@ ssize_t ptl_near_pay (struct ptl_conn *conn, size_t *wanted);
 /* Does what we send go through a ring? */
 bool ptl_near_is_out (const struct ptl_conn *conn);
 
-/* How many it has for shared memory. */
+/* How many descriptors it has for shared memory. */
 unsigned ptl_near_descriptors (const struct ptl_conn *conn);
 
-/* Is no switch between socket and memory under way? */
+/* Is no change between socket and memory under way? */
 bool ptl_near_is_settled (const struct ptl_conn *conn);
 
 /* Does what we read come from a ring? */
 bool ptl_near_is_in (const struct ptl_conn *conn);
 
-/* More is to be written than was now: have us woken when the ring has room. */
+/* Not all could be written: ask to be woken when the ring has room. */
 void ptl_near_await_room (struct ptl_conn *conn);
 
-/* Has the other end hung up its socket? Bytes there are an end as well. */
+/* Has the other end hung up its socket? Bytes there count as a hang-up. */
 bool ptl_near_hung_up (const struct ptl_conn *conn);
 
 /* Close what is open; the record stays until ptl_near_free. */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A sleeping writer is woken when so much of the ring is free: with less it
- * would sleep again at once. */
+/* Wake a sleeping writer only when this part of the ring is free: with less
+ * room it would sleep again at once. */
 #define ROOM_TO_WAKE(size) ((size) / 4)
 
 void ptl_ring_init (struct ptl_ring *ring, struct ptl_ring_shared *shared,
@@ -49,8 +49,8 @@ static void copy_out (const struct ptl_ring *ring, uint64_t at, void *to,
         memcpy ((uint8_t *)to + part, ring->bytes, length - part);
 }
 
-/* Take over the other side's count. It never goes back and never goes beyond
- * `limit` from where it was: else it is a lie. */
+/* Read the other side's count. It must not go back, nor beyond `limit` from
+ * where it was: else the ring is broken. */
 static void look (struct ptl_ring *ring, _Atomic uint64_t *count,
                   uint64_t limit)
 {
@@ -70,7 +70,7 @@ static size_t room (const struct ptl_ring *ring)
                            : ring->size - (size_t)(ring->own - ring->other);
 }
 
-/* The reader can have taken what we have written, and no more. */
+/* The reader can have taken at most what we have written. */
 static void look_at_reader (struct ptl_ring *ring)
 {
     look (ring, &ring->shared->taken, ring->own - ring->other);
@@ -96,7 +96,8 @@ size_t ptl_ring_write (struct ptl_ring *ring, const struct iovec *parts,
     return wanted;
 }
 
-/* What was published before is seen by whoever raised the flag before. */
+/* A thread that raised its flag before this fence sees what was published
+ * before it. */
 static bool take_flag (_Atomic uint32_t *flag)
 {
     atomic_thread_fence (memory_order_seq_cst);
@@ -147,7 +148,7 @@ static size_t filled (const struct ptl_ring *ring)
     return ring->is_broken ? 0 : (size_t)(ring->other - ring->own);
 }
 
-/* The writer can have filled what was free, and no more. */
+/* The writer can have filled at most what was free. */
 static void look_at_writer (struct ptl_ring *ring)
 {
     look (ring, &ring->shared->written,
@@ -191,8 +192,8 @@ const uint8_t *ptl_ring_peek (struct ptl_ring *ring, size_t *length)
 
 bool ptl_ring_wakes_writer (struct ptl_ring *ring)
 {
-    /* What we have not yet looked at only makes less room: no wake-up of one
-     * who sleeps, and so writes nothing, is missed. */
+    /* Our copy of the other count may be old. Then there is less room than we
+     * think, and a sleeping writer is woken later, but never missed. */
     return ring->size - filled (ring) >= ROOM_TO_WAKE (ring->size)
         && take_flag (&ring->shared->writer_sleeps);
 }

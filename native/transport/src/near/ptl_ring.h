@@ -49,7 +49,7 @@ struct ptl_ring {
     bool is_broken; /* the other side has lied */
 };
 
-/* An end of the ring at `shared`, with its `size` bytes at `bytes`. */
+/* Initialise an end of the ring at `shared`, with `size` bytes at `bytes`. */
 void ptl_ring_init (struct ptl_ring *ring, struct ptl_ring_shared *shared,
                     void *bytes, size_t size);
 
@@ -69,7 +69,7 @@ bool ptl_ring_writer_sleeps (struct ptl_ring *ring);
 /* The writer does not sleep any more. */
 void ptl_ring_writer_is_up (struct ptl_ring *ring);
 
-/* Has the reader made enough room to go on after a sleep? */
+/* Is there enough room for a writer that sleeps to go on? */
 bool ptl_ring_has_room (struct ptl_ring *ring);
 
 /* ---- the consumer ---- */

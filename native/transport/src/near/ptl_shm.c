@@ -201,8 +201,8 @@ void ptl_shm_drop (struct ptl_shm_fds *fds)
     *fds = (struct ptl_shm_fds){ .n = 0 };
 }
 
-/* Of a memory file system (a page that is not there is made; huge pages may
- * run out), of this size for ever. */
+/* Is it a file of a memory file system (whose missing pages can be made; huge
+ * pages may run out), sealed at this size? */
 static bool is_memory (int fd, size_t length)
 {
     struct stat st;
@@ -214,7 +214,7 @@ static bool is_memory (int fd, size_t length)
         && fstatfs (fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
-/* Anonymous inodes have no kind that fstat tells. */
+/* fstat tells no kind of anonymous inodes. */
 static bool is_event (int fd)
 {
     char path[40], link[sizeof (EVENT_LINK) + 1] = "";

@@ -17,7 +17,7 @@
 
 #include "ptl_ring.h"
 
-#define PTL_SHM_RING_BYTES (512u * 1024) /* each way; holds a whole fragment */
+#define PTL_SHM_RING_BYTES (512u * 1024) /* each way; fits a whole fragment */
 #define PTL_SHM_RING_MIN (4u * 1024)
 #define PTL_SHM_RING_MAX (16u * 1024 * 1024)
 #define PTL_SHM_FDS 3 /* memory, the taker's eventfd, the maker's */
@@ -34,7 +34,7 @@ struct ptl_shm {
 struct ptl_shm_fds {
     int fds[PTL_SHM_FDS];
     int n;
-    bool is_bad; /* more than wanted came, or something else */
+    bool is_bad; /* too many came, or other data */
 };
 
 /* Memory for rings of so many bytes (a power of two) and the eventfds.
@@ -66,17 +66,17 @@ void ptl_shm_drop (struct ptl_shm_fds *fds);
 /* Is the other end of a Unix socket a process of this user? */
 bool ptl_shm_is_same_user (int socket, uid_t user);
 
-/* What wakes us, for an epoll set. */
+/* The descriptor that wakes us, for an epoll set. */
 int ptl_shm_own_fd (const struct ptl_shm *shm);
 
 /* Wake the other end. */
 void ptl_shm_wake (const struct ptl_shm *shm);
 
-/* Have our own eventfd say what was found without it. */
+/* Make our own eventfd readable: there is something to do already. */
 void ptl_shm_wake_self (const struct ptl_shm *shm);
 
-/* Take back what woke us. Does not block, whatever the other end has done to
- * the descriptor. */
+/* Clear the wake-up. Does not block, whatever the other end has done to the
+ * descriptor. */
 void ptl_shm_calm (const struct ptl_shm *shm);
 
 /* Unmap and close; what was written can still be read at the other end. */

@@ -20,7 +20,7 @@ static bool wants_room (const struct ptl_near *near)
     return near->is_out && near->conn->wants_out;
 }
 
-/* Have the other end wake us. False: there is something to do. */
+/* Ask the other end to wake us. False: there is something to do. */
 static bool lie_down (struct ptl_near *near)
 {
     near->conn->end->is_lying = true;
@@ -106,7 +106,7 @@ bool ptl_wake_glance (struct ptl_end *end)
 
     if (end->is_lying && !ptl_wake_is_needed (end))
         get_up (end);
-    /* Each goes to the end of the list when it has been served. */
+    /* A connection goes to the end of the list when it has been served. */
     for (int i = 0; near && i < GLANCE_MOST && end->budget_frames > 0
                     && end->budget_bytes > 0; i++) {
         ptl_list_remove (&near->node);

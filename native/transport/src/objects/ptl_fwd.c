@@ -63,7 +63,7 @@ void ptl_fwd_destroy (struct ptl_fwd *fwd)
     free (fwd);
 }
 
-/* Freed when no operation and no arriving chunk uses its memory. */
+/* Free the object once no operation and no arriving chunk uses its memory. */
 static void destroy_if_unused (struct ptl_fwd *fwd)
 {
     if (fwd->is_over && fwd->n_ops == 0 && (!fwd->me || fwd->me->busy == 0))
@@ -85,7 +85,7 @@ static void discard_from (struct ptl_fwd *fwd, struct ptl_node *list)
     }
 }
 
-/* What has not begun will not begin. */
+/* Discard the puts that have not begun. */
 static void discard_ops (struct ptl_fwd *fwd)
 {
     struct ptl_peer *peer;
@@ -108,7 +108,7 @@ static void finish (struct ptl_fwd *fwd)
 {
     fwd->is_over = true;
     ptl_fwd_turn_forgo (fwd);
-    if (fwd->me) { /* nothing matches it any more; it may still be busy */
+    if (fwd->me) { /* matched no more, but may still be busy */
         ptl_list_remove (&fwd->me->node);
     }
     discard_ops (fwd);

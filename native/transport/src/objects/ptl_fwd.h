@@ -29,10 +29,10 @@ int ptl_fwd_arm (struct ptl_end *end, const struct ptlx_object *object);
 /* No event follows. */
 void ptl_fwd_cancel (struct ptl_end *end, uint64_t match_bits);
 
-/* The connection with that serial is gone: it may have been a parent's. */
+/* The connection with this serial is gone: fail objects whose parent it was. */
 void ptl_fwd_peer_lost (struct ptl_end *end, uint64_t serial);
 
-/* Only while the interface ends, after its connections. */
+/* Only at the end of the endpoint, after its connections. */
 void ptl_fwd_free_all (struct ptl_end *end);
 
 #endif

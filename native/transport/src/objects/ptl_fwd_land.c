@@ -11,7 +11,7 @@
 #include "ptl_ni.h"
 
 #define NO_PARENT UINT64_MAX
-#define ARMED_MAX 256u /* puts of an object to a child that exist at a time */
+#define ARMED_MAX 256u /* puts of an object to a child at a time */
 
 static int permits (struct ptl_me *me, const struct ptl_who *who,
                     uint64_t offset, uint64_t length)
@@ -32,8 +32,8 @@ static int permits (struct ptl_me *me, const struct ptl_who *who,
     return PTL_NI_OK;
 }
 
-/* A whole chunk, or the end of its sender. The counter has released what
- * waits for it; hashing comes after that is on its way. */
+/* A whole chunk has landed, or its sender has gone. The counter has released
+ * the puts to the children; the chunk is hashed after they are sent. */
 static void landed (struct ptl_me *me, const struct ptl_rx *rx, int failed)
 {
     struct ptl_fwd *fwd = me->object;
@@ -51,14 +51,15 @@ static void landed (struct ptl_me *me, const struct ptl_rx *rx, int failed)
 
 static const struct ptl_me_owner owner = { permits, landed };
 
-/* Puts to the children are alive, or wait for their turn. */
+/* Are puts to the children alive, or waiting for their turn? */
 static bool is_passing_on (const struct ptl_fwd *fwd)
 {
     return fwd->n_ops > 0
         || (fwd->object.n_children > 0 && fwd->armed < fwd->n_chunks);
 }
 
-/* The writable mapping goes; what children still need is mapped anew. */
+/* Remove the writable mapping; map what children still need again,
+ * read-only. */
 static void seal (struct ptl_fwd *fwd)
 {
     void *at = MAP_FAILED;
@@ -84,8 +85,8 @@ static void hash_landed (struct ptl_fwd *fwd)
                             ptl_fwd_chunk_length (fwd, fwd->hashed));
 }
 
-/* Puts of the next chunks, which their landing releases: as many as are needed
- * to keep every child busy, however many chunks there are. */
+/* Make the puts of the next chunks, which are released when these land: enough
+ * to keep every child busy, not one for each chunk. */
 static int arm_triggers (struct ptl_fwd *fwd)
 {
     const struct ptlx_object *o = &fwd->object;

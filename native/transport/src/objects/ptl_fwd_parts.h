@@ -18,7 +18,7 @@ struct ptl_fwd {
     struct ptl_end *end;
     struct ptlx_object object; /* children: own copy */
     struct ptl_fwd_turns *turns; /* of its job */
-    struct ptl_node turn;        /* among those that wait for one */
+    struct ptl_node turn;        /* among those that wait for a turn */
     uint64_t n_chunks;
     bool is_over;    /* failed, cancelled or complete: no more events */
     bool is_arrived; /* the event has been posted */
@@ -43,13 +43,13 @@ struct ptl_fwd {
 /* Bytes of a chunk; the last may be shorter. */
 uint64_t ptl_fwd_chunk_length (const struct ptl_fwd *fwd, uint64_t chunk);
 
-/* Look after the object when all that is owed has been written. */
+/* Go on with the object once all that is owed has been written. */
 void ptl_fwd_do_later (struct ptl_fwd *fwd);
 
 /* Tell the owner. */
 void ptl_fwd_notify (struct ptl_fwd *fwd, uint32_t type);
 
-/* It cannot be completed (enum ptlx_object_fail); `op`: because of whom. */
+/* Fail it (enum ptlx_object_fail); `op`: the operation that was the cause. */
 void ptl_fwd_fail (struct ptl_fwd *fwd, uint32_t reason, int detail,
                    const struct ptl_op *op);
 
@@ -61,7 +61,7 @@ struct ptl_op *ptl_fwd_chunk (struct ptl_fwd *fwd, uint64_t chunk,
 /* Give everything back. */
 void ptl_fwd_destroy (struct ptl_fwd *fwd);
 
-/* Begin, and go on when something has happened. */
+/* Do what can be done now. */
 int ptl_fwd_arm_receiver (struct ptl_fwd *fwd);
 void ptl_fwd_tend_receiver (struct ptl_fwd *fwd);
 int ptl_fwd_arm_source (struct ptl_fwd *fwd);

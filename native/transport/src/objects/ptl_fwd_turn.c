@@ -32,7 +32,8 @@ static struct ptl_fwd_turns *make (struct ptl_end *end, uint64_t job_id)
     return turns;
 }
 
-/* Tend the one that waits longest; it stays in the list until it has its turn. */
+/* Run the object that waits longest; it stays in the list until it has its
+ * turn. */
 static void wake (const struct ptl_node *list)
 {
     if (!ptl_list_empty (list))

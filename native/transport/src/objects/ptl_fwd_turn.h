@@ -28,23 +28,23 @@ struct ptl_fwd_turns {
     struct ptl_node sources, relays; /* that wait */
 };
 
-/* Count an object to its job. PTL_OK, PTL_NO_SPACE. */
+/* Add an object to those of its job. PTL_OK, PTL_NO_SPACE. */
 int ptl_fwd_turns_join (struct ptl_fwd *fwd);
 
-/* It wants no turn any more; the next one may. */
+/* It gives its turn up; the next object may have it. */
 void ptl_fwd_turn_forgo (struct ptl_fwd *fwd);
 
-/* It is no more. Nothing happens when it has never joined. */
+/* It is freed. Nothing happens if it never joined. */
 void ptl_fwd_turns_leave (struct ptl_fwd *fwd);
 
-/* A source begins, and holds so many bytes until it leaves; false: it waits. A
- * job's first may, whatever it needs. In the order in which they asked. */
+/* A source asks for so many bytes, which it holds until it leaves; false: it
+ * waits. The first of a job gets any amount. First come, first served. */
 bool ptl_fwd_turn_to_read (struct ptl_fwd *fwd, uint64_t bytes);
 
-/* A relay may make the puts of one more chunk; false: it waits. */
+/* A relay asks to make the puts of one more chunk; false: it waits. */
 bool ptl_fwd_turn_to_pass_on (struct ptl_fwd *fwd);
 
-/* A put of an object exists; so many are no more. */
+/* One more put of an object exists; so many have ended. */
 void ptl_fwd_put_made (struct ptl_fwd *fwd);
 void ptl_fwd_puts_ended (struct ptl_fwd *fwd, unsigned n);
 

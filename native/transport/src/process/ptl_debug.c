@@ -37,7 +37,7 @@ static const char *text_of (uint32_t loss)
     }
 }
 
-/* Is the detail an errno? Of other losses it is a version. */
+/* Is the detail an errno? For other losses it is a version. */
 static bool has_errno (uint32_t loss, int detail)
 {
     return detail != 0

@@ -1,7 +1,7 @@
-/* ptl_debug.h - what PTL_DEBUG=on says: why what is sent to a peer is lost.
+/* ptl_debug.h - PTL_DEBUG=on: tell why a peer was lost.
  *
- * Portals has one word for all reasons, PTL_NI_UNDELIVERABLE. Only programs that
- * made their interfaces by PtlNIInit are told; others have events.
+ * Portals has one code for all reasons, PTL_NI_UNDELIVERABLE. Only programs
+ * that made their interfaces by PtlNIInit are told here; others have events.
  */
 #ifndef PTL_DEBUG_H
 #define PTL_DEBUG_H
@@ -11,8 +11,8 @@
 
 struct ptl_end;
 
-/* A peer is lost: enum ptlx_loss and its detail. `was_busy`: something was on
- * its way. An end in order is worth a line only then. */
+/* A peer is lost, for a reason of enum ptlx_loss with its detail. `was_busy`:
+ * something was on its way. An orderly end is told only then. */
 void ptl_debug_lost (const struct ptl_end *end, uint32_t nid, uint32_t pid,
                      uint32_t loss, int detail, bool was_busy);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SPIN_US 50          /* a blocking wake-up costs half of it */
-#define SPIN_US_MAX 1000000 /* waits with a processor to themselves */
+#define SPIN_US 50          /* half of what a blocking wake-up costs */
+#define SPIN_US_MAX 1000000 /* waits that have a processor alone */
 #define SHOWN_BYTES 80      /* of a value */
 #define TABLE_NIDS (1u << 24) /* nids below number a table's addresses */
 
@@ -19,7 +19,7 @@ static bool is_read;
 
 /* ---- saying what is wrong ---- */
 
-/* One line, whatever the value holds. */
+/* Write one line, whatever bytes the value has. */
 static void print (char shown[SHOWN_BYTES], const char *value)
 {
     size_t i;
@@ -41,8 +41,7 @@ void ptl_env_refuse (const char *name, const char *why)
 
 /* ---- one variable ---- */
 
-/* Which of two or three words it is; the first where it is not set. -1: none
- * of them. */
+/* Which of the words it is; the first where it is not set. -1: none. */
 static int choose (const char *name, const char *const words[3])
 {
     const char *value = getenv (name);
@@ -114,7 +113,7 @@ bool ptl_env_read (void)
 {
     bool is_good = read_transport ();
 
-    /* Each says what it has to say. */
+    /* Each check prints its own message. */
     is_good &= read_switch ("PTL_INTEGRITY", &env.is_sealed);
     is_good &= read_switch ("PTL_DEBUG", &env.tells_losses);
     is_good &= read_progress ();

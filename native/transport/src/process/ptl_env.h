@@ -20,8 +20,8 @@ struct ptl_env {
     int64_t spin_ns; /* PTL_SPIN_US */
 };
 
-/* What holds for every process, as read last; the default stands for what
- * makes no sense. The lock is held. */
+/* The settings of every process, as read last; a value that makes no sense
+ * counts as the default. The lock is held. */
 const struct ptl_env *ptl_env (void);
 
 /* Read it anew. False: a value makes no sense; errno is EINVAL. */
@@ -35,8 +35,7 @@ bool ptl_env_listen (uint32_t *nid);
  * says why. */
 bool ptl_env_key (uint8_t key[PTLX_KEY_BYTES], bool *is_set);
 
-/* Say that a variable has a value that cannot be, and why. Sets errno to
- * EINVAL. */
+/* Tell that a variable has a wrong value, and why. Sets errno to EINVAL. */
 void ptl_env_refuse (const char *name, const char *why);
 
 #endif

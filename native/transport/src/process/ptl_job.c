@@ -34,7 +34,7 @@ struct names {
     uint32_t rank;
 };
 
-/* A decimal number and the byte behind it. */
+/* Parse a decimal number and the byte behind it. */
 static bool take (const char **at, char behind, uint32_t *value)
 {
     uint64_t number = 0;
@@ -67,7 +67,7 @@ static int refuse (struct ptl_job *job, const char *why)
     return PTL_FAIL;
 }
 
-/* All of `length` bytes. Not mapped: reading is enough, and cannot fault. */
+/* Read all of `length` bytes. Not mapped: reading cannot fault. */
 static int read_all (struct ptl_job *job, int fd, uint8_t *bytes,
                      size_t length, off_t offset)
 {
@@ -87,7 +87,7 @@ static int read_all (struct ptl_job *job, int fd, uint8_t *bytes,
     return PTL_OK;
 }
 
-/* The file is whole and nobody changes it any more. */
+/* Is the file complete and sealed, so that nobody can change it? */
 static bool is_sealed (int fd)
 {
     int seals = fcntl (fd, F_GET_SEALS);
@@ -158,7 +158,7 @@ static int take_file (int fd, struct ptl_job *job)
     return take_map (fd, job);
 }
 
-/* The listener is one, at the port that the map has for this rank. */
+/* Is it a listener, at the port that the map has for this rank? */
 static bool is_listener (int fd, uint32_t port)
 {
     struct sockaddr_in at;

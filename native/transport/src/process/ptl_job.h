@@ -14,9 +14,9 @@ struct ptl_job {
     int listen_fd; /* TCP, listening, not blocking, closed on exec */
     uint32_t rank, size;
     ptl_process_t self;  /* map[rank] */
-    struct ptlx_key key; /* of the ranks: whoever has it is one */
+    struct ptlx_key key; /* of the job: its holders are its ranks */
     ptl_process_t *map;  /* `size` physical ids, in the order of the ranks */
-    const char *why;     /* PTL_FAIL: what is wrong, and what to do; else NULL */
+    const char *why;     /* PTL_FAIL: what is wrong; else NULL */
 };
 
 /* Read it, once in the life of a process.

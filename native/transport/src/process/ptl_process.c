@@ -128,7 +128,7 @@ void ptl_abort_seen (struct ptl_end *end)
     ptl_wait_wake (end);
 }
 
-/* Nobody is in ptl_abort any more, nor will be: the library has ended. */
+/* The library has ended: no thread is or comes into ptl_abort. */
 static void forget_abort (void)
 {
     int fd = atomic_exchange (&process.abort_fd, -1);

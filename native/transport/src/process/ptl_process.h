@@ -23,7 +23,7 @@ struct ptl_end;
 /* Begin a public call. PTL_OK: the lock is held; PTL_NO_INIT: it is not. */
 int ptl_enter (void);
 
-/* End it: settle the endpoint (NULL: none), unlock. Gives `rc`. */
+/* End a call: settle the endpoint (NULL: none), unlock. Returns `rc`. */
 int ptl_leave (struct ptl_end *end, int rc);
 
 /* Count a user of the library. PTL_OK, PTL_FAIL (in a forked child, too). */
@@ -42,8 +42,8 @@ void ptl_unlock (void);
 /* Give the lock to those who want it; cheap when nobody does. */
 void ptl_let_others (void);
 
-/* Every wait is over, until the last PtlFini. A signal handler may say so
- * whatever it has interrupted: no lock is taken, and errno stays as it is. */
+/* End all waits until the last PtlFini. A signal handler may call it at any
+ * point: no lock is taken, and errno is kept. */
 void ptl_abort (void);
 bool ptl_is_aborted (void);
 
@@ -51,7 +51,8 @@ bool ptl_is_aborted (void);
  * PTL_FAIL. */
 int ptl_abort_watch (struct ptl_end *end);
 
-/* It did: wake the others, and let the set be waited for again. */
+/* An abort has woken the set: wake the other waiters, and let the set be waited
+ * for again. */
 void ptl_abort_seen (struct ptl_end *end);
 
 #endif

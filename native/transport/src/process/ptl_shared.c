@@ -20,13 +20,13 @@
 #define UNSEEN                                                          \
     "yod did not see that this program needs Portals (a script starts " \
     "it?): say yod --with-portals"
-#define RANK_CONNECT_MS 60000 /* it may begin late; a dead one refuses at once */
+#define RANK_CONNECT_MS 60000 /* it may start late; a dead one refuses */
 
 static struct ptl_end *shared;
 static struct ptl_job job;
 static int job_is = PTL_NO_INIT; /* what ptl_job_read said */
 
-/* What the environment says for ranks and for others. False: it makes no
+/* Read the settings of ranks and of other programs. False: one makes no
  * sense. */
 static bool choose (struct ptlx_config *config)
 {
@@ -39,7 +39,7 @@ static bool choose (struct ptlx_config *config)
     return true;
 }
 
-/* A rank: its id is known to the others since before it was started. */
+/* Make the endpoint of a rank, whose id the others know already. */
 static int make_rank (ptl_pid_t pid)
 {
     struct ptlx_config config = {
@@ -64,8 +64,9 @@ static int make_rank (ptl_pid_t pid)
     return PTL_OK;
 }
 
-/* A rank of several nodes that yod did not see to need Portals, and that has
- * no key otherwise, would wait for ever for what nobody can send to it. */
+/* A rank of a job on several nodes that yod did not see to need Portals, and
+ * that has no other key, would wait for ever: nobody could reach it. Refuse
+ * instead. */
 static bool is_cut_off (void)
 {
     const char *size = getenv ("YOD_SIZE");

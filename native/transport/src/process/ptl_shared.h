@@ -21,27 +21,29 @@
 struct ptl_end;
 struct ptl_ni;
 
-/* One more user of an interface; makes what is not there.
- *   PTL_OK, PTL_PID_IN_USE (the process has another pid), PTL_NO_SPACE,
- *   PTL_FAIL (errno says why, and standard error if it is the environment) */
+/* Open an interface: one more user of it; makes it and the endpoint if needed.
+ *
+ * PTL_OK, PTL_PID_IN_USE (the process has another pid), PTL_NO_SPACE, PTL_FAIL
+ * (errno says why; if it is the environment, standard error does)
+ */
 int ptl_shared_open (int kind, ptl_pid_t pid, const ptl_ni_limits_t *desired,
                      struct ptl_ni **nip);
 
-/* One user less. Gives the endpoint, NULL when it has ended. */
+/* One user less. Returns the endpoint, NULL when it has ended. */
 struct ptl_end *ptl_shared_close (struct ptl_ni *ni);
 
-/* A rank has no map, nor has set one: tell its user once, when that is because
- * yod did not see that it needs one. */
+/* A rank uses its logical interface without a map: tell its user once, if the
+ * reason is that yod did not see that it needs one. */
 void ptl_shared_lacks_map (void);
 
 /* Is it the shared one? */
 bool ptl_shared_is (const struct ptl_end *end);
 
-/* Is the shared one on its way out, in another thread that gave the lock up? A
- * new one can be made when it has gone. */
+/* Is another thread ending the shared endpoint (with the lock given up
+ * meanwhile)? A new one can be made when it has gone. */
 bool ptl_shared_is_ending (void);
 
-/* Stop its thread, have all leave who wait, and forget it; the caller ends it
+/* Stop its thread, make all waiters leave, and forget it; the caller ends it
  * with the others. */
 void ptl_shared_stop (void);
 

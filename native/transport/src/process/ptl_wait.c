@@ -11,8 +11,8 @@
 
 /* ---- one round ---- */
 
-/* How long to look before sleeping. Where the other end wants our processor, or
- * takes its time, looking is for nothing; that shows. */
+/* How long to spin before sleeping. Spinning is useless where the other end
+ * needs our processor or takes long: measure that, and spin less. */
 static int64_t spin_ns (struct ptl_end *end)
 {
     if (end->spin_ns < SPIN_LEAST_NS
@@ -36,8 +36,8 @@ static int milliseconds (int64_t now_ns, int64_t until_ns)
     return left > INT32_MAX ? INT32_MAX : (int)left;
 }
 
-/* Sleep until the endpoint has something to do. What epoll says is looked at
- * again under the lock: a connection may end while we are without it. */
+/* Sleep until the endpoint has something to do. What epoll reports is looked at
+ * again under the lock: a connection may end meanwhile. */
 static void sleep_in_epoll (struct ptl_end *end, int timeout_ms)
 {
     struct epoll_event ignored;
@@ -95,8 +95,8 @@ static int look_again (struct ptl_end *end, ptl_look *look, void *context)
     return look (context);
 }
 
-/* Look for arrivals. What came for one who sleeps in the epoll set is no longer
- * there when that one is up: it has to be told. */
+/* Look for arrivals. A thread that sleeps in the epoll set may wake up after
+ * its message has been taken here: it has to be told. */
 static void look_around (struct ptl_end *end)
 {
     ptl_end_poll (end);
@@ -189,15 +189,15 @@ void ptl_progress_wake (const struct ptl_end *end)
 static struct {
     pthread_t id;
     struct ptl_end *end; /* NULL: there is no thread */
-    bool is_parked;      /* sleeps until somebody says so */
+    bool is_parked;      /* sleeps until woken */
     bool is_stopping;
-    pthread_mutex_t mutex; /* of what follows: it naps without the lock */
+    pthread_mutex_t mutex; /* of what follows: sleeping without the lock */
     pthread_cond_t wake;
     bool is_called;
 } thread
     = { .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
 
-/* Sleep without the lock. True: somebody called. */
+/* Sleep without the lock. True: a call was made. */
 static bool rest (int64_t until_ns)
 {
     struct timespec at = { until_ns / 1000000000, until_ns % 1000000000 };
@@ -222,7 +222,7 @@ static void call (void)
     pthread_mutex_unlock (&thread.mutex);
 }
 
-/* Until when somebody else has seen to every socket; 0: it is past. */
+/* Until when another thread has seen to every socket; 0: that is past. */
 static int64_t seen_to (struct ptl_end *end)
 {
     int64_t until
@@ -232,7 +232,7 @@ static int64_t seen_to (struct ptl_end *end)
     return until > ptl_clock_ns () ? until : 0;
 }
 
-/* Stay away, even from the lock, from who polls. */
+/* Keep away from threads that poll, even from the lock. */
 static void keep_away (struct ptl_end *end)
 {
     int64_t until;
@@ -301,7 +301,7 @@ void ptl_progress_stop (void)
     if (!thread.end)
         return;
     thread.is_stopping = true;
-    thread.end->is_ending = true; /* so nobody else takes the wake-up back */
+    thread.end->is_ending = true; /* so that no other thread clears it */
     ptl_wait_wake (thread.end);
     call ();
     ptl_unlock ();

@@ -1,14 +1,14 @@
 /* ptl_wait.h - waiting for an event, and progress while nobody waits.
  *
  * One thread at a time drives an endpoint: it sleeps in the endpoint's epoll
- * set, without the lock, and does what is due when it wakes. Others that wait
- * meanwhile sleep on a condition and look again after each round.
+ * set, without the lock, and does what is due when it wakes. Other waiters
+ * sleep on a condition and look again after each round.
  *
- * Portals promises progress without calls, so with its first interface a
- * program gets a thread (PTL_PROGRESS=none: it does not). It keeps out of the
- * way: it looks when nobody has looked at every socket for a millisecond, and
- * only when there have been no calls either does it sleep in the epoll set,
- * where a message wakes it. Daemons have none: the extension is built without.
+ * Portals promises progress without calls, so the first interface of a program
+ * starts a thread (unless PTL_PROGRESS=none). It does not disturb calls: it
+ * looks at the sockets when no call has done so for a millisecond, and sleeps
+ * in the epoll set, where a message wakes it, only when there have been no
+ * calls. Daemons have no thread: the extension is built without it.
  */
 #ifndef PTL_WAIT_H
 #define PTL_WAIT_H
@@ -20,7 +20,7 @@
 
 struct ptl_end;
 
-/* Is what is waited for there? A result, or PTL_WAIT_MORE. */
+/* Is it there? A result, or PTL_WAIT_MORE. */
 typedef int ptl_look (void *context);
 
 /* Wait until `look` gives a result, at most until `until_ns` (PTL_NEVER); the
@@ -33,7 +33,7 @@ int ptl_wait (struct ptl_end *end, ptl_look *look, void *context,
 /* Make those who wait look again: an abort, an end, a freed object. */
 void ptl_wait_wake (struct ptl_end *end);
 
-/* Wake them for good, and give the lock up until they are gone. */
+/* Make all waiters leave; the lock is given up until they have. */
 void ptl_wait_end (struct ptl_end *end);
 
 /* Start and stop the thread of the shared endpoint. Without one (PTL_PROGRESS,
@@ -42,7 +42,7 @@ void ptl_wait_end (struct ptl_end *end);
 void ptl_progress_start (struct ptl_end *end);
 void ptl_progress_stop (void);
 
-/* Nobody drives the endpoint any more. */
+/* Tell the thread that no call drives the endpoint any more. */
 void ptl_progress_wake (const struct ptl_end *end);
 
 #endif

@@ -86,7 +86,7 @@ bool ptl_atomic_fits (unsigned op, unsigned type, uint64_t bytes)
 
 /* ---- arithmetic: target t and data d, element by element ---- */
 
-/* An element anywhere in bytes of any origin. */
+/* Elements at any alignment, in memory of any type. */
 #define ELEMENT(type, name)                                             \
     typedef type name __attribute__ ((aligned (1), may_alias))
 
@@ -105,8 +105,7 @@ ELEMENT (float _Complex, c32);
 ELEMENT (double _Complex, c64);
 ELEMENT (long double _Complex, cld);
 
-/* Blocks of a fixed size: compilers make vector instructions of them without
- * being asked for more than -O2. */
+/* Blocks have a fixed size, so that compilers vectorise the loops at -O2. */
 #define BLOCK_BYTES 64
 
 _Static_assert (BLOCK_BYTES % PTL_ATOMIC_ELEMENT_MAX == 0, "whole elements");
@@ -160,8 +159,8 @@ SIGNED_KERNELS (max, d > t ? d : t)
 UNSIGNED_KERNELS (max, d > t ? d : t)
 REAL_KERNELS (max, d > t || d != d ? d : t)
 
-/* Unsigned for both signs: it wraps, and the bits are the same. 1u: the
- * product of two uint16_t must not be one of int. */
+/* Unsigned for both signs: it wraps, and the bits are the same. 1u: the product
+ * of two uint16_t would be an int, which may overflow. */
 UNSIGNED_KERNELS (sum, t + d)
 REAL_KERNELS (sum, t + d)
 COMPLEX_KERNELS (sum, t + d)
@@ -211,7 +210,7 @@ static kernel *const kernels[N_OPS][N_TYPES] = {
     [PTL_BXOR] = { OF_BITS (bxor_u64) },
 };
 
-/* What is less than a block is filled up with zeros. */
+/* Fill the rest of the last block with zeros. */
 static void combine (kernel *apply, uint8_t *target, const uint8_t *data,
                      size_t bytes)
 {

@@ -45,7 +45,7 @@ enum ptl_atomic_call {
     PTL_CALL_SWAP
 };
 
-/* Operations and types may be any number that came from a peer. */
+/* Operations and types may be any number: they come from peers. */
 
 /* Bytes of one element; 0: there is no such type. */
 size_t ptl_atomic_size (unsigned type);

@@ -72,7 +72,8 @@ static size_t piece_of (const struct ptl_mem *mem, uint64_t offset)
     return low;
 }
 
-/* Memory in one piece may begin at NULL, where C adds nothing to a pointer. */
+/* Memory in one piece may begin at NULL; adding to a null pointer is undefined
+ * in C. */
 static uint8_t *at (const struct ptl_mem *mem, uint64_t offset)
 {
     return (uint8_t *)((uintptr_t)mem->start + (uintptr_t)offset);
@@ -134,7 +135,7 @@ static bool populate (const void *start, uint64_t length, bool writes)
     return rc == 0; /* of read-only memory: EINVAL */
 }
 
-/* Is something mapped at every page? Linux does nothing else for MS_ASYNC. */
+/* Is something mapped at every page? On Linux MS_ASYNC checks just that. */
 static bool is_mapped (const void *start, uint64_t length)
 {
     void *first;

@@ -18,8 +18,8 @@ struct ptl_mem {
     size_t n;         /* pieces */
 };
 
-/* From this length on memory may begin at NULL: a program that describes all of
- * its address space once, and uses addresses as offsets. */
+/* Memory of at least this length may begin at NULL: such a program describes
+ * its whole address space once, and uses addresses as offsets. */
 #define PTL_MEM_WHOLE (UINT64_C (1) << 32)
 
 /* Describe `start` and `length` as a descriptor or an entry has them;
@@ -35,19 +35,19 @@ void ptl_mem_free (struct ptl_mem *mem);
 uint8_t *ptl_mem_span (const struct ptl_mem *mem, uint64_t offset,
                        uint64_t *room);
 
-/* Where the event of an operation at `offset` says that its bytes begin. */
+/* The start address that the event of an operation at `offset` tells. */
 void *ptl_mem_at (const struct ptl_mem *mem, uint64_t offset);
 
 /* Can this system tell whether memory is accessible? */
 bool ptl_mem_can_tell (void);
 
-/* Is it, for reading or for writing, too? Costs a system call, and the pages
- * are there afterwards. */
+/* Is it accessible, for reading or also for writing? Costs a system call, after
+ * which its pages are present. */
 bool ptl_mem_is_accessible (const struct ptl_mem *mem, uint64_t offset,
                             uint64_t length, bool writes);
 
-/* Is there any at all, of whatever protection? One system call for each piece,
- * and no page is touched. */
+/* Is it mapped at all, with any protection? One system call for each piece;
+ * touches no page. */
 bool ptl_mem_is_mapped (const struct ptl_mem *mem, uint64_t offset,
                         uint64_t length);
 

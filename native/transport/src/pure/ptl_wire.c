@@ -15,7 +15,7 @@ uint32_t ptl_wire_operand (unsigned operation, unsigned datatype)
     return (uint32_t)ptl_atomic_size (datatype);
 }
 
-/* A fragment: where it is in the whole says whether it is the last. */
+/* A fragment of a larger operation: its offset tells whether it is the last. */
 static bool is_fragment (const struct ptl_frame *f)
 {
     bool is_first = f->flags & PTL_FLAG_FIRST;

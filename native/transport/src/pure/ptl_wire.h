@@ -53,13 +53,13 @@ enum ptl_frame_flag {
     PTL_FLAG_LAST = 1 << 1,      /* last fragment */
     PTL_FLAG_RETRY = 1 << 2,     /* refused again until a RESEND comes */
     PTL_FLAG_RESEND = 1 << 3,    /* first of those that are sent again */
-    PTL_FLAG_INTEGRITY = 1 << 4, /* MACs follow; in struct ptl_frame apart */
+    PTL_FLAG_INTEGRITY = 1 << 4, /* MACs follow; not in ptl_frame.flags */
 };
 #define PTL_FLAGS_KNOWN                                                 \
     (PTL_FLAG_FIRST | PTL_FLAG_LAST | PTL_FLAG_RETRY | PTL_FLAG_RESEND)
 
-/* Verdict of an ACK beyond ptl_ni_fail_t: the operation went well, and its
- * entry lets nobody be told so. */
+/* Result in an ACK beyond ptl_ni_fail_t: it went well, but the entry forbids to
+ * tell the initiator. */
 #define PTL_ACK_SILENT 8
 
 enum ptl_lane {
@@ -87,7 +87,7 @@ struct ptl_frame {
     uint64_t match_bits, offset, hdr_data;
 };
 
-/* Inline: a caller that knows a field writes it without a detour. */
+/* Inline, so that constant fields are written directly. */
 static inline void ptl_wire_encode (const struct ptl_frame *frame,
                                     uint8_t out[PTL_HEADER_BYTES])
 {
@@ -113,10 +113,11 @@ static inline void ptl_wire_encode (const struct ptl_frame *frame,
     ptl_put64 (out + 56, frame->hdr_data);
 }
 
-/* Take a header apart and hold it to what needs no context: the types, their
- * fields' ranges, lengths that fit one another, an operation that goes with
- * its data type.
- *   PTL_OK, PTL_FAIL
+/* Decode a header and check all that needs no context: types, ranges of their
+ * fields, lengths that fit one another, an operation that goes with its data
+ * type.
+ *
+ * PTL_OK, PTL_FAIL
  */
 int ptl_wire_decode (const uint8_t in[PTL_HEADER_BYTES],
                      struct ptl_frame *frame);
