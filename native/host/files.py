@@ -1,7 +1,7 @@
 """Files that users name: opened with their owner's rights, and only plain ones.
 
-A daemon of root's could read what the user cannot, and would tell them by what it does
-with it. On a network file system root may be nobody, and the user's own file out of reach.
+A daemon run by root could read what the user cannot, and reveal it by what it does. On a
+network file system root may be mapped to nobody, and could not read the user's own file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def exists(path: bytes, owner: Owner) -> bool:
 
 
 def punch(fd: int, offset: int, length: int) -> None:
-    """Give back the room of a part of a file, whose size stays.
+    """Free the blocks of a part of a file; its size stays.
 
     Raises:
         OSError: its file system cannot do it.

@@ -1,4 +1,4 @@
-"""The heap of a process that passes much data on."""
+"""Settings of the heap, for a process that relays much data."""
 
 from __future__ import annotations
 

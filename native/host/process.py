@@ -1,4 +1,4 @@
-"""What a process tells the system of itself, where Python has no call for it."""
+"""Settings of this process for which Python has no call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Be the parent of orphaned descendants.
+    """Become the parent of orphaned descendants (a subreaper).
 
     Raises:
         OSError: the kernel refuses.

@@ -12,7 +12,7 @@ Soft = tuple[tuple[int, tuple[int, int]], ...]
 
 
 def raise_soft() -> Soft:
-    """Take what the hard limits allow: many streams, specifications of many ranks.
+    """Raise the soft limits to the hard ones: for many streams, and specifications of many ranks.
 
     Ranks get the soft limits of the user, which travel with the load.
 
@@ -26,13 +26,13 @@ def raise_soft() -> Soft:
 
 
 def restore(before: Soft) -> None:
-    """Have the soft limits that were."""
+    """Restore the soft limits."""
     for number, (soft, _) in before:
         resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
 
 
 def write_whole(fd: int, data: bytes) -> None:
-    """Write all to a file of our own.
+    """Write all of the data to a file of our own.
 
     Raises:
         OSError: there is no room; of a file that is too large the text names the limit.

@@ -1,4 +1,4 @@
-"""The standard streams of our commands: they may be closed, or take nothing."""
+"""The standard streams of our commands: they may be closed, or fail at every write."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-# A descriptor of it only names it (O_PATH): every read and write fails as on one that is
+# Such a descriptor only names a file (O_PATH): reading and writing fails as on one that is
 # closed, and so does all that could be had from it but another file of no use.
 _NO_STREAM = "/proc/self/stat"
 
 
 def open_closed() -> None:
-    """Give a command its three streams where the caller has closed them; see below."""
+    """Replace the standard streams that the caller has closed; see below."""
     take_numbers()
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 def take_numbers() -> None:
-    """Take the descriptors 0 to 2 where the caller has closed them.
+    """Occupy the descriptors 0 to 2 where the caller has closed them.
 
-    Else other files and sockets of ours would get these numbers, and what is written there.
-    Reading and writing fails there as it did.
+    Otherwise other files and sockets of ours would get these numbers, and output would be
+    written to them. Reading and writing there fails, as it would have.
     """
     for number in (0, 1, 2):
         try:
@@ -73,7 +73,7 @@ def ended(name: str, status: int, lost_status: int) -> int:
 
 
 def _why_lost(stream: TextIO) -> str:
-    """Flush a stream; what it does not take goes nowhere, and fails no more."""
+    """Flush a stream; what cannot be written is dropped, and fails no more."""
     try:
         stream.flush()
     except OSError as error:

@@ -5,8 +5,8 @@
 ``runtime``  ``$XDG_RUNTIME_DIR/yod``, else the above              sockets, keys, who is up
 ===========  ====================================================  =========================
 
-A directory is made only below one that is the user's and there: a home that is missing,
-as of many system users, is not made.
+A directory is made only below an existing one of the user's: a missing home, which many
+system users have, is not made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def state(environment: Mapping[str, str]) -> str:
 
 
 def make_state(environment: Mapping[str, str]) -> str:
-    """The same, made where it is missing, for the user only.
+    """The same; makes it if it is missing, with access for the user only.
 
     Raises:
         OSError: it cannot be made; names the directory at fault, which is the home
@@ -41,7 +41,7 @@ def make_state(environment: Mapping[str, str]) -> str:
         if not os.path.isdir(path):
             try:
                 os.mkdir(path, 0o700)
-            except FileExistsError:  # another command was quicker, or it is no directory
+            except FileExistsError:  # another command has made it, or it is no directory
                 if not os.path.isdir(path):
                     raise
     return path

@@ -1,4 +1,4 @@
-"""What every daemon does at a signal that is not to end it."""
+"""What every daemon does at signals that must not end it."""
 
 from __future__ import annotations
 

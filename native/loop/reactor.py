@@ -25,14 +25,14 @@ READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 WRITE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 WAIT_MAX_S = 86400.0  # one wait; epoll takes no more than 24 days
 
-Owner = Callable[[Exception], None]  # is told what was raised on its behalf
+Owner = Callable[[Exception], None]  # called with what was raised on its behalf
 _T = TypeVarTuple("_T")
 
 
 class Watch:
     """Interest in one descriptor; ends with :meth:`close`, which leaves it open.
 
-    It ends too when a callback raises and has an owner, who is told.
+    It also ends when a callback that has an owner raises; the owner is told.
     """
 
     __slots__ = ("_mask", "_owner", "_reactor", "fd", "on_readable", "on_writable")
@@ -87,7 +87,7 @@ class Watch:
         )
         if mask == self._mask:
             return
-        # A descriptor of interest to nobody leaves the set: epoll reports
+        # A descriptor that nobody watches leaves the set: epoll reports
         # hang-ups even for an empty mask, and would spin.
         if not mask:
             self._reactor._epoll.unregister(self.fd)
@@ -111,9 +111,9 @@ class Reactor:
         self._soon: deque[tuple[Owner | None, Callable[[], object]]] = deque()
         self._idle: deque[tuple[Owner | None, Callable[[], object]]] = deque()
         self._signal_handlers: dict[int, Callable[[], None]] = {}
-        self._signals_before: dict[int, Any] = {}  # what handled them before us
+        self._signals_before: dict[int, Any] = {}  # the handlers before us
         self._children: dict[int, tuple[Owner | None, Callable[[int], None]]] = {}
-        self._owner: Owner | None = None  # of what is being done
+        self._owner: Owner | None = None  # of what is being done now
         self._signal_fd = -1
         self._wakeup_fd_before = -1
         self._stopped = False
@@ -128,7 +128,7 @@ class Reactor:
 
     @property
     def owner(self) -> Owner | None:
-        """For whom something is being done; None: for the whole process."""
+        """The owner of what is being done; None: the whole process."""
         return self._owner
 
     def run_for(self, owner: Owner | None, call: Callable[[*_T], object], *arguments: *_T) -> bool:
@@ -197,9 +197,9 @@ class Reactor:
         signal.siginterrupt(number, False)
 
     def suspend(self, number: int) -> None:
-        """Let a signal that we handle do what it does by default, which is to stop us.
+        """Let a signal that we handle do its default action, which stops this process.
 
-        For deadlines the time until we are continued does not pass.
+        Deadlines do not count the time until it is continued.
         """
         began = self._clock()
         signal.signal(number, signal.SIG_DFL)
@@ -216,7 +216,7 @@ class Reactor:
         self._soon.append((None, self._reap))  # it may have ended before we listened
 
     def forget_child(self, unix_pid: int) -> None:
-        """No call when this child ends; it is reaped all the same."""
+        """Do not call when this child ends; it is reaped all the same."""
         self._children[unix_pid] = None, lambda status: None
 
     def deadline(self) -> float | None:
@@ -258,7 +258,7 @@ class Reactor:
                 watch._ready(mask)
 
     def close(self) -> None:
-        """Give back the descriptors, and the signals to who handled them before.
+        """Close the descriptors, and restore the signal handlers.
 
         A child's end may come at any time, to any thread, and Python complains of a signal
         whose handler has just gone. To ignore it, as ours does, is its default action.

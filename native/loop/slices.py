@@ -4,7 +4,7 @@ A piece of work is a generator: what it does up to a ``yield`` is a slice, short
 construction. In a turn of the loop one slice of one piece is done, and the pieces take
 turns, so a turn stays short however much there is to do and however many ask for it.
 
-Every piece is a job's, or nobody's. When the job ends its work is cancelled: the
+A piece belongs to a job, or to none. When the job ends its work is cancelled: the
 generator is closed where it stands, and its ``finally`` clauses give back what it holds.
 What a slice raises goes to the owner for whom the work was started (:meth:`Reactor.run_for`).
 """
@@ -23,7 +23,7 @@ Work = Generator[None, None, T]
 
 
 class _Piece:
-    """Work that is under way."""
+    """A piece of work that is under way."""
 
     __slots__ = ("done", "job_id", "owner", "work")
 
@@ -60,7 +60,7 @@ class Slices:
         return any(piece.job_id == job_id for piece in self._queue)
 
     def cancel(self, job_id: int) -> None:
-        """End a job's work where it stands."""
+        """Cancel a job's work where it stands."""
         for piece in self._take(job_id):
             piece.work.close()
 
@@ -80,7 +80,7 @@ class Slices:
             self._turn()
 
     def _turn(self) -> None:
-        # Before anything is called that may start more work: that waits for its turn.
+        # Set before anything is called that may start more work, which waits for its turn.
         self._is_called = True
         self._reactor.run_for(None, self._reactor.call_soon, self._called)
         piece = self._queue.popleft()

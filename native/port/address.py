@@ -37,9 +37,7 @@ def numeric(address: str, what: str = "address") -> str:
 
 
 def facing(address: str) -> str:
-    """The address of this host that a peer sees us at.
-
-    The interface that leads there has it: interfaces are not enumerated.
+    """The address of this host that a peer sees: that of the interface which leads there.
 
     Args:
         address: of the peer, numeric; ``unix:PATH`` is on this host.

@@ -1,4 +1,4 @@
-"""What daemons need of the transport: messages, objects and events; little, and quick to import.
+"""What daemons need of the transport: messages, objects and events. Small, quick to import.
 
 The whole of Portals is :mod:`native.portals`; both stand on :mod:`native.transport.raw`.
 

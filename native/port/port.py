@@ -33,18 +33,18 @@ from native.wire.base import Message
 
 
 class Loss(IntEnum):
-    """Why a peer is out of reach."""
+    """Why a peer cannot be reached."""
 
     UNREACHABLE = 1  # no connection could be made
     WRONG_KEY = 2  # one end does not hold the key the other asked for
     WRONG_VERSION = 3  # no protocol version in common
     WRONG_PEER = 4  # the process there is not the one that was dialled
-    CLOSED = 5  # it closed the connection in order
+    CLOSED = 5  # it closed the connection in an orderly way
     DIED = 6  # the connection broke, or the peer stopped answering
     RESTARTED = 7  # the same address, another process
     MISBEHAVED = 8  # it broke the transport's protocol and was cut off
     REFUSED = 9  # it refused the connection for another reason
-    CROWDED = 10  # it has no place for connections that have not proven who they are
+    CROWDED = 10  # it has too many connections that have not proven who they are
 
 
 class Received(Struct, frozen=True):
@@ -70,7 +70,7 @@ class Refused(Struct, frozen=True):
 
 
 class PeerLost(Struct, frozen=True):
-    """A peer is gone, with everything that it had not yet received.
+    """A peer is gone; what it had not yet received is lost.
 
     Attributes:
         text: why, to be put behind the peer's name: "has died".
@@ -302,7 +302,7 @@ class MemoryPort:
         self._queue.clear()
 
     def disconnect(self, peer: PortalId) -> None:
-        """Tell one peer that this port is through with it."""
+        """Tell one peer that this port has disconnected from it."""
         if peer in self._seen and (other := self._hub.ports.get(peer)) is not None:
             self._seen.discard(peer)
             other._seen.discard(self._id)

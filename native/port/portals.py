@@ -36,9 +36,9 @@ from native.transport.raw import NO_LISTEN
 from native.wire import codec
 from native.wire.base import MESSAGE_MAX_BYTES, Message
 
-SLAB_BYTES = 1 << 19  # two messages: small ones come round soon, and their pages are not new
+SLAB_BYTES = 1 << 19  # two messages; small slabs are used again soon, so their pages are present
 SLABS = 3
-ACK_DELAY_MS = 250  # an answer mostly goes back sooner, and takes the ack along
+ACK_DELAY_MS = 250  # an answer is mostly sent sooner, and the ack goes with it
 TABLE_NIDS = 1 << 24  # nids below are places in the address table
 
 _PUT: int = lib.PTL_EVENT_PUT
@@ -107,11 +107,10 @@ class PortalsPort:
             accepts every key that follows from it.
         uid: of this process, told to other daemons.
         connect_timeout_s: from a send to ``PeerLost`` when nobody answers.
-        liveness_s: a peer is lost so long after its last sign of life: its host's, and
-            that of its process where it listens (a stopped yod is not dead, a stopped
-            PCT is as good as dead).
+        liveness_s: time after the last sign of life until a peer is lost. Its host gives them, and
+            where it listens its process must, too (a stopped yod is not lost, a stopped PCT is).
         handshake_timeout_s: a connection that has not proven itself by then is closed.
-        max_unproven: connections that may be about to prove themselves.
+        max_unproven: inbound connections that have not proven themselves, at most.
         max_unproven_each: the same of one user of this host, or of one other address.
         sending_bytes: buffers for all objects that are sent for one job.
         versions: lowest and highest protocol version, (0, 0): all known.
@@ -164,7 +163,7 @@ class PortalsPort:
         self._peers: dict[int, tuple[PortalId, Principal]] = {}  # by connection
         self._table: dict[str, PortalId] = {}  # by path, from resolve()
         self._next_nid = TABLE_NIDS - 1  # own entries grow down, granted ones are low
-        self._last: Message | None = None  # sent: the next is often the same, to another child
+        self._last: Message | None = None  # the next one sent is often the same, to another child
         self._last_data = b""
         self._is_off = False  # the entry has turned itself off
         self._interface.receive_messages()
@@ -205,7 +204,7 @@ class PortalsPort:
     def resolve(self, address: str) -> PortalId:
         """The id to dial for ``"127.0.0.1:1234"`` or ``"unix:/path"``.
 
-        Whoever listens at the path is known by this id, whatever its own is.
+        The process that listens at the path is known by this id, whatever its own is.
 
         Raises:
             UsageError: neither of the two.
@@ -354,7 +353,7 @@ def _match_bits(key: ObjectKey) -> int:
     return key.job_id << 16 | key.number
 
 
-_ENOKEY = 126  # errno: we, and not the peer, lack one
+_ENOKEY = 126  # errno: we lack a key, not the peer
 _SILENCE = {  # errno: whose
     errno.ETIME: "does not answer: its process is stopped or hangs",
     errno.ETIMEDOUT: "does not answer: its host is gone, or cut off",

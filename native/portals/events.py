@@ -14,7 +14,7 @@ from native.portals.state import Operation, Part, handle_of
 from native.portals.values import AtomicOp, Count, Datatype, Event, EventKind, ListKind, NiFail
 from native.transport.raw import Rc, check, in_range
 
-_SLICE_MS = 200  # the main thread looks for signals so often while it waits
+_SLICE_MS = 200  # how often the main thread looks for signals while it waits
 _FOREVER_MS = 1 << 31
 
 _KINDS = tuple(EventKind)
@@ -134,8 +134,10 @@ class EventQueue(Part):
         self._retired.append(number)
 
     def _drained(self, ended: int) -> None:
-        """No event is left to name the first so many that had ended, but what a waiting
-        thread may hold."""
+        """Forget the first ``ended`` retired records: the queue is empty, so no event names them.
+
+        Not while a thread waits, which may hold such an event.
+        """
         if ended and self._waiters == 0:
             for number in self._retired[:ended]:
                 self._state.forget(number)

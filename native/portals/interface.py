@@ -23,7 +23,7 @@ _inits = 0  # init() without fini()
 def init() -> None:
     """Count a user of the library (PtlInit); interfaces do so themselves.
 
-    Useful to keep an :func:`abort` in force between two interfaces.
+    Keeps an :func:`abort` in force between two interfaces.
 
     Raises:
         PtlError: PTL_FAIL, in a forked child.
@@ -72,8 +72,8 @@ class Interface(Object):
     """One of the four interfaces of this process (PtlNIInit).
 
     They share one id. Opening one twice gives another name for the same: what was made
-    from it lives until the last one is closed. One that is never closed lives as long as
-    the process.
+    from it lives until the last one is closed. One that is never closed lives as
+    long as the process.
 
     Args:
         options: one of MATCHING and NO_MATCHING, and one of LOGICAL and PHYSICAL.

@@ -18,7 +18,7 @@ class MemoryDescriptor(Part):
 
     Args:
         memory: where bytes are taken from, and replies land; a list is an I/O vector.
-            Read-only memory serves for puts only.
+            Read-only memory can only be put.
         queue: of SEND, ACK and REPLY events.
         counter: counts what the CT options say.
         options: :class:`MdOption`.

@@ -64,14 +64,14 @@ class State:
             self.sweep()
 
     def sweep(self) -> None:
-        """Let go of entries that have unlinked themselves and told nobody."""
+        """Forget entries that have unlinked themselves without an event."""
         for part in list(self.parts):
             if part.ends_itself and part._handle and not part._is_known():
                 part._ended()
         self.sweep_at = max(SWEEP_FIRST, 2 * len(self.parts))
 
     def release_leavers(self) -> None:
-        """Free what ``with`` has left and nothing uses any more; the others stay."""
+        """Free the parts that ``with`` has left and that no operation uses any more."""
         for _ in range(len(self.leaving)):
             try:
                 part = self.leaving.popleft()

@@ -1,4 +1,4 @@
-"""The transport in C, how its extension for Python is built, and the floor over it (`raw`).
+"""The transport in C, the build of its Python extension, and the base over it (`raw`).
 
 I/O. Imports nothing.
 """

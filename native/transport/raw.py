@@ -1,4 +1,4 @@
-"""The floor of the Python layers over the C transport: results, handles, numbers.
+"""The base of the Python layers over the C transport: results, handles, numbers.
 
 :mod:`native.port.endpoint` (what daemons need, quick to import) and :mod:`native.portals`
 (all of Portals) build on it and on ``native._native``.
@@ -46,7 +46,7 @@ class PtlError(Exception):
         rc: the result code.
         call: name of the call that returned it.
         errno: why the system refused, for PTL_FAIL and PTL_PID_IN_USE; else 0.
-        reason: why, for users: the system's word where it refused.
+        reason: for users; where the system refused, its text.
     """
 
     def __init__(self, rc: Rc, call: str, errno: int = 0) -> None:
