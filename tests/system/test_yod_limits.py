@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 
@@ -48,11 +49,12 @@ def test_a_limit_of_file_sizes_that_stops_a_launch_is_named(embedded):
 
 def test_no_bytecode_is_written_where_it_would_be_cut(embedded, tmp_path):
     """Python left such files in the installation, and no later start could read them."""
-    said = "import sys; print(sys.dont_write_bytecode)"
+    (tmp_path / "said.py").write_text("import sys\ndef main(): print(sys.dont_write_bytecode)\n")
     script = (BIN / "yod").read_text()
-    assert script.count("from yod.command import main\n") == 1
+    assert script.count('run("yod.command")\n') == 1
     probe = tmp_path / "yod"
-    probe.write_text(script.replace("from yod.command import main\n", f"{said}; sys.exit()\n"))
+    of_ours = f'sys.path.append({os.fspath(tmp_path)!r})\nrun("said")\n'
+    probe.write_text(script.replace('run("yod.command")\n', of_ours))
     probe.chmod(0o755)
     (tmp_path / "python3").symlink_to(BIN / "python3")
     for limits, expected in (("true", "False"), ("ulimit -f 1", "True")):
