@@ -1,6 +1,7 @@
 """Partitions and programs for every system test."""
 
 from tests.support.c_programs import staged  # noqa: F401
+from tests.support.keeper_programs import build  # noqa: F401
 from tests.support.mpi import (  # noqa: F401
     every_mpi,
     mpi,

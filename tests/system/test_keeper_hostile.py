@@ -19,7 +19,8 @@ from native.wire import keeper as wire
 from pct.host.keeper import KEEPER
 from tests.support.keeper_job import make_spec
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 PROGRAMS = ROOT / "tests" / "c" / "keeper"
 SOURCES = ROOT / "native" / "keeper"
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror")
@@ -194,8 +195,8 @@ def test_the_keepers_tests_pass_with_sanitizers(sanitized: str, tmp_path: Path) 
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-m", "system", "-p", "no:cacheprovider"),
-            *(f"--basetemp={tmp_path / 'nested'}", "tests/system/test_keeper.py"),
-            "tests/system/test_keeper_portals.py",
+            f"--basetemp={tmp_path / 'nested'}",
+            *sorted(set(HERE.glob("test_keeper_*.py")) - {Path(__file__)}),
         ],
         cwd=ROOT,
         env=os.environ | {"KEEPER_UNDER_TEST": sanitized},
