@@ -60,16 +60,16 @@ class Driver:
     """Runs one :class:`pct.node.Node` on a port and a reactor.
 
     Args:
-        strangers: children of this process that are none of a job's.
+        strangers: children of this process that belong to no job; they are never killed.
         say: takes a line for the log.
         trace: takes a line about a single job, for a log that says more.
         on_leave: called when bebopd does not take this node, with the reason.
-        contain: takes what was raised on behalf of a job or a peer; that one ends.
+        contain: takes an exception that was raised on behalf of a job or a peer; that one
+            ends, and the node goes on.
         early_server: a PMIx server that has been started for a job to come.
-        ranks_key: the key of a job's ranks, from its id and its owner's; None: one that
-            no other node knows.
-        on_keeper: called when a keeper has been spawned, which takes a millisecond to
-            do anything.
+        ranks_key: gives the key of a job's ranks, from the ids of the job and its owner; None:
+            a random key, which no other node knows.
+        on_keeper: called after the spawn of a keeper, which needs a millisecond to start.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Driver:
         self._perform(self._node.begin(self._reactor.monotonic()))
 
     def close(self) -> None:
-        """Hang up on every keeper, which then ends its ranks; give everything back."""
+        """Hang up on every keeper, which then kills its ranks; give everything back."""
         self._watch.close()
         self._stop_timer()
         for job_id in list(self._jobs):
@@ -121,10 +121,11 @@ class Driver:
         self._store.close()
 
     def handle(self, event: Event) -> None:
-        """Give the machine an event and do what it says.
+        """Give the machine an event, and carry out its actions.
 
-        A peer's nonsense is refused and logged; it never stops the daemon. What handling
-        it for a job raises, the node has seen to; else it ends the connection.
+        A message that its sender may not send is refused and logged. An exception on behalf
+        of a job has ended that job (:meth:`pct.node.Node.handle`); one on behalf of no job
+        ends the connection that the message came by.
         """
         try:
             actions = self._node.handle(event, self._reactor.monotonic())
@@ -172,7 +173,8 @@ class Driver:
     def _perform(self, actions: list[Action]) -> None:
         """Carry out actions, each on behalf of its job.
 
-        Those that a job still had to come when it raised are not for what it is now.
+        When an action raises, the job's remaining actions are skipped, here and in the lists
+        that led here: its machine has given up the plan that they belong to.
         """
         passed_over: set[int] = set()
         self._performing.append(passed_over)
@@ -185,12 +187,12 @@ class Driver:
             self._performing.pop()
 
     def _run_for(self, job_id: int, call: Callable[[*_T], None], *arguments: *_T) -> None:
-        """Do something for a job (0: for the node); what it asks of the loop is the job's."""
+        """Do something for a job (0: for the node), which also owns what it asks of the loop."""
         owner = partial(self._fault, job_id) if job_id else None
         self._reactor.run_for(owner, call, *arguments)
 
     def _fault(self, job_id: int, error: Exception) -> None:
-        """Something that was done for a job has raised: the job ends, and nothing else."""
+        """Something that was done for a job has raised: the job ends, and nothing else does."""
         self._contain(f"job {job_id}", error)
         for passed_over in self._performing:
             passed_over.add(job_id)
@@ -271,7 +273,7 @@ class Driver:
                 raise AssertionError(f"no case for {action!r}")
 
     def _send(self, target: PortalId, message: Message) -> None:
-        """What cannot be sent ends the job that it is about; if there is none, nothing."""
+        """Send a message. If that raises, the job that it belongs to ends, if there is one."""
         try:
             self._port.send(target, message)
         except Exception as error:
@@ -301,7 +303,7 @@ class Driver:
         return PmixServer(job_id, owner, self._reactor, self._node.limits.pmix_server_bytes)
 
     def _children(self) -> set[int]:
-        """Processes of ours that are nobody's orphans."""
+        """Child processes that are no orphans of a lost keeper."""
         keepers = [
             unix_pid
             for parts in self._jobs.values()

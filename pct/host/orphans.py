@@ -1,9 +1,9 @@
 """Processes that a lost keeper has left behind.
 
-When a keeper is killed, its ranks die with it, but not the processes that they have started.
-Those become children of this process, which is a subreaper (:mod:`native.host.process`): of
-all jobs together, so that nobody can tell whose they were. A child that is no keeper's, and
-that nobody else has started, is therefore killed.
+When a keeper is killed, its ranks die with it, but the processes that they have started do
+not. Those become children of this process, which is a subreaper (:mod:`native.host.process`).
+Nothing tells of which job such a child was. So every child is killed that is neither a keeper
+nor known to be something else.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from functools import partial
 
 from native.loop.reactor import Owner, Reactor
 
-_WALKS_MAX = 16  # a process that forks faster than we walk must not keep us
+_WALKS_MAX = 16  # for a process that forks faster than we can list its children
 
 
 class Orphans:
     """Kills and reaps the orphans of this process.
 
-    They come one generation at a time: each round kills the children that there are, and
-    waits for them. A process that cannot be killed makes whoever waits wait on: while it
-    lives, the node is not free.
+    They come one generation at a time: each round kills the present children, with all
+    processes below them, and waits for the children. A process that cannot be killed makes
+    all callers wait: while it lives, the node is not free.
 
     Args:
-        spared: direct children that live on, with all below them. Asked in each round.
+        spared: gives the direct children that live on, with all below them. It is called in
+            each round.
     """
 
     def __init__(self, reactor: Reactor, spared: Callable[[], Collection[int]] = frozenset) -> None:
         self._reactor = reactor
         self._spared = spared
-        self._left: set[int] = set()  # of this round, not reaped yet
+        self._left: set[int] = set()  # children of this round that are not reaped yet
         self._waiting: list[tuple[Owner | None, Callable[[], None]]] = []
 
     def kill(self, done: Callable[[], None]) -> None:
-        """Kill them, and call ``done`` when there are none, maybe at once."""
+        """Kill all orphans, and call ``done`` when none is left, maybe at once."""
         self._waiting.append((self._reactor.owner, done))
         if not self._left:
             self._reactor.run_for(None, self._round)
@@ -62,7 +63,7 @@ class Orphans:
 
 
 def children_of(unix_pid: int) -> list[int]:
-    """Direct children of a process, dead ones that nobody has reaped included."""
+    """Direct children of a process, including dead ones that have not been reaped."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{unix_pid}/task"):
@@ -91,5 +92,5 @@ def _stop_all(roots: list[int]) -> list[int]:
 def _kill(unix_pid: int, signo: int) -> None:
     try:
         os.kill(unix_pid, signo)
-    except OSError:  # it has ended, or is not ours to kill
+    except OSError:  # it has ended, or belongs to another user
         pass
