@@ -1,4 +1,4 @@
-"""What happens on a node, and what its machines ask for."""
+"""The events and actions of the machines of a node."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ObjectLost(JobEvent, frozen=True):
 
 
 class KeeperReported(JobEvent, frozen=True):
-    """Something that a keeper of the job says; see :mod:`native.wire.keeper`.
+    """A report of one of the job's keepers; see :mod:`native.wire.keeper`.
 
     Attributes:
         world: whose ranks it keeps.
@@ -125,7 +125,7 @@ class MapNotGiven(JobEvent, frozen=True):
 
 
 class OutputRead(JobEvent, frozen=True):
-    """A rank has written. Empty data: it never will again."""
+    """Output of a rank. Empty data: the end of the stream."""
 
     rank: int
     stream: int
@@ -133,13 +133,13 @@ class OutputRead(JobEvent, frozen=True):
 
 
 class InputTaken(JobEvent, frozen=True):
-    """Rank 0 has been given so many bytes; more fit."""
+    """The pipe of rank 0 has accepted so many bytes of input."""
 
     count_bytes: int
 
 
 class Devices(Struct, frozen=True):
-    """What a node has of devices that MPI libraries drive. It has what it cannot tell.
+    """Which devices for MPI libraries a node has. If it cannot be told, the node has them.
 
     Attributes:
         has_fabric: a network that is driven without the kernel.
@@ -182,20 +182,20 @@ class PmiConnected(JobEvent, frozen=True):
 
 
 class PmiReceived(JobEvent, frozen=True):
-    """Bytes of such a connection."""
+    """Bytes from a connection."""
 
     connection: int
     data: bytes
 
 
 class PmiClosed(JobEvent, frozen=True):
-    """It has hung up."""
+    """The other end has closed a connection."""
 
     connection: int
 
 
 class PmixReceived(JobEvent, frozen=True):
-    """Something that the job's PMIx server says."""
+    """A message of the job's PMIx server."""
 
     message: pmix.FromServer
 
@@ -215,13 +215,13 @@ class PmixServerEnded(JobEvent, frozen=True):
 
 
 class TellBebopd(Action, frozen=True):
-    """Send to the partition's bebopd, when there is one."""
+    """Send a message to the partition's bebopd."""
 
     message: Message
 
 
 class CheckObjects(JobAction, frozen=True):
-    """Look which objects are here; reserve room for the others.
+    """Find out which objects are here; reserve room for the others.
 
     Attributes:
         arguments_first: object 0 is the arguments: memory, not a file to execute.
@@ -234,7 +234,7 @@ class CheckObjects(JobAction, frozen=True):
     uid: int
     gid: int
     groups: tuple[int, ...] = ()
-    unused: tuple[int, ...] = ()  # numbers that nobody in this subtree needs
+    unused: tuple[int, ...] = ()  # numbers of those that no rank of this subtree needs
 
 
 class ReceiveObject(JobAction, frozen=True):
@@ -286,7 +286,7 @@ class StartKeeper(JobAction, frozen=True):
 
 
 class GiveMap(JobAction, frozen=True):
-    """Fill the file that ranks which use Portals have; they go right after.
+    """Write the file that ranks with Portals have inherited; go follows.
 
     Attributes:
         uid: the job's owner.
@@ -341,13 +341,13 @@ class RemoveLeftovers(JobAction, frozen=True):
 
 
 class PauseOutput(JobAction, frozen=True):
-    """Read no more of this stream of the job's ranks for now."""
+    """Stop reading this stream of the job's ranks until :class:`ResumeOutput`."""
 
     stream: int
 
 
 class ResumeOutput(JobAction, frozen=True):
-    """Read again."""
+    """Read this stream again."""
 
     stream: int
 
@@ -374,14 +374,14 @@ class OpenPmi(JobAction, frozen=True):
 
 
 class PmiReply(JobAction, frozen=True):
-    """Write to a connection."""
+    """Write bytes to a connection."""
 
     connection: int
     data: bytes
 
 
 class PmiHangUp(JobAction, frozen=True):
-    """Close a connection, behind what is to be written."""
+    """Close a connection after everything has been written to it."""
 
     connection: int
 
@@ -393,7 +393,7 @@ class StartPmixServer(JobAction, frozen=True):
 
 
 class PmixSend(JobAction, frozen=True):
-    """Tell the PMIx server."""
+    """Send a message to the PMIx server."""
 
     message: pmix.FromPct
 
