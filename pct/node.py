@@ -149,7 +149,7 @@ class Node:
 
     def _message(self, event: MessageReceived, now: float) -> list[Action]:
         message, principal = event.message, event.principal
-        if (method := _OF_NODE.get(type(message))) is not None:
+        if (method := FROM_BEBOPD.get(type(message))) is not None:
             _demand(principal, PrincipalKind.PARTITION)
             return method(self, event.source, message, now)
         if not isinstance(message, JobMessage):
@@ -163,7 +163,7 @@ class Node:
             return self._load(event.source, principal, message, now)
         if (job := self.jobs.get(job_id)) is not None:
             return self._of_job(job, event, now)
-        method = _OF_NO_JOB.get(type(message))
+        method = OF_NO_JOB.get(type(message))
         return [] if method is None else method(self, event.source, message, now)
 
     def _orphan(self, source: PortalId, message: group.Orphan, now: float) -> list[Action]:
@@ -313,14 +313,14 @@ def _demand(principal: Principal, kind: PrincipalKind) -> None:
 Method = Callable[..., list[Action]]
 
 # From bebopd, which has the partition's key: method(node, sender, message, now)
-_OF_NODE: dict[type[Message], Method] = {
+FROM_BEBOPD: dict[type[Message], Method] = {
     status.Accepted: Node._accepted,
     status.Rejected: Node._rejected,
     alloc.Revoke: Node._revoke,
 }
 
 # About a job that is not here, or not any more; other messages about it are late.
-_OF_NO_JOB: dict[type[Message], Method] = {
+OF_NO_JOB: dict[type[Message], Method] = {
     load.AllDone: Node._all_done,
     load.Reset: Node._reset,
     group.Orphan: Node._orphan,

@@ -20,6 +20,7 @@ from native.wire.base import Message
 from pct.job.machine import Job
 from pct.job.progress import JobState, Progress
 from pct.job.table import FROM_ANYBODY, MESSAGES
+from pct.node import FROM_BEBOPD, OF_NO_JOB
 from pct.tree.group import Sender
 from tests.unit.allocator.partition_of import ALICE, DAEMON, YOD, Partition, spec
 from tests.unit.allocator.partition_of import pct as node_pct
@@ -387,6 +388,19 @@ def test_what_the_root_takes_from_yod_and_others_from_their_parents_differs_wher
         others = MESSAGES[Sender.PARENT][state]
         differ = {kind for kind in {*rules, *others} if rules.get(kind) != others.get(kind)}
         assert {kind.__struct_config__.tag for kind in differ} <= told_apart
+
+
+# -- a node -----------------------------------------------------------------
+
+
+def test_the_nodes_tables_in_the_code_are_the_one_on_the_page():
+    _, rows = table_after("### 5.2 A node")
+    of_bebopd = {row[1].strip("`") for row in rows if row[0] == "PARTITION"}
+    assert of_bebopd == {kind.__struct_config__.tag for kind in FROM_BEBOPD}
+    of_no_job = {
+        row[1].partition(" ")[0].strip("`") for row in rows if row[1].endswith("that is not here")
+    }
+    assert of_no_job - {"another"} == {kind.__struct_config__.tag for kind in OF_NO_JOB}
 
 
 # -- a launch --------------------------------------------------------------
