@@ -1,4 +1,4 @@
-"""Conversation `group`: a node whose parent is lost finds an ancestor."""
+"""Conversation `group`: a node that has lost its parent asks an ancestor to adopt it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from native.wire.base import NODE_MAX, JobMessage
 
 
 class Orphan(JobMessage, frozen=True, tag="group.orphan"):
-    """To the nearest living ancestor: take me and my subtree.
+    """To the nearest living ancestor: adopt this node with its subtree.
 
     Attributes:
         place: the sender's index in the load's nodes.
@@ -20,4 +20,4 @@ class Orphan(JobMessage, frozen=True, tag="group.orphan"):
 
 
 class Adopted(JobMessage, frozen=True, tag="group.adopted"):
-    """The answer: I am your parent now. What the job needs you to do follows."""
+    """The answer: the sender is the parent now. Messages that the node has missed follow."""

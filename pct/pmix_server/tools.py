@@ -31,7 +31,7 @@ def stranger(uid: int) -> int | None:
         uid: of the job.
 
     Raises:
-        Doubtful: nobody can tell.
+        Doubtful: the user of a connection is unknown.
     """
     is_doubtful = False
     for name in os.listdir("/proc/self/fd"):
@@ -59,7 +59,7 @@ def stranger(uid: int) -> int | None:
 
 
 def _user_of(connection: _socket.socket, uid: int) -> int:
-    """Whose a connection is.
+    """The user of a connection.
 
     Raises:
         OSError: its other end has gone.

@@ -1,7 +1,16 @@
-"""The invariants of DESIGN.md 12, checked while a simulation runs and at its end.
+"""The rules of a partition, checked while a simulation runs and at its end.
 
-A rule that holds at each moment is checked at the event that could break it; one
-that holds in the end, when a yod exits or when the partition has come to rest.
+1. A slot is held by at most one job, and only while it is granted.
+2. No process outlives its job, and no job outlives its last node.
+3. Every yod ends, with a status that tells what happened.
+4. Every node that was pending or allocated becomes free.
+5. A rank's output arrives in order, complete and once, or its loss is reported.
+6. Every rank's completion is reported exactly once.
+7. A job id never names two jobs.
+8. No rank passes its entry before all ranks are held.
+
+A rule that holds at each moment is checked at the event that could break it. A rule that
+holds in the end is checked when a yod exits, or when the partition has come to rest.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What really happened to each job, and the rules of DESIGN.md 12 as far as they
-concern one job. The fakes write here; no machine does.
+"""What really happened to each job, and those rules of tests/sim/rules.py that concern one
+job. The fakes write here; no machine does.
 """
 
 from __future__ import annotations
