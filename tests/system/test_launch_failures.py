@@ -206,6 +206,30 @@ def test_a_keeper_killed_while_its_job_runs(start_local, node):
     is_usable(local)
 
 
+def test_the_keepers_of_two_jobs_killed_at_once(start_local):
+    """Their orphans come to the PCT together, and both jobs wait for the end of all."""
+    local = start_local(1, slots=4)
+    command = ("-sz", "2", *NO_SERVER, "sh", "-c", RANK)
+    pct = local.pcts[0].unix_pid
+    with local.start_yod(*command) as one, local.start_yod(*command) as other:
+        count_up(one, 2)
+        count_up(other, 2)
+        below = descendants(pct)
+        os.kill(pct, signal.SIGSTOP)  # it hears of both in one turn
+        try:
+            for keeper in local.keepers(0):
+                os.kill(keeper, signal.SIGKILL)
+        finally:
+            os.kill(pct, signal.SIGCONT)
+        for yod in (one, other):
+            _, err = yod.communicate(timeout=LIMIT_S)
+            assert yod.returncode == 125
+            assert b"keeper" in err.splitlines()[0]
+    for unix_pid in below:
+        wait_for_exit(unix_pid)
+    is_usable(local)
+
+
 def test_a_keeper_killed_in_the_embedded_partition(embedded):
     with embedded.start_yod("-sz", "3", *NO_SERVER, "sh", "-c", RANK) as yod:
         count_up(yod, 3)
