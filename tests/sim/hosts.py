@@ -298,7 +298,8 @@ class PctActor(Actor):
             self.host.listeners[job_id] = lambda socket: self._accept(job_id, socket, None)
             address = b"127.0.0.1:1"
         files = action.host_files and (b"/run/yod/openmpi", b"/run/yod/hydra")
-        self.handle(events.PmiOpened(job_id, address, b"/usr/bin/yod-agent", files))
+        devices = self.host.devices if action.home is not None else None
+        self.handle(events.PmiOpened(job_id, address, b"/usr/bin/yod-agent", files, devices))
 
     def _pmix(self, job_id: int) -> PmixServer | None:
         parts = self.parts.get(job_id)

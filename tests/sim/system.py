@@ -15,6 +15,7 @@ from enum import Enum
 from native.wire import agent, pmix
 from native.wire import keeper as wire
 from native.wire.pmi import FenceKind
+from pct.events import Devices
 from tests.sim.apps import Program, Steps, tool_command
 from tests.sim.clients import Socket
 from tests.sim.clock import Clock, Violation
@@ -395,7 +396,7 @@ class FakeKeeper:
         self.is_alive = True
         self.ranks: dict[int, RankProcess] = {}
         self.children: list[UnixProcess] = []
-        self._spec = spec
+        self.spec = spec
         self._on_report: Callable[[wire.Report], None] | None = on_report
         self._on_streams = on_streams
         self._is_ending = False
@@ -417,13 +418,13 @@ class FakeKeeper:
     def _start(self) -> None:
         if not self.is_alive:
             return
-        for each in self._spec.ranks:
+        for each in self.spec.ranks:
             self.truth.starts(each.rank, self.host.name)
             rank = RankProcess(self, each, self.truth.program_of(each.rank))
             self.ranks[each.rank] = rank
             port = 10_000 + rank.unix_pid % 50_000 if each.wants_portals else 0
             if port:
-                self.truth.listens(each.rank, self._spec.listen_nid, port)
+                self.truth.listens(each.rank, self.spec.listen_nid, port)
             self._report_with(wire.RankStarted(each.rank, rank.unix_pid, port), rank)
             rank.begin()
         self._has_started = True
@@ -600,6 +601,7 @@ class Host:
         self.has_memory = True  # for arguments
         self.publish_error = ""  # why an object cannot be given its name
         self.has_listeners = True  # else PMI_PORT cannot be offered
+        self.devices = Devices(has_fabric=False, has_any=False, has_settings=False)
         self.pmix_health = Health.SOUND
         self.pmix: dict[int, PmixServer] = {}  # by job
         self.listeners: dict[int, Callable[[Socket], None]] = {}  # by job

@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from native.ids import ObjectKey
+from native.wire.load import Mpi, Protocol
+from pct.events import Devices
 from tests.sim import scenario
 from tests.sim.apps import Mix, draw
 from tests.sim.launchers import Job, YodActor
+from tests.sim.system import FakeKeeper
 from tests.sim.test_small_tree import LIMITS, NODES
 from tests.sim.world import Sim
 from yod.launch.machine import Phase
 
 EVERY_NODE = range(NODES)
+SHORT = Mix(seconds=0.05)
 
 
 def a_partition() -> Sim:
@@ -21,9 +25,9 @@ def a_partition() -> Sim:
     return sim
 
 
-def launched(sim: Sim, **fields: object) -> YodActor:
+def launched(sim: Sim, mix: Mix = SHORT, **fields: object) -> YodActor:
     """A job on every node whose image, and whose arguments where asked for, are shipped."""
-    job = Job(draw(sim.clock.rng, NODES, Mix(seconds=0.05)), **fields)  # type: ignore[arg-type]
+    job = Job(draw(sim.clock.rng, NODES, mix), **fields)  # type: ignore[arg-type]
     return sim.launch(job)
 
 
@@ -82,3 +86,22 @@ def test_objects_are_whole_when_they_are_executed(seed: int):
 @pytest.mark.parametrize("seed", range(30))
 def test_nothing_is_left_of_keepers_that_are_killed(seed: int):
     scenario.keepers(seed)
+
+
+@pytest.mark.parametrize("at", EVERY_NODE)
+def test_only_ranks_of_a_node_without_a_fabric_are_told_to_look_for_none(at: int):
+    sim = a_partition()
+    sim.hosts[at].devices = Devices(has_fabric=True, has_any=True, has_settings=False)
+    told: dict[str, bool] = {}
+
+    def look(yod: YodActor, phase: Phase) -> None:
+        if phase is Phase.RUNNING:
+            for host in sim.hosts.values():
+                (keeper,) = (each for each in host.keepers if isinstance(each, FakeKeeper))
+                names = [entry.partition(b"=")[0] for entry in keeper.spec.environment]
+                told[host.name] = b"OMPI_MCA_mtl" in names
+
+    sim.on_phase = look
+    mix = Mix(seconds=0.05, uses_pmix=True)
+    finished(sim, launched(sim, mix, mpi=Mpi((Protocol.PMIX,))), "")
+    assert told == {f"n{number}": number != at for number in EVERY_NODE}
