@@ -470,6 +470,31 @@ def test_a_message_to_a_launch_does_what_the_table_says(label, column, cell):
             pytest.fail(f"{cell!r} is no effect")
 
 
+def _taken_by_the_code(phase: Phase) -> set[type]:
+    """The messages and events in the row of a phase in the launch's table."""
+    return set(launch_of.Yod(1).machine._table[phase])
+
+
+def test_every_message_in_the_launchs_table_is_on_the_page():
+    on_page = {type(message) for _, message in LAUNCH_ROWS.values()}
+    in_code = set().union(*map(_taken_by_the_code, Phase))
+    assert {kind for kind in in_code if issubclass(kind, Message)} <= on_page
+
+
+@pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(LAUNCH_TABLE, 1)))
+def test_a_message_that_has_an_effect_on_the_page_is_in_the_launchs_table(label, column, cell):
+    """One that is late may be there, too: what it says is noted."""
+    _, message = LAUNCH_ROWS[label[0]]
+    assert cell == "late" or type(message) in _taken_by_the_code(Phase[column])
+
+
+def test_every_event_has_a_method_in_every_phase_of_a_launch():
+    """Without one it is a bug of yod, and the job ends."""
+    in_code = {phase: _taken_by_the_code(phase) for phase in Phase}
+    known = {kind for kinds in in_code.values() for kind in kinds if issubclass(kind, Event)}
+    assert {phase: known - kinds for phase, kinds in in_code.items() if known - kinds} == {}
+
+
 def test_a_launch_that_is_over_takes_nothing():
     yod = launch_of.Yod(2).to(Phase.DONE)
     assert yod.phase is Phase.DONE
