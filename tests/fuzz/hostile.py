@@ -23,8 +23,8 @@ from native.port.port import Received
 from native.port.portals import JobKey, PortalsPort, UserKey
 from native.wire import alloc, codec, load
 from native.wire.base import Message
+from tests.support.daemons import FAULT, Daemons
 from tests.support.hostile import Maker
-from tests.support.partitions import FAULT, Daemons
 from tests.support.place import Place
 from tests.support.wait import LIMIT_S, wait_until
 

@@ -20,9 +20,10 @@ import uuid
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.daemons import FAULT, Daemons
 from tests.support.leaks import command_line, descendants, is_a_stores, marked
 from tests.support.nobody import NOBODY, as_nobody
-from tests.support.partitions import BIN, FAULT, Daemons, finish
+from tests.support.partition import BIN, finish
 from tests.support.place import Place
 from tests.support.wait import wait_for_exit, wait_until
 

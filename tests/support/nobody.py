@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.partitions import BIN, Done, Partition, Word, finish
+from tests.support.partition import BIN, Done, Partition, Word, finish
 
 NOBODY = 65534
 # The project may lie below a directory that others cannot search.

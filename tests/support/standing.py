@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.support.place import Place
 
 if TYPE_CHECKING:
-    from tests.support.partitions import Daemons
+    from tests.support.daemons import Daemons
 
 STANDING_MAX = 4  # partitions that stand idle in one test process
 

@@ -9,7 +9,7 @@ import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.support.partitions import BIN, ROOT, Partition, Word
+from tests.support.partition import BIN, ROOT, Partition, Word
 
 CTRL_C, CTRL_D, CTRL_Z = b"\x03", b"\x04", b"\x1a"
 

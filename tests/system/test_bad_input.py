@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from tests.support.partitions import BIN, Done
+from tests.support.partition import BIN, Done
 from tests.support.programs import script
 from tests.support.wait import LIMIT_S, read_until, wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.partitions import Daemons
+from tests.support.daemons import Daemons
 from tests.support.wait import LIMIT_S
 
 STORE = 3 << 20

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.daemons import HostDaemons
 from tests.support.hosts import Host
-from tests.support.partitions import HostDaemons
 from tests.support.programs import script
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 

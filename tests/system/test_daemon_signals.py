@@ -4,7 +4,8 @@ import os
 import signal
 
 from native.loop.daemon import REOPEN_TEXT
-from tests.support.partitions import finish, wait_for_log
+from tests.support.daemons import wait_for_log
+from tests.support.partition import finish
 from tests.support.wait import read_until
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.partitions import BIN, EXAMPLES, ROOT
+from tests.support.partition import BIN, EXAMPLES, ROOT
 
 RING = "ring of {0}: the token came back as {1}, expected {1}\n"
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.partitions import Daemons, Partition
+from tests.support.daemons import Daemons
+from tests.support.partition import Partition
 from tests.support.programs import Programs, Stopped, script
 from tests.support.wait import LIMIT_S, wait_until
 

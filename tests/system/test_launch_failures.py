@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.daemons import Daemons
 from tests.support.leaks import command_line, descendants
-from tests.support.partitions import Daemons, finish
+from tests.support.partition import finish
 from tests.support.programs import Stopped
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 

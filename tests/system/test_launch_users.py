@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from native import auth
+from tests.support.daemons import Daemons
 from tests.support.nobody import NOBODY, as_nobody
 from tests.support.nobody import yod_as_nobody as yod
-from tests.support.partitions import BIN, Daemons, finish
+from tests.support.partition import BIN, finish
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 
 pytestmark = pytest.mark.usefixtures("needs_root")

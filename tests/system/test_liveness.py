@@ -15,7 +15,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.partitions import Done, finish, wait_for_log
+from tests.support.daemons import wait_for_log
+from tests.support.partition import Done, finish
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 LIVENESS_S = 4

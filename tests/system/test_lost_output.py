@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.support.partitions import BIN
+from tests.support.partition import BIN
 from tests.support.wait import LIMIT_S
 
 # A command that writes, one that does not begin; the statuses of both, and of lost output.

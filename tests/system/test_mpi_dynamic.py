@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from tests.support.mpi import Mpi, without_noise
-from tests.support.partitions import EXAMPLES, Done, Partition
+from tests.support.partition import EXAMPLES, Done, Partition
 
 pytestmark = pytest.mark.mpi
 

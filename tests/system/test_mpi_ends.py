@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from tests.support.mpi import Mpi
-from tests.support.partitions import Done, Partition
+from tests.support.partition import Done, Partition
 from tests.support.wait import LIMIT_S, read_until
 
 pytestmark = pytest.mark.mpi

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.mpi import LIBRARIES, Mpi, mpi_named, without_noise
-from tests.support.partitions import Done, Partition
+from tests.support.partition import Done, Partition
 
 pytestmark = pytest.mark.mpi
 

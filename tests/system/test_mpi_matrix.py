@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.mpi import Mpi, without_noise, world
-from tests.support.partitions import EXAMPLES, Done, Partition
+from tests.support.partition import EXAMPLES, Done, Partition
 from tests.support.wait import LIMIT_S, read_until
 
 pytestmark = pytest.mark.mpi

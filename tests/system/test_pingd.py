@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.partitions import BIN, finish
+from tests.support.partition import BIN, finish
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 

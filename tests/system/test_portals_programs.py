@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.c_programs import FLAGS, Staged
-from tests.support.partitions import Partition, finish
+from tests.support.partition import Partition, finish
 from tests.support.wait import LIMIT_S, read_until
 
 HERE = Path(__file__).parents[1] / "c/programs"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.daemons import Daemons, HostDaemons
 from tests.support.leaks import open_descriptors
-from tests.support.partitions import Daemons, HostDaemons
 from tests.support.wait import LIMIT_S, read_until, wait_until
 from tests.system.test_bulk_hosts import IMAGE_BYTES, put_on, remove
 from tests.system.test_launch_users import NOBODY, key_of_nobody, yod

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from native.limits import Limits
+from tests.support.daemons import Daemon, Daemons
 from tests.support.nobody import as_nobody, yod_as_nobody
-from tests.support.partitions import Daemon, Daemons
 from tests.support.wait import LIMIT_S, read_until
 
 pytestmark = pytest.mark.usefixtures("needs_root")

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.support.partitions import finish
+from tests.support.partition import finish
 from tests.support.programs import Stopped
 from tests.support.wait import LIMIT_S, read_until
 from tests.system.test_liveness import stopped

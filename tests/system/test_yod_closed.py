@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.support.partitions import BIN, Done
+from tests.support.partition import BIN, Done
 from tests.support.wait import LIMIT_S
 
 

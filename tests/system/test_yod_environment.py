@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support.partitions import BIN
+from tests.support.partition import BIN
 from tests.support.programs import script
 from tests.support.wait import LIMIT_S
 

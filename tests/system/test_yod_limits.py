@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.support.partitions import BIN
+from tests.support.partition import BIN
 from tests.support.wait import LIMIT_S
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.partitions import BIN
+from tests.support.partition import BIN
 from tests.support.wait import LIMIT_S, read_until, unread, wait_until
 
 # Says what it hears; ends after two signals.

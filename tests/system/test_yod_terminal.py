@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.partitions import BIN
+from tests.support.partition import BIN
 from tests.support.terminal import CTRL_C, CTRL_D, CTRL_Z, command_on_a_terminal, on_a_terminal
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.partitions import BIN, finish
+from tests.support.partition import BIN, finish
 from tests.support.wait import LIMIT_S, wait_for_exit, wait_until
 
 

@@ -1,0 +1,123 @@
+"""The embedded partition, and the commands that tests run in any.
+
+Daemons are in :mod:`tests.support.daemons`, fixtures in :mod:`tests.support.partitions`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.support.processes import below_this_one
+from tests.support.wait import LIMIT_S
+
+BIN = Path(sys.executable).parent
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+Word = str | bytes | os.PathLike[str]
+
+
+class Done(NamedTuple):
+    """What became of a command."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Partition:
+    """The embedded partition, and what the others have in common with it.
+
+    Attributes:
+        kind: ``embedded``, ``local`` or ``hosts``.
+        node_names: of node 0, 1, ...
+    """
+
+    kind = "embedded"
+
+    def __init__(self) -> None:
+        self.node_names = [os.uname().nodename.partition(".")[0]]
+
+    def yod(
+        self,
+        *words: Word,
+        env: Mapping[str, str | None] | None = None,
+        input: bytes = b"",
+        timeout: float = LIMIT_S,
+        **options: Any,
+    ) -> Done:
+        """Run yod to its end.
+
+        Args:
+            env: added to its environment; ``None`` as a value takes a name out.
+            input: its standard input.
+            options: as for :class:`subprocess.Popen`.
+        """
+        return finish(self.start_yod(*words, env=env, **options), input, timeout)
+
+    def start_yod(
+        self, *words: Word, env: Mapping[str, str | None] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start yod; its three streams are unbuffered pipes unless told."""
+        return self._start([BIN / "yod", *words], env, **options)
+
+    def yod_under_shell(
+        self, *words: Word, before: str = "true", after: str = "", timeout: float = LIMIT_S
+    ) -> Done:
+        """Run yod to its end as a shell starts it, without input.
+
+        Args:
+            before: what the shell does first: set limits.
+            after: redirections.
+        """
+        command = ["sh", "-c", f'{before}; exec "$@" {after}', "sh", BIN / "yod", *words]
+        return finish(self.start_command(*command, stdin=subprocess.DEVNULL), timeout=timeout)
+
+    def start_command(
+        self, *command: Word, env: Mapping[str, str | None] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start any command as :meth:`start_yod` starts yod: a shell, a wrapper."""
+        return self._start(command, env, **options)
+
+    def pingd(self) -> str:
+        """What ``pingd -parse`` says."""
+        return ""
+
+    def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str]:
+        """A user's environment for yod and pingd."""
+        path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+        # Python programs write what they print in one piece.
+        both = {**os.environ, "PYTHONUNBUFFERED": None, "PATH": path, **(more or {})}
+        return {name: value for name, value in both.items() if value is not None}
+
+    def _start(
+        self, command: Sequence[Word], env: Mapping[str, str | None] | None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        for stream in ("stdin", "stdout", "stderr"):
+            options.setdefault(stream, subprocess.PIPE)
+        options.setdefault("cwd", ROOT)
+        return self._popen(command, env=self.environment(env), bufsize=0, **options)
+
+    def _popen(self, command: Sequence[Word], **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, **options)
+
+
+def finish(process: subprocess.Popen[bytes], input: bytes = b"", timeout: float = LIMIT_S) -> Done:
+    """Let a command run to its end; a late one is killed and an error."""
+    with process:
+        try:
+            out, err = process.communicate(input if process.stdin else None, timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            still_there = below_this_one()
+            process.kill()
+            raise AssertionError(f"{error}; still there:\n{still_there}") from None
+        except BaseException:
+            process.kill()
+            raise
+    texts = [(data or b"").decode(errors="surrogateescape") for data in (out, err)]
+    return Done(process.returncode, *texts)
