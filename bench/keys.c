@@ -3,9 +3,9 @@
  *     keys BYTES
  *
  * Every rank puts BYTES under keys of its own, meets the others in a barrier, and gets
- * what every other has put. Values as long as the server takes them. A barrier before
- * the puts makes all start together; one behind the exchange keeps the gets of some
- * from taking the processors that others need to hear of its end.
+ * what every other has put. Values are as long as the server accepts. A barrier before
+ * the puts makes all start together; one after the exchange keeps the gets of some ranks
+ * from taking the processor while others still leave the exchange.
  *
  * Rank r prints "r ENTERED LEFT BEGAN GOT PUTS GETS": nanoseconds of the clock that all
  * processes of a host share when it sends barrier_in, has read barrier_out, begins to

@@ -1,4 +1,4 @@
-/* socket - what a bare socket does, for bench/transport.py.
+/* socket - measures a bare socket, for bench/transport.py.
  *
  *     socket tcp|unix|shm spin|block ping SIZE COUNT
  *     socket tcp|unix     spin|block stream SIZE COUNT WINDOW
@@ -6,8 +6,8 @@
  * ping: COUNT messages of SIZE bytes there and back; prints the nanoseconds of
  * half a round trip. stream: COUNT windows of WINDOW messages one way, each
  * message one send; an answer of 8 bytes to each window, awaited one window
- * later; prints the nanoseconds per message. Whoever spins asks a socket again
- * and again without blocking. shm is a word in shared memory to spin on, or an
+ * later; prints the nanoseconds per message. With spin a side reads its socket
+ * again and again without blocking. shm is a word in shared memory to spin on, or an
  * eventfd to block on. Both sides always use the same buffer.
  */
 #include <arpa/inet.h>

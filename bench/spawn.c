@@ -1,6 +1,6 @@
 /* spawn - start N processes of a program at once and wait for them all.
  *
- * What the kernel alone asks for a launch: no launcher can be faster.
+ * This is the kernel's share of a launch: no launcher can be faster.
  *
  *     spawn N PROGRAM [ARGUMENT...]
  *

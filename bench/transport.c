@@ -1,4 +1,4 @@
-/* transport - what libportals does, for bench/transport.py.
+/* transport - measures libportals, for bench/transport.py.
  *
  *     transport spin|block ping|event|trigger SIZE COUNT
  *     transport spin|block stream|bundle      SIZE COUNT WINDOW

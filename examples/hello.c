@@ -1,4 +1,4 @@
-/* The smallest parallel program: every rank says who and where it is.
+/* The smallest parallel program: every rank prints its rank and its node.
  *
  *     cc -o hello hello.c && yod -sz 4 ./hello
  */

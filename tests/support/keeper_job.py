@@ -1,8 +1,8 @@
 """A job under a real keeper: started, driven and watched by a test.
 
-As a program (``python -m tests.support.keeper_job``) it stands for a PCT that a
-test can kill, or run elsewhere (in another mount namespace): it prints every event
-and what the ranks write, a line each.
+As a program (``python -m tests.support.keeper_job``) it stands for a PCT that a test can
+kill, or run in another mount namespace: it prints every event, and the ranks' output, one on
+each line.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _failure(job: Job) -> ExecFailed:
 
 
 def failure_of(spec: KeeperSpec) -> ExecFailed:
-    """Start something that can not be started; gives why."""
+    """Start a program that cannot be started; gives the reason."""
     with Job(spec) as job:
         (ended,) = job.wait_ended()
         assert not ended.was_released

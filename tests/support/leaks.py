@@ -1,4 +1,4 @@
-"""What a launch may leave behind, seen before and after.
+"""The leak watch: compares before and after a test what a launch may leave behind.
 
 Five things are compared: processes, the files of stores and run-time directories,
 ``/dev/shm``, the open descriptors of daemons that were there before, and what
@@ -100,7 +100,7 @@ class Watch:
         self._partitions: list[tuple[Callable[[], str], str]] = []
 
     def partition(self, place: Marked, daemons: list[int], pingd: Callable[[], str]) -> None:
-        """Also compare a partition: what it is like now is what it has to be at the end.
+        """Also compare a partition: at the end it must be as it is now.
 
         Args:
             place: where it runs: the test's own place, or that of a wider fixture.
@@ -246,10 +246,10 @@ def _shared_files() -> set[str]:
 
 
 def _in_use_elsewhere(path: str) -> bool:
-    """Whether a living process has a file open or mapped, or may have a directory.
+    """Whether a living process has a file open or mapped, or may own a directory.
 
-    Tests run beside this one, and theirs come and go. Which PMIx server has which
-    directory does not show.
+    Other tests run at the same time, and their files come and go. Which PMIx server owns a
+    directory cannot be seen.
     """
     try:
         status = os.stat(path)
