@@ -74,7 +74,7 @@ class Daemon:
         return self.log.read_bytes()[self._read_bytes :].decode(errors="replace")
 
     def show_state(self) -> None:
-        """Have it say what it does, for the message of a failure; one that does not is stuck."""
+        """Have it write its state to its log, for the message of a failure."""
         said_bytes = self.log.stat().st_size
         if self.is_alive:
             self._process.send_signal(signal.SIGUSR1)
@@ -82,7 +82,7 @@ class Daemon:
                 wait_until(lambda: self.log.stat().st_size > said_bytes, STATE_S)
 
     def begin_test(self) -> None:
-        """What it has said before does not concern this test."""
+        """A test begins: ignore what the log contains so far."""
         self._read_bytes = self.log.stat().st_size
 
 
@@ -165,7 +165,7 @@ class Daemons(Partition):
         )
 
     def begin_test(self, watch: Watch) -> None:
-        """From now on it is this test's: what it is like now is what it has to be at the end."""
+        """A test begins: its end compares the partition with its present state."""
         for daemon in (*self.pcts, self.bebopd):
             daemon.begin_test()
         self._first_rows = []

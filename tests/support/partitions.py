@@ -1,6 +1,6 @@
 """Partitions for tests: embedded, daemons on this host, daemons on several hosts.
 
-All have one face, so a promise that holds everywhere is tested everywhere: the
+All have one interface, so a promise that holds everywhere is tested everywhere: the
 fixture ``anywhere`` gives each in turn.
 """
 
