@@ -257,13 +257,15 @@ def _prepare_environment() -> None:
 
 
 def _begin(channel: Channel) -> Begin | None:
-    """The first message; None: the PCT has gone before."""
+    """The first message; None: the job has ended before it was read."""
     while (messages := channel.receive()) is not None:
         match messages:
             case []:
                 continue
             case [Begin() as begin]:
                 return begin
+            case [Begin(), End()]:
+                return None
             case _:
                 raise NonsenseError("pmix: the first message is not Begin alone")
     return None

