@@ -69,7 +69,7 @@ class Allocation:
         return self._no_answer(f"did not answer in {self._limits.allocate_s:g} s")
 
     def output_failed(self, event: OutputFailed, now: float) -> list[Action]:
-        """Nothing can be shown, not even why."""
+        """yod ends without a line: the output that failed may be standard error."""
         return self._fail(NEVER_STARTED, event.text)
 
     def output_closed(self, _: OutputClosed, now: float) -> list[Action]:

@@ -39,7 +39,7 @@ class Control:
         self._ending = ending
         self._are_stopped = False  # the ranks, with yod
 
-    # -- interrupts: each press goes a step further; it is counted already ------
+    # -- interrupts: the machine has counted the press ---------------------
 
     def cancel_request(self, event: Interrupted, now: float) -> list[Action]:
         """ALLOCATING: there is nothing to end yet."""
@@ -95,7 +95,7 @@ class Control:
     # -- signals for the application --------------------------------------
 
     def pass_signal(self, event: SignalToPass, now: float) -> list[Action]:
-        """RUNNING: what the ranks make of it is their own doing."""
+        """RUNNING: a rank that the signal kills has failed, as yod did not mean to end it."""
         return self._tree.send(load.Signal(self._tree.job_id, event.signal_number))
 
     def ignore_signal(self, event: SignalToPass, now: float) -> list[Action]:
