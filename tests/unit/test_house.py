@@ -75,7 +75,7 @@ BOUND = {
 SLOW = ("ClusterShell", "asyncio", "rich", "http", "ssl", "multiprocessing", "urllib", "email")
 ROOM_MODULES_MAX = 20
 LINES_MAX = 450
-TABLES = {"native/wire/load.py"}  # files of one long table each: messages
+TABLES: set[str] = set()  # files of one long table each
 
 
 class Import:
