@@ -1,20 +1,11 @@
-"""What is wrong raises, and memory stays where it is while C may use it; nothing crashes."""
+"""What is closed, or of another kind, raises; nothing crashes."""
 
 from __future__ import annotations
 
-import array
-import ctypes
-import gc
 import math
-import mmap
 import os
-import subprocess
-import sys
-import weakref
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from native.portals import (
@@ -22,7 +13,6 @@ from native.portals import (
     AtomicOp,
     CountingEvent,
     Datatype,
-    EventKind,
     EventQueue,
     Interface,
     InUseError,
@@ -36,84 +26,13 @@ from native.portals import (
     NiOption,
     PortalTableEntry,
     PrivateInterface,
-    Process,
     PtlError,
     PtOption,
     Rc,
     poll_counters,
     poll_queues,
 )
-from tests.support.portals_ends import Pair, pair
-from tests.support.wait import LIMIT_S
-
-SELF = Process(0x7F000001, 1)
-Use = Callable[[], object]
-
-
-class Parts:
-    """One object of each sort, of one interface."""
-
-    def __init__(self, kind: NiOption = NiOption.MATCHING | NiOption.PHYSICAL) -> None:
-        self.ni = PrivateInterface(kind, listen="127.0.0.1:0", flush_ms=0)
-        self.queue = EventQueue(self.ni, 8)
-        self.counter = CountingEvent(self.ni)
-        self.pt = PortalTableEntry(self.ni, self.queue)
-        self.memory = bytearray(16)
-        self.md = MemoryDescriptor(self.ni, self.memory, self.queue, self.counter)
-        sort = MatchEntry if kind & NiOption.MATCHING else ListEntry
-        self.entry: MatchEntry | ListEntry = sort(self.pt, bytearray(16))
-
-    def uses(self) -> list[Use]:
-        return [
-            self.ni.id,
-            self.ni.uid,
-            self.ni.phys_id,
-            self.ni.get_map,
-            self.ni.fileno,
-            self.ni.ni_handle,
-            lambda: self.ni.status(0),  # type: ignore[arg-type]
-            lambda: self.ni.set_map([SELF]),
-            lambda: self.ni.bundle().__enter__(),
-            lambda: EventQueue(self.ni, 8),
-            lambda: CountingEvent(self.ni),
-            lambda: PortalTableEntry(self.ni),
-            lambda: MemoryDescriptor(self.ni, b""),
-            lambda: MatchEntry(self.pt, None),
-            self.queue.get,
-            self.queue.take,
-            self.queue.wait,
-            self.queue.ni_handle,
-            lambda: poll_queues([self.queue]),
-            self.counter.get,
-            self.counter.inc,
-            self.counter.cancel_triggered,
-            lambda: self.counter.wait(1),
-            lambda: self.counter.set(1),
-            lambda: poll_counters([self.counter], [1]),
-            self.pt.enable,
-            self.pt.disable,
-            self.pt.search,
-            lambda: self.entry.unlink_when(self.counter, 1),
-            lambda: self.md.put(SELF, 0),
-            lambda: self.md.get(SELF, 0),
-            lambda: self.md.atomic(SELF, 0, AtomicOp.SUM),
-            lambda: self.md.fetch_atomic(self.md, SELF, 0, AtomicOp.SUM),
-            lambda: self.md.swap(self.md, SELF, 0),
-        ]
-
-
-@pytest.fixture
-def parts() -> Iterator[Parts]:
-    made = Parts()
-    yield made
-    made.ni.close()
-
-
-@pytest.fixture
-def ends() -> Iterator[Pair]:
-    with pair() as made:
-        yield made
-
+from tests.unit.native.parts_of import SELF, Parts, Use
 
 # ---- what is closed ----
 
@@ -365,246 +284,3 @@ def test_flow_control_needs_a_queue(parts: Parts) -> None:
     assert caught.value.rc is Rc.PTL_PT_EQ_NEEDED
     with pytest.raises(InUseError):
         PortalTableEntry(parts.ni, index=parts.pt.index)
-
-
-# ---- memory ----
-
-
-def test_read_only_memory_is_refused_where_bytes_may_land(parts: Parts) -> None:
-    frozen = np.zeros(4)
-    frozen.flags.writeable = False
-    for memory in (b"abcd", memoryview(b"abcd"), frozen, [bytearray(4), b"abcd"]):
-        with pytest.raises(ValueError, match="read-only"):
-            MatchEntry(parts.pt, memory)
-        MatchEntry(parts.pt, memory, options=MeOption.OP_GET).close()
-        md = MemoryDescriptor(parts.ni, memory)
-        for use in (
-            lambda md=md: md.get(SELF, 0),
-            lambda md=md: md.fetch_atomic(parts.md, SELF, 0, AtomicOp.SUM),
-            lambda md=md: md.swap(parts.md, SELF, 0),
-        ):
-            with pytest.raises(ValueError, match="read-only"):
-                use()
-
-
-@pytest.mark.parametrize(
-    "memory",
-    [np.zeros(8)[::2], np.zeros((4, 4)).T, np.zeros((4, 4))[:, 1], memoryview(bytearray(8))[::2]],
-    ids=["strided", "fortran", "column", "view"],
-)
-def test_memory_that_is_not_contiguous_is_refused(parts: Parts, memory: Any) -> None:
-    for piece in (memory, [memory]):
-        with pytest.raises(ValueError, match="not contiguous"):
-            MemoryDescriptor(parts.ni, piece)
-        with pytest.raises(ValueError, match="not contiguous"):
-            MatchEntry(parts.pt, piece)
-
-
-@pytest.mark.parametrize(
-    "memory",
-    ["text", 5, object(), [5], ["text"], {1: 2}, np.zeros(2, "O"), (ctypes.py_object * 2)()],
-    ids=lambda memory: type(memory).__name__,
-)
-def test_what_is_no_plain_memory_is_refused(parts: Parts, memory: Any) -> None:
-    for use in (
-        lambda: MemoryDescriptor(parts.ni, memory),
-        lambda: MatchEntry(parts.pt, memory),
-    ):
-        with pytest.raises(TypeError):
-            use()
-
-
-@pytest.mark.parametrize(
-    ("memory", "shrink"),
-    [
-        (bytearray(8), lambda memory: memory.clear()),
-        (array.array("d", [1, 2]), lambda memory: memory.pop()),
-        (mmap.mmap(-1, 4096), lambda memory: memory.close()),
-    ],
-    ids=["bytearray", "array", "mmap"],
-)
-def test_memory_stays_until_its_object_is_closed(
-    parts: Parts, memory: Any, shrink: Callable[[Any], object]
-) -> None:
-    for make in (
-        lambda: MemoryDescriptor(parts.ni, memory),
-        lambda: MemoryDescriptor(parts.ni, [b"x", memory]),
-        lambda: MatchEntry(parts.pt, memory),
-    ):
-        one = make()
-        with pytest.raises(BufferError):
-            shrink(memory)
-        one.close()
-    shrink(memory)
-
-
-def test_a_refused_object_locks_no_memory(parts: Parts) -> None:
-    memory = bytearray(8)
-    with pytest.raises(ValueError):
-        MemoryDescriptor(parts.ni, memory, options=1 << 31)
-    with pytest.raises(ValueError):
-        MatchEntry(parts.pt, memory, options=1 << 30)
-    with pytest.raises(ValueError):
-        MatchEntry(parts.pt, memory, uid=-1)
-    with pytest.raises(ValueError):
-        MemoryDescriptor(parts.ni, [memory, np.zeros(4)[::2]])
-    gc.collect()
-    memory.clear()
-
-
-def test_memory_that_nobody_else_refers_to_stays_for_c(ends: Pair) -> None:
-    pt = ends.b.table_entry()
-    ends.b.entry(pt, bytearray(1 << 20))
-    MemoryDescriptor(ends.a.ni, bytes(range(256)) * 4096, ends.a.queue).put(
-        ends.target, pt.index, ack=AckReq.ACK_REQ
-    )
-    gc.collect()
-    ends.event(ends.a, EventKind.ACK)
-    assert bytes(ends.event(ends.b, EventKind.PUT).data) == bytes(range(256)) * 4096
-
-
-# ---- objects that events name ----
-
-
-class Thing:
-    pass
-
-
-def test_a_user_ptr_is_let_go_after_its_last_event(ends: Pair) -> None:
-    pt = ends.b.table_entry()
-    ends.b.entry(pt, bytearray(8))
-    md = MemoryDescriptor(ends.a.ni, bytearray(8), ends.a.queue)
-    thing = Thing()
-    gone = weakref.ref(thing)
-    md.put(ends.target, pt.index, ack=AckReq.ACK_REQ, user_ptr=thing)
-    md.get(ends.target, pt.index, user_ptr=thing)
-    del thing
-    events = ends.events(ends.a, EventKind.SEND, EventKind.ACK, EventKind.REPLY)
-    assert all(event.user_ptr is gone() for event in events)
-    events.clear()
-    assert gone() is None
-    assert not md._state.records.keys() & md._numbers
-
-
-def test_a_user_ptr_of_a_closed_entry_is_told_by_its_queued_events(ends: Pair) -> None:
-    pt = ends.b.table_entry()
-    entry = ends.b.entry(pt, bytearray(8), user_ptr=Thing())
-    gone = weakref.ref(entry.user_ptr)
-    md = MemoryDescriptor(ends.a.ni, b"abc", ends.a.queue)
-    md.put(ends.target, pt.index, ack=AckReq.ACK_REQ)
-    came = CountingEvent(ends.b.ni)  # its calls let the other end go on
-    acks: list[EventKind] = []
-    while EventKind.ACK not in acks:
-        acks += [event.kind for event in ends.a.queue.take()]
-        came.get()
-    entry.close()
-    del entry
-    gc.collect()
-    event = ends.b.queue.wait(0)
-    assert event and event.user_ptr is gone() is not None
-    assert event.data == b"abc"
-    del event
-    assert ends.b.queue.take() == []
-    gc.collect()
-    assert gone() is None
-
-
-def test_entries_that_end_silently_do_not_pile_up(ends: Pair) -> None:
-    pt = ends.b.table_entry()
-    came = CountingEvent(ends.b.ni)
-    options = (
-        MeOption.OP_PUT
-        | MeOption.USE_ONCE
-        | MeOption.EVENT_LINK_DISABLE
-        | MeOption.EVENT_UNLINK_DISABLE
-        | MeOption.EVENT_COMM_DISABLE
-        | MeOption.EVENT_CT_COMM
-    )
-    md = MemoryDescriptor(ends.a.ni, b"abc", options=MdOption.EVENT_SEND_DISABLE)
-    for done in range(1, 1001):
-        MatchEntry(pt, bytearray(4), options=options, counter=came)
-        md.put(ends.target, pt.index)
-        ends.count(came, done)
-    assert len(pt._state.parts) < 600
-    assert len(pt._state.records) < 600
-
-
-def test_numbers_of_finished_operations_do_not_pile_up(ends: Pair) -> None:
-    pt = ends.b.table_entry()
-    ends.b.entry(pt, bytearray(8), options=MeOption.OP_PUT | MeOption.EVENT_COMM_DISABLE)
-    md = MemoryDescriptor(ends.a.ni, b"abc", ends.a.queue)
-    for number in range(2000):
-        md.put(ends.target, pt.index, user_ptr=number)
-        assert ends.event(ends.a, EventKind.SEND).user_ptr == number
-    assert len(md._numbers) < 1000
-    assert len(md._state.records) < 10
-
-
-# ---- abort, in a process of its own: it is for the whole of one ----
-
-ABORT = """
-import threading
-from native.portals import *
-
-with Interface() as ni:
-    queue, counter = EventQueue(ni, 8), CountingEvent(ni)
-    codes = []
-
-    def run(wait, *args):
-        try:
-            wait(*args)
-        except PtlError as error:
-            codes.append(error.rc.name)
-
-    threads = [threading.Thread(target=run, args=one)
-               for one in ((queue.wait,), (counter.wait, 1))]
-    for thread in threads:
-        thread.start()
-    abort()
-    for thread in threads:
-        thread.join()
-    run(queue.wait)
-    run(counter.wait, 1, 0)
-    print(*codes)
-    ni.status(StatusRegister.DROP_COUNT)
-with Interface() as ni:
-    print(EventQueue(ni, 8).wait(0))
-"""
-
-
-def test_an_abort_ends_all_waits_until_the_last_interface_is_closed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ABORT], capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert done.stderr == ""
-    assert done.stdout.split() == ["PTL_ABORTED"] * 4 + ["None"]
-
-
-INTERRUPTED = """
-import os, signal, threading, time
-from native.portals import *
-
-def interrupt():
-    while not queue._waiters:
-        time.sleep(0.001)
-    os.kill(os.getpid(), signal.SIGINT)
-
-with Interface() as ni:
-    queue = EventQueue(ni, 8)
-    try:
-        threading.Thread(target=interrupt).start()
-        queue.wait()
-    except KeyboardInterrupt:
-        print("interrupted")
-"""
-
-
-def test_an_interrupt_ends_a_wait_of_the_main_thread() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("interrupted\n", "")

@@ -45,6 +45,7 @@ OWNER = Principal(PrincipalKind.JOB, 1000, JOB_ID)
 PROGRAM = load.ShippedObject(b"/bin/a.out", 100, b"d" * 32, 0o755)
 CARRIER = load.ShippedObject(b"", 50, b"a" * 32, 0)  # of arguments
 BEGIN = 100.0
+NOW = BEGIN + 1
 PMI1 = Mpi((Protocol.PMI1,))
 PMIX = Mpi((Protocol.PMIX,))
 SPACE = "yod_7_" + b"mac-of-c".hex()  # of world 0: its key-value space and namespace
@@ -204,6 +205,27 @@ EMPTY = LeftoversRemoved(JOB_ID, 0)  # nothing is left of the ranks
 SERVER_ENDED = PmixServerEnded(JOB_ID, "killed by SIGKILL")
 PRESENT = ObjectsChecked(JOB_ID, ((0, b"/bin/a.out"),), (), ())
 LACKING = ObjectsChecked(JOB_ID, (), (0,), ())
+GO = received(YOD, load.Go(JOB_ID))
+ALL_DONE = received(YOD, load.AllDone(JOB_ID))
+RESET = received(YOD, load.Reset(JOB_ID))
+RUNNING = (PRESENT, started(0), held(0), GO)
+
+
+def a_job(*events, size=1, place=0, ranks_each=1, parent=YOD, **fields) -> Job:
+    """A job that has begun, listens for its clients, and has had these events."""
+    message = load_message(size, place, ranks_each, **fields)
+    job = Job(message, credential(size, ranks_each), parent, BEGIN)
+    job.begin(BEGIN)
+    if message.arguments is not None:
+        job.handle(OPENED, BEGIN)
+    for event in events:
+        job.handle(event, BEGIN)
+        job.check()
+    return job
+
+
+def to_yod(message: Message) -> Send:
+    return Send(YOD, message)
 
 
 class Tree:
@@ -358,6 +380,14 @@ class Tree:
             case PmixSend(_, pmix.AddWorld() as message) if self.has_servers:
                 return [added(message)]
         return []
+
+
+def running(size: int = 3, mpi: Mpi = PMI1, **fields) -> Tree:
+    """A running job, of which yod has taken what there was."""
+    tree = Tree(size, mpi=mpi, **fields)
+    tree.run()
+    tree.take_to_yod()
+    return tree
 
 
 def keeper_spec(actions: list[Action]) -> keeper.KeeperSpec:

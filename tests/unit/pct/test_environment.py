@@ -3,9 +3,14 @@
 import pytest
 
 from native import outer
-from native.wire.load import Protocol
+from native.wire.alloc import GrantedNode, Run
+from native.wire.load import Mpi, Protocol
+from pct.account import Account
+from pct.events import Devices, PmiOpened
 from pct.wireup import environment
 from pct.wireup.environment import for_job, for_node, for_protocols, for_rank
+from pct.wireup.machine import Wireup
+from tests.unit.pct.job_of import JOB_ID, PMIX, load_message
 
 OURS = (b"YOD_JOB_ID=7", b"YOD_SIZE=4")
 
@@ -270,3 +275,39 @@ def test_who_has_a_setting_of_hwloc_or_of_ucx_memory_chooses_all_of_them(names, 
 def test_the_home_is_that_of_the_users_environment():
     assert environment.home_of([b"OLDHOME=/old", b"HOME=/home/me"]) == b"/home/me"
     assert environment.home_of([b"PATH=/bin"]) == b""
+
+
+def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
+    first, second = GrantedNode(20, "n20", 7, 1), GrantedNode(21, "n21", 7, 2)
+    elsewhere = GrantedNode(21, "n21", 8, 1)
+    for other, is_set in ((second, True), (elsewhere, False)):
+        message = load_message(2, mpi=PMIX, nodes=(first, other))
+        shared = Wireup(message, [0, 0], frozenset(), Account()).shared_environment()
+        assert (b"OMPI_MCA_btl=tcp,self" in shared) is is_set
+
+
+def shared_of(protocols, nodes, names=frozenset(), has_settings=False):
+    """What ranks share on a node that has no fabric."""
+    runs = tuple(Run(place, 1) for place in range(len(nodes)))
+    message = load_message(2, mpi=protocols, nodes=nodes, runs=runs)
+    wireup = Wireup(message, [0, 0], names, Account())
+    wireup.port_opened(PmiOpened(JOB_ID, b"", devices=Devices(False, False, has_settings)))
+    return wireup.shared_environment()
+
+
+def test_open_mpi_waits_for_no_fabric_where_there_is_none():
+    apart = (GrantedNode(20, "n20", 7, 1), GrantedNode(21, "n21", 8, 1))
+    both = (b"OMPI_MCA_mtl=^ofi,psm,psm2", b"OMPI_MCA_btl=^ofi")
+    assert shared_of(PMIX, apart) == both
+    assert shared_of(PMIX, apart, has_settings=True) == ()
+    assert shared_of(PMIX, apart, frozenset({b"FI_PROVIDER"})) == ()
+    assert shared_of(Mpi((Protocol.PMI1,)), apart) == ()
+    together = (apart[0], GrantedNode(21, "n21", 7, 2))
+    assert shared_of(PMIX, together) == (b"OMPI_MCA_btl=tcp,self", both[0])
+
+
+def test_an_mpi_library_looks_at_no_devices_where_there_are_none():
+    alone = (GrantedNode(20, "n20", 7, 1),)
+    told = environment.without_devices(())
+    assert shared_of(Mpi((Protocol.PMI1,), library=b"/lib/libmpi.so"), alone) == told
+    assert shared_of(Mpi((Protocol.PMI1,)), alone) == ()

@@ -1,112 +1,40 @@
-"""More worlds in a running job: spawned ranks, and the daemons of launchers inside."""
+"""More worlds in a running job: spawned ranks."""
 
 import pytest
 
 from native.errors import PeerProtocolError
-from native.machine import Send
-from native.wire import agent, keeper, load, pmi, pmix
-from native.wire.load import Mpi, Protocol
+from native.wire import keeper, load, pmi, pmix
 from native.wire.pmi import KeyValue, Process, SpawnCommand
-from pct.events import (
-    KeeperEnd,
-    KeeperGo,
-    KeeperReported,
-    KeeperSignal,
-    OutputRead,
-    PmiClosed,
-    PmiConnected,
-    PmiHangUp,
-    PmiReceived,
-    StartKeeper,
-)
+from pct.events import KeeperEnd, KeeperGo, KeeperReported, KeeperSignal, OutputRead, StartKeeper
 from pct.job.progress import JobState
 from tests.unit.pct.job_of import (
     EMPTY,
     JOB_ID,
-    PMI1,
     PMIX,
     SPACE,
-    Tree,
     added,
     ended,
-    held,
     joins,
     keeper_spec,
     pct,
     received,
     replaced,
+    running,
     says,
     server,
     spawn,
     started,
 )
+from tests.unit.pct.spawn_of import SPAWN_LINES, asked, asks_for_workers, runs, spawned
 
-SPAWN_LINES = (
-    b"mcmd=spawn",
-    b"nprocs=2",
-    b"execname=./worker",
-    b"totspawns=1",
-    b"spawnssofar=1",
-    b"argcnt=1",
-    b"arg1=-w",
-    b"preput_num=1",
-    b"preput_key_0=PARENT_ROOT_PORT_NAME",
-    b"preput_val_0=tag#0",
-    b"info_num=0",
-    b"endcmd",
-)
 WORKERS = SpawnCommand(b"./worker", (b"-w",), 2)
 PORT_NAME = (KeyValue(b"PARENT_ROOT_PORT_NAME", b"tag#0"),)
 DENIED = keeper.ExecStep.EXEC
 
 
-def running(size=3, mpi=PMI1, **fields) -> Tree:
-    tree = Tree(size, mpi=mpi, **fields)
-    tree.run()
-    tree.take_to_yod()
-    return tree
-
-
-def asked(tree: Tree) -> pmi.Ask:
-    """The only question that has come to yod."""
-    (ask,) = tree.take_to_yod()
-    assert isinstance(ask, pmi.Ask)
-    return ask
-
-
-def spawned(tree: Tree, ask: pmi.Ask, *places: int, world=1, **fields) -> load.StartWorld:
-    """yod answers: one rank on each of these places, behind those of the load."""
-    question = ask.question
-    message = spawn(
-        world,
-        *places,
-        source=ask.source,
-        serial=ask.serial,
-        parent=question.parent,
-        pairs=question.pairs,
-        is_tool=question.is_tool,
-        **{"first_rank": tree.size, **fields},
-    )
-    tree.from_yod(message)
-    return message
-
-
-def runs(rank: int, world: int = 1):
-    return started(rank, world), held(rank, world=world)
-
-
 def cannot(rank: int, world: int = 1) -> tuple[KeeperReported, ...]:
     failed = KeeperReported(JOB_ID, keeper.ExecFailed(rank, 13, DENIED, "/bin/worker"), world)
     return started(rank, world), failed, ended(rank, 126 << 8, False, world)
-
-
-def asks_for_workers(tree: Tree, rank: int) -> pmi.Ask:
-    """A client of PMI spawns two workers."""
-    tree.at(rank, *joins(rank), says(rank, *SPAWN_LINES))
-    return asked(tree)
-
-
-# -- spawned ranks ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("rank", [0, 1, 6])
@@ -316,219 +244,3 @@ def test_a_place_below_may_not_spawn_in_the_name_of_another():
         job.handle(received(pct(3), pmi.Ask(JOB_ID, 6, 0, 1, question)), 0)
     with pytest.raises(PeerProtocolError, match="a question of place 4 from place 3"):
         job.handle(received(pct(3), pmi.Ask(JOB_ID, 4, 0, 1, question)), 0)
-
-
-# -- launchers inside ------------------------------------------------------
-
-
-def calls(tree: Tree, rank: int, host=b"n22", connection=40) -> None:
-    """A launcher's agent beside a rank wants a command on another node."""
-    command = agent.encode_command(agent.Command(rank, host, b"/tmp", b"prted --x"))
-    place = next(place for place, job in tree.jobs.items() if rank in job.ranks)
-    tree.at(place, PmiConnected(JOB_ID, connection, None))
-    for start in range(0, len(command), 25):  # in pieces, as a stream may
-        tree.at(place, PmiReceived(JOB_ID, connection, command[start : start + 25]))
-
-
-PRTED = SpawnCommand(
-    program=b"/bin/sh", arguments=(b"-c", b"prted --x"), count=1, directory=b"/tmp", hosts=(b"n22",)
-)
-
-
-def test_an_agents_command_is_a_spawn_of_a_tool():
-    tree = running(3)
-    calls(tree, 1)
-    assert asked(tree).question == pmi.Spawn(Process(0, 1), (PRTED,), (), is_tool=True)
-    assert tree.said(1, 40) == b""
-
-
-@pytest.mark.parametrize(("rank", "place"), [(1, 2), (2, 0), (0, 2), (3, 4), (3, 1), (1, 3)])
-def test_an_agent_is_told_of_start_and_end_wherever_the_tool_runs(rank, place):
-    tree = running(7)
-    calls(tree, rank)
-    spawned(tree, asked(tree), place)
-    assert tree.said(rank, 40) == agent.encode_started()
-    tree.at(place, *runs(7), ended(7, 3 << 8, world=1))
-    assert tree.said(rank, 40) == agent.encode_started() + agent.encode_ended(3 << 8)
-    assert tree.took(rank, PmiHangUp) == [PmiHangUp(JOB_ID, 40)]
-    tree.at(rank, PmiClosed(JOB_ID, 40))
-    assert tree.took(place, KeeperEnd) == []
-
-
-def test_a_tool_has_the_jobs_environment_and_no_world():
-    tree = running(3, mpi=Mpi((Protocol.PMI1, Protocol.PMIX)))
-    calls(tree, 1)
-    spawned(tree, asked(tree), 2)
-    spec = keeper_spec(tree.took(2, StartKeeper)[1:])
-    (rank,) = spec.ranks
-    assert not any(entry.startswith((b"PMI", b"MPICH_PMI")) for entry in rank.environment)
-    assert b"A=1" in spec.environment
-    assert len(tree.told(2, pmix.AddWorld)) == 1
-
-
-def test_fences_do_not_wait_for_a_tool():
-    tree = running(3)
-    calls(tree, 1)
-    spawned(tree, asked(tree), 2)
-    tree.at(2, *runs(3))
-    for rank in range(3):
-        tree.at(rank, *joins(rank), says(rank, b"cmd=barrier_in"))
-    assert tree.said(0, 0).endswith(b"cmd=barrier_out rc=0\n")
-
-
-@pytest.mark.parametrize(("rank", "place"), [(1, 2), (2, 2), (0, 1), (1, 0)])
-def test_an_agent_that_goes_takes_its_tool_with_it(rank, place):
-    tree = running(3)
-    calls(tree, rank)
-    spawned(tree, asked(tree), place)
-    tree.at(place, *runs(3))
-    assert tree.took(place, KeeperEnd) == []
-    tree.at(rank, PmiClosed(JOB_ID, 40))
-    assert tree.took(place, KeeperEnd) == [KeeperEnd(JOB_ID, 1)]
-    tree.at(place, ended(3, 9, world=1))
-    assert tree.said(rank, 40) == agent.encode_started()
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_agent_that_goes_before_its_tool_is_there_takes_it_when_it_comes(place):
-    """On the agent's own node the keeper was told to end before it was started."""
-    tree = running(3)
-    calls(tree, 1)
-    ask = asked(tree)
-    tree.at(1, PmiClosed(JOB_ID, 40))
-    spawned(tree, ask, place)
-    orders = [action for action in tree.actions[place] if getattr(action, "world", None) == 1]
-    assert [type(order) for order in orders] == [StartKeeper, KeeperGo, KeeperEnd]
-    tree.at(place, started(3, 1), ended(3, 9, world=1))
-
-
-def test_a_tool_that_yod_cannot_place_is_refused():
-    tree = running(3)
-    calls(tree, 1, b"n99")
-    ask = asked(tree)
-    tree.from_yod(pmi.Reply(JOB_ID, ask.source, ask.serial, -1, (), "n99: no node of this job"))
-    assert tree.said(1, 40) == b"cmd=refused n99: no node of this job\n"
-    assert tree.took(1, PmiHangUp) == [PmiHangUp(JOB_ID, 40)]
-
-
-def test_a_command_that_fits_no_message_is_refused_by_its_own_node():
-    tree = running(3)
-    command = agent.encode_command(agent.Command(1, b"n22", b"/", bytes([65]) * 300_000))
-    tree.at(1, PmiConnected(JOB_ID, 40, None), PmiReceived(JOB_ID, 40, command))
-    assert tree.said(1, 40).startswith(b"cmd=refused more than ")
-    assert tree.took(1, PmiHangUp) == [PmiHangUp(JOB_ID, 40)]
-
-
-def test_an_agent_of_a_rank_that_is_not_here_is_refused_by_its_own_node():
-    tree = running(3)
-    command = agent.encode_command(agent.Command(2, b"n22", b"/", b"x"))
-    tree.at(1, PmiConnected(JOB_ID, 40, None), PmiReceived(JOB_ID, 40, command))
-    assert tree.said(1, 40) == b"cmd=refused rank 2 is none of this node's\n"
-    assert tree.take_to_yod() == []
-
-
-def test_an_agent_that_talks_nonsense_is_hung_up_on_and_harms_nobody():
-    tree = running(3)
-    tree.at(1, PmiConnected(JOB_ID, 40, None), PmiReceived(JOB_ID, 40, b"cmd=agent x\n"))
-    assert tree.took(1, PmiHangUp) == [PmiHangUp(JOB_ID, 40)]
-    assert tree.take_to_yod() == []
-
-
-def test_only_a_tool_can_be_killed_by_a_question():
-    tree = running(3)
-    spawned(tree, asks_for_workers(tree, 0), 1)
-    tree.at(1, *runs(3))
-    for world in (0, 1, 5):
-        job = tree.jobs[1]
-        assert job.handle(received(pct(0), pmi.Ask(JOB_ID, 2, 1, 0, pmi.EndTool(world))), 0) == []
-
-
-def test_a_tool_that_fails_is_no_loss_of_a_rank():
-    """A node stopped: no world has the tool's rank."""
-    tree = running(3, mpi=PMIX)
-    calls(tree, 1)
-    spawned(tree, asked(tree), 2)
-    tree.at(2, *runs(3), ended(3, 256, world=1))
-    assert tree.said(1, 40).endswith(agent.encode_ended(256))
-    assert tree.told(0, pmix.Ended) == []
-
-
-# -- the guard -------------------------------------------------------------
-
-MPICH = "/usr/lib/libmpich.so.12"
-
-
-def alone(tree: Tree) -> list[pmi.Alone]:
-    return [message for message in tree.take_to_yod() if isinstance(message, pmi.Alone)]
-
-
-def test_ranks_that_had_an_mpi_library_and_joined_no_world_are_told_of_once_for_all():
-    tree = running(7)
-    for rank in (6, 3, 4, 1, 0, 5, 2):
-        tree.at(rank, ended(rank, mpi_library=MPICH))
-    (told,) = alone(tree)
-    assert (told.rank, told.library) == (6, MPICH.encode())
-    assert told.text.startswith(f"the program had {MPICH} (MPICH) and joined no world")
-
-
-def test_a_node_tells_of_its_ranks_once():
-    job = Tree(1, 3)
-    job.run()
-    job.take_to_yod()
-    for rank in range(3):
-        job.at(0, ended(rank, mpi_library=MPICH))
-    assert [message.rank for message in alone(job)] == [0]
-
-
-def test_nothing_is_told_of_ranks_that_joined_or_had_no_library_or_are_alone_by_right():
-    tree = running(3)
-    tree.at(0, *joins(0), ended(0, mpi_library=MPICH))
-    tree.at(1, ended(1))
-    assert alone(tree) == []
-    single = running(1)
-    single.at(0, ended(0, mpi_library=MPICH))
-    assert alone(single) == []
-
-
-def test_a_rank_that_was_killed_says_nothing_of_its_library():
-    tree = running(3)
-    tree.at(1, ended(1, 9, mpi_library=MPICH))
-    assert alone(tree) == []
-
-
-def test_a_program_that_claims_no_library_is_told_of_if_what_it_speaks_was_not_offered():
-    openmpi = b"/opt/openmpi/lib/libmpi.so.40"
-    mpi = Mpi((Protocol.PMI1,), library=openmpi, speaks=(Protocol.PMIX,))
-    tree = running(3, mpi=mpi)
-    tree.at(2, ended(2))
-    (told,) = alone(tree)
-    assert told.library == openmpi and "it speaks PMIx: use --mpi=pmix" in told.text
-    for other in (replaced(mpi, speaks=(Protocol.PMI1,)), replaced(mpi, offered=())):
-        tree = running(3, mpi=other)
-        tree.at(2, ended(2))
-        assert alone(tree) == []
-
-
-def test_a_client_of_pmix_that_joined_is_not_alone():
-    tree = running(3, mpi=PMIX)
-    tree.at(1, server(pmix.Joined(pmix.NamedProcess(SPACE, 1))))
-    tree.at(1, ended(1, mpi_library="/usr/lib/libmpi.so.40"))
-    assert alone(tree) == []
-
-
-def test_the_reason_why_a_node_had_no_pmix_is_part_of_the_line():
-    tree = Tree(2, has_servers=False, mpi=Mpi((Protocol.PMI1, Protocol.PMIX)))
-    tree.everywhere(server(pmix.Unavailable("no libpmix.so.2 here")))
-    tree.run()
-    tree.at(1, ended(1, mpi_library="/usr/lib/libmpi.so.40"))
-    (told,) = alone(tree)
-    assert "offered was PMI-1, it speaks PMIx: no libpmix.so.2 here" in told.text
-
-
-def test_a_line_of_below_goes_up_once_from_each_subtree():
-    job = running(7).jobs[1]
-    line = pmi.Alone(JOB_ID, 3, b"/lib/libmpi.so.12", "alone")
-    assert job.handle(received(pct(3), line), 0) == [Send(pct(0), line)]
-    assert job.handle(received(pct(4), line), 0) == []
-    actions = job.handle(ended(1, mpi_library=MPICH), 0)
-    assert not any(isinstance(action.message, pmi.Alone) for action in actions)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire import alloc, io, load, pmi
 from native.wire.base import Message
-from yod.launch.events import FindPrograms, ProgramsFound, Tell
+from yod.launch.events import FindPrograms, Finish, ProgramsFound, Tell
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
 from yod.plan.plan import Options, Plan
@@ -221,3 +223,29 @@ def told(actions: list[Action]) -> list[str]:
 
 def sent(actions: list[Action]) -> list[Message]:
     return [action.message for action in actions if isinstance(action, Send)]
+
+
+def signal_all(number: int) -> Send:
+    return to_root(load.Signal(JOB_ID, number))
+
+
+def resets(*places: int) -> list[Send]:
+    return [Send(pct(place), load.Reset(JOB_ID)) for place in places]
+
+
+def leave(yod: Yod) -> int | None:
+    """The tree confirms its end, then bebopd; the exit status."""
+    if yod.phase is Phase.ENDING:
+        yod.receive(released(*range(yod.size)))
+    assert yod.phase is Phase.RELEASING
+    assert yod.from_bebopd(alloc.Released(JOB_ID)) == [Finish()]
+    assert yod.phase is Phase.DONE
+    return yod.status
+
+
+GO = to_root(load.Go(JOB_ID))
+LINES = [to_root(io.OutputCredit(JOB_ID, each, LIMITS.line_room_bytes)) for each in io.STREAMS]
+ALL_DONE = to_root(load.AllDone(JOB_ID))
+RELEASE = to_bebopd(alloc.Release(JOB_ID))
+INT, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
+AFTER_GO = (Phase.RUNNING, Phase.ENDING, Phase.RESETTING, Phase.RELEASING)

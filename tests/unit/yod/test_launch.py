@@ -1,32 +1,37 @@
-"""A launch from its request to its exit: every phase, failure rule and interrupt."""
-
-import signal
+"""A launch from its request to its exit: every phase."""
 
 import msgspec
 import pytest
 
 from native.errors import IllegalTransition, PeerProtocolError, Refusal
 from native.limits import Limits
-from native.machine import Event, PeerGone, Send
+from native.machine import Event, PeerGone
 from native.wire import alloc, io, load
 from native.wire.load import FailureKind, Mpi, Protocol
 from tests.unit.yod.launch_of import (
+    ALL_DONE,
     BEBOPD,
+    GO,
+    INT,
     JOB_ID,
+    KILL,
     LIMITS,
+    LINES,
     PROGRAM,
+    RELEASE,
     ROOT,
     Yod,
     completions,
     failure,
     grant,
     held,
+    leave,
     node,
-    outcome,
     output,
     pct,
     plan,
     released,
+    resets,
     sent,
     slowest,
     to_bebopd,
@@ -35,57 +40,20 @@ from tests.unit.yod.launch_of import (
 )
 from yod.launch.allocation import ADVICE
 from yod.launch.events import (
-    Continued,
     CopyToShared,
     Finish,
-    InputRead,
     Interrupted,
     Leave,
     NotShared,
     ObjectDelivered,
-    ObjectUndelivered,
-    OutputClosed,
-    OutputFailed,
     OutputWritten,
-    ReadInput,
     SendObject,
     Shared,
-    SignalToPass,
-    StopAsked,
-    Suspend,
     Tell,
     UseGrant,
-    Write,
 )
 from yod.launch.machine import Launch
-from yod.launch.phases import BEFORE_GO, Phase
-from yod.plan.plan import Style
-
-GO = to_root(load.Go(JOB_ID))
-LINES = [to_root(io.OutputCredit(JOB_ID, each, LIMITS.line_room_bytes)) for each in io.STREAMS]
-ALL_DONE = to_root(load.AllDone(JOB_ID))
-RELEASE = to_bebopd(alloc.Release(JOB_ID))
-INT, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
-AFTER_GO = (Phase.RUNNING, Phase.ENDING, Phase.RESETTING, Phase.RELEASING)
-
-
-def signal_all(number):
-    return to_root(load.Signal(JOB_ID, number))
-
-
-def resets(*places):
-    return [Send(pct(place), load.Reset(JOB_ID)) for place in places]
-
-
-def leave(yod: Yod) -> int | None:
-    """The tree confirms its end, then bebopd; the exit status."""
-    if yod.phase is Phase.ENDING:
-        yod.receive(released(*range(yod.size)))
-    assert yod.phase is Phase.RELEASING
-    assert yod.from_bebopd(alloc.Released(JOB_ID)) == [Finish()]
-    assert yod.phase is Phase.DONE
-    return yod.status
-
+from yod.launch.phases import Phase
 
 # -- the ordinary way ------------------------------------------------------
 
@@ -214,6 +182,7 @@ def test_phases_and_who_was_slowest_are_kept_for_timing():
 
 # -- no room on a node -----------------------------------------------------
 
+
 NO_ROOM = load.NoRoom(0, 21, "n21", "/dev/shm: full")
 
 
@@ -307,216 +276,6 @@ def test_a_refused_release_is_the_end_all_the_same():
     assert yod.from_bebopd(alloc.Refused(Refusal.NOT_PERMITTED, "not yours")) == [Finish()]
 
 
-# -- failures before go ----------------------------------------------------
-
-
-@pytest.mark.parametrize("phase", [Phase.FORMING, Phase.LOADING, Phase.STARTING])
-def test_a_phase_that_does_not_end_in_time_fails_the_launch(phase):
-    yod = Yod(2).to(phase)
-    actions = yod.wait(200.0 if phase is Phase.STARTING else LIMITS.phase_s * 1.4 + 2)
-    assert actions[:2] == [
-        Tell(f"timed out in phase {phase.value}: no answer from the root"),
-        ALL_DONE,
-    ]
-
-
-def test_yod_is_more_patient_than_any_pct():
-    yod = Yod(2).to(Phase.FORMING)
-    assert yod.wait(LIMITS.phase_s * 1.2) == []
-
-
-def test_loading_may_take_as_long_as_its_bytes():
-    yod = Yod(2).to(Phase.LOADING)  # two million bytes, a second for each million
-    assert yod.machine.deadline() == yod.now + LIMITS.phase_s * 1.4 + 2.0
-
-
-@pytest.mark.parametrize(
-    ("kind", "status"),
-    [
-        (FailureKind.NODE_LOST, 125),
-        (FailureKind.TIMED_OUT, 125),
-        (FailureKind.NO_ROOM, 125),
-        (FailureKind.OBJECT, 125),
-        (FailureKind.NOT_FOUND, 127),
-        (FailureKind.NOT_EXECUTABLE, 126),
-        (FailureKind.EARLY_EXIT, 125),
-        (FailureKind.KEEPER_LOST, 125),
-        (FailureKind.REFUSED, 125),
-    ],
-)
-def test_a_failure_before_go_ends_the_launch_with_its_status(kind, status):
-    yod = Yod(2).to(Phase.STARTING)
-    actions = yod.receive(failure(kind, place=1, rank=1, phase="starting"))
-    assert len(told(actions)) == 1 and told(actions)[0].startswith("node 21 (n21), rank 1")
-    assert actions[1:] == [ALL_DONE]
-    assert leave(yod) == status
-
-
-def test_the_first_failure_is_told_and_decides():
-    yod = Yod(2).to(Phase.STARTING)
-    yod.receive(failure(FailureKind.NOT_FOUND, place=0, rank=0))
-    assert yod.receive(failure(FailureKind.OBJECT, place=1)) == []
-    assert leave(yod) == 127
-
-
-def test_a_root_that_refuses_hosts_nothing_and_is_not_asked_to_end_it():
-    yod = Yod(2).to(Phase.FORMING)
-    refused = failure(FailureKind.REFUSED, place=0, text="the reservation is 3 s old")
-    actions = yod.receive(refused)
-    assert actions[1:] == [RELEASE]
-    assert leave(yod) == 125
-
-
-def test_an_object_that_cannot_be_sent_fails_the_launch():
-    yod = Yod(2).to(Phase.LOADING)
-    assert yod.handle(ObjectUndelivered(0, "the file has shrunk")) == [
-        Tell("/bin/a.out could not be sent: the file has shrunk"),
-        ALL_DONE,
-    ]
-    assert leave(yod) == 125
-
-
-def test_nodes_below_the_root_have_the_time_to_load_what_the_root_has():
-    yod = Yod(2).to(Phase.STARTING)
-    assert yod.machine.deadline() == yod.now + LIMITS.phase_s * 1.4 + 2.0
-
-
-# -- abnormal ends ---------------------------------------------------------
-
-
-def test_the_others_have_the_kill_delay_then_sigterm_then_the_end():
-    yod = Yod(2).to(Phase.RUNNING)
-    assert yod.receive(completions(1, wait_status=3 << 8)) == []
-    assert yod.wait(1.9) == []
-    first = "rank 1 on n21: ended with exit code 3"
-    assert yod.wait(0.1) == [
-        Tell(f"{first}; SIGTERM sent to the others (--keep-going lets them run)"),
-        signal_all(TERM),
-    ]
-    assert yod.wait(2.0) == [Tell(f"{first}; the others are being killed"), ALL_DONE]
-    yod.receive(completions(0, wait_status=KILL, was_signalled=True))
-    assert leave(yod) == 3
-
-
-def test_others_that_end_within_the_delay_are_not_signalled():
-    yod = Yod(2).to(Phase.RUNNING)
-    yod.receive(completions(1, wait_status=11))
-    yod.wait(1.0)
-    assert yod.receive(completions(0)) == [ALL_DONE]
-    assert leave(yod) == 128 + 11
-
-
-def test_kill_means_no_delay_and_no_sigterm():
-    yod = Yod(2, kills_at_once=True).to(Phase.RUNNING)
-    yod.receive(completions(1, wait_status=3 << 8))
-    assert yod.wait(0.0) == [
-        Tell("rank 1 on n21: ended with exit code 3; the others are being killed"),
-        ALL_DONE,
-    ]
-    yod.receive(completions(0, wait_status=KILL, was_signalled=True))
-    assert leave(yod) == 3
-
-
-def test_keep_going_lets_the_others_run_and_the_status_stays():
-    yod = Yod(3, keeps_going=True).to(Phase.RUNNING)
-    text = "rank 1 on n21: ended with exit code 3; the others go on"
-    assert yod.receive(completions(1, wait_status=3 << 8)) == [Tell(text, is_error=False)]
-    assert yod.wait(1000.0) == []
-    assert yod.receive(completions(2, wait_status=4 << 8)) == []
-    assert yod.receive(completions(0)) == [ALL_DONE]
-    assert leave(yod) == 3
-
-
-def test_the_last_rank_to_fail_leaves_nobody_to_kill():
-    yod = Yod(2).to(Phase.RUNNING)
-    yod.receive(completions(0))
-    assert yod.receive(completions(1, wait_status=3 << 8)) == [ALL_DONE]
-    assert told(yod.wait(5.0)) == []
-    assert leave(yod) == 3
-
-
-def test_of_failures_that_come_together_the_lowest_rank_decides():
-    yod = Yod(3).to(Phase.RUNNING)
-    both = (outcome(2, wait_status=2 << 8), outcome(1, wait_status=1 << 8))
-    yod.receive(load.Completions(JOB_ID, both))
-    assert yod.receive(completions(0)) == [ALL_DONE]
-    assert leave(yod) == 1
-
-
-def test_an_abort_ends_the_job_with_the_applications_code():
-    yod = Yod(2).to(Phase.RUNNING)
-    text = "the application called abort with code 7"
-    abort = failure(FailureKind.ABORTED, place=1, rank=1, text=text, exit_code=7)
-    assert yod.receive(abort) == [Tell(f"node 21 (n21), rank 1: {text}"), ALL_DONE]
-    yod.receive(completions(0, 1, wait_status=KILL, was_signalled=True))
-    assert leave(yod) == 7
-
-
-def test_a_node_lost_while_running_ends_the_job():
-    yod = Yod(2).to(Phase.RUNNING)
-    lost = failure(FailureKind.NODE_LOST, phase="running", text="broke off")
-    assert yod.receive(lost) == [
-        Tell("node 21 (n21) was lost (running): it broke off"),
-        ALL_DONE,
-    ]
-    assert yod.receive(released(0)) == resets(1)
-    assert yod.lose(pct(1)) == [RELEASE]
-    assert leave(yod) == 125
-
-
-def test_who_is_killed_because_a_node_was_lost_has_not_failed_by_itself():
-    yod = Yod(3).to(Phase.RUNNING)
-    yod.receive(failure(FailureKind.NODE_LOST, phase="running"))
-    yod.receive(completions(0, 2, wait_status=9, was_signalled=True))
-    assert yod.report.first_failure == ""
-    assert yod.report.summary() == [
-        "ranks 0,2 on nodes 20,22: killed by yod (SIGKILL)",
-        "rank 1 on n21: lost with node n21",
-    ]
-
-
-def test_nodes_that_do_not_hear_a_reset_are_lost():
-    yod = Yod(3).to(Phase.RUNNING)
-    yod.lose(ROOT, "was killed")
-    yod.lose(pct(2))
-    assert yod.report.lost == {20, 22}
-
-
-def test_a_rank_that_failed_before_its_node_was_lost_decides_the_status():
-    yod = Yod(2).to(Phase.RUNNING)
-    yod.receive(completions(1, wait_status=3 << 8))
-    yod.receive(failure(FailureKind.NODE_LOST, phase="running"))
-    assert yod.report.reason.startswith("node 21 (n21) was lost")
-    assert leave(yod) == 3
-
-
-def test_a_lost_root_resets_the_others():
-    yod = Yod(3).to(Phase.RUNNING)
-    actions = yod.lose(ROOT, "was killed")
-    assert actions == [Tell("node 20 (n20) was lost (run): it was killed"), *resets(1, 2)]
-    assert yod.phase is Phase.RESETTING
-    assert yod.receive(released(1), pct(1)) == []
-    assert yod.receive(released(2), pct(2)) == [RELEASE]
-    assert leave(yod) == 125
-
-
-def test_a_root_that_is_lost_alone_leaves_only_bebopd_to_tell():
-    yod = Yod(1).to(Phase.RUNNING)
-    assert yod.lose(ROOT)[1:] == [RELEASE]
-
-
-def test_a_root_lost_at_the_end_may_have_kept_output():
-    yod = Yod(2).to(Phase.ENDING)
-    text = "node 20 (n20) was lost at the end: its last output may be missing"
-    assert yod.lose(ROOT) == [Tell(text), *resets(1)]
-    assert yod.report.notes == [text]
-
-
-def test_a_peer_that_is_nobody_is_nothing():
-    assert Yod(2).to(Phase.RUNNING).lose(pct(1)) == []
-    assert Yod(2).lose(pct(5)) == []
-
-
 # -- the end ---------------------------------------------------------------
 
 
@@ -559,248 +318,6 @@ def test_completions_that_come_during_the_end_are_still_counted():
     yod.receive(failure(FailureKind.KEEPER_LOST, phase="running"))
     yod.receive(completions(0, wait_status=KILL, was_signalled=True))
     assert sorted(yod.report.completions) == [0]
-
-
-# -- interrupts ------------------------------------------------------------
-
-
-def press(yod, number=INT):
-    """One more press: a second after the last."""
-    yod.now += LIMITS.press_s
-    return yod.handle(Interrupted(number))
-
-
-def leaves(*places):
-    """Everybody is told, nobody is waited for."""
-    told = Tell("the nodes are told to reset; leaving")
-    return [told, *resets(*places), to_bebopd(alloc.Release(JOB_ID)), Finish(), Leave()]
-
-
-def test_an_interrupt_before_the_grant_leaves_at_once():
-    yod = Yod(2)
-    assert press(yod) == [Tell("interrupted before nodes were granted"), Finish()]
-    assert yod.status == 130
-
-
-@pytest.mark.parametrize("phase", BEFORE_GO[1:])
-def test_before_go_the_first_press_cancels_the_second_resets_the_third_leaves(phase):
-    yod = Yod(2).to(phase)
-    assert press(yod) == [
-        Tell("the load is being cancelled; interrupt again after 1 s to reset the nodes"),
-        ALL_DONE,
-    ]
-    assert press(yod) == [
-        Tell("nodes are being reset; interrupt again after 1 s to leave"),
-        *resets(0, 1),
-    ]
-    assert press(yod) == leaves(0, 1)
-    assert yod.status == 130
-
-
-def test_after_go_the_presses_are_sigterm_sigkill_and_leave():
-    yod = Yod(2).to(Phase.RUNNING)
-    assert press(yod) == [
-        Tell("SIGTERM sent to all ranks; interrupt again after 1 s to send SIGKILL"),
-        signal_all(TERM),
-    ]
-    assert press(yod) == [
-        Tell("SIGKILL sent to all ranks; interrupt again after 1 s to reset the nodes and leave"),
-        signal_all(KILL),
-    ]
-    assert press(yod) == leaves(0, 1)
-    assert yod.status == 130
-
-
-@pytest.mark.parametrize("phase", [*BEFORE_GO[1:], *AFTER_GO])
-def test_the_third_press_leaves_whatever_the_first_two_have_come_to(phase):
-    yod = Yod(2).to(phase)
-    press(yod)
-    yod.wait(LIMITS.end_s / 2)
-    press(yod)
-    yod.wait(LIMITS.end_s / 2)
-    assert press(yod)[-2:] == [Finish(), Leave()]
-    assert (yod.phase, yod.status) == (Phase.DONE, 130)
-
-
-def test_signals_that_come_together_are_one_press():
-    """As of a terminal that closes, or of `timeout`."""
-    yod = Yod(2).to(Phase.RUNNING)
-    assert signal_all(TERM) in press(yod, TERM)
-    yod.now += LIMITS.press_s * 0.99
-    assert yod.handle(Interrupted(TERM)) == yod.handle(Interrupted(INT)) == []
-    assert signal_all(KILL) in press(yod, INT)
-
-
-def test_a_signal_of_the_press_that_ended_the_job_does_not_drop_its_output():
-    yod = Yod(1).to(Phase.RUNNING)
-    press(yod)
-    yod.receive(completions(0, wait_status=TERM, was_signalled=True))
-    leave(yod)
-    assert yod.phase is Phase.DONE
-    assert yod.handle(Interrupted(INT)) == []
-    assert press(yod) == [Leave()]
-
-
-def test_output_that_fails_after_a_press_leaves_the_ranks_their_time():
-    """A terminal that closes says so both ways."""
-    yod = Yod(2).to(Phase.RUNNING)
-    press(yod, signal.SIGHUP)
-    assert yod.handle(OutputFailed("Input/output error")) == yod.handle(OutputClosed()) == []
-    assert yod.phase is Phase.RUNNING
-
-
-def test_ranks_that_end_by_our_signals_leave_the_status_of_the_interrupt():
-    yod = Yod(2).to(Phase.RUNNING)
-    press(yod, TERM)
-    yod.receive(completions(0, wait_status=TERM, was_signalled=True))
-    assert yod.receive(completions(1, wait_status=TERM, was_signalled=True)) == [ALL_DONE]
-    assert leave(yod) == 128 + TERM
-
-
-def test_what_ranks_answer_to_sigterm_is_no_verdict():
-    yod = Yod(2).to(Phase.RUNNING)
-    press(yod)
-    yod.receive(completions(0, wait_status=TERM, was_signalled=True))
-    yod.receive(completions(1, wait_status=5 << 8))
-    assert leave(yod) == 130
-    assert yod.report.summary()[-1] == "rank 1 on n21: ended with exit code 5"
-
-
-@pytest.mark.parametrize("keeps_going", [False, True])
-def test_a_failure_before_the_interrupt_decides_unless_the_job_was_to_go_on(keeps_going):
-    yod = Yod(2, keeps_going=keeps_going).to(Phase.RUNNING)
-    yod.receive(completions(1, wait_status=3 << 8))
-    press(yod)
-    yod.receive(completions(0, wait_status=TERM, was_signalled=True))
-    assert leave(yod) == (130 if keeps_going else 3)
-
-
-def test_an_interrupt_takes_over_from_the_kill_delay():
-    yod = Yod(2).to(Phase.RUNNING)
-    yod.receive(completions(1, wait_status=3 << 8))
-    press(yod)
-    assert yod.wait(100.0) == []
-    assert yod.phase is Phase.RUNNING
-
-
-def test_an_interrupt_of_a_job_that_is_ending_says_what_is_done():
-    yod = Yod(2).to(Phase.ENDING)
-    assert press(yod) == [Tell("the job is ending; interrupt again after 1 s to reset the nodes")]
-    assert press(yod) == [
-        Tell("nodes are being reset; interrupt again after 1 s to leave"),
-        *resets(0, 1),
-    ]
-    assert press(yod) == leaves(0, 1)
-    assert yod.status == 130
-
-
-def test_an_interrupt_while_nodes_are_given_back_says_how_to_leave():
-    yod = Yod(2).to(Phase.RELEASING)
-    assert press(yod) == [Tell("the nodes are being given back; interrupt twice more to leave now")]
-    assert press(yod) == [
-        Tell("the nodes are being given back; interrupt again after 1 s to leave now")
-    ]
-    assert press(yod) == leaves()
-
-
-# -- signals, output, input ------------------------------------------------
-
-
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
-def test_usr1_and_usr2_are_passed_on_while_the_application_runs(number):
-    assert Yod(2).to(Phase.RUNNING).handle(SignalToPass(number)) == [signal_all(number)]
-    for phase in (*BEFORE_GO, Phase.ENDING):
-        text = f"{number.name} ignored: the application is not running"
-        assert Yod(2).to(phase).handle(SignalToPass(number)) == [Tell(text)]
-
-
-def test_ctrl_z_stops_the_ranks_and_yod_and_they_are_continued_once():
-    yod = Yod(2).to(Phase.RUNNING)
-    assert yod.handle(StopAsked()) == [signal_all(signal.SIGSTOP), Suspend()]
-    assert yod.handle(Continued()) == [signal_all(signal.SIGCONT)]
-    assert yod.handle(Continued()) == []
-
-
-@pytest.mark.parametrize("phase", [*BEFORE_GO, *AFTER_GO[1:], Phase.DONE])
-def test_ctrl_z_stops_yod_alone_where_no_application_runs(phase):
-    yod = Yod(2).to(phase)
-    assert yod.handle(StopAsked()) == [Suspend()]
-    assert yod.handle(Continued()) == []
-
-
-def test_a_rank_killed_by_a_passed_signal_has_failed():
-    yod = Yod(1).to(Phase.RUNNING)
-    yod.handle(SignalToPass(signal.SIGUSR1))
-    yod.receive(completions(0, wait_status=signal.SIGUSR1))
-    assert leave(yod) == 128 + signal.SIGUSR1
-
-
-def test_output_is_written_as_it_comes_and_a_gap_is_told():
-    yod = Yod(2).to(Phase.RUNNING)
-    assert yod.receive(output(1, b"one")) == [Write(1, 1, b"one")]
-    assert yod.receive(output(1, b"x", stream=2)) == [Write(2, 1, b"x")]
-    assert yod.receive(output(1, b"three", offset=10)) == [
-        Tell("7 bytes of rank 1's output are lost"),
-        Write(1, 1, b"three"),
-    ]
-    assert yod.report.notes == ["7 bytes of output lost"]
-
-
-def test_credit_goes_down_as_output_leaves_yod_in_quarters_of_a_window():
-    yod = Yod(2).to(Phase.RUNNING)
-    quarter = LIMITS.output_window_bytes // 4
-    for stream in io.STREAMS:
-        assert yod.handle(OutputWritten(stream, quarter - 1)) == []
-    for stream in io.STREAMS:
-        credit = to_root(io.OutputCredit(JOB_ID, stream, quarter))
-        assert yod.handle(OutputWritten(stream, 1)) == [credit]
-
-
-def test_credit_for_messages_does_not_wait_until_their_lines_are_shown():
-    yod = Yod(2).to(Phase.RUNNING)
-    count = LIMITS.output_window_bytes // 4 // io.MESSAGE_COST_BYTES
-    for offset in range(count - 1):
-        assert yod.receive(output(1, b"x", offset)) == [Write(1, 1, b"x")]
-    due = to_root(io.OutputCredit(JOB_ID, 1, count * io.MESSAGE_COST_BYTES))
-    assert yod.receive(output(1, b"x", count - 1)) == [due, Write(1, 1, b"x")]
-
-
-def test_bytes_as_they_come_need_no_room_for_lines():
-    yod = Yod(2, style=Style.RAW).to(Phase.STARTING)
-    assert yod.receive(held(0, 1)) == [GO]
-
-
-def test_output_that_cannot_be_written_ends_the_job():
-    yod = Yod(2).to(Phase.RUNNING)
-    text = "the application's output cannot be written: No space left on device"
-    assert yod.handle(OutputFailed(text)) == [Tell(text), ALL_DONE]
-    yod.receive(completions(0, 1, wait_status=KILL, was_signalled=True))
-    assert leave(yod) == 125
-
-
-def test_what_fails_while_the_job_is_ending_changes_nothing():
-    yod = Yod(2).to(Phase.ENDING)
-    late = (OutputFailed("no"), OutputClosed(), ObjectUndelivered(0, "no"), NotShared(0, "no"))
-    assert [yod.handle(event) for event in late] == [[]] * 4
-    assert leave(yod) == 0
-
-
-def test_a_reader_that_has_enough_ends_the_job_without_a_word():
-    yod = Yod(2).to(Phase.RUNNING)
-    assert yod.handle(OutputClosed()) == [ALL_DONE]
-    assert leave(yod) == 128 + signal.SIGPIPE
-
-
-def test_output_that_fails_before_there_is_a_job_ends_yod():
-    assert Yod(2).handle(OutputFailed("no")) == [Finish()]
-    assert Yod(2).handle(OutputClosed()) == [Finish()]
-
-
-def test_input_is_read_by_credit_while_the_application_runs():
-    yod = Yod(2, has_input=True).to(Phase.RUNNING)
-    assert yod.receive(io.InputCredit(JOB_ID, 4096)) == [ReadInput(4096)]
-    assert yod.handle(InputRead(b"yes\n")) == [to_root(io.Input(JOB_ID, b"yes\n"))]
-    assert yod.handle(InputRead(b"")) == [to_root(io.Input(JOB_ID, b""))]
 
 
 # -- the machine itself ----------------------------------------------------

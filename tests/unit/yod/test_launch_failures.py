@@ -1,0 +1,236 @@
+"""A launch that fails before go, or whose ranks and nodes end abnormally."""
+
+import pytest
+
+from native.wire import load
+from native.wire.load import FailureKind
+from tests.unit.yod.launch_of import (
+    ALL_DONE,
+    JOB_ID,
+    KILL,
+    LIMITS,
+    RELEASE,
+    ROOT,
+    TERM,
+    Yod,
+    completions,
+    failure,
+    leave,
+    outcome,
+    pct,
+    released,
+    resets,
+    signal_all,
+    told,
+)
+from yod.launch.events import ObjectUndelivered, Tell
+from yod.launch.phases import Phase
+
+# -- failures before go ----------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", [Phase.FORMING, Phase.LOADING, Phase.STARTING])
+def test_a_phase_that_does_not_end_in_time_fails_the_launch(phase):
+    yod = Yod(2).to(phase)
+    actions = yod.wait(200.0 if phase is Phase.STARTING else LIMITS.phase_s * 1.4 + 2)
+    assert actions[:2] == [
+        Tell(f"timed out in phase {phase.value}: no answer from the root"),
+        ALL_DONE,
+    ]
+
+
+def test_yod_is_more_patient_than_any_pct():
+    yod = Yod(2).to(Phase.FORMING)
+    assert yod.wait(LIMITS.phase_s * 1.2) == []
+
+
+def test_loading_may_take_as_long_as_its_bytes():
+    yod = Yod(2).to(Phase.LOADING)  # two million bytes, a second for each million
+    assert yod.machine.deadline() == yod.now + LIMITS.phase_s * 1.4 + 2.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (FailureKind.NODE_LOST, 125),
+        (FailureKind.TIMED_OUT, 125),
+        (FailureKind.NO_ROOM, 125),
+        (FailureKind.OBJECT, 125),
+        (FailureKind.NOT_FOUND, 127),
+        (FailureKind.NOT_EXECUTABLE, 126),
+        (FailureKind.EARLY_EXIT, 125),
+        (FailureKind.KEEPER_LOST, 125),
+        (FailureKind.REFUSED, 125),
+    ],
+)
+def test_a_failure_before_go_ends_the_launch_with_its_status(kind, status):
+    yod = Yod(2).to(Phase.STARTING)
+    actions = yod.receive(failure(kind, place=1, rank=1, phase="starting"))
+    assert len(told(actions)) == 1 and told(actions)[0].startswith("node 21 (n21), rank 1")
+    assert actions[1:] == [ALL_DONE]
+    assert leave(yod) == status
+
+
+def test_the_first_failure_is_told_and_decides():
+    yod = Yod(2).to(Phase.STARTING)
+    yod.receive(failure(FailureKind.NOT_FOUND, place=0, rank=0))
+    assert yod.receive(failure(FailureKind.OBJECT, place=1)) == []
+    assert leave(yod) == 127
+
+
+def test_a_root_that_refuses_hosts_nothing_and_is_not_asked_to_end_it():
+    yod = Yod(2).to(Phase.FORMING)
+    refused = failure(FailureKind.REFUSED, place=0, text="the reservation is 3 s old")
+    actions = yod.receive(refused)
+    assert actions[1:] == [RELEASE]
+    assert leave(yod) == 125
+
+
+def test_an_object_that_cannot_be_sent_fails_the_launch():
+    yod = Yod(2).to(Phase.LOADING)
+    assert yod.handle(ObjectUndelivered(0, "the file has shrunk")) == [
+        Tell("/bin/a.out could not be sent: the file has shrunk"),
+        ALL_DONE,
+    ]
+    assert leave(yod) == 125
+
+
+def test_nodes_below_the_root_have_the_time_to_load_what_the_root_has():
+    yod = Yod(2).to(Phase.STARTING)
+    assert yod.machine.deadline() == yod.now + LIMITS.phase_s * 1.4 + 2.0
+
+
+# -- abnormal ends ---------------------------------------------------------
+
+
+def test_the_others_have_the_kill_delay_then_sigterm_then_the_end():
+    yod = Yod(2).to(Phase.RUNNING)
+    assert yod.receive(completions(1, wait_status=3 << 8)) == []
+    assert yod.wait(1.9) == []
+    first = "rank 1 on n21: ended with exit code 3"
+    assert yod.wait(0.1) == [
+        Tell(f"{first}; SIGTERM sent to the others (--keep-going lets them run)"),
+        signal_all(TERM),
+    ]
+    assert yod.wait(2.0) == [Tell(f"{first}; the others are being killed"), ALL_DONE]
+    yod.receive(completions(0, wait_status=KILL, was_signalled=True))
+    assert leave(yod) == 3
+
+
+def test_others_that_end_within_the_delay_are_not_signalled():
+    yod = Yod(2).to(Phase.RUNNING)
+    yod.receive(completions(1, wait_status=11))
+    yod.wait(1.0)
+    assert yod.receive(completions(0)) == [ALL_DONE]
+    assert leave(yod) == 128 + 11
+
+
+def test_kill_means_no_delay_and_no_sigterm():
+    yod = Yod(2, kills_at_once=True).to(Phase.RUNNING)
+    yod.receive(completions(1, wait_status=3 << 8))
+    assert yod.wait(0.0) == [
+        Tell("rank 1 on n21: ended with exit code 3; the others are being killed"),
+        ALL_DONE,
+    ]
+    yod.receive(completions(0, wait_status=KILL, was_signalled=True))
+    assert leave(yod) == 3
+
+
+def test_keep_going_lets_the_others_run_and_the_status_stays():
+    yod = Yod(3, keeps_going=True).to(Phase.RUNNING)
+    text = "rank 1 on n21: ended with exit code 3; the others go on"
+    assert yod.receive(completions(1, wait_status=3 << 8)) == [Tell(text, is_error=False)]
+    assert yod.wait(1000.0) == []
+    assert yod.receive(completions(2, wait_status=4 << 8)) == []
+    assert yod.receive(completions(0)) == [ALL_DONE]
+    assert leave(yod) == 3
+
+
+def test_the_last_rank_to_fail_leaves_nobody_to_kill():
+    yod = Yod(2).to(Phase.RUNNING)
+    yod.receive(completions(0))
+    assert yod.receive(completions(1, wait_status=3 << 8)) == [ALL_DONE]
+    assert told(yod.wait(5.0)) == []
+    assert leave(yod) == 3
+
+
+def test_of_failures_that_come_together_the_lowest_rank_decides():
+    yod = Yod(3).to(Phase.RUNNING)
+    both = (outcome(2, wait_status=2 << 8), outcome(1, wait_status=1 << 8))
+    yod.receive(load.Completions(JOB_ID, both))
+    assert yod.receive(completions(0)) == [ALL_DONE]
+    assert leave(yod) == 1
+
+
+def test_an_abort_ends_the_job_with_the_applications_code():
+    yod = Yod(2).to(Phase.RUNNING)
+    text = "the application called abort with code 7"
+    abort = failure(FailureKind.ABORTED, place=1, rank=1, text=text, exit_code=7)
+    assert yod.receive(abort) == [Tell(f"node 21 (n21), rank 1: {text}"), ALL_DONE]
+    yod.receive(completions(0, 1, wait_status=KILL, was_signalled=True))
+    assert leave(yod) == 7
+
+
+def test_a_node_lost_while_running_ends_the_job():
+    yod = Yod(2).to(Phase.RUNNING)
+    lost = failure(FailureKind.NODE_LOST, phase="running", text="broke off")
+    assert yod.receive(lost) == [
+        Tell("node 21 (n21) was lost (running): it broke off"),
+        ALL_DONE,
+    ]
+    assert yod.receive(released(0)) == resets(1)
+    assert yod.lose(pct(1)) == [RELEASE]
+    assert leave(yod) == 125
+
+
+def test_who_is_killed_because_a_node_was_lost_has_not_failed_by_itself():
+    yod = Yod(3).to(Phase.RUNNING)
+    yod.receive(failure(FailureKind.NODE_LOST, phase="running"))
+    yod.receive(completions(0, 2, wait_status=9, was_signalled=True))
+    assert yod.report.first_failure == ""
+    assert yod.report.summary() == [
+        "ranks 0,2 on nodes 20,22: killed by yod (SIGKILL)",
+        "rank 1 on n21: lost with node n21",
+    ]
+
+
+def test_nodes_that_do_not_hear_a_reset_are_lost():
+    yod = Yod(3).to(Phase.RUNNING)
+    yod.lose(ROOT, "was killed")
+    yod.lose(pct(2))
+    assert yod.report.lost == {20, 22}
+
+
+def test_a_rank_that_failed_before_its_node_was_lost_decides_the_status():
+    yod = Yod(2).to(Phase.RUNNING)
+    yod.receive(completions(1, wait_status=3 << 8))
+    yod.receive(failure(FailureKind.NODE_LOST, phase="running"))
+    assert yod.report.reason.startswith("node 21 (n21) was lost")
+    assert leave(yod) == 3
+
+
+def test_a_lost_root_resets_the_others():
+    yod = Yod(3).to(Phase.RUNNING)
+    actions = yod.lose(ROOT, "was killed")
+    assert actions == [Tell("node 20 (n20) was lost (run): it was killed"), *resets(1, 2)]
+    assert yod.phase is Phase.RESETTING
+    assert yod.receive(released(1), pct(1)) == []
+    assert yod.receive(released(2), pct(2)) == [RELEASE]
+    assert leave(yod) == 125
+
+
+def test_a_root_that_is_lost_alone_leaves_only_bebopd_to_tell():
+    yod = Yod(1).to(Phase.RUNNING)
+    assert yod.lose(ROOT)[1:] == [RELEASE]
+
+
+def test_a_root_lost_at_the_end_may_have_kept_output():
+    yod = Yod(2).to(Phase.ENDING)
+    text = "node 20 (n20) was lost at the end: its last output may be missing"
+    assert yod.lose(ROOT) == [Tell(text), *resets(1)]
+    assert yod.report.notes == [text]
+
+
+def test_a_peer_that_is_nobody_is_nothing():
+    assert Yod(2).to(Phase.RUNNING).lose(pct(1)) == []
+    assert Yod(2).lose(pct(5)) == []
