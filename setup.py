@@ -38,7 +38,7 @@ PRODUCTS = [
     *("native/libportals.so", "native/libportals.so.4"),  # a wheel has no links: both are files
     *("native/libpmi.so", "native/libpmi.so.1"),
     "native/keeper/yod-keeper",
-    "native/hold/yodstart.so",
+    "native/hold/yodhold.so",
 ]
 
 # To the shell, the docstring is the program: it starts the interpreter beside the

@@ -12,6 +12,7 @@ from native import options
 from native.errors import UsageError, YodError
 from native.host import stdio
 from native.options import Option
+from native.start.run import Importing
 
 # yod reads them by native.options. All other commands use click, but importing click takes
 # a quarter of the time of a short launch.
@@ -68,7 +69,8 @@ def command(argv: list[str]) -> int:
         return 0
     if not words:
         raise UsageError(f"no program; {USAGE} (yod -help)")
-    from yod import frontend
+    with Importing():
+        from yod import frontend
 
     return frontend.run(given, words)
 

@@ -112,7 +112,7 @@ static bool is_replaced (const struct spec_strings *by, const char *variable)
 }
 
 /* Make the rank's environment: the shared variables that it does not replace,
- * then its own. Room for PMI_FD, YOD_PORTALS and the start library's two stays
+ * then its own. Room for PMI_FD, YOD_PORTALS and the hold library's two stays
  * at the end. */
 static char **make_environment (const struct child *child, size_t *countp)
 {
@@ -172,12 +172,12 @@ static char **find (char **list, size_t count, const char *name)
     return NULL;
 }
 
-/* Put the start library before the user's preloads. Its variable comes last:
+/* Put the hold library before the user's preloads. Its variable comes last:
  * when it is removed, /proc/self/environ ends in padding. */
 static void add_preload (const struct child *child, char **list, size_t count)
 {
     const struct starter *starter = child->starter;
-    const char *library = starter->spec->start_library;
+    const char *library = starter->spec->hold_library;
     char **users = find (list, count, PRELOAD);
     size_t length = strlen (library);
     size_t room = sizeof (PRELOAD) + length + 1

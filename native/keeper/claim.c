@@ -6,7 +6,7 @@
 
 int claim_make_file (size_t n_ranks)
 {
-    int fd = memfd_create ("yodstart", MFD_CLOEXEC);
+    int fd = memfd_create ("yodhold", MFD_CLOEXEC);
 
     if (fd >= 0
         && ftruncate (fd, (off_t) (n_ranks * CLAIM_STRIDE_BYTES)) != 0) {

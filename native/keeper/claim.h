@@ -1,6 +1,6 @@
 /* claim.h - which MPI library a preloaded rank tells at its exit.
  *
- * The start library writes it to memory shared with the keeper when the program
+ * The hold library writes it to memory shared with the keeper when the program
  * returns or calls exit. The user can write there too, so a claim is checked
  * before it is passed on.
  */

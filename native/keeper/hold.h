@@ -1,7 +1,7 @@
 /* hold.h - start the ranks, hold each at its entry, release them.
  *
  * The child processes write messages (message.h) into one pipe while they are
- * on their way to user code. A rank is held by the start library, by tracing
+ * on their way to user code. A rank is held by the hold library, by tracing
  * or before exec; the way it is held decides how it is released.
  */
 #ifndef YOD_KEEPER_HOLD_H

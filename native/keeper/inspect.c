@@ -1,7 +1,7 @@
 /* The kernel reads 256 bytes of a script's first line and follows at most five
  * interpreters. Programs that we cannot judge (a binfmt_misc program, one that
  * may be executed and not read) are held by tracing, which works for every
- * program. The start library is preloaded only where the program certainly has
+ * program. The hold library is preloaded only where the program certainly has
  * our own dynamic loader. */
 #include "inspect.h"
 
@@ -119,7 +119,7 @@ static bool find_loader (const struct head *head, char *loader, size_t room)
     return false;
 }
 
-/* The start library needs nothing but the loader's protocol, so any glibc
+/* The hold library needs nothing but the loader's protocol, so any glibc
  * loader of that name will do, wherever a distribution keeps it. */
 static bool is_own_loader (const char *loader)
 {

@@ -21,7 +21,7 @@ struct inspect_fault {
 
 /* Follow `path` over script interpreters to the ELF file that will run.
  *   true   *takes_preload says whether its dynamic loader is the one the
- *          start library was built for (false for all that is not known)
+ *          hold library was built for (false for all that is not known)
  *   false  *fault says why it will not be started
  * Doubt is no fault: exec itself gives the error of a broken program.
  */

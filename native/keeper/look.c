@@ -43,7 +43,7 @@ static bool look_at (struct keeper *k, size_t index, pid_t unix_pid)
     return true;
 }
 
-/* The start library tells the MPI library of a preloaded rank's first
+/* The hold library tells the MPI library of a preloaded rank's first
  * program. */
 static bool look_at_rank (struct keeper *k, size_t index)
 {

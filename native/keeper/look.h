@@ -1,6 +1,6 @@
 /* look.h - find out which MPI library a rank uses after its release.
  *
- * The start library tells it for a rank's first program. Programs that a rank
+ * The hold library tells it for a rank's first program. Programs that a rank
  * becomes by exec, or starts, are looked at through /proc: 5 ms after go, then
  * each time after twice as long, until a library is found. Only the first
  * living rank is looked at.

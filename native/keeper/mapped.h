@@ -1,6 +1,6 @@
 /* mapped.h - which MPI library a running process has mapped.
  *
- * For programs that a rank becomes by exec or starts: the start library is in
+ * For programs that a rank becomes by exec or starts: the hold library is in
  * its first program only, so that no user meets it. One file of /proc is read.
  */
 #ifndef YOD_KEEPER_MAPPED_H

@@ -1,7 +1,7 @@
 /* message.h - messages of a rank's process to the keeper before user code.
  *
  * Fixed size, one write each, below PIPE_BUF: messages of many processes do not
- * mix in the one pipe. The start library writes them too, without a libc. They
+ * mix in the one pipe. The hold library writes them too, without a libc. They
  * come from the user's processes: the keeper checks every index and text.
  */
 #ifndef YOD_KEEPER_MESSAGE_H
@@ -12,7 +12,7 @@
 enum message_kind {
     MESSAGE_FAILED = 1,                 /* error, step, text; then it exits */
     MESSAGE_TRACE_ME = 2,               /* waits for the keeper's answer */
-    MESSAGE_HELD = 3,                   /* by the start library */
+    MESSAGE_HELD = 3,                   /* by the hold library */
     MESSAGE_HELD_BEFORE_EXEC = 4,
 };
 
@@ -26,7 +26,7 @@ struct message {
     char text[MESSAGE_TEXT_BYTES];
 };
 
-/* The start library's variable: its report and go descriptors, its index, the
+/* The hold library's variable: its report and go descriptors, its index, the
  * length of its own path in LD_PRELOAD, and the descriptor of the claims file
  * (0: there is none), as decimal numbers with commas. */
 #define START_VARIABLE "YODSTART="

@@ -175,7 +175,7 @@ static void take_all (struct cursor *c, struct spec *spec)
         spec->limits[i].soft = take_u64 (c);
         spec->limits[i].hard = take_u64 (c);
     }
-    spec->start_library = take_string (c);
+    spec->hold_library = take_string (c);
     spec->environment = take_strings (c);
     take_programs (c, spec);
     take_ranks (c, spec);

@@ -66,7 +66,7 @@ struct spec {
     bool wants_portals;                 /* some rank does */
     gid_t *groups;
     struct spec_limit *limits;
-    const char *start_library;          /* "": none, so always trace */
+    const char *hold_library;          /* "": none, so always trace */
     struct spec_strings environment;
     struct spec_program *programs;
     struct spec_rank *ranks;

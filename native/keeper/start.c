@@ -48,7 +48,7 @@ const char *start_prepare (struct starter *starter, const struct spec *spec)
 
     starter->spec = spec;
     starter->keeper = getpid ();
-    starter->may_preload = can_preload (spec->start_library);
+    starter->may_preload = can_preload (spec->hold_library);
     starter->null_fd = open ("/dev/null", O_RDWR | O_CLOEXEC);
     if (starter->null_fd < 0)
         return "/dev/null";

@@ -17,16 +17,15 @@ import os
 import sys
 
 # importlib.machinery and importlib.util have these too, but are slow to import.
+from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import (
     MAGIC_NUMBER,
     SourceFileLoader,
-    spec_from_file_location,
 )
 
 TYPE_CHECKING = False  # typing is slow to import, too
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
 
 # What cannot be read raises, be it short or wrong.
@@ -71,8 +70,7 @@ class CodeCache:
                 return None
         except NONSENSE:
             return None
-        loader = _Loader(name, path_of_source, code)
-        return spec_from_file_location(name, path_of_source, loader=loader)
+        return _spec(name, path_of_source, code)
 
     def save(self) -> None:
         """Keep the code of what has been imported as usual. That it cannot be is no error.
@@ -154,6 +152,17 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         return self._code
+
+
+def _spec(name: str, path: str, code: CodeType) -> ModuleSpec:
+    """What spec_from_file_location gives, which asks the loader a dozen questions."""
+    directory, _, file = path.rpartition("/")
+    is_package = file == "__init__.py"
+    spec = ModuleSpec(name, _Loader(name, path, code), origin=path, is_package=is_package)
+    spec.has_location = True
+    if is_package:
+        spec.submodule_search_locations = [directory]
+    return spec
 
 
 def _source(path: str) -> Source:

@@ -55,19 +55,28 @@ def _json_schema() -> Any:
     return sys.modules[SCHEMA]
 
 
+class _PatternLater:
+    """A pattern that is compiled when it is first searched for: few launches decode a name."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self.pattern = pattern
+        self._flags = flags
+        self._compiled: Any = None
+
+    def search(self, text: str) -> object:
+        if self._compiled is None:
+            import re
+
+            self._compiled = re.compile(self.pattern, self._flags)
+        return self._compiled.search(text)
+
+
 def _core_of_re() -> SimpleNamespace:
     """The types of :mod:`re`, which typing names, and what msgspec keeps for patterns."""
     import _sre  # type: ignore[import-not-found]
 
-    def compile_pattern(pattern: str, flags: int = 0) -> object:
-        import re
-
-        return re.compile(pattern, flags)
-
     empty = _sre.compile("", 0, [1], 0, {}, ())  # 1: it matches
-    return SimpleNamespace(
-        Pattern=type(empty), Match=type(empty.match("")), compile=compile_pattern
-    )
+    return SimpleNamespace(Pattern=type(empty), Match=type(empty.match("")), compile=_PatternLater)
 
 
 def _any_reference(*arguments: object, **options: object) -> None:

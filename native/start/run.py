@@ -16,6 +16,24 @@ import resource
 import sys
 
 COLLECT_AFTER_COUNT = 10_000  # objects; Python begins with 700
+ABSENT = "typing_extensions"
+
+
+class Importing:
+    """Imports of a command's modules: ``with Importing(): import ...``."""
+
+    def __enter__(self) -> None:
+        gc.disable()
+        self._stands_in = ABSENT not in sys.modules
+        if self._stands_in:
+            sys.modules[ABSENT] = None  # type: ignore[assignment]
+
+    def __exit__(self, *_: object) -> None:
+        if self._stands_in:
+            del sys.modules[ABSENT]
+        gc.freeze()
+        gc.set_threshold(COLLECT_AFTER_COUNT)
+        gc.enable()
 
 
 def run(module: str) -> None:
@@ -23,14 +41,9 @@ def run(module: str) -> None:
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         # Python does not see that a .pyc is cut short by `ulimit -f`; each later start would fail.
         sys.dont_write_bytecode = True
-    gc.disable()
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    __import__(module)
+    with Importing():
+        __import__(module)
     main = sys.modules[module].main
-    del sys.modules["typing_extensions"]
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER_COUNT)
-    gc.enable()
     status: object
     try:
         status = main()

@@ -12,7 +12,7 @@ The specification, a file, descriptor 4 of the keeper::
     u64 ignored                                bit n - 1: ranks ignore signal n
     u32 group                                  for each group
     u32 resource   u64 soft   u64 hard         for each limit
-    strings(1) start library                   empty: never preload
+    strings(1) hold library                   empty: never preload
     strings environment                        shared by all ranks
     u32 hold   strings(1) path   strings(1) directory   strings argv
                                                for each program
@@ -64,7 +64,7 @@ _REPORT = Layout("<HHIiIQQQQII200s")
 class Hold(IntEnum):
     """How a program is to be stopped at its entry."""
 
-    AUTO = 0  # preload the start library where it works, else trace
+    AUTO = 0  # preload the hold library where it works, else trace
     TRACE = 1
     BEFORE_EXEC = 2
 
@@ -300,12 +300,12 @@ def _limit(value: int) -> int:
     return value if value >= 0 else _ALL_ONES + 1 + value
 
 
-def encode_spec(spec: KeeperSpec, parent_unix_pid: int, start_library: bytes) -> bytes:
+def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> bytes:
     """The specification's file.
 
     Args:
         parent_unix_pid: the process that will spawn the keeper.
-        start_library: absolute path of yodstart.so; empty: hold by tracing only.
+        hold_library: absolute path of yodhold.so; empty: hold by tracing only.
 
     Raises:
         ValueError: a number of ranks, an index or a string that no keeper takes.
@@ -331,7 +331,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, start_library: bytes) ->
     parts += [_U32.pack(group) for group in spec.groups]
     for resource, soft, *hard in spec.limits:
         parts.append(_LIMIT.pack(resource, _limit(soft), _limit(hard[0] if hard else KEEP)))
-    parts += [_strings((start_library,)), _strings(spec.environment)]
+    parts += [_strings((hold_library,)), _strings(spec.environment)]
     for program in spec.programs:
         if not program.path or not program.argv:
             raise ValueError("a program has no path or no argv[0]")

@@ -23,7 +23,7 @@ from pct.host.reports import Reports
 
 NATIVE = os.path.dirname(os.path.abspath(native.__file__ or "native/__init__.py"))
 KEEPER = os.path.join(NATIVE, "keeper", "yod-keeper")
-START_LIBRARY = os.path.join(NATIVE, "hold", "yodstart.so")
+HOLD_LIBRARY = os.path.join(NATIVE, "hold", "yodhold.so")
 
 _CONTROL_FD, _SPEC_FD, _PORTALS_FD, _FIRST_FREE_FD = 3, 4, 5, 6
 _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
@@ -76,7 +76,7 @@ class Keeper:
         portals_fd: int = -1,
         *,
         keeper: str = KEEPER,
-        start_library: str = START_LIBRARY,
+        hold_library: str = HOLD_LIBRARY,
     ) -> Keeper:
         """Spawn a keeper that starts the ranks at once and holds each at its entry.
 
@@ -89,7 +89,7 @@ class Keeper:
             OSError: it cannot be spawned: no keeper program, no process, no descriptor.
         """
         _check_capacity(spec)
-        encoded = wire.encode_spec(spec, os.getpid(), os.fsencode(start_library))
+        encoded = wire.encode_spec(spec, os.getpid(), os.fsencode(hold_library))
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         try:
             ours.setblocking(False)

@@ -29,7 +29,7 @@ from native.wire.keeper import (
     RankStarted,
     Report,
 )
-from pct.host.keeper import KEEPER, START_LIBRARY, Keeper
+from pct.host.keeper import HOLD_LIBRARY, KEEPER, Keeper
 from pct.host.orphans import Orphans
 from tests.support.wait import LIMIT_S
 
@@ -99,7 +99,7 @@ class Job:
         *,
         portals_fd: int = -1,
         keeper: str = UNDER_TEST,
-        start_library: str = START_LIBRARY,
+        hold_library: str = HOLD_LIBRARY,
     ) -> None:
         self.spec = spec
         self.events: list[Report] = []
@@ -116,7 +116,7 @@ class Job:
                 self._take_streams,
                 portals_fd,
                 keeper=keeper,
-                start_library=start_library,
+                hold_library=hold_library,
             )
         except BaseException:
             self.reactor.close()

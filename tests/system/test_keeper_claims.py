@@ -317,7 +317,7 @@ def test_a_library_that_is_closed_meanwhile_breaks_no_exit(
 
 SCRIBBLE = """if True:
     import ctypes, os, sys
-    (line,) = [line for line in open("/proc/self/maps") if "memfd:yodstart" in line]
+    (line,) = [line for line in open("/proc/self/maps") if "memfd:yodhold" in line]
     first, last = (int(word, 16) for word in line.split()[0].split("-"))
     text = bytes.fromhex(sys.argv[1])
     ctypes.memmove(first, text, len(text))

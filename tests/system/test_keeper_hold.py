@@ -101,10 +101,10 @@ def test_auditing_libraries_are_user_code_too(build: Build) -> None:
         assert job.text() == ""
 
 
-def test_without_its_start_library_a_rank_is_traced(build: Build, tmp_path: Path) -> None:
+def test_without_its_hold_library_a_rank_is_traced(build: Build, tmp_path: Path) -> None:
     spec = make_spec((build("constructors"),))
     for library in ("", str(tmp_path / "missing.so"), "/usr/lib/with space.so"):
-        with Job(spec, start_library=library) as job:
+        with Job(spec, hold_library=library) as job:
             job.run()
             assert held_how(job) == [HowHeld.TRACE]
             assert job.text() == "preinit\nconstructor\nmain\n"

@@ -47,10 +47,10 @@ def compiled(tmp_path: Path) -> Compile:
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
-def test_the_start_library_needs_nobody(tmp_path: Path, level: str) -> None:
-    target = tmp_path / "yodstart.so"
+def test_the_hold_library_needs_nobody(tmp_path: Path, level: str) -> None:
+    target = tmp_path / "yodhold.so"
     flags = ("-ffreestanding", "-nostdlib", "-fPIC", "-shared", "-fno-stack-protector")
-    source = ROOT / "native" / "hold" / "yodstart.c"
+    source = ROOT / "native" / "hold" / "yodhold.c"
     subprocess.run(["cc", *FLAGS, *flags, level, "-o", target, source], check=True)
     done = subprocess.run(
         ["nm", "-D", "--undefined-only", target], check=True, capture_output=True, text=True
@@ -71,7 +71,7 @@ def encoded(parent: int = 1, has_portals: bool = False) -> bytes:
     if has_portals:
         ranks = (*spec.ranks[:-1], replace(spec.ranks[-1], wants_portals=True))
         spec = replace(spec, ranks=ranks, listen_nid=0x7F000001)
-    return wire.encode_spec(spec, parent, b"/lib/yodstart.so")
+    return wire.encode_spec(spec, parent, b"/lib/yodhold.so")
 
 
 @pytest.mark.parametrize("has_portals", [False, True])

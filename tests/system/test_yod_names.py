@@ -113,7 +113,7 @@ def test_a_carriage_return_behind_a_word_of_the_first_line_is_told_before_it_fai
     assert (done.status, done.out) == (127, "")
     assert done.err.startswith(
         f"yod: {path}: its first line ends in a carriage return, which /usr/bin/env gets"
-        " with `python3`: convert it with dos2unix\n"
+        " behind `python3`: convert it with dos2unix\n"
     )
     path.write_text("#!/bin/sh -e\n: 'a carriage return'\r\n")  # not in its first line
     assert here.yod(path) == (0, "", "")

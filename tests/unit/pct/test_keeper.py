@@ -56,7 +56,7 @@ class Reader:
 
 
 def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
-    reader = Reader(wire.encode_spec(SPEC, 4711, b"/lib/yodstart.so"))
+    reader = Reader(wire.encode_spec(SPEC, 4711, b"/lib/yodhold.so"))
     assert reader.take("4sI") == (b"YOK1", 4711)
     assert reader.take("QIII") == (1 << 40, 1000, 100, 0o27)
     assert reader.take("IIIII") == (2, 3, 1, 2, 0)
@@ -66,7 +66,7 @@ def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
     assert reader.take("IQQ") == (7, 1024, keep)
     assert reader.take("IQQ") == (3, unlimited, unlimited)
     assert reader.take("IQQ") == (4, keep, 0)
-    assert reader.strings() == [b"/lib/yodstart.so"]
+    assert reader.strings() == [b"/lib/yodhold.so"]
     assert reader.strings() == [b"A=1", b"B=\xff"]
     assert reader.take("I") == (1,)
     assert [reader.strings() for _ in range(3)] == [

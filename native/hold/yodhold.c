@@ -1,4 +1,4 @@
-/* yodstart.c - the start library: holds a program at the entry of user code,
+/* yodhold.c - the hold library: holds a program at the entry of user code,
  * and says at its exit which MPI library it had mapped.
  *
  * Preloaded into dynamic programs. It has no libc, because none is initialized
