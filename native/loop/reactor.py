@@ -215,10 +215,6 @@ class Reactor:
         self._children[unix_pid] = self._owner, call
         self._soon.append((None, self._reap))  # it may have ended before we listened
 
-    def forget_child(self, unix_pid: int) -> None:
-        """Do not call when this child ends; it is reaped all the same."""
-        self._children[unix_pid] = None, lambda status: None
-
     def deadline(self) -> float | None:
         """The earliest deadline of all timers, seconds on the monotonic clock."""
         if self._soon or self._idle:

@@ -7,7 +7,7 @@ import signal
 from native.ids import PortalId
 from native.machine import Action, PeerGone
 from native.waitstatus import SIGNAL_BASE
-from native.wire.base import TEXT_MAX
+from native.wire.base import clipped
 from native.wire.load import Failure, FailureKind
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
@@ -72,8 +72,8 @@ class Failures:
     def _lost_root(self, text: str) -> Failure:
         root, phase = self._tree.nodes[0], self._progress.phase.value
         kind = FailureKind.NODE_LOST
-        text = text[:TEXT_MAX]
-        return Failure(self._tree.job_id, kind, phase, root.node, root.name, -1, text)
+        said = clipped(text)
+        return Failure(self._tree.job_id, kind, phase, root.node, root.name, -1, said)
 
     # -- ENDING -----------------------------------------------------------
 

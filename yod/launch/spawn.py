@@ -13,7 +13,7 @@ from native.machine import Action
 from native.text import shown
 from native.wire import codec, load, pmi
 from native.wire.alloc import Grant, Run
-from native.wire.base import SIZE_MAX, TEXT_MAX
+from native.wire.base import SIZE_MAX, clipped
 from native.wire.keeper import RANKS_MAX
 from native.wire.pmi import SpawnCommand
 from yod.launch.events import FindPrograms, ProgramsFound, Tell
@@ -168,7 +168,7 @@ class Spawner:
         return self._tree.send(message)
 
     def _refuse(self, ask: pmi.Ask, text: str) -> list[Action]:
-        reply = pmi.Reply(self._tree.job_id, ask.source, ask.serial, -1, (), text[:TEXT_MAX])
+        reply = pmi.Reply(self._tree.job_id, ask.source, ask.serial, -1, (), clipped(text))
         return [Tell(f"spawn: {text}"), *self._tree.send(reply)]
 
 

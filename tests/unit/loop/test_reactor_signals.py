@@ -3,8 +3,6 @@
 import os
 import signal
 
-import pytest
-
 from native.loop.reactor import Reactor
 
 # -- signals ---------------------------------------------------------------
@@ -147,17 +145,6 @@ def test_children_that_end_together_are_each_told(reactor):
         reactor.on_child(unix_pid, told(number))
     reactor.run()
     assert ended == {number: number for number in range(5)}
-
-
-def test_a_forgotten_child_is_reaped_and_not_told(reactor):
-    forgotten, ended = child(1), []
-    reactor.on_child(forgotten, ended.append)
-    reactor.forget_child(forgotten)
-    os.waitid(os.P_PID, forgotten, os.WEXITED | os.WNOWAIT)
-    reactor.run_once(0)
-    assert ended == []
-    with pytest.raises(ChildProcessError):
-        os.waitpid(forgotten, os.WNOHANG)
 
 
 def test_a_child_of_somebody_else_is_left_alone(reactor):
