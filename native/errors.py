@@ -85,3 +85,4 @@ class Refusal(IntEnum):
     NOT_PERMITTED = 7
     NO_ROOM = 8  # no place for an object on the node
     BAD_REQUEST = 9
+    NOT_RECORDED = 10  # bebopd cannot write its records

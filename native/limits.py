@@ -34,6 +34,8 @@ class Limits(Struct, frozen=True):
     sending_bytes: int = 8 * 1024 * 1024
     output_window_bytes: int = 1024 * 1024
     jobs_per_node_count: int = 64
+    waiting_count: int = 4096
+    waiting_each_count: int = 256
     connect_s: float = 5.0
     liveness_s: float = 20.0
     notice_s: float = 2.0
@@ -49,6 +51,11 @@ class Limits(Struct, frozen=True):
     job_store_bytes: int = JOB_STORE_BYTES
     pmi_connections_count: int = 1024
     pmix_server_bytes: int = 4 * 1024 * 1024 * 1024
+    job_clients_count: int = 16
+    job_answer_s: float = 5.0
+    launches_count: int = 1000
+    prepare_s: float = 10.0
+    collected_bytes: int = 256 * 1024 * 1024
 
 
 MEANINGS = {
@@ -69,6 +76,8 @@ MEANINGS = {
     "sending_bytes": "buffers of yod or a pct for all objects that it sends for one job",
     "output_window_bytes": "output of one stream in transit over one hop; a quarter for input",
     "jobs_per_node_count": "jobs on one node at a time",
+    "waiting_count": "requests that wait for nodes of a partition at a time (yod --wait)",
+    "waiting_each_count": "the same of one user",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "notice_s": "yod says what it waits for after this, then at double times",
@@ -84,6 +93,11 @@ MEANINGS = {
     "job_store_bytes": "memory of a node for a job's ranks: pairs, names, requests, worlds",
     "pmi_connections_count": "connections of a job to its PCT, or four a rank if that is more",
     "pmix_server_bytes": "memory of a job's PMIx server on a node",
+    "job_clients_count": "commands that ask one launch at a time",
+    "job_answer_s": "yodjob waits this long for a launch's answer",
+    "launches_count": "launches of a launch server at a time; further ones are cold",
+    "prepare_s": "a launch that a launch server has not prepared after this is cold",
+    "collected_bytes": "output of one stream that yod.api collects; a job that writes more ends",
 }
 
 # A limit that travels in a message is within the range of its field.
@@ -100,6 +114,7 @@ _SMALLEST = {
     "arguments_max_bytes": 256 * 1024,
     "unproven_count": 1,
     "unproven_each_count": 1,
+    "prepare_s": 0.001,
     "output_window_bytes": 65536,
     "store_user_percent": 1,
     "line_max_bytes": 1,
@@ -116,6 +131,7 @@ _LARGEST = {
     "arguments_max_bytes": 256 << 20,
     "unproven_count": 1 << 20,
     "unproven_each_count": 1 << 20,
+    "launches_count": 65536,
     "output_window_bytes": 1 << 30,
     "line_room_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,
@@ -128,17 +144,20 @@ def variable(name: str) -> str:
     return "YOD_" + name.upper()
 
 
+_VARIABLES = {name: variable(name) for name in MEANINGS}
+
+
 def load(environment: Mapping[str, str]) -> Limits:
     """The limits that an environment asks for.
 
     Raises:
         UsageError: a value is no number, or out of range; names the variable.
     """
-    chosen: dict[str, float | int] = {}
-    for name in MEANINGS:
-        text = environment.get(variable(name))
-        if text is not None:
-            chosen[name] = _number(name, text)
+    chosen = {
+        name: _number(name, environment[set_by])
+        for name, set_by in _VARIABLES.items()
+        if set_by in environment
+    }
     return Limits(**chosen)  # type: ignore[arg-type]
 
 

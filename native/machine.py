@@ -5,6 +5,7 @@ and ``check()``, which asserts its invariants and is called by the simulation. I
 clock: ``now`` is in seconds, monotonic, never less than in an earlier call.
 """
 
+import errno
 from typing import Protocol
 
 from msgspec import Struct
@@ -89,6 +90,18 @@ def propagate(whose: str, error: Exception) -> None:
     raise error
 
 
+_LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.EDQUOT)
+
+
+def is_bug(error: BaseException) -> bool:
+    """Whether an unexpected exception is one; else the host lacks something."""
+    if isinstance(error, OSError):
+        return error.errno not in _LACKING
+    return not isinstance(error, MemoryError)
+
+
 def fault_text(error: BaseException) -> str:
     """An unexpected exception in one line."""
-    return f"internal error, please report: {type(error).__name__}: {error}"
+    if is_bug(error):
+        return f"internal error, please report: {type(error).__name__}: {error}"
+    return (isinstance(error, OSError) and error.strerror) or "Cannot allocate memory"

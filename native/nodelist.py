@@ -7,7 +7,7 @@ once, at its first place. Source: Cplant's nodeList.c.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from native.errors import UsageError
 from native.text import shown
@@ -41,6 +41,11 @@ def format_nodes(nodes: Iterable[int]) -> str:
     return ",".join(
         str(first) if first == last else f"{first}..{last}" for first, last in _runs(nodes)
     )
+
+
+def named_nodes(nodes: Collection[int]) -> str:
+    """``node 3`` or ``nodes 1..4``, for a text."""
+    return ("node " if len(nodes) == 1 else "nodes ") + format_nodes(nodes)
 
 
 def _item(item: str, text: str) -> range:

@@ -11,13 +11,10 @@ program. Names are case sensitive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from native.errors import UsageError
 from native.text import shown
-
-TYPE_CHECKING = False  # typing is slow to import, and so is msgspec: help needs neither
-if TYPE_CHECKING:
-    from typing import Any
 
 PREFIX_MIN = 4  # letters of a shortened name
 VERSION = {"package_name": "yod", "message": "%(prog)s %(version)s"}  # for click.version_option
@@ -30,6 +27,7 @@ class Option:
         spellings: with their dashes, as ``("-sz", "-size")``; the first one is
             what :func:`expand` writes.
         takes_value: the next word, or what follows ``=``, belongs to it.
+        may_lack_value: only what follows ``=`` does; without that its value is empty.
         help: a line for the user.
         metavar: what its value is called there.
     """
@@ -40,11 +38,13 @@ class Option:
         takes_value: bool = False,
         help: str = "",
         metavar: str = "",
+        may_lack_value: bool = False,
     ) -> None:
         self.spellings = spellings
         self.takes_value = takes_value
         self.help = help
         self.metavar = metavar
+        self.may_lack_value = may_lack_value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Option) and vars(self) == vars(other)
@@ -84,6 +84,9 @@ def expand(
         if separator and not option.takes_value:
             raise UsageError(f"{option.spellings[0]} takes no value, got {shown(value)}")
         if not option.takes_value:
+            continue
+        if not separator and option.may_lack_value:
+            expanded.append("")
             continue
         if not separator and not words:
             raise UsageError(f"{option.spellings[0]} needs a value")

@@ -50,6 +50,7 @@ _PREFIXES = (
     b"YOD_LOCAL_",
     ASIDE,
 )
+_FIRST = frozenset(prefix[:1] for prefix in _PREFIXES)  # most variables begin otherwise
 _USERS_PREFIXES = (b"PMIX_MCA_", b"PMIX_PREFIX", b"PMI_DEBUG")
 _NAMES = frozenset(
     (
@@ -113,6 +114,7 @@ _NAMES = frozenset(
         DEFAULTS,
     )
 )
+_DEFAULTS_ARE = DEFAULTS + b"="
 
 
 def name_of(entry: bytes) -> bytes:
@@ -123,13 +125,15 @@ def name_of(entry: bytes) -> bytes:
 def split(entries: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
     """The user's entries, and those of a launcher, each in their order."""
     found = tuple(entries)
-    defaults = [entry for entry in found if entry.startswith(DEFAULTS + b"=")]
+    defaults = [entry for entry in found if entry.startswith(_DEFAULTS_ARE)]
     names = _NAMES.union(*(entry.partition(b"=")[2].split() for entry in defaults))
     users: list[bytes] = []
     launchers: list[bytes] = []
     for entry in found:
-        is_launchers = name_of(entry) in names or (
-            entry.startswith(_PREFIXES) and not entry.startswith(_USERS_PREFIXES)
+        is_launchers = entry.partition(b"=")[0] in names or (
+            entry[:1] in _FIRST
+            and entry.startswith(_PREFIXES)
+            and not entry.startswith(_USERS_PREFIXES)
         )
         (launchers if is_launchers else users).append(entry)
     return users, launchers

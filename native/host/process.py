@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
+import ctypes
+
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
+
+_lock = _thread.allocate_lock()
+_needed_count = 0
+_was_subreaper = False
 
 
 def become_subreaper() -> None:
@@ -16,15 +24,40 @@ def become_subreaper() -> None:
         raise OSError("prctl: PR_SET_CHILD_SUBREAPER is refused")
 
 
+def need_subreaper() -> None:
+    """Become a subreaper until :func:`leave_subreaper` has been called as often.
+
+    For a program that is not ours: the orphans of its own children are to go where they went.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    global _needed_count, _was_subreaper
+    with _lock:
+        if not _needed_count:
+            before = ctypes.c_int()
+            if _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(before)) != 0:
+                raise OSError("prctl: PR_GET_CHILD_SUBREAPER is refused")
+            _was_subreaper = bool(before.value)
+            become_subreaper()
+        _needed_count += 1
+
+
+def leave_subreaper() -> None:
+    """Be what the process was before, if nobody else needs it."""
+    global _needed_count
+    with _lock:
+        _needed_count -= 1
+        if not _needed_count and not _was_subreaper:
+            _prctl(_PR_SET_CHILD_SUBREAPER, 0)
+
+
 def forbid_core() -> None:
     """Leave no core file, nor one for a program of the system that collects them."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def _prctl(option: int, value: int) -> int:
-    # The package ctypes takes 4 ms more to import than its core, which is enough here.
-    import _ctypes
-
-    library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-    result: int = _ctypes.call_function(_ctypes.dlsym(library, "prctl"), (option, value, 0, 0, 0))
+    rest = (ctypes.c_ulong(each) for each in (value, 0, 0, 0))
+    result: int = ctypes.CDLL(None).prctl(option, *rest)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import resource
@@ -11,24 +12,48 @@ _RAISED = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE)
 Soft = tuple[tuple[int, tuple[int, int]], ...]
 
 
-def raise_soft() -> Soft:
+_lock = _thread.allocate_lock()
+_raised_count = 0  # how many have raised them and not restored them
+_before: Soft = ()
+
+
+def raise_soft() -> None:
     """Raise the soft limits to the hard ones: for many streams, and specifications of many ranks.
 
-    Ranks get the soft limits of the user, which travel with the load.
-
-    Returns:
-        What was, for :func:`restore`.
+    Ranks get the soft limits of the user, which travel with the load. Each call is followed by
+    one of :func:`restore`; the last of these restores the limits.
     """
-    before = tuple((number, resource.getrlimit(number)) for number in _RAISED)
-    for number, (_, hard) in before:
-        resource.setrlimit(number, (hard, hard))
-    return before
+    global _before, _raised_count
+    with _lock:
+        if not _raised_count:
+            _before = tuple((number, resource.getrlimit(number)) for number in _RAISED)
+            for number, (_, hard) in _before:
+                resource.setrlimit(number, (hard, hard))
+        _raised_count += 1
 
 
-def restore(before: Soft) -> None:
-    """Restore the soft limits."""
-    for number, (soft, _) in before:
-        resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
+def restore() -> None:
+    """Restore the soft limits, if nobody else needs them raised."""
+    global _before, _raised_count
+    with _lock:
+        _raised_count -= 1
+        if not _raised_count:
+            for number, (soft, _) in _before:
+                resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
+            _before = ()
+
+
+def soft(number: int) -> int:
+    """A soft limit as the user has set it, also while we have raised it.
+
+    Args:
+        number: of a resource.
+    """
+    with _lock:
+        for raised, (limit, _) in _before:
+            if raised == number:
+                return limit
+        return resource.getrlimit(number)[0]
 
 
 def write_whole(fd: int, data: bytes) -> None:

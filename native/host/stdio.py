@@ -7,10 +7,9 @@ import sys
 
 from native.text import shown
 
-TYPE_CHECKING = False  # typing takes time to import
+TYPE_CHECKING = False  # typing takes a third of the start of yod-agent
 if TYPE_CHECKING:
     from typing import TextIO
-
 
 # Such a descriptor only names a file (O_PATH): reading and writing fails as on one that is
 # closed, and so does all that could be had from it but another file of no use.

@@ -1,4 +1,4 @@
-"""The user's own directories, and what is in them.
+"""The user's own directories and what is in them; and the names of users.
 
 ===========  ====================================================  =========================
 ``state``    ``$XDG_STATE_HOME/yod``, else ``~/.local/state/yod``  what outlives a session
@@ -19,6 +19,8 @@ from collections.abc import Mapping
 USER_LOG = "userlog"  # in the state directory: a line for each launch
 RECORDS = "records"  # likewise: of the bebopd of `yodctl up`
 BEBOPD = "bebopd"  # likewise: of a bebopd that is told no directory
+JOBS = "jobs"  # in the runtime directory: a socket for each running job
+_BOOT_ID_BYTES = 64  # more than it has
 
 
 def state(environment: Mapping[str, str]) -> str:
@@ -33,7 +35,47 @@ def make_state(environment: Mapping[str, str]) -> str:
         OSError: it cannot be made; names the directory at fault, which is the home
             (or what XDG_STATE_HOME names) where that is missing.
     """
-    path, *below = _places(environment)
+    return _make(*_places(environment))
+
+
+def runtime(environment: Mapping[str, str]) -> str:
+    """The user's directory for what ends with a session, else that of the state."""
+    return os.path.join(*_runtime_places(environment))
+
+
+def make_runtime(environment: Mapping[str, str]) -> str:
+    """The same; makes it if it is missing, as :func:`make_state` does."""
+    return _make(*_runtime_places(environment))
+
+
+def jobs(environment: Mapping[str, str]) -> str:
+    """The directory of the sockets of running jobs; see :mod:`native.host.jobsockets`."""
+    return os.path.join(*_runtime_places(environment), JOBS)
+
+
+def make_jobs(environment: Mapping[str, str]) -> str:
+    """The same; makes it if it is missing, as :func:`make_state` does."""
+    return _make(*_runtime_places(environment), JOBS)
+
+
+def boot_id() -> str:
+    """The kernel's id of this host's present boot; empty: it tells none.
+
+    Hosts may share a home, and what is in it may be of an earlier boot.
+    """
+    try:
+        fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, _BOOT_ID_BYTES).decode("ascii").strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def _make(path: str, *below: str) -> str:
     if not os.path.isdir(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     for name in below:
@@ -47,12 +89,9 @@ def make_state(environment: Mapping[str, str]) -> str:
     return path
 
 
-def runtime(environment: Mapping[str, str]) -> str:
-    """The user's directory for what ends with a session, else that of the state."""
+def _runtime_places(environment: Mapping[str, str]) -> tuple[str, ...]:
     path = environment.get("XDG_RUNTIME_DIR", "")
-    if path and _is_own(path):
-        return os.path.join(path, "yod")
-    return state(environment)
+    return (path, "yod") if path and _is_own(path) else _places(environment)
 
 
 def _is_own(path: str) -> bool:
@@ -69,4 +108,24 @@ def _places(environment: Mapping[str, str]) -> tuple[str, ...]:
     chosen = environment.get("XDG_STATE_HOME", "")
     if os.path.isabs(chosen):  # the XDG specification: another is to be ignored
         return chosen, "yod"
-    return environment.get("HOME") or os.path.expanduser("~"), ".local", "state", "yod"
+    return environment.get("HOME") or _home(), ".local", "state", "yod"
+
+
+def user_name(uid: int) -> str:
+    """A user's name; the number where the system's table of users has none."""
+    import pwd  # most launches ask for no name
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _home() -> str:
+    """The home directory that the system's table of users has; it need not be there."""
+    import pwd  # nearly everybody has HOME
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/nonexistent"

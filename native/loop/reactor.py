@@ -5,8 +5,8 @@ A signal's handler does nothing but let the interpreter write its number to an
 eventfd-like pipe. The loop itself has ``fileno()``, ``run_once(0)`` and
 ``deadline()``, so another loop can host it.
 
-What is done for an *owner* (:meth:`Reactor.run_for`) ends there when it raises: the
-owner is told, and the loop goes on. What is asked of the loop meanwhile (a watch, a
+When something raises that is done for an *owner* (:meth:`Reactor.run_for`), the owner is
+told and the loop goes on. What is asked of the loop meanwhile (a watch, a
 timer, a call) is the owner's as well. What has no owner raises through the loop.
 """
 
@@ -18,8 +18,12 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, TypeVarTuple
+
+from native.deadlines import Deadlines
+from native.loop.pidfds import Pidfds
 
 READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 WRITE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
@@ -99,20 +103,64 @@ class Watch:
         self._mask = mask
 
 
-class Reactor:
-    """One epoll set with everything that a program waits for."""
+class Timer:
+    """A call at a time that is set and changed; ends with :meth:`close`.
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    Attributes:
+        at: when the call is due; None: it is not, or it has been made.
+    """
+
+    __slots__ = ("_is_closed", "_on_due", "_owner", "_reactor", "at")
+
+    def __init__(self, reactor: Reactor, on_due: Callable[[], None]) -> None:
+        self._reactor = reactor
+        self._owner = reactor._owner
+        self._on_due = on_due
+        self._is_closed = False
+        self.at: float | None = None
+
+    def set(self, at: float | None) -> None:
+        """Call once at this time, and not at one that was set before; None: do not call.
+
+        Args:
+            at: seconds, as :meth:`Reactor.monotonic`. A time that has passed is due at once.
+        """
+        if at != self.at and not self._is_closed:
+            self.at = at
+            self._reactor._deadlines.set(self, at)
+
+    def close(self) -> None:
+        """Call no more; to set it has no effect. Calling twice is harmless."""
+        self.set(None)
+        self._is_closed = True
+
+    def _due(self) -> None:
+        self.set(None)
+        self._reactor.run_for(self._owner, self._on_due)
+
+
+class Reactor:
+    """One epoll set with everything that a program waits for.
+
+    Args:
+        takes_sigchld: the ends of children are told by SIGCHLD, whose handler stays. Else by a
+            descriptor for each: in a program whose signals are not ours, and in any thread.
+    """
+
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, *, takes_sigchld: bool = True
+    ) -> None:
         self._clock = monotonic
         self._stood_still_s = 0.0
         self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
-        self._timers: list[tuple[Callable[[], float | None], Callable[[], None], Owner | None]] = []
+        self._deadlines: Deadlines[Timer] = Deadlines()
         self._soon: deque[tuple[Owner | None, Callable[[], object]]] = deque()
         self._idle: deque[tuple[Owner | None, Callable[[], object]]] = deque()
         self._signal_handlers: dict[int, Callable[[], None]] = {}
         self._signals_before: dict[int, Any] = {}  # the handlers before us
-        self._children: dict[int, tuple[Owner | None, Callable[[int], None]]] = {}
+        self._children: dict[int, list[tuple[Owner | None, Callable[[int], None]]]] = {}
+        self._pidfds = None if takes_sigchld else Pidfds(self, self._reap_one)
         self._owner: Owner | None = None  # of what is being done now
         self._signal_fd = -1
         self._wakeup_fd_before = -1
@@ -163,20 +211,16 @@ class Reactor:
         """
         return Watch(self, fd, on_readable, on_writable)
 
-    def add_timer(
-        self, deadline: Callable[[], float | None], on_due: Callable[[], None]
-    ) -> Callable[[], None]:
-        """Ask ``deadline`` before each wait, and call ``on_due`` when it has come.
-
-        Returns:
-            A function that removes the timer.
-        """
-        timer = (deadline, on_due, self._owner)
-        self._timers.append(timer)
-        return lambda: self._timers.remove(timer) if timer in self._timers else None
+    def timer(self, on_due: Callable[[], None]) -> Timer:
+        """A timer, not set yet, that calls ``on_due`` at its time."""
+        return Timer(self, on_due)
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Call after the present callback, before the next wait. Slices long work."""
+        """Call after the present callback, before the next wait. Slices long work.
+
+        All calls that are queued when a turn begins are made in that turn. So whoever has
+        much to do asks for one call, and in this call for the next.
+        """
         self._soon.append((self._owner, call))
 
     def when_idle(self, call: Callable[[], object]) -> None:
@@ -209,28 +253,32 @@ class Reactor:
         self._stood_still_s += self._clock() - began
 
     def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
-        """Call with the wait status when a child process has ended."""
+        """Call with the wait status when a child process has ended.
+
+        Several may ask for the same child: all are told, in the order in which they asked.
+        """
+        is_new = unix_pid not in self._children
+        self._children.setdefault(unix_pid, []).append((self._owner, call))
+        if self._pidfds is not None:
+            if is_new:
+                self.run_for(None, self._pidfds.watch, unix_pid)
+            return
         if signal.SIGCHLD not in self._signal_handlers:
             self.run_for(None, self.on_signal, signal.SIGCHLD, self._reap)  # for all children
-        self._children[unix_pid] = self._owner, call
-        self._soon.append((None, self._reap))  # it may have ended before we listened
+        self._soon.append((None, partial(self._reap_one, unix_pid)))  # ended before we listened?
 
     def deadline(self) -> float | None:
-        """The earliest deadline of all timers, seconds on the monotonic clock."""
+        """When there is something to do that no descriptor tells; seconds, as :meth:`monotonic`."""
         if self._soon or self._idle:
             return self.monotonic()
-        dues = [due for deadline, _, _ in self._timers if (due := deadline()) is not None]
-        return min(dues) if dues else None
+        return self._deadlines.earliest()
 
     def run(self) -> None:
         """Run until :meth:`stop`."""
         self._stopped = False
         while not self._stopped:
             due = self.deadline()
-            self._step(-1.0 if due is None else max(0.0, due - self.monotonic()))
-            # A deadline made in this step is looked at in the next one.
-            if due is not None and self.monotonic() >= due:
-                self._run_timers()
+            self.run_once(-1.0 if due is None else max(0.0, due - self.monotonic()))
 
     def stop(self) -> None:
         """Make :meth:`run` return after the present callback."""
@@ -238,10 +286,6 @@ class Reactor:
 
     def run_once(self, timeout_s: float) -> None:
         """Wait at most so long (-1: for ever), then handle all that is ready or due."""
-        self._step(timeout_s)
-        self._run_timers()
-
-    def _step(self, timeout_s: float) -> None:
         for _ in range(len(self._soon)):
             self.run_for(*self._soon.popleft())
         if self._soon or self._idle:
@@ -252,6 +296,10 @@ class Reactor:
         for fd, mask in ready:
             if (watch := self._watches.get(fd)) is not None:
                 watch._ready(mask)
+        now = self.monotonic()
+        for timer in self._deadlines.due(now):
+            if (at := timer.at) is not None and at <= now:  # else an earlier one has changed it
+                timer._due()
 
     def close(self) -> None:
         """Close the descriptors, and restore the signal handlers.
@@ -270,14 +318,9 @@ class Reactor:
             os.close(self._signal_fd)
             os.close(self._signal_write_fd)
             self._signal_fd = -1
+        if self._pidfds is not None:
+            self._pidfds.close()
         self._epoll.close()
-
-    def _run_timers(self) -> None:
-        for timer in list(self._timers):
-            deadline, on_due, owner = timer
-            due = deadline()
-            if due is not None and self.monotonic() >= due and timer in self._timers:
-                self.run_for(owner, on_due)
 
     def _open_signals(self) -> None:
         self._signal_fd, self._signal_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -299,12 +342,17 @@ class Reactor:
         # Only children that somebody asked for: others belong to whoever
         # started them (a subreaper's orphans are reaped by the keeper's code).
         for unix_pid in list(self._children):
-            try:
-                done, status = os.waitpid(unix_pid, os.WNOHANG)
-            except ChildProcessError:
-                done, status = unix_pid, 0
-            if done:
-                owner, call = self._children.pop(unix_pid)
+            self._reap_one(unix_pid)
+
+    def _reap_one(self, unix_pid: int) -> None:
+        if unix_pid not in self._children:  # it has been reaped meanwhile
+            return
+        try:
+            done, status = os.waitpid(unix_pid, os.WNOHANG)
+        except ChildProcessError:
+            done, status = unix_pid, 0
+        if done:
+            for owner, call in self._children.pop(unix_pid):
                 self.run_for(owner, call, status)
 
 

@@ -129,14 +129,17 @@ class NetworkInterface(Object):
         check(lib.PtlxFd(self.handle, fd), "PtlxFd")
         return int(fd[0])
 
-    def events(self) -> tuple[Any, int]:
+    def events(self, room: int = EVENT_BATCH) -> tuple[Any, int]:
         """Drive progress and take a batch of events.
+
+        Args:
+            room: how many at most, from 1 to EVENT_BATCH.
 
         Returns:
             An array of ``struct ptlx_event`` and how many of them are new. The
             array is used again by the next call.
         """
-        rc = lib.PtlxEvents(self.handle, self._queue, self._events, EVENT_BATCH, self._count)
+        rc = lib.PtlxEvents(self.handle, self._queue, self._events, room, self._count)
         if rc:
             check(rc, "PtlxEvents")
         return self._events, self._count[0]

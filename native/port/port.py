@@ -22,14 +22,25 @@ import os
 import time
 from _blake2 import blake2b
 from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from native.ids import ObjectKey, PortalId, Principal
 from native.wire import codec
+from native.wire.alloc import Grant
 from native.wire.base import Message
+
+if TYPE_CHECKING:
+    from native.loop.reactor import Owner, Reactor
+
+# Most events that a port gives at once, so in one turn of the loop. Each takes a driver some
+# 0.1 ms; in the time that these take together the other descriptors of the loop wait.
+EVENTS_PER_TURN = 32
+LISTENERS_PER_TURN = 8  # that a hub calls in one turn
 
 
 class Loss(IntEnum):
@@ -118,6 +129,13 @@ class ObjectFailed(Struct, frozen=True):
 PortEvent = Received | Refused | PeerLost | ObjectArrived | ObjectSent | ObjectFailed
 
 
+class Listener(Protocol):
+    """Ends what :meth:`Port.listen` has begun."""
+
+    def close(self) -> None:
+        """Call no more."""
+
+
 class Port(Protocol):
     """Messages and objects in, events out. One thread."""
 
@@ -128,8 +146,14 @@ class Port(Protocol):
     def fileno(self) -> int:
         """A descriptor that is readable while :meth:`events` has something to do."""
 
+    def listen(self, reactor: Reactor, call: Callable[[], None]) -> Listener:
+        """Call in the loop while :meth:`events` has something to do, for the present owner.
+
+        As :meth:`Reactor.watch` of :meth:`fileno`, maybe by a shorter way. One at a time.
+        """
+
     def events(self) -> list[PortEvent]:
-        """Drive the transport and take what has happened, a bounded batch.
+        """Drive the transport and take what has happened, at most EVENTS_PER_TURN events.
 
         The descriptor stays readable when more is left.
         """
@@ -183,12 +207,34 @@ class Port(Protocol):
         """Flush for at most ``flush_s`` seconds, then end every connection."""
 
 
+class Opened(Protocol):
+    """A launch's place in a partition."""
+
+    bebopd: PortalId
+
+    @property
+    def port(self) -> Port:
+        """The launch's port."""
+
+    def use_grant(self, grant: Grant) -> None:
+        """Open connections to the job's PCTs."""
+
+    def close(self) -> None:
+        """Leave: what is left of the job ends."""
+
+
 class Hub:
-    """Joins the memory ports of one process."""
+    """Joins the memory ports of one process.
+
+    In one turn of the loop it calls at most LISTENERS_PER_TURN listeners. A message and the
+    answers to it mostly take one turn together, and no descriptor.
+    """
 
     def __init__(self) -> None:
         self.ports: dict[PortalId, MemoryPort] = {}
         self._next_pid = 1
+        self._ready: deque[MemoryPort] = deque()  # with a listener to be called
+        self._is_called = False  # by the loop, in its next turn
 
     def port(self, principal: Principal) -> MemoryPort:
         """A new port whose peers see it as ``principal``."""
@@ -197,6 +243,30 @@ class Hub:
         self.ports[port.id] = port
         return port
 
+    def call(self, port: MemoryPort, reactor: Reactor) -> None:
+        """Have a port's listener called in the next turn."""
+        self._ready.append(port)
+        if not self._is_called:
+            self._is_called = True
+            reactor.run_for(None, reactor.call_soon, partial(self._turn, reactor))
+
+    def _turn(self, reactor: Reactor) -> None:
+        ready = self._ready
+        noisy: list[MemoryPort] = []
+        self._is_called = False  # a listener may run the loop itself
+        try:
+            for _ in range(LISTENERS_PER_TURN):
+                if not ready:
+                    break
+                port = ready.popleft()
+                if port.call_listener():
+                    noisy.append(port)
+        finally:
+            ready.extend(noisy)
+            if ready and not self._is_called:
+                self._is_called = True
+                reactor.call_soon(partial(self._turn, reactor))
+
 
 class _Incoming(Struct, frozen=True):
     """An object that a port expects."""
@@ -204,6 +274,20 @@ class _Incoming(Struct, frozen=True):
     fd: int
     size: int
     children: list[PortalId]
+
+
+class _Listener:
+    """Whom a memory port tells that it has events."""
+
+    def __init__(self, reactor: Reactor, call: Callable[[], None]) -> None:
+        self.reactor = reactor
+        self.owner: Owner | None = reactor.owner
+        self.call: Callable[[], None] | None = call
+        self.is_ready = False  # the hub will call
+
+    def close(self) -> None:
+        """Call no more."""
+        self.call = None
 
 
 class MemoryPort:
@@ -217,7 +301,8 @@ class MemoryPort:
         self._principal = principal
         self._queue: deque[PortEvent] = deque()
         self._seen: set[PortalId] = set()  # peers with traffic in either direction
-        self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._eventfd = -1  # made for who asks for it
+        self._listener: _Listener | None = None
         self._incoming: dict[ObjectKey, _Incoming] = {}
 
     @property
@@ -227,15 +312,38 @@ class MemoryPort:
 
     def fileno(self) -> int:
         """Readable while an event is queued."""
+        if self._eventfd < 0:
+            self._eventfd = os.eventfd(bool(self._queue), os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         return self._eventfd
 
+    def listen(self, reactor: Reactor, call: Callable[[], None]) -> Listener:
+        """Call while an event is queued."""
+        self._listener = _Listener(reactor, call)
+        if self._queue:
+            self._wake(self._listener)
+        return self._listener
+
+    def call_listener(self) -> bool:
+        """Call the listener; whether events are left, for the next turn."""
+        listener = self._listener
+        if listener is None or listener.call is None:
+            return False
+        listener.is_ready = False
+        if not listener.reactor.run_for(listener.owner, listener.call):
+            listener.close()
+            return False
+        is_left = bool(self._queue) and not listener.is_ready
+        listener.is_ready |= is_left
+        return is_left
+
     def events(self) -> list[PortEvent]:
-        """Everything queued so far."""
+        """The oldest of what is queued, at most EVENTS_PER_TURN events."""
         if not self._queue:
             return []
-        os.eventfd_read(self._eventfd)
-        events = list(self._queue)
-        self._queue.clear()
+        count = min(len(self._queue), EVENTS_PER_TURN)
+        events = [self._queue.popleft() for _ in range(count)]
+        if self._eventfd >= 0 and not self._queue:  # else it stays readable
+            os.eventfd_read(self._eventfd)
         return events
 
     def send(self, target: PortalId, message: Message) -> None:
@@ -298,7 +406,9 @@ class MemoryPort:
             if (peer := self._hub.ports.get(peer_id)) is not None:
                 peer._seen.discard(self._id)
                 peer._put(PeerLost(self._id, Loss.CLOSED, "has closed the connection"))
-        os.close(self._eventfd)
+        if self._eventfd >= 0:
+            os.close(self._eventfd)
+        self._listener = None
         self._queue.clear()
 
     def disconnect(self, peer: PortalId) -> None:
@@ -309,6 +419,14 @@ class MemoryPort:
             other._put(PeerLost(self._id, Loss.CLOSED, "has closed the connection"))
 
     def _put(self, event: PortEvent) -> None:
-        if not self._queue:
-            os.eventfd_write(self._eventfd, 1)
         self._queue.append(event)
+        if len(self._queue) == 1:
+            if self._eventfd >= 0:
+                os.eventfd_write(self._eventfd, 1)
+            if self._listener is not None:
+                self._wake(self._listener)
+
+    def _wake(self, listener: _Listener) -> None:
+        if not listener.is_ready:
+            listener.is_ready = True
+            self._hub.call(self, listener.reactor)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from native._native import lib
 from native.errors import PeerProtocolError, UsageError
@@ -23,6 +24,8 @@ from native.ids import NID_ANY, PID_ANY, ObjectKey, PortalId, Principal, Princip
 from native.port import endpoint
 from native.port.endpoint import Key
 from native.port.port import (
+    EVENTS_PER_TURN,
+    Listener,
     Loss,
     ObjectArrived,
     ObjectFailed,
@@ -35,6 +38,9 @@ from native.port.port import (
 from native.transport.raw import NO_LISTEN
 from native.wire import codec
 from native.wire.base import MESSAGE_MAX_BYTES, Message
+
+if TYPE_CHECKING:
+    from native.loop.reactor import Reactor
 
 SLAB_BYTES = 1 << 19  # two messages; small slabs are used again soon, so their pages are present
 SLABS = 3
@@ -186,6 +192,10 @@ class PortalsPort:
 
     # ---- who and where ----
 
+    def listen(self, reactor: Reactor, call: Callable[[], None]) -> Listener:
+        """Call while :meth:`events` has something to do."""
+        return reactor.watch(self.fileno(), call)
+
     def use_key(self, target: PortalId | None, key: AnyKey) -> None:
         """Dial a target with this key; None: every target without its own."""
         place = (NID_ANY, PID_ANY) if target is None else target
@@ -239,8 +249,8 @@ class PortalsPort:
         self._interface.send(target[0], target[1], self._last_data)
 
     def events(self) -> list[PortEvent]:
-        """Drive the transport and take what has happened, a bounded batch."""
-        batch, count = self._interface.events()
+        """Drive the transport and take what has happened, at most EVENTS_PER_TURN events."""
+        batch, count = self._interface.events(EVENTS_PER_TURN)
         events: list[PortEvent] = []
         for index in range(count):
             event = batch[index]

@@ -49,11 +49,16 @@ class NodeSpec(Part, frozen=True):
 
 
 class NodeRequest(Message, frozen=True, tag="alloc.request"):
-    """yod asks bebopd for nodes, one spec a member, in rank order."""
+    """yod asks bebopd for nodes, one spec a member, in rank order.
+
+    Attributes:
+        waits: where too few slots are free, it waits for its turn.
+    """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
     program: Text = ""  # for pingd and logs
     batch_job: Name = ""  # the batch system's id; empty: none
+    waits: bool = False
 
 
 class GrantedNode(Part, frozen=True):
@@ -152,6 +157,18 @@ class Refused(Message, frozen=True, tag="alloc.refused"):
     code: Refusal
     text: Text
     spec: Annotated[int, Meta(ge=-1, lt=MEMBERS_MAX)] = -1
+
+
+class Queued(Message, frozen=True, tag="alloc.queued"):
+    """bebopd has put a request in the line; its yod need only stay to be answered.
+
+    Attributes:
+        place: how many are answered first, and one.
+        text: what it waits for, with numbers.
+    """
+
+    place: Annotated[int, Meta(ge=1, le=1 << 20)]
+    text: Text
 
 
 class Release(JobMessage, frozen=True, tag="alloc.release"):

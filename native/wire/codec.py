@@ -9,10 +9,11 @@ from typing import Union
 from msgspec import DecodeError, Raw, Struct, msgpack
 
 from native.errors import PeerProtocolError
-from native.wire import alloc, group, io, load, pmi, status
+from native.wire import alloc, group, io, load, nodes, pmi, status
 from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message
 
-MODULES = (alloc, status, load, group, io, pmi)
+BASES = (Message, JobMessage, nodes.Order)
+MODULES = (alloc, status, nodes, load, group, io, pmi)
 
 
 def _classes() -> tuple[type[Message], ...]:
@@ -20,7 +21,7 @@ def _classes() -> tuple[type[Message], ...]:
     for module in MODULES:
         for thing in vars(module).values():
             is_message = isinstance(thing, type) and issubclass(thing, Message)
-            if is_message and thing not in (Message, JobMessage):
+            if is_message and thing not in BASES:
                 found.append(thing)
     return tuple(found)
 

@@ -9,6 +9,7 @@ The specification, a file, descriptor 4 of the keeper::
     u32 magic "YOK1"   u32 parent's unix_pid   u64 job_id
     u32 uid, gid, umask, groups, limits, programs, ranks    (the last four: counts)
     u32 nid                                    where ranks with flag 4 listen
+    u32 alone                                  all ranks go when all are held, without GO
     u64 ignored                                bit n - 1: ranks ignore signal n
     u32 group                                  for each group
     u32 resource   u64 soft   u64 hard         for each limit
@@ -53,7 +54,7 @@ _WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
 
 _U32 = Layout("<I")
-_HEAD = Layout("<IIQ8IQ")
+_HEAD = Layout("<IIQ9IQ")
 _LIMIT = Layout("<IQQ")
 _STRINGS = Layout("<II")
 _RANK = Layout("<III")
@@ -139,6 +140,7 @@ class KeeperSpec(Struct, frozen=True):
         ranks: 1 to ``RANKS_MAX``, each number once.
         listen_nid: IPv4 address at which ranks that want Portals listen.
         ignored: numbers of the signals that the ranks ignore; all others are at their defaults.
+        is_alone: no rank waits for another keeper: all go as soon as all are held, without GO.
     """
 
     job_id: int
@@ -152,6 +154,7 @@ class KeeperSpec(Struct, frozen=True):
     ranks: tuple[RankSpec, ...]
     listen_nid: int = 0
     ignored: tuple[int, ...] = ()
+    is_alone: bool = False
 
     @property
     def wants_portals(self) -> bool:
@@ -325,6 +328,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
             len(spec.programs),
             len(spec.ranks),
             spec.listen_nid,
+            spec.is_alone,
             sum({1 << number - 1 for number in spec.ignored}),
         )
     ]

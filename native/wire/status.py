@@ -121,6 +121,8 @@ class NodeState(Enum):
     PENDING = "pending"
     BUSY = "busy"
     DOWN = "down"
+    DRAINING = "draining"
+    DRAINED = "drained"
 
 
 class NodeJob(Part, frozen=True):
@@ -133,8 +135,26 @@ class NodeJob(Part, frozen=True):
     is_pending: bool
 
 
+class NodeDrain(Part, frozen=True):
+    """Why a node is given to no job.
+
+    Attributes:
+        by: who has said so.
+        since: unix time.
+    """
+
+    reason: Name
+    by: Name
+    since: Seconds
+
+
 class NodeRow(Part, frozen=True):
-    """One line of pingd."""
+    """One line of pingd.
+
+    Attributes:
+        drain: None: the node is given to jobs.
+        is_restarting: its PCT restarts when its jobs have ended.
+    """
 
     node: NodeNumber
     name: Name
@@ -143,6 +163,8 @@ class NodeRow(Part, frozen=True):
     slots_used: U32
     silent_s: Seconds  # since its last word
     jobs: tuple[NodeJob, ...] = ()
+    drain: NodeDrain | None = None
+    is_restarting: bool = False
 
 
 class Query(Message, frozen=True, tag="status.query"):

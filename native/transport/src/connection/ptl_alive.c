@@ -50,8 +50,8 @@ void ptl_alive_begin (struct ptl_conn *conn)
     struct ptl_end *end = conn->end;
 
     conn->heard_ms = conn->host_ms = end->now_ms;
-    ptl_end_wake_at (end,
-                    end->now_ms + end->config.liveness_ms / PING_PART);
+    conn->look_ms = end->now_ms + end->config.liveness_ms / PING_PART;
+    ptl_end_wake_at (end, conn->look_ms);
 }
 
 static int64_t later (int64_t at_ms, int64_t by_ms, int64_t most_ms)
@@ -166,7 +166,7 @@ static void ping (struct ptl_conn *conn)
     ptl_answer_send (conn, &frame);
 }
 
-void ptl_alive_look (struct ptl_conn *conn)
+static void look (struct ptl_conn *conn)
 {
     struct ptl_end *end = conn->end;
     int64_t limit = end->config.liveness_ms, ping_at, next;
@@ -191,5 +191,13 @@ void ptl_alive_look (struct ptl_conn *conn)
         next = ping_at;
     else if (must_answer (conn) && conn->heard_ms + patience_ms (end) < next)
         next = conn->heard_ms + patience_ms (end);
-    ptl_end_wake_at (end, next);
+    conn->look_ms = next;
+}
+
+void ptl_alive_tick (struct ptl_conn *conn)
+{
+    if (conn->end->now_ms >= conn->look_ms)
+        look (conn);
+    if (conn->state == PTL_CONN_READY)
+        ptl_end_wake_at (conn->end, conn->look_ms);
 }

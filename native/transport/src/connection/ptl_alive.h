@@ -32,7 +32,7 @@ void ptl_alive_begin (struct ptl_conn *conn);
 /* This process was stopped or busy for this time: do not count it. */
 void ptl_alive_stood (struct ptl_conn *conn, int64_t late_ms);
 
-/* Ping it, or end it; may end the connection. */
-void ptl_alive_look (struct ptl_conn *conn);
+/* If it is time to look, ping it or end it; may end the connection. */
+void ptl_alive_tick (struct ptl_conn *conn);
 
 #endif

@@ -70,6 +70,15 @@ void ptl_answer_send (struct ptl_conn *conn, const struct ptl_frame *frame)
     ptl_answer_reserve (conn, frame);
 }
 
+/* When acks are sent that nothing else takes along. The moments are the same
+ * for all connections, so that one turn sends what all of them owe. */
+static int64_t when_due (const struct ptl_end *end)
+{
+    int64_t most = end->config.ack_delay_ms, step = most / 2;
+
+    return step > 0 ? (end->now_ms / step + 2) * step : end->now_ms + most;
+}
+
 void ptl_answer_ack (struct ptl_conn *conn, const struct ptl_frame *frame)
 {
     struct ptl_end *end = conn->end;
@@ -80,7 +89,7 @@ void ptl_answer_ack (struct ptl_conn *conn, const struct ptl_frame *frame)
         || conn->small_length > ACKS_WAITING * PTL_HEADER_BYTES) {
         ptl_conn_kick (conn);
     } else if (conn->ack_ms == 0) {
-        conn->ack_ms = end->now_ms + end->config.ack_delay_ms;
+        conn->ack_ms = when_due (end);
         ptl_end_wake_at (end, conn->ack_ms);
     }
 }

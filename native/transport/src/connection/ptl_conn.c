@@ -402,5 +402,5 @@ void ptl_conn_tick (struct ptl_conn *conn)
     if (conn->ack_ms)
         ptl_answer_tick (conn);
     if (conn->state == PTL_CONN_READY)
-        ptl_alive_look (conn);
+        ptl_alive_tick (conn);
 }

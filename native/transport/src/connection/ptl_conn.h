@@ -49,6 +49,7 @@ struct ptl_conn {
     struct ptl_who who;
     int64_t heard_ms, deadline_ms;
     int64_t host_ms; /* the last sign of life of the peer's host */
+    int64_t look_ms; /* when to look for one again (ptl_alive.c) */
     int64_t written, acked; /* bytes; acked: when last looked (ptl_alive.c) */
     int64_t ping_end; /* where in `written` an unanswered ping is; 0: not yet */
     int64_t ack_ms; /* acks are sent by then; 0: none waits */

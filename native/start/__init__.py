@@ -1,4 +1,0 @@
-"""How our commands start in few milliseconds, against Python's habits.
-
-I/O. Imports nothing.
-"""

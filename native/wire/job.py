@@ -1,0 +1,173 @@
+"""Conversation `job`: a command, and a launch that has an id; JOB.md specifies it.
+
+One packet is one JSON object. The launch speaks first.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, TypeVar, Union
+
+from msgspec import DecodeError, Meta, Struct, json
+
+from native.errors import PeerProtocolError
+from native.wire.base import Count, Name, Seconds, SignalNumber, Text, Uid, clipped
+
+VERSION = 1
+REQUEST_MAX_BYTES = 1024
+REPLY_MAX_BYTES = 80 * 1024  # three texts of TEXT_MAX, of six bytes for a character that is escaped
+
+UnixPid = Annotated[int, Meta(ge=0, lt=1 << 31)]
+
+
+class State(Enum):
+    """What a job is doing, in Slurm's words. The value is the name."""
+
+    PENDING = "PENDING"
+    CONFIGURING = "CONFIGURING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    NODE_FAIL = "NODE_FAIL"
+
+
+CODES = {
+    State.PENDING: "PD",
+    State.CONFIGURING: "CF",
+    State.RUNNING: "R",
+    State.SUSPENDED: "S",
+    State.COMPLETING: "CG",
+    State.COMPLETED: "CD",
+    State.CANCELLED: "CA",
+    State.FAILED: "F",
+    State.NODE_FAIL: "NF",
+}
+
+
+# -- from the launch --------------------------------------------------------
+
+
+class Reply(Struct, frozen=True, tag_field="reply"):
+    """Base of what the launch says."""
+
+
+class Hello(Reply, frozen=True, tag="hello"):
+    """First packet of a connection."""
+
+    version: Annotated[int, Meta(ge=1, le=1 << 16)]
+    id: Name
+
+
+class Shown(Reply, frozen=True, tag="shown"):
+    """Answers :class:`Show`.
+
+    Attributes:
+        name: the programs, as the user named them.
+        ranks: how many, spawned ones included.
+        nodes: how many.
+        where: the node, or the nodes' numbers.
+        partition: its address, or ``embedded``.
+        began: unix time at which nodes were granted.
+        elapsed_s: since the application began; 0: it has not.
+        unix_pid: of the process that runs the launch.
+    """
+
+    id: Name
+    name: Text
+    uid: Uid
+    state: State
+    ranks: Count
+    nodes: Count
+    where: Text
+    partition: Text
+    began: Seconds
+    elapsed_s: Seconds
+    unix_pid: UnixPid
+
+
+class Accepted(Reply, frozen=True, tag="accepted"):
+    """Answers :class:`Signal` and :class:`Cancel`: it has been begun."""
+
+
+class Refused(Reply, frozen=True, tag="refused"):
+    """The request is not carried out; the text says why."""
+
+    text: Text
+
+
+class Ended(Reply, frozen=True, tag="ended"):
+    """Answers :class:`Wait`: the launch is over."""
+
+    state: State
+    exit_status: Annotated[int, Meta(ge=0, le=255)]
+
+
+# -- from the command -------------------------------------------------------
+
+
+class Request(Struct, frozen=True, tag_field="request"):
+    """Base of what a command asks."""
+
+
+class Show(Request, frozen=True, tag="show"):
+    """What the job is, and what it does now."""
+
+
+class Signal(Request, frozen=True, tag="signal"):
+    """Pass a signal to every rank."""
+
+    number: SignalNumber
+
+
+class Cancel(Request, frozen=True, tag="cancel"):
+    """End the job, as an interrupt of the user's does."""
+
+
+class Wait(Request, frozen=True, tag="wait"):
+    """Answer when the job has ended."""
+
+
+ANY_REPLY = Union[Hello, Shown, Accepted, Refused, Ended]  # noqa: UP007
+ANY_REQUEST = Union[Show, Signal, Cancel, Wait]  # noqa: UP007
+
+_replies = json.Decoder(ANY_REPLY)
+_requests = json.Decoder(ANY_REQUEST)
+_T = TypeVar("_T")
+
+
+def encode(packet: Reply | Request) -> bytes:
+    """The bytes of one packet."""
+    return json.encode(packet)
+
+
+def decode_reply(data: bytes) -> Reply:
+    """What a launch has said.
+
+    Raises:
+        PeerProtocolError: too long, no JSON, unknown, a field of the wrong type or range.
+    """
+    reply: Reply = _decoded(data, _replies, REPLY_MAX_BYTES)
+    return reply
+
+
+def decode_request(data: bytes) -> Request:
+    """What a command has asked; raises as :func:`decode_reply`."""
+    request: Request = _decoded(data, _requests, REQUEST_MAX_BYTES)
+    return request
+
+
+def sayable(text: str) -> str:
+    """A text that a packet can carry: not too long, and whole characters only."""
+    return clipped(text.encode(errors="replace").decode())
+
+
+def _decoded(data: bytes, decoder: json.Decoder[_T], most_bytes: int) -> _T:
+    if len(data) > most_bytes:
+        raise PeerProtocolError(f"packet of {len(data)} bytes, at most {most_bytes}")
+    try:
+        return decoder.decode(data)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerProtocolError(f"no packet of this conversation: {error}") from None

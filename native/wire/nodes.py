@@ -1,0 +1,78 @@
+"""Conversation `node`: an operator takes nodes out of use, and back.
+
+yodctl asks bebopd, which answers when the change is on its disk. bebopd tells a PCT to
+restart when its turn has come.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from native.wire.base import JobId, Message, Name, NodeNumber, Part, demand_distinct
+
+ORDERED_MAX = 1 << 13  # nodes of one order: the longest answer fits a message
+JOBS_MAX = 128  # that an answer names
+
+Some = Annotated[tuple[NodeNumber, ...], Meta(max_length=ORDERED_MAX)]
+
+
+class Order(Message, frozen=True):
+    """Base of what an operator asks. The nodes are the first field."""
+
+    nodes: Annotated[tuple[NodeNumber, ...], Meta(min_length=1, max_length=ORDERED_MAX)]
+
+    def __post_init__(self) -> None:
+        demand_distinct("nodes", self.nodes)
+
+
+class Drain(Order, frozen=True, tag="node.drain"):
+    """Give these nodes to no job from now on; the jobs that are there go on."""
+
+    reason: Name
+
+
+class Resume(Order, frozen=True, tag="node.resume"):
+    """Give these nodes to jobs again. A restart that has not begun is taken back."""
+
+
+class Restart(Order, frozen=True, tag="node.restart"):
+    """Restart the PCTs of these nodes when their jobs have ended.
+
+    Attributes:
+        is_forced: at once; their jobs end.
+    """
+
+    is_forced: bool = False
+
+
+class OwnedJob(Part, frozen=True):
+    """A job and whose it is."""
+
+    job_id: JobId
+    owner: Name
+
+
+class Changed(Message, frozen=True, tag="node.changed"):
+    """bebopd: it is done, and on the disk.
+
+    Attributes:
+        nodes: those whose state has changed, ascending.
+        busy: those of them that jobs hold, ascending.
+        jobs: these jobs, lowest ids first, as many as fit.
+        job_count: how many they are.
+    """
+
+    nodes: Some
+    busy: Some
+    jobs: Annotated[tuple[OwnedJob, ...], Meta(max_length=JOBS_MAX)]
+    job_count: Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+
+class RestartNow(Message, frozen=True, tag="node.restart_now"):
+    """bebopd tells a PCT to begin again, when it has no job.
+
+    Attributes:
+        is_forced: end the jobs first.
+    """
+
+    is_forced: bool
