@@ -5,7 +5,7 @@
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
 # make hostile sends messages that a hostile user could to daemons of its own, for SECONDS=600
 # make kills   sends random signals to processes of daemons and of two users' jobs, COUNT=1000 times
-# make bench   measures launches, MPI, output and the transport beside others; writes bench/RESULTS.md
+# make bench   measures launches, daemons, MPI, output and the transport beside others; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
 # PYTHON names the interpreter to use, 3.11 or later.
@@ -19,7 +19,7 @@ COUNT ?= 1000
 # All that a change of which asks for a new build. Python modules do not: the
 # installation points at this directory.
 SOURCES := setup.py pyproject.toml native/transport/build_native.py native/Makefile \
-           $(shell find native -name '*.[ch]' -o -name '*.map')
+           $(shell find native -name '*.[ch]' -o -name '*.map' -o -name '*.mk')
 
 .PHONY: run test test-long test-newest check pytest fuzz hostile kills bench clean build
 
@@ -72,6 +72,8 @@ bench: $(VENV)/.installed-test
 	tests/setup
 	bench/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/launch.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/rate.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/daemons.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/relay.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/transport.py --write bench/RESULTS.md

@@ -2,10 +2,10 @@
 
 What is not plain setuptools here:
 
-* ``build_ext`` also runs ``make -C native``: libportals, libpmi, the keeper and the
-  hold library are programs of their own, not extensions. They travel in the
-  wheel beside the Python modules that use them.
-* The commands are written by ``build_scripts`` below and not as entry points.
+* ``build_ext`` also runs ``make -C native``: libportals, libpmi, the keeper, the hold
+  library and the client are programs of their own, not extensions. They travel in the
+  wheel beside the Python modules that use them, but for the client, the command ``yod``.
+* The other commands are written by ``build_scripts`` below and not as entry points.
   PYTHON* variables are the application's, and a script that an installer makes
   obeys them: it would take a user's ``allocator.py`` or ``enum.py`` for ours, and
   not start at all under a foreign PYTHONHOME.
@@ -25,11 +25,13 @@ from distutils.command.build_scripts import build_scripts  # setuptools' copy
 HERE = Path(__file__).resolve().parent
 
 COMMANDS = {
-    "yod": "yod.command",
+    "yod-cold": "yod.command",
     "bebopd": "allocator.cli",
     "pct": "pct.cli",
     "pingd": "partition.status.pingd",
     "yodctl": "partition.yodctl",
+    "yodjob": "partition.yodjob",
+    "yod-server": "partition.server.cli",
     "yod-agent": "yod.agent",
 }
 
@@ -39,7 +41,11 @@ PRODUCTS = [
     *("native/libpmi.so", "native/libpmi.so.1"),
     "native/keeper/yod-keeper",
     "native/hold/yodhold.so",
+    "native/client/release",  # which client works with these packages
 ]
+
+# The command itself is a program. It becomes the script `yod-cold` where no launch server is.
+CLIENT = HERE / "native" / "client" / "yod"
 
 # To the shell, the docstring is the program: it starts the interpreter beside the
 # script, or else of the release that yod was installed for, with -E (PYTHON* variables
@@ -52,7 +58,8 @@ PRODUCTS = [
 # site is asked for the rest, by Elsewhere, once.
 #
 # An interrupt that comes before the command takes its own signals shows no traceback.
-# native/start/run.py does the rest.
+# Under `ulimit -f` no .pyc is written: Python does not see that one is cut short, and
+# each later start would fail.
 SCRIPT = """\
 #!/bin/sh
 ''':'
@@ -70,13 +77,15 @@ fi
 exec "$python" -EPS "$0" "$@"
 '''
 
-import _signal
 import os
+import resource
+import signal
 import sys
-from _frozen_importlib_external import PathFinder
 
-if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+    sys.dont_write_bytecode = True
 
 
 class Elsewhere:
@@ -86,6 +95,7 @@ class Elsewhere:
     def find_spec(name, path=None, target=None):
         sys.meta_path.remove(Elsewhere)
         import site
+        from importlib.machinery import PathFinder
 
         site.main()
         return PathFinder.find_spec(name, path, target)
@@ -99,9 +109,9 @@ if os.path.exists(f"{prefix}/yod/command.py"):  # pip install --target
     sys.path.append(prefix)
 sys.path += SOURCES
 sys.meta_path.append(Elsewhere)
-from native.start.run import run
+from MODULE import main
 
-run("MODULE")
+sys.exit(main())
 """
 
 
@@ -127,13 +137,15 @@ class BuildNative(build_ext):
 
 
 class BuildCommands(build_scripts):
-    """One script per command, from the template above."""
+    """The client, and one script per command, from the template above."""
 
     editable_mode = False  # setuptools says
 
     def run(self) -> None:
         target = Path(self.build_dir)
         target.mkdir(parents=True, exist_ok=True)
+        self.run_command("build_ext")  # makes the client
+        shutil.copy2(CLIENT, target / CLIENT.name)
         for name, module in COMMANDS.items():
             script = target / name
             sources = repr([str(HERE)] if self.editable_mode else [])
@@ -175,7 +187,7 @@ setup(
         "native.wire": ["*.md"],
     },
     cffi_modules=["native/transport/build_native.py:ffibuilder"],
-    scripts=list(COMMANDS),
+    scripts=[CLIENT.name, *COMMANDS],
     cmdclass={"build_ext": BuildNative, "build_scripts": BuildCommands},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     install_requires=[

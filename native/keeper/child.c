@@ -57,14 +57,17 @@ static void take_streams (const struct child *child,
         fail (child, STEP_STREAMS, errno, "");
 }
 
-/* All signals have had their default actions since the keeper's start. */
+/* All signals have had their default actions since the keeper's start. The
+ * call is raw because libc refuses the signals that it keeps for itself. */
 static void take_signals (const struct child *child)
 {
+    static const uint64_t ignore[8] = { (uintptr_t) SIG_IGN };
     sigset_t none;
 
     for (int signo = 1; signo < NSIG; signo++)
         if (child->starter->spec->ignored >> (signo - 1) & 1)
-            signal (signo, SIG_IGN);
+            syscall (SYS_rt_sigaction, signo, ignore, NULL,
+                     sizeof (ignore[0]));
     sigemptyset (&none);
     sigprocmask (SIG_SETMASK, &none, NULL);
 }
@@ -77,7 +80,7 @@ static void take_limits (const struct child *child)
 
     for (size_t i = 0; i < spec->n_limits; i++) {
         const struct spec_limit *wish = &spec->limits[i];
-        __rlimit_resource_t resource = (__rlimit_resource_t) wish->resource;
+        int resource = (int) wish->resource;
         struct rlimit limit;
 
         if (getrlimit (resource, &limit) != 0)

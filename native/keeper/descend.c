@@ -99,15 +99,33 @@ static bool contains (const struct pids *sorted, pid_t pid)
                        compare);
 }
 
+static void remove_spared (struct pids *pids, const pid_t spared[],
+                           size_t n_spared)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < pids->count; i++) {
+        bool is_spared = false;
+
+        for (size_t j = 0; j < n_spared && !is_spared; j++)
+            is_spared = spared[j] == pids->list[i];
+        if (!is_spared)
+            pids->list[n++] = pids->list[i];
+    }
+    pids->count = n;
+}
+
 /* Stop the processes below us that are not yet known, each before its children
  * are listed, so that it makes no more. Known ones are stopped already; new
  * ones are only orphans of processes that ended by themselves. */
-static size_t stop_new (struct pids *known)
+static size_t stop_new (struct pids *known, const pid_t spared[],
+                        size_t n_spared)
 {
     struct pids fresh = { 0 };
     size_t n_new = 0;
 
     add_children (&fresh, getpid ());
+    remove_spared (&fresh, spared, n_spared);
     for (size_t i = 0; i < fresh.count; i++) {
         if (contains (known, fresh.list[i]))
             continue;
@@ -117,7 +135,8 @@ static size_t stop_new (struct pids *known)
     }
     for (size_t i = 0; i < fresh.count; i++)
         add (known, fresh.list[i]);
-    qsort (known->list, known->count, sizeof (pid_t), compare);
+    if (known->count > 0)
+        qsort (known->list, known->count, sizeof (pid_t), compare);
     free (fresh.list);
     return n_new;
 }
@@ -162,13 +181,13 @@ bool descend_is_exiting (pid_t unix_pid)
     return is_exiting;
 }
 
-size_t descend_kill (void)
+size_t descend_kill (const pid_t spared[], size_t n_spared)
 {
     struct pids known = { 0 };
     size_t killed = 0;
 
     for (int i = 0; i < MAX_WALKS; i++)
-        if (stop_new (&known) == 0)
+        if (stop_new (&known, spared, n_spared) == 0)
             break;
     for (size_t i = 0; i < known.count; i++)
         if ((i == 0 || known.list[i] != known.list[i - 1])

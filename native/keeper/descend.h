@@ -14,9 +14,10 @@
 #include <sys/types.h>
 
 /* One pass over the descendants of this process.
+ *   spared   children that live on, with all below them
  *   how many processes were sent SIGKILL; 0 also where /proc can not be read
  */
-size_t descend_kill (void);
+size_t descend_kill (const pid_t spared[], size_t n_spared);
 
 /* Copy the descendants of a process into `list`, the nearest first: at most
  * `most` (1 or more), and not all of a process with a thousand threads.

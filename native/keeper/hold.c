@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "look.h"
 #include "trace.h"
 
 #define START_BATCH 16                  /* ranks per packet: 64 descriptors */
@@ -16,7 +18,7 @@ static void end_unstarted (struct keeper *k, size_t index)
 
     k->ranks[index].state = RANK_ENDED;
     report = report_add (&k->box, REPORT_ENDED, keeper_rank (k, index));
-    report->value = W_EXITCODE (126, 0);
+    report->value = 126 << 8;
 }
 
 void hold_start_some (struct keeper *k)
@@ -72,6 +74,17 @@ void hold_release_all (struct keeper *k)
     for (size_t i = 0; i < k->spec->n_ranks; i++)
         release (k, i);
     hold_write_go (k);
+    look_begin (k);
+}
+
+static bool are_all_held (const struct keeper *k)
+{
+    if (k->n_held < k->spec->n_ranks)
+        return false;
+    for (size_t i = 0; i < k->spec->n_ranks; i++)
+        if (k->ranks[i].state != RANK_HELD)
+            return false;               /* it has died since */
+    return true;
 }
 
 void hold_at_entry (struct keeper *k, size_t index, enum held_how how)
@@ -84,9 +97,13 @@ void hold_at_entry (struct keeper *k, size_t index, enum held_how how)
     rank->how = how;
     report_add (&k->box, REPORT_HELD, keeper_rank (k, index))
         ->value = (int) how;
+    if (k->n_held++ == 0)
+        k->held_at_ms = clock_ms ();
     if (k->is_go) {                     /* go came before this one was held */
         release (k, index);
         hold_write_go (k);
+    } else if (k->spec->is_alone && are_all_held (k)) {
+        hold_release_all (k);
     }
 }
 

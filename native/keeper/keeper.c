@@ -1,6 +1,7 @@
 /* keeper.c - starts, watches, signals and ends one job's ranks on one node.
  *
- * A PCT spawns one keeper per job. Descriptor 3 is the control socket
+ * A PCT spawns one keeper per job (main.c), or has a client of the launch
+ * server start it (native/client/keepers.c). Descriptor 3 is the control socket
  * (SOCK_SEQPACKET), 4 the specification, 5 the job's map for ranks that want
  * Portals; native/wire/KEEPER.md is the protocol. The keeper is a child
  * subreaper with the rights of the job's owner. When the conversation ends
@@ -23,6 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "hold.h"
 #include "keeper.h"
 #include "look.h"
@@ -31,6 +33,7 @@
 #include "signals.h"
 
 #define COMPANY_MS 2
+#define HELD_TOGETHER_MS 20
 
 enum command_kind {
     COMMAND_GO = 1,
@@ -107,6 +110,29 @@ _Noreturn static void leave (struct keeper *k)
 
 /* --- the loop ------------------------------------------------------------ */
 
+/* How long reports may still wait. That ranks are held is of use to the PCT when
+ * the last one is; told of each, it would be woken for each while they start.
+ * A rank that comes late is not to hide for long who is there.
+ */
+static int held_back_ms (const struct keeper *k)
+{
+    int64_t left_ms;
+
+    if (k->n_held == 0 || k->n_held == k->spec->n_ranks || k->is_go
+        || k->is_ending)
+        return 0;
+    left_ms = k->held_at_ms + HELD_TOGETHER_MS - clock_ms ();
+    return left_ms > 0 ? (int) left_ms : 0;
+}
+
+/* Send what is to be sent now.
+ *   true   no room in the socket is awaited
+ */
+static bool send_reports (struct keeper *k)
+{
+    return held_back_ms (k) > 0 || report_flush (&k->box);
+}
+
 /* Sleep until something happens.
  *   true   nothing did, for as long as a killed process may take
  */
@@ -134,6 +160,8 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
         timeout_ms = 0;
     } else if (k->look_ms > 0) {
         timeout_ms = look_when_due (k);
+    } else if (held_back_ms (k) > 0) {
+        timeout_ms = held_back_ms (k);
     }
     n = poll (fds, 4, timeout_ms);
     if (n > 0 && fds[0].revents & (POLLHUP | POLLERR)) {
@@ -164,7 +192,7 @@ static void wait_for_company (struct keeper *k)
         hold_take_messages (k);
 }
 
-int main (void)
+_Noreturn void keeper_main (void)
 {
     static struct keeper k;
     bool is_flushed, has_waited = false;
@@ -175,7 +203,7 @@ int main (void)
          * waiting for a command of the PCT. */
         if (keeper_has_started_all (&k) && !k.has_children)
             leave (&k);
-        is_flushed = report_flush (&k.box);
+        is_flushed = send_reports (&k);
         if (k.is_ending) {
             reap_children (&k);
             if (!k.has_children)
@@ -184,7 +212,7 @@ int main (void)
         } else if (is_flushed && !keeper_has_started_all (&k)) {
             hold_start_some (&k);
             wait_for_company (&k);
-            is_flushed = report_flush (&k.box);
+            is_flushed = report_flush (&k.box); /* with descriptors */
         }
         has_waited = wait_for_event (&k, is_flushed);
         reap_children (&k);

@@ -7,6 +7,7 @@
  *   reap.h     report how ranks ended
  *   signals.h  send signals to ranks, kill what is left
  * keeper.c has the commands and the loop. One thread; one state a process.
+ * main.c makes it a program.
  */
 #ifndef YOD_KEEPER_KEEPER_H
 #define YOD_KEEPER_KEEPER_H
@@ -16,13 +17,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "main.h"
 #include "message.h"
 #include "report.h"
 #include "spec.h"
 #include "start.h"
 
-#define CONTROL_FD 3
-#define SPEC_FD 4
 #define KILL_WAIT_MIN_MS 10             /* between passes over what is left */
 #define KILL_WAIT_MAX_MS 1000
 
@@ -47,6 +47,8 @@ struct keeper {
     struct starter starter;
     struct rank *ranks;
     size_t n_started;                   /* ranks [0, n_started) were tried */
+    size_t n_held;                      /* came to their entry */
+    int64_t held_at_ms;                /* monotonic: the first of them */
     bool is_go;
     size_t go_owed;                     /* bytes that the pipe has not taken */
     bool is_ending;
@@ -55,7 +57,7 @@ struct keeper {
     struct outbox box;
     size_t n_dying;                     /* were killed, not yet reaped */
     int kill_wait_ms;
-    uint64_t go_ms;                     /* monotonic */
+    int64_t go_ms;                     /* monotonic */
     int look_ms;                        /* after go; 0: look no more */
     size_t seen_index;                  /* whose library this is: */
     char seen[CLAIM_BYTES];

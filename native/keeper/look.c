@@ -1,8 +1,8 @@
 #include "look.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "descend.h"
 #include "launched.h"
 #include "mapped.h"
@@ -11,17 +11,9 @@
 #define LOOK_LAST_MS (5 << 22)          /* six hours */
 #define LOOK_MAX_PROCESSES 64           /* below a rank, at one look */
 
-static uint64_t keeper_now_ms (void)
-{
-    struct timespec now;
-
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
-}
-
 void look_begin (struct keeper *k)
 {
-    k->go_ms = keeper_now_ms ();
+    k->go_ms = clock_ms ();
     k->look_ms = LOOK_FIRST_MS;
 }
 
@@ -80,12 +72,12 @@ static void look (struct keeper *k)
 
 int look_when_due (struct keeper *k)
 {
-    uint64_t passed_ms = keeper_now_ms () - k->go_ms;
+    int64_t passed_ms = clock_ms () - k->go_ms;
 
-    if (k->look_ms > 0 && passed_ms >= (uint64_t) k->look_ms) {
+    if (k->look_ms > 0 && passed_ms >= k->look_ms) {
         look (k);
-        while (k->look_ms > 0 && passed_ms >= (uint64_t) k->look_ms)
+        while (k->look_ms > 0 && passed_ms >= k->look_ms)
             k->look_ms = k->look_ms < LOOK_LAST_MS ? 2 * k->look_ms : 0;
     }
-    return k->look_ms > 0 ? (int) ((uint64_t) k->look_ms - passed_ms) : -1;
+    return k->look_ms > 0 ? (int) (k->look_ms - passed_ms) : -1;
 }

@@ -68,13 +68,13 @@ static ssize_t send_packet (const struct outbox *box, size_t n, size_t n_fds)
 
     if (n_fds > 0) {
         message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE (sizeof (int) * n_fds);
+        message.msg_controllen = (socklen_t) CMSG_SPACE (sizeof (int) * n_fds);
         memset (&control, 0, message.msg_controllen);
         struct cmsghdr *header = CMSG_FIRSTHDR (&message);
 
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN (sizeof (int) * n_fds);
+        header->cmsg_len = (socklen_t) CMSG_LEN (sizeof (int) * n_fds);
         memcpy (CMSG_DATA (header), box->fds, sizeof (int) * n_fds);
     }
     do

@@ -49,6 +49,6 @@ void signal_kill_rest (struct keeper *k, bool has_waited)
     for (size_t i = 0; i < k->n_started; i++)
         if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED)
             note_sent (&k->ranks[i], SIGKILL);
-    if ((k->n_dying = descend_kill ()) == 0)
+    if ((k->n_dying = descend_kill (NULL, 0)) == 0)
         signal_ranks (k, ALL_RANKS, SIGKILL);    /* no /proc */
 }

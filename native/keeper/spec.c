@@ -160,6 +160,7 @@ static void take_all (struct cursor *c, struct spec *spec)
     spec->n_programs = take_u32 (c);
     spec->n_ranks = take_u32 (c);
     spec->listen_nid = take_u32 (c);
+    spec->is_alone = take_u32 (c) != 0;
     spec->ignored = take_u64 (c);
     if (!c->problem && (spec->n_ranks == 0 || spec->n_ranks > SPEC_MAX_RANKS))
         c->problem = "the number of ranks is not within 1 and 65536";

@@ -62,6 +62,7 @@ struct spec {
     mode_t umask;
     size_t n_groups, n_limits, n_programs, n_ranks;
     uint32_t listen_nid;                /* IPv4 address; RANK_WANTS_PORTALS */
+    bool is_alone;                      /* no rank waits for another keeper */
     uint64_t ignored;                   /* bit signo - 1: ranks ignore it */
     bool wants_portals;                 /* some rank does */
     gid_t *groups;

@@ -42,13 +42,22 @@ static bool can_preload (const char *library)
     return true;
 }
 
+/* The loader takes no preload of a program whose real and effective ids
+ * differ, as after setegid. */
+static bool has_plain_ids (void)
+{
+    return getuid () == geteuid () && getgid () == getegid ();
+}
+
 const char *start_prepare (struct starter *starter, const struct spec *spec)
 {
     int messages[2], go[2];
 
     starter->spec = spec;
     starter->keeper = getpid ();
-    starter->may_preload = can_preload (spec->hold_library);
+    starter->output_ends[0] = starter->output_ends[1] = -1;
+    starter->may_preload = has_plain_ids ()
+                           && can_preload (spec->hold_library);
     starter->null_fd = open ("/dev/null", O_RDWR | O_CLOEXEC);
     if (starter->null_fd < 0)
         return "/dev/null";
@@ -145,6 +154,23 @@ static int make_streams (struct streams *streams, uint32_t flags,
     return fcntl (ends[0], F_SETFL, O_NONBLOCK);
 }
 
+static void keep_output (struct starter *starter, struct streams *streams)
+{
+    for (int i = 0; i < 2; i++) {
+        starter->output_ends[i] = streams->theirs[1 + i];
+        streams->theirs[1 + i] = -1;
+    }
+}
+
+void start_drop_output (struct starter *starter)
+{
+    for (int i = 0; i < 2; i++) {
+        if (starter->output_ends[i] >= 0)
+            close (starter->output_ends[i]);
+        starter->output_ends[i] = -1;
+    }
+}
+
 static void report_failure (struct outbox *box, uint32_t rank, enum step step)
 {
     struct report *report = report_add (box, REPORT_EXEC_FAILED, rank);
@@ -167,7 +193,7 @@ static void report_start (struct outbox *box, uint32_t rank, pid_t unix_pid,
         }
 }
 
-pid_t start_rank (const struct starter *starter, size_t index,
+pid_t start_rank (struct starter *starter, size_t index,
                   struct outbox *box, int *pmi_fd)
 {
     const struct spec_rank *rank = &starter->spec->ranks[index];
@@ -197,6 +223,8 @@ pid_t start_rank (const struct starter *starter, size_t index,
     } else {
         *pmi_fd = streams.theirs[3];
         report_start (box, rank->rank, child, &streams);
+        if (starter->spec->n_ranks == 1)
+            keep_output (starter, &streams);
     }
     close_theirs (&streams);
     return child < 0 ? 0 : child;

@@ -12,10 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "main.h"
 #include "report.h"
 #include "spec.h"
-
-#define PORTALS_FD 5                    /* a job's map, where ranks want it */
 
 enum gate {
     GATE_SHUT = 0,
@@ -35,6 +34,7 @@ struct starter {
     int claims_fd;                      /* -1: none can be made here */
     bool may_preload;
     uint32_t *gate;                     /* one word per rank */
+    int output_ends[2];                 /* see start_drop_output; -1: none */
 };
 
 /* Make the pipes and the gate. NULL, or what can not be made. */
@@ -45,8 +45,13 @@ const char *start_prepare (struct starter *starter, const struct spec *spec);
  *   the child's process id, and in *pmi_fd its descriptor of PMI, -1 for
  *   none; or 0 when there is no child
  */
-pid_t start_rank (const struct starter *starter, size_t index,
+pid_t start_rank (struct starter *starter, size_t index,
                   struct outbox *box, int *pmi_fd);
+
+/* A rank has ended. A keeper of one rank holds the writing ends of its output
+ * until then: else the end of each stream would wake the PCT, and the report
+ * once more. */
+void start_drop_output (struct starter *starter);
 
 /* Answer a child that waits at the gate. */
 void start_open_gate (const struct starter *starter, size_t index,

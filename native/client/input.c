@@ -1,0 +1,96 @@
+#include "input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "own.h"
+
+static void open_input (struct input *input)
+{
+    struct stat status;
+    int own;
+
+    input->is_open = true;
+    input->fd = 0;
+    if (fstat (0, &status) == 0)
+        input->is_socket = S_ISSOCK (status.st_mode);
+    if ((own = own_description (0, O_RDONLY)) >= 0)
+        input->fd = own;
+}
+
+void input_allow (struct input *input, uint32_t bytes)
+{
+    if (!input->is_open)
+        open_input (input);
+    input->allowed += bytes;
+    input->is_paused = false;
+}
+
+void input_resume (struct input *input)
+{
+    input->is_paused = false;
+}
+
+bool input_wants (const struct input *input)
+{
+    return input->allowed > 0 && !input->is_over && !input->is_paused
+           && !input->is_waiting;
+}
+
+static bool is_in_background (int fd)
+{
+    pid_t foreground;
+
+    if (!isatty (fd))
+        return false;
+    foreground = tcgetpgrp (fd);
+    return foreground >= 0 && foreground != getpgrp ();
+}
+
+void input_read (struct input *input)
+{
+    size_t most = sizeof (input->data);
+    ssize_t n;
+
+    if (is_in_background (input->fd)) {
+        input->is_paused = true;
+        return;
+    }
+    if (most > input->allowed)
+        most = (size_t) input->allowed;
+    do
+        n = input->is_socket ? recv (0, input->data, most, MSG_DONTWAIT)
+                             : read (input->fd, input->data, most);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    input->size = n > 0 ? (size_t) n : 0;       /* an error ends it, too */
+    input->allowed -= input->size;
+    input->is_over = input->size == 0;
+    input->head.kind = CLIENT_INPUT;
+    input->is_waiting = true;
+}
+
+bool input_flush (struct input *input, int socket)
+{
+    struct iovec parts[] = {
+        { .iov_base = &input->head, .iov_len = sizeof (input->head) },
+        { .iov_base = input->data, .iov_len = input->size },
+    };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+    ssize_t sent;
+
+    if (!input->is_waiting)
+        return true;
+    do
+        sent = sendmsg (socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
+        return false;
+    input->is_waiting = false;          /* if it failed, recv says why */
+    return true;
+}

@@ -1,0 +1,231 @@
+#include "request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "wire.h"
+
+extern char **environ;
+
+/* Those that go with a launch: FORWARDED_LIMITS of yod. */
+static const int LIMITS[] = {
+    RLIMIT_CORE, RLIMIT_CPU, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_STACK,
+    RLIMIT_AS, RLIMIT_NOFILE,
+};
+#define N_LIMITS (sizeof (LIMITS) / sizeof (LIMITS[0]))
+
+struct request {
+    struct wire_request head;
+    struct wire_limit limits[N_LIMITS];
+} __attribute__ ((packed));
+
+/* --- the strings --------------------------------------------------------- */
+
+static bool write_whole (int fd, const char *data, size_t size)
+{
+    ssize_t n;
+
+    while (size > 0) {
+        n = write (fd, data, size);
+        if (n < 0 && errno != EINTR)
+            return false;
+        if (n > 0) {
+            data += n;
+            size -= (size_t) n;
+        }
+    }
+    return true;
+}
+
+/* The kernel has laid the strings in a row: that takes one write. */
+static bool write_strings (int fd, char *const strings[], size_t count,
+                           size_t *total)
+{
+    const char *start = NULL, *end = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strings[i] != end) {
+            if (!write_whole (fd, start, (size_t) (end - start)))
+                return false;
+            start = strings[i];
+        }
+        end = strings[i] + strlen (strings[i]) + 1;
+        *total += (size_t) (end - strings[i]);
+    }
+    return write_whole (fd, start, (size_t) (end - start));
+}
+
+static size_t count_strings (char *const strings[])
+{
+    size_t n = 0;
+
+    while (strings && strings[n])
+        n++;
+    return n;
+}
+
+static bool is_allowed (size_t total)
+{
+    if (total + PATH_MAX <= WIRE_INVOCATION_MAX)
+        return true;
+    errno = E2BIG;
+    return false;
+}
+
+static bool fill (int fd, char *argv[], size_t n_arguments,
+                  size_t n_variables)
+{
+    char directory[PATH_MAX];
+    size_t total = 0;
+
+    if (!getcwd (directory, sizeof (directory)))
+        directory[0] = 0;
+    return write_strings (fd, argv, n_arguments, &total)
+           && write_strings (fd, environ, n_variables, &total)
+           && write_whole (fd, directory, strlen (directory) + 1)
+           && is_allowed (total)
+           && fcntl (fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW
+                                          | F_SEAL_SHRINK | F_SEAL_SEAL) == 0;
+}
+
+/* Our own file is not what the user limits by `ulimit -f`. */
+static int make_strings (char *argv[], size_t n_arguments, size_t n_variables)
+{
+    struct rlimit before, raised;
+    bool is_raised;
+    int problem = 0;
+    int fd = memfd_create ("yod-invocation", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0)
+        return -1;
+    is_raised = getrlimit (RLIMIT_FSIZE, &before) == 0
+                && before.rlim_cur != before.rlim_max;
+    raised = (struct rlimit) { before.rlim_max, before.rlim_max };
+    if (is_raised)
+        setrlimit (RLIMIT_FSIZE, &raised);
+    if (!fill (fd, argv, n_arguments, n_variables)) {
+        problem = errno;
+        close (fd);
+        fd = -1;
+    }
+    if (is_raised)
+        setrlimit (RLIMIT_FSIZE, &before);
+    errno = problem;
+    return fd;
+}
+
+/* --- the packet ---------------------------------------------------------- */
+
+static uint32_t describe_streams (unsigned closed)
+{
+    struct stat output, error;
+    uint32_t flags = 0;
+
+    for (int fd = 0; fd < 3; fd++)
+        if (closed & 1u << fd)
+            flags |= (uint32_t) STDIO_STDIN_CLOSED << fd;
+        else if (isatty (fd))
+            flags |= (uint32_t) STDIO_STDIN_TERMINAL << fd;
+    if (!(closed & 6) && fstat (1, &output) == 0 && fstat (2, &error) == 0
+        && output.st_dev == error.st_dev && output.st_ino == error.st_ino)
+        flags |= STDIO_SAME_OUTPUT;
+    return flags;
+}
+
+static mode_t present_umask (void)
+{
+    mode_t mask = umask (077);
+
+    umask (mask);
+    return mask;
+}
+
+static uint64_t soft_limit (int resource)
+{
+    struct rlimit limit;
+
+    if (getrlimit (resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur;
+}
+
+static bool send_packet (int socket, const struct request *request,
+                         const int fds[2])
+{
+    union {
+        char room[CMSG_SPACE (2 * sizeof (int))];
+        struct cmsghdr align;
+    } control = { 0 };
+    struct iovec bytes = {
+        .iov_base = (void *) request,
+        .iov_len = sizeof (*request),
+    };
+    struct msghdr message = {
+        .msg_iov = &bytes,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof (control),
+    };
+    struct cmsghdr *header = CMSG_FIRSTHDR (&message);
+    ssize_t sent;
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN (2 * sizeof (int));
+    memcpy (CMSG_DATA (header), fds, 2 * sizeof (int));
+    do
+        sent = sendmsg (socket, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == sizeof (*request);
+}
+
+bool request_send (int socket, int argc, char *argv[], uint64_t ignored,
+                   unsigned closed)
+{
+    /* Python ignores these two for itself, and so yod-cold cannot tell. */
+    uint64_t untold = (uint64_t) 1 << (SIGPIPE - 1)
+                      | (uint64_t) 1 << (SIGXFSZ - 1);
+    size_t n_arguments = argc > 0 ? (size_t) argc : 0;
+    size_t n_variables = count_strings (environ);
+    struct request request = {
+        .head = {
+            .head = { .kind = CLIENT_REQUEST, .value = WIRE_VERSION },
+            .umask = present_umask (),
+            .stdio = describe_streams (closed),
+            .ignored = ignored & ~untold,
+            .arguments = (uint32_t) n_arguments,
+            .variables = (uint32_t) n_variables,
+            .limits = N_LIMITS,
+        },
+    };
+    int fds[2], problem;
+    bool is_sent = false;
+
+    if (n_arguments == 0 || n_arguments > WIRE_STRINGS_MAX
+        || n_variables > WIRE_STRINGS_MAX) {
+        errno = E2BIG;
+        return false;
+    }
+    for (size_t i = 0; i < N_LIMITS; i++)
+        request.limits[i] = (struct wire_limit) {
+            (uint32_t) LIMITS[i], soft_limit (LIMITS[i]),
+        };
+    fds[0] = make_strings (argv, n_arguments, n_variables);
+    fds[1] = fds[0] < 0 ? -1 : open (".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fds[1] >= 0)
+        is_sent = send_packet (socket, &request, fds);
+    problem = errno;
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close (fds[i]);
+    errno = problem;
+    return is_sent;
+}

@@ -1,0 +1,20 @@
+/* request.h - the invocation: what the client was started with.
+ *
+ * Arguments, environment and the directory's path travel as a sealed file in
+ * memory, so that they may have any size that the kernel let us start with.
+ */
+#ifndef YOD_CLIENT_REQUEST_H
+#define YOD_CLIENT_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Send the REQUEST.
+ *   ignored   signals that the client was started to ignore
+ *   closed    descriptors 0 to 2 that it was started without; bit 0 is 0
+ *   false     it has not been sent; errno says why
+ */
+bool request_send (int socket, int argc, char *argv[], uint64_t ignored,
+                   unsigned closed);
+
+#endif
