@@ -13,9 +13,10 @@ from native import limits as limits_module
 from native import options
 from native.errors import PartitionError, UsageError, YodError
 from native.host import stdio
+from native.host.again import execute_again
 from native.host.keyfile import read_partition_key
 from native.host.process import become_subreaper
-from native.host.rlimits import raise_soft
+from native.host.rlimits import raise_soft, restore
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
 from native.machine import fault_text
@@ -24,9 +25,13 @@ from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.driver import Driver
 from pct.host.cgroup import Cgroup
-from pct.host.orphans import Orphans
+from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories
 from pct.node import Node
+from pct.wireup import clients  # noqa: F401  # the first rank that speaks PMI would wait for it
+
+FAILED = 1
+RESTART = -1  # not an exit status: execute this program anew
 
 
 @click.command(add_help_option=False, context_settings={"max_content_width": 100})
@@ -117,9 +122,9 @@ def command(
     share = limits.store_user_percent if os.geteuid() == 0 else 100
     status = 0
 
-    def leave(text: str) -> None:
+    def end(with_status: int) -> None:
         nonlocal status
-        status = 1
+        status = with_status
         reactor.stop()
 
     driver = Driver(
@@ -129,12 +134,13 @@ def command(
         Store(list(store) or default_directories(), reactor, share),
         say=_say,
         trace=_say if debug else lambda line: None,
-        on_leave=leave,
+        on_leave=lambda text: end(FAILED),
+        on_restart=lambda: end(RESTART),
         contain=_contain,
         ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
-        reactor.on_signal(number, reactor.stop)
+        reactor.on_signal(number, lambda: end(status if status == FAILED else 0))
     take_signals(reactor, _say, lambda: machine.state(reactor.monotonic()))
     if ready_fd is not None:
         try:
@@ -145,23 +151,20 @@ def command(
         except OSError as error:
             raise UsageError(f"--ready-fd {ready_fd}: {error.strerror}") from None
     driver.start()
-    reactor.when_idle(_import_what_ranks_need)
     reactor.run()
     driver.close()
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
     reactor.call_soon(lambda: Orphans(reactor).kill(reactor.stop))
     reactor.run()
     port.close()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    reactor.run_once(0.0)  # one that came before ends a process that was to restart
     reactor.close()
     if own_cgroup is not None:
         own_cgroup.leave()
+    restore()
     return status
-
-
-def _import_what_ranks_need() -> None:
-    """The first rank that speaks PMI, or ends, would wait for these imports."""
-    from pct.host import leftovers  # noqa: F401
-    from pct.wireup import clients  # noqa: F401
 
 
 def _key(path: str) -> bytes:
@@ -184,12 +187,24 @@ def _contain(whose: str, error: Exception) -> None:
         _say(line)
 
 
+def _without_ready_fd(words: list[str]) -> list[str]:
+    """The same arguments for a process whose starter waits no more."""
+    if "--ready-fd" not in words:
+        return words
+    place = words.index("--ready-fd")
+    return words[:place] + words[place + 2 :]
+
+
 def main() -> None:
     """Entry point. Exit status: 0 ended when told; 1 rejected or unable; 2 wrong use."""
     stdio.open_closed()
     try:
         words = options.expand(sys.argv[1:], options.of_click(command.params))
-        status = command.main(words, "pct", standalone_mode=False)
+        status = command.main(list(words), "pct", standalone_mode=False)
+        if status == RESTART:
+            _say("begins again")
+            stdio.say(f"pct: cannot begin again: {execute_again(_without_ready_fd(words))}")
+            status = FAILED
     except UsageError as error:
         stdio.say(f"pct: {error}")
         status = 2

@@ -8,7 +8,7 @@ here, and nothing waits.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVarTuple
@@ -44,9 +44,9 @@ from native.port.port import (
 from native.wire.base import JobMessage, Message
 from pct import events
 from pct.host.objects import JobObjects
-from pct.host.orphans import Orphans
 from pct.host.ranks import JobRanks
 from pct.host.services import JobServices
+from pct.host.spawn.spawner import OwnSpawner, Spawner
 from pct.host.store import Store
 from pct.node import Node
 
@@ -60,16 +60,19 @@ class Driver:
     """Runs one :class:`pct.node.Node` on a port and a reactor.
 
     Args:
-        strangers: children of this process that belong to no job; they are never killed.
+        own_spawner: starts the keepers of PMIx servers; None: one that knows of no children of
+            this process but its keepers.
+        spawner_of: gives the parent of a job's keepers, asked once for each job; None: it is
+            ``own_spawner`` for all.
         say: takes a line for the log.
         trace: takes a line about a single job, for a log that says more.
         on_leave: called when bebopd does not take this node, with the reason.
+        on_restart: called when the process is to begin again.
         contain: takes an exception that was raised on behalf of a job or a peer; that one
             ends, and the node goes on.
         early_server: a PMIx server that has been started for a job to come.
         ranks_key: gives the key of a job's ranks, from the ids of the job and its owner; None:
             a random key, which no other node knows.
-        on_keeper: called after the spawn of a keeper, which needs a millisecond to start.
     """
 
     def __init__(
@@ -78,33 +81,34 @@ class Driver:
         port: Port,
         reactor: Reactor,
         store: Store,
-        strangers: Collection[int] = (),
+        own_spawner: OwnSpawner | None = None,
+        spawner_of: Callable[[int], Spawner] | None = None,
         say: Callable[[str], None] = lambda line: None,
         trace: Callable[[str], None] = lambda line: None,
         on_leave: Callable[[str], None] = lambda text: None,
+        on_restart: Callable[[], None] = lambda: None,
         contain: Contain = propagate,
         early_server: PmixServer | None = None,
         ranks_key: Callable[[int, int], bytes] | None = None,
-        on_keeper: Callable[[], None] = lambda: None,
     ) -> None:
         keep_freed_memory()
         self._node = node
         self._port = port
         self._reactor = reactor
         self._store = store
-        self._strangers = strangers
         self._say = say
         self._trace = trace
         self._on_leave = on_leave
+        self._on_restart = on_restart
         self._contain = contain
         self._performing: list[set[int]] = []  # for each list of actions: jobs to pass over
         self._early_servers = {early_server.job_id: early_server} if early_server else {}
         self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
-        self._on_keeper = on_keeper
         self._jobs: dict[int, _JobParts] = {}
-        self._orphans = Orphans(reactor, self._children)
-        self._watch = reactor.watch(port.fileno(), self._port_ready)
-        self._stop_timer = reactor.add_timer(node.deadline, self._due)
+        self._own_spawner = own = own_spawner or OwnSpawner(reactor)
+        self._spawner_of = spawner_of or (lambda job_id: own)
+        self._watch = port.listen(reactor, self._port_ready)
+        self._timer = reactor.timer(self._due)
 
     def start(self) -> None:
         """Announce the node."""
@@ -113,7 +117,7 @@ class Driver:
     def close(self) -> None:
         """Hang up on every keeper, which then kills its ranks; give everything back."""
         self._watch.close()
-        self._stop_timer()
+        self._timer.close()
         for job_id in list(self._jobs):
             self._drop(job_id)
         for server in self._early_servers.values():
@@ -131,13 +135,13 @@ class Driver:
             actions = self._node.handle(event, self._reactor.monotonic())
         except PeerProtocolError as error:
             self._trace(f"refused: {error}")
-            return
+            actions = []
         except Exception as error:
             if not isinstance(event, MessageReceived):
                 raise
             self._contain(f"{type(event.message).__name__} from {event.source}", error)
             self._port.disconnect(event.source)
-            return
+            actions = []
         self._perform(actions)
 
     # -- events in --------------------------------------------------------
@@ -171,11 +175,16 @@ class Driver:
     # -- actions out ------------------------------------------------------
 
     def _perform(self, actions: list[Action]) -> None:
-        """Carry out actions, each on behalf of its job.
+        """Carry out what the node has decided, each action on behalf of its job.
+
+        Its deadline may have changed as well, also where there is nothing to carry out.
 
         When an action raises, the job's remaining actions are skipped, here and in the lists
         that led here: its machine has given up the plan that they belong to.
         """
+        self._timer.set(self._node.deadline())
+        if not actions:
+            return
         passed_over: set[int] = set()
         self._performing.append(passed_over)
         try:
@@ -210,6 +219,8 @@ class Driver:
                     self._say(text)
             case events.Leave(text):
                 self._on_leave(text)
+            case events.Restart():
+                self._on_restart()
             case events.CheckObjects(job_id, uid=uid, gid=gid, groups=groups):
                 self._jobs[job_id] = self._parts(job_id, Owner(uid, gid, groups))
                 self._jobs[job_id].objects.check(action)
@@ -237,7 +248,6 @@ class Driver:
                 objects.drop(number)
             case events.StartKeeper(_, spec, world):
                 ranks.start_keeper(spec, world)
-                self._on_keeper()
             case events.GiveMap(job_id, uid, ids):
                 ranks.give_map(self._ranks_key(job_id, uid), uid, ids)
             case events.KeeperGo(_, world):
@@ -248,15 +258,19 @@ class Driver:
                 ranks.end(ended)
                 if ended is None:
                     services.end_pmix()
-            case events.KillOrphans(job_id, world):
+            case events.KillOrphans(job_id, events.PMIX_SERVER as world):
                 killed = events.OrphansKilled(job_id, world)
-                self._orphans.kill(partial(self.handle, killed))
+                self._own_spawner.kill_orphans(partial(self.handle, killed))
+            case events.KillOrphans(_, world):
+                ranks.kill_orphans(world)
             case events.RemoveLeftovers(_, world):
                 ranks.remove_leftovers(world)
             case events.PauseOutput(_, stream):
                 ranks.pause(stream, True)
             case events.ResumeOutput(_, stream):
                 ranks.pause(stream, False)
+            case events.FinishOutput():
+                ranks.finish_output()
             case events.WriteInput(_, data):
                 ranks.write_input(data)
             case events.OpenPmi():
@@ -291,7 +305,15 @@ class Driver:
         store, reactor, handle = self._store, self._reactor, self.handle
         objects = JobObjects(job_id, owner, store, self._port, handle)
         services = JobServices(job_id, owner, reactor, store, account, handle, say)
-        ranks = JobRanks(job_id, owner, reactor, store.slices, handle, services.add_client)
+        ranks = JobRanks(
+            job_id,
+            owner,
+            reactor,
+            store.slices,
+            handle,
+            services.add_client,
+            self._spawner_of(job_id),
+        )
         return _JobParts(owner, objects, ranks, services)
 
     def _pmix_server(self, job_id: int, owner: Owner) -> PmixServer:
@@ -300,17 +322,8 @@ class Driver:
             return early
         from pct.host.pmix_process import PmixServer  # many jobs need none
 
-        return PmixServer(job_id, owner, self._reactor, self._node.limits.pmix_server_bytes)
-
-    def _children(self) -> set[int]:
-        """Child processes that are no orphans of a lost keeper."""
-        keepers = [
-            unix_pid
-            for parts in self._jobs.values()
-            for unix_pid in (*parts.ranks.unix_pids, *parts.services.unix_pids)
-        ]
-        early = [server.keeper.unix_pid for server in self._early_servers.values()]
-        return {*keepers, *early, *self._strangers}
+        memory_bytes = self._node.limits.pmix_server_bytes
+        return PmixServer(job_id, owner, self._reactor, self._own_spawner, memory_bytes)
 
     def _drop(self, job_id: int) -> None:
         parts = self._jobs.pop(job_id, None)

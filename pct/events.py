@@ -352,6 +352,13 @@ class ResumeOutput(JobAction, frozen=True):
     stream: int
 
 
+class FinishOutput(JobAction, frozen=True):
+    """Nothing of the job is left here: what the pipes of its ranks hold now is their end.
+
+    A process that is none of the job's may have been given a writing end, and keep it.
+    """
+
+
 class WriteInput(JobAction, frozen=True):
     """Give rank 0 its input; empty data closes it."""
 
@@ -409,3 +416,7 @@ class Leave(Action, frozen=True):
     """End: bebopd does not take this node."""
 
     text: str
+
+
+class Restart(Action, frozen=True):
+    """End, with whatever is left of jobs, and begin again."""

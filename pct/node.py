@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from native.deadlines import Deadlines, earliest
 from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -25,10 +26,10 @@ from native.machine import (
     propagate,
 )
 from native.nodelist import format_nodes
-from native.wire import alloc, codec, group, load, status
+from native.wire import alloc, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.admission import Admission
-from pct.events import DropJob, Leave, TellBebopd
+from pct.events import DropJob, Leave, Restart, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.reservation import Reservation
@@ -73,10 +74,12 @@ class Node:
         self.limits = limits
         self._admission = Admission(self.reservation, limits, is_signed, unix_time)
         self._contain = contain
-        self._faulty: dict[int, float] = {}  # jobs that have raised -> when they are dropped
+        self._deadlines: Deadlines[int] = Deadlines()  # of the jobs
+        self._faulty: Deadlines[int] = Deadlines()  # jobs that have raised: when they are dropped
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
+        self._is_restarting = False  # when the last job has ended
 
     def begin(self, now: float) -> list[Action]:
         """The first announcement."""
@@ -84,11 +87,7 @@ class Node:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        dues = [due for job in self.jobs.values() if (due := job.deadline()) is not None]
-        dues += self._faulty.values()
-        if self._announce_at is not None:
-            dues.append(self._announce_at)
-        return min(dues, default=None)
+        return earliest(self._deadlines.earliest(), self._faulty.earliest(), self._announce_at)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -97,6 +96,9 @@ class Node:
             PeerProtocolError: a message that its sender may not send.
             IllegalTransition: a bug.
         """
+        return self._then_restart(self._handled(event, now))
+
+    def _handled(self, event: Event, now: float) -> list[Action]:
         match event:
             case MessageReceived():
                 return self._message(event, now)
@@ -119,19 +121,23 @@ class Node:
         The job ends in order if it can. If it raises again, or has not ended in ``end_s``,
         the node drops it.
         """
+        return self._then_restart(self._faulted(job_id, error, now))
+
+    def _faulted(self, job_id: int, error: Exception, now: float) -> list[Action]:
         job = self.jobs.get(job_id)
         if job is None:  # it raised while what it held was given back
             return [DropJob(job_id)]
         if job_id not in self._faulty:
-            self._faulty[job_id] = now + self.limits.end_s
+            self._faulty.set(job_id, now + self.limits.end_s)
             return self._guarded(job, lambda: job.give_up(fault_text(error), now), now)
         return self._translated(job, job.drop(fault_text(error), now))
 
     def state(self, now: float) -> list[str]:
         """For people: a line for the node, and one for each job."""
         slots = f"{self.reservation.slots_used} of {self.reservation.slots} slots in use"
-        trouble = f", bebopd: {self._trouble}" if self._trouble else ""
-        lines = [f"node {self.number} ({self._name}): {slots}, {len(self.jobs)} jobs{trouble}"]
+        more = f", bebopd: {self._trouble}" if self._trouble else ""
+        more += ", restarts when free of jobs" if self._is_restarting else ""
+        lines = [f"node {self.number} ({self._name}): {slots}, {len(self.jobs)} jobs{more}"]
         for job in self.jobs.values():
             ranks, age = format_nodes(job.ranks) or "none", now - job.started_at
             said = f"uid {job.uid}, {job.state.value}, ranks {ranks}, for {age:.0f} s"
@@ -144,6 +150,8 @@ class Node:
         for job in self.jobs.values():
             job.check()
             assert job.state is not JobState.RELEASED, job.job_id
+            assert job.deadline() == self._deadlines.get(job.job_id), job.job_id
+        assert self.jobs.keys() >= self._deadlines.keys() | self._faulty.keys()
 
     # -- messages ---------------------------------------------------------
 
@@ -252,6 +260,16 @@ class Node:
         is_hosting = self.reservation.refuse(message.job_id)
         return [Send(source, alloc.Revoked(message.job_id, self.number, is_hosting))]
 
+    def _restart_now(self, source: PortalId, message: nodes.RestartNow, now: float) -> list[Action]:
+        self._is_restarting = True
+        return [Restart()] if message.is_forced and self.jobs else []
+
+    def _then_restart(self, actions: list[Action]) -> list[Action]:
+        """Restart behind the actions that end the last job."""
+        if self._is_restarting and not self.jobs:
+            return [*actions, Restart()]
+        return actions
+
     def _bebopd_lost(self, text: str, now: float) -> list[Action]:
         self._heartbeat_s = self.limits.announce_retry_s
         self._announce_at = now + self._heartbeat_s
@@ -276,30 +294,32 @@ class Node:
             if may_refuse and isinstance(error, PeerProtocolError):
                 raise
             self._contain(f"job {job.job_id}", error)
-            return self.fault(job.job_id, error, now)
+            return self._faulted(job.job_id, error, now)
 
     def _translated(self, job: Job, actions: list[Action]) -> list[Action]:
-        """Address the messages for bebopd, and forget the job if it is over."""
+        """Address the messages for bebopd; note the job's deadline, or forget it if it is over."""
         out = [
             Send(self._bebopd, action.message) if isinstance(action, TellBebopd) else action
             for action in actions
         ]
-        if job.state is JobState.RELEASED and self.jobs.get(job.job_id) is job:
+        if self.jobs.get(job.job_id) is not job:
+            return out
+        self._deadlines.set(job.job_id, job.deadline())
+        if job.state is JobState.RELEASED:
             del self.jobs[job.job_id]
-            self._faulty.pop(job.job_id, None)
+            self._deadlines.set(job.job_id, None)
+            self._faulty.set(job.job_id, None)
             self.reservation.give_back(job.job_id)
         return out
 
     def _deadline_reached(self, now: float) -> list[Action]:
         actions: list[Action] = []
-        for job_id in [job_id for job_id, due in self._faulty.items() if now >= due]:
+        for job_id in self._faulty.due(now):
             job = self.jobs[job_id]
             dropped = job.drop("it did not end after an internal error", now)
             actions += self._translated(job, dropped)
-        for job in list(self.jobs.values()):
-            due = job.deadline()
-            if due is not None and now >= due:
-                actions += self._of_job(job, DeadlineReached(), now)
+        for job_id in self._deadlines.due(now):
+            actions += self._of_job(self.jobs[job_id], DeadlineReached(), now)
         if self._announce_at is not None and now >= self._announce_at:
             actions += self._announce(now)
         return actions
@@ -317,6 +337,7 @@ FROM_BEBOPD: dict[type[Message], Method] = {
     status.Accepted: Node._accepted,
     status.Rejected: Node._rejected,
     alloc.Revoke: Node._revoke,
+    nodes.RestartNow: Node._restart_now,
 }
 
 # About a job that is not here, or not any more; other messages about it are late.

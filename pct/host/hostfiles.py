@@ -1,8 +1,7 @@
 """For a launcher that a rank starts (``mpirun`` inside the job): host files, and our agent.
 
-The host files of a job are in a directory that belongs to the PCT. The job's owner can read
-and overwrite the files, but cannot add other entries to the directory; so a PCT that runs as
-root can remove it safely.
+The host files of a job belong to its owner, who can read and overwrite them. They are in a
+directory of the PCT's, or in ``/tmp``, under names that nobody can guess.
 """
 
 from __future__ import annotations
@@ -10,12 +9,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterable
+from functools import cache
 
 AGENT = "yod-agent"
 
 _NAMES = ("openmpi", "hydra")
 
 
+@cache  # it is asked for every job, and is where it was
 def find_agent() -> bytes:
     """Path of the installed ``yod-agent``; empty: there is none that launchers can use.
 
@@ -31,9 +33,7 @@ def find_agent() -> bytes:
     return b""
 
 
-def write(
-    parent: str, uid: int, gid: int, texts: tuple[bytes, ...]
-) -> tuple[str, tuple[bytes, ...]]:
+def write(parent: str, uid: int, gid: int, texts: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Write the host files of a job.
 
     Args:
@@ -43,42 +43,38 @@ def write(
         texts: as of :func:`pct.wireup.foreign.host_files`.
 
     Returns:
-        The directory, for :func:`remove`, and the paths of the files.
+        The paths of the files, for :func:`remove`.
 
     Raises:
         OSError: nothing is left behind.
     """
-    if not _can_search(parent, uid):
+    if uid not in (0, os.geteuid()) and not _can_search(parent, uid):
         parent = "/tmp"
-    directory = os.path.join(parent, f"yod-hosts-{os.urandom(8).hex()}")
-    os.mkdir(directory, 0o700)
+    stem = os.path.join(parent, f"yod-hosts-{os.urandom(8).hex()}-")
+    paths: list[bytes] = []
     try:
         for name, text in zip(_NAMES, texts, strict=True):
-            _write(os.path.join(directory, name), text, uid, gid)
-        os.chmod(directory, 0o711)
+            paths.append(os.fsencode(stem + name))
+            _write(paths[-1], text, uid, gid)
     except OSError:
-        remove(directory)
+        remove(paths)
         raise
-    return directory, tuple(os.fsencode(os.path.join(directory, name)) for name in _NAMES)
+    return tuple(paths)
 
 
-def remove(directory: str) -> None:
+def remove(paths: Iterable[bytes]) -> None:
     """Remove the host files of a job. It is no error if some are not there."""
-    for name in _NAMES:
+    for path in paths:
         try:
-            os.unlink(os.path.join(directory, name))
+            os.unlink(path)
         except OSError:
             continue
-    try:
-        os.rmdir(directory)
-    except OSError:
-        return
 
 
 def _can_search(directory: str, uid: int) -> bool:
     """Can a user open files below a directory? The groups of the user are not considered."""
     path = os.path.realpath(directory)
-    while uid != 0:
+    while True:
         status = os.stat(path)
         if not status.st_mode & (stat.S_IXUSR if status.st_uid == uid else stat.S_IXOTH):
             return False
@@ -88,7 +84,7 @@ def _can_search(directory: str, uid: int) -> bool:
     return True
 
 
-def _write(path: str, text: bytes, uid: int, gid: int) -> None:
+def _write(path: bytes, text: bytes, uid: int, gid: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchown(fd, uid, gid)

@@ -1,8 +1,8 @@
 """A keeper of a job on this node, as the PCT sees it.
 
-The keeper (``native/keeper``) is spawned, never forked from Python, and talks over a socket
-that the loop watches. The kernel ends it when the thread that has spawned it ends, so
-:meth:`Keeper.start` is called in the thread that lives as long as the process: the loop's.
+The keeper (``native/keeper``) is a program of its own and talks over a socket that the loop
+watches. Its process is a child of whoever has started it (:mod:`pct.host.spawn`): this process,
+or another one, which then tells of its start and its end.
 """
 
 from __future__ import annotations
@@ -12,93 +12,154 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
-import native
 from native.errors import PeerProtocolError
+from native.host import unixsockets
 from native.host.rlimits import write_whole
 from native.loop.reactor import Reactor, Watch
 from native.waitstatus import how_it_ended
 from native.wire import keeper as wire
+from pct.host import streams
 from pct.host.reports import Reports
+from pct.host.spawn.spawner import NATIVE, Spawner
 
-NATIVE = os.path.dirname(os.path.abspath(native.__file__ or "native/__init__.py"))
-KEEPER = os.path.join(NATIVE, "keeper", "yod-keeper")
 HOLD_LIBRARY = os.path.join(NATIVE, "hold", "yodhold.so")
 
-_CONTROL_FD, _SPEC_FD, _PORTALS_FD, _FIRST_FREE_FD = 3, 4, 5, 6
 _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
-_RECEIVE_FDS_BYTES = _socket.CMSG_SPACE(wire.FDS_PER_PACKET * 4)
+_PACKETS_PER_TURN = 8  # read in one turn of the loop: some milliseconds' reports
 _MANY_RANKS = 64  # from this number on the node's limits are checked first
-_MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
 
 OnEvent = Callable[[wire.Report], None]
 OnStreams = Callable[[int, int | None, int, int, int | None], None]
+
+
+def _is_told_at_once(text: str) -> None:
+    raise AssertionError(f"a start in this process fails at once or never: {text}")
 
 
 class Keeper:
     """The keeper of one job.
 
     Every :class:`~native.wire.keeper.Report` goes to ``on_event``. The last one is
-    ``KeeperEmpty`` or ``KeeperLost``, unless :meth:`close` is called before. A rank's
-    streams go to ``on_streams`` just before its ``RankStarted``; from then on they belong to
-    the callee. They do not block.
+    ``KeeperEmpty`` or ``KeeperLost``, unless :meth:`close` is called before, or the keeper turns
+    out not to have been started. A rank's streams go to ``on_streams`` just before its
+    ``RankStarted``; from then on they belong to the callee. They do not block.
 
     Attributes:
-        unix_pid: the keeper's process.
+        unix_pid: the keeper's process; 0: not known yet.
     """
 
     def __init__(
         self,
         control: _socket.socket,
-        unix_pid: int,
+        spawner: Spawner,
         reactor: Reactor,
         on_event: OnEvent,
         on_streams: OnStreams,
         ranks: Iterable[int],
+        on_not_started: Callable[[str], None] = _is_told_at_once,
     ) -> None:
         self._reports = Reports(ranks)
-        self.unix_pid = unix_pid
+        self.unix_pid = 0
         self._control = control
+        self._spawner = spawner
+        self._number: int | None = None  # stands for its process at the spawner
         self._on_event: OnEvent | None = on_event
         self._on_streams = on_streams
+        self._on_not_started = on_not_started
         self._unsent: deque[bytes] = deque()
         self._fault = ""  # why it will be lost
+        self._is_orphan = False  # nobody will tell of its exit
         self._watch: Watch | None = reactor.watch(control.fileno(), self._receive)
-        reactor.on_child(unix_pid, self._exited)
 
     @classmethod
     def start(
         cls,
         spec: wire.KeeperSpec,
+        spawner: Spawner,
         reactor: Reactor,
         on_event: OnEvent,
         on_streams: OnStreams,
         portals_fd: int = -1,
         *,
-        keeper: str = KEEPER,
+        on_not_started: Callable[[str], None] = _is_told_at_once,
         hold_library: str = HOLD_LIBRARY,
     ) -> Keeper:
-        """Spawn a keeper that starts the ranks at once and holds each at its entry.
+        """Start a keeper, which starts the ranks at once and holds each at its entry.
 
         Args:
+            spawner: the parent of its process.
             portals_fd: the file for the ranks' map, where ranks use Portals. The caller keeps it.
+            on_not_started: takes the reason when the spawner tells later that there is no
+                keeper. It is called once, and nothing else after it.
 
         Raises:
             ValueError: the specification cannot be encoded, or this node has no descriptors
                 or processes for so many ranks.
-            OSError: it cannot be spawned: no keeper program, no process, no descriptor.
+            OSError: it is known already that it cannot be started.
         """
         _check_capacity(spec)
-        encoded = wire.encode_spec(spec, os.getpid(), os.fsencode(hold_library))
+        encoded = wire.encode_spec(spec, spawner.unix_pid, os.fsencode(hold_library))
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        fds = [theirs.detach()]
         try:
             ours.setblocking(False)
-            unix_pid = _spawn(keeper, theirs.detach(), encoded, portals_fd)
+            fds.append(os.memfd_create("yod-keeper"))
+            write_whole(fds[1], encoded)
+            if portals_fd >= 0:
+                fds.append(os.dup(portals_fd))
         except BaseException:
             ours.close()
+            unixsockets.close_all(fds)
             raise
         ranks = (rank.rank for rank in spec.ranks)
-        return cls(ours, unix_pid, reactor, on_event, on_streams, ranks)
+        keeper = cls(ours, spawner, reactor, on_event, on_streams, ranks, on_not_started)
+        try:
+            keeper._number = spawner.start(tuple(fds), keeper)
+        except BaseException:
+            keeper._on_event = None
+            keeper._hang_up()
+            raise
+        return keeper
+
+    # -- told by the spawner ------------------------------------------------
+
+    def started(self, unix_pid: int) -> None:
+        """Its process is there. It may have reported something already."""
+        self.unix_pid = unix_pid
+
+    def not_started(self, error: OSError) -> None:
+        """There is no process."""
+        self._number = None
+        self._hang_up()
+        on_event, self._on_event = self._on_event, None
+        if on_event:
+            self._on_not_started(error.strerror or str(error))
+
+    def ended(self, wait_status: int) -> None:
+        """Its process has ended: it is lost, unless its last words are that nothing is left."""
+        self._number = None
+        while self._receive_one():
+            pass
+        self._hang_up()
+        self._finish(
+            wire.KeeperLost(self._fault or f"the keeper failed: {how_it_ended(wait_status)}")
+        )
+
+    def orphaned(self, reason: str) -> None:
+        """Its parent has died: it ends, and the end of its socket is all that tells of it."""
+        self._number = None
+        self._is_orphan = True
+        self._fault = self._fault or f"the keeper is lost: {reason}"
+        self._send(wire.encode_end())  # the parent may only have been hung up on
+        self._receive()
+        if self._watch is not None and self.unix_pid:
+            # Its end of the socket is open, so it lives, and the number is still its own.
+            with suppress(OSError):
+                os.kill(self.unix_pid, signal.SIGCONT)
+
+    # -- told by the PCT ----------------------------------------------------
 
     def go(self) -> None:
         """Let all ranks go. One that is not at its entry yet does not stop there."""
@@ -117,14 +178,14 @@ class Keeper:
 
     def close(self) -> None:
         """Hang up: the keeper kills all its processes and exits. No further event is reported."""
-        self._on_event = None
         self._continue()
+        self._on_event = None
         self._hang_up()
 
     def _continue(self) -> None:
         """Continue the keeper: one that was stopped would never end its ranks."""
-        if self._watch is not None:
-            _kill(self.unix_pid, signal.SIGCONT)
+        if self._on_event is not None and self._number is not None:
+            self._spawner.resume(self._number)
 
     def _send(self, command: bytes) -> None:
         if self._watch is None:
@@ -145,30 +206,39 @@ class Keeper:
         self._watch.set(self._receive, self._flush if self._unsent else None)
 
     def _receive(self) -> None:
-        """Read every packet that has arrived."""
-        while self._watch is not None:
-            try:
-                packet, ancillary, flags, _ = self._control.recvmsg(
-                    _RECEIVE_BYTES, _RECEIVE_FDS_BYTES, _MSG_CMSG_CLOEXEC
-                )
-            except BlockingIOError:
-                return
-            except ConnectionResetError:  # it ended with a command unread; its reports follow
-                continue
-            fds = deque(fd for _, _, data in ancillary for fd in memoryview(data).cast("i"))
-            if not packet:
-                self._hang_up()
-                return
-            try:
-                if flags & _socket.MSG_CTRUNC:
-                    raise PeerProtocolError("no descriptors are left for streams (ulimit -n)")
-                self._take(packet, fds)
-            except PeerProtocolError as error:
-                self._fault = str(error)
-                self._hang_up()
-            finally:
-                for fd in fds:
-                    os.close(fd)
+        """Read some packets. The socket stays readable while it has more."""
+        for _ in range(_PACKETS_PER_TURN):
+            if not self._receive_one():
+                break
+        if self._watch is None and self._is_orphan:
+            self._finish(wire.KeeperLost(self._fault))
+
+    def _receive_one(self) -> bool:
+        """Read a packet; False: there is none."""
+        if self._watch is None:
+            return False
+        try:
+            packet, received, is_cut = unixsockets.receive(
+                self._control, _RECEIVE_BYTES, wire.FDS_PER_PACKET
+            )
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:  # it ended with a command unread; its reports follow
+            return True
+        if not packet:
+            self._hang_up()
+            return False
+        fds = deque(received)
+        try:
+            if is_cut:
+                raise PeerProtocolError("no descriptors are left for streams (ulimit -n)")
+            self._take(packet, fds)
+        except PeerProtocolError as error:
+            self._fault = str(error)
+            self._hang_up()
+        finally:
+            unixsockets.close_all(fds)
+        return True
 
     def _take(self, packet: bytes, fds: deque[int]) -> None:
         for report in wire.decode_reports(packet):
@@ -179,10 +249,7 @@ class Keeper:
                 case wire.StreamsTaken(rank, has_stdin, True, True, has_pmi):
                     if len(fds) < 2 + has_stdin + has_pmi:
                         raise PeerProtocolError("keeper: a stream's descriptor is missing")
-                    stdin = fds.popleft() if has_stdin else None
-                    stdout, stderr = fds.popleft(), fds.popleft()
-                    pmi = fds.popleft() if has_pmi else None
-                    self._on_streams(rank, stdin, stdout, stderr, pmi)
+                    self._on_streams(rank, *_own_streams(fds, has_stdin, has_pmi))
                 case wire.StreamsTaken():
                     raise PeerProtocolError("keeper: a rank without output")
                 case wire.KeeperFailed(reason):
@@ -191,13 +258,6 @@ class Keeper:
                     self._finish(report)
                 case _:
                     self._on_event(report)
-
-    def _exited(self, wait_status: int) -> None:
-        self._receive()
-        self._hang_up()
-        self._finish(
-            wire.KeeperLost(self._fault or f"the keeper failed: {how_it_ended(wait_status)}")
-        )
 
     def _finish(self, last: wire.Report) -> None:
         on_event, self._on_event = self._on_event, None
@@ -211,11 +271,25 @@ class Keeper:
             self._control.close()
 
 
-def _kill(unix_pid: int, signo: int) -> None:
+def _own_streams(
+    fds: deque[int], has_stdin: bool, has_pmi: bool
+) -> tuple[int | None, int, int, int | None]:
+    """The first descriptors, as what they must be: standard input, output, error, PMI.
+
+    Raises:
+        PeerProtocolError: one is something else. None is left open.
+    """
+    own: list[int] = []
     try:
-        os.kill(unix_pid, signo)
-    except OSError:  # it has ended, or belongs to another user
-        pass
+        for access in (*[os.O_WRONLY] * has_stdin, os.O_RDONLY, os.O_RDONLY):
+            own.append(streams.own_pipe(fds.popleft(), access))
+        pmi = streams.own_socket(fds.popleft()) if has_pmi else None
+    except BaseException:
+        for fd in own:
+            os.close(fd)
+        raise
+    *stdin, stdout, stderr = own
+    return stdin[0] if stdin else None, stdout, stderr, pmi
 
 
 def _check_capacity(spec: wire.KeeperSpec) -> None:
@@ -227,48 +301,3 @@ def _check_capacity(spec: wire.KeeperSpec) -> None:
     descriptors = sum(2 + rank.wants_stdin + rank.wants_pmi for rank in spec.ranks)
     if text := capacity.refusal(len(spec.ranks), descriptors):
         raise ValueError(text)
-
-
-def _spawn(keeper: str, control_fd: int, encoded: bytes, portals_fd: int) -> int:
-    """Start the program with its descriptors; ours of the socket and the specification close."""
-    spec_fd = -1
-    own_portals_fd = -1  # a copy, at a number above those that the keeper is given
-    try:
-        spec_fd = os.memfd_create("yod-keeper")
-        write_whole(spec_fd, encoded)
-        control_fd, spec_fd = _move_up(control_fd), _move_up(spec_fd)
-        portals: list[tuple[int, int, int]] = []
-        if portals_fd >= 0:
-            own_portals_fd = _move_up(os.dup(portals_fd))
-            portals.append((os.POSIX_SPAWN_DUP2, own_portals_fd, _PORTALS_FD))
-        return os.posix_spawn(
-            keeper,
-            [keeper],
-            {},
-            file_actions=[
-                # Not our standard streams: a pipe that a user reads must end with us.
-                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDWR, 0),
-                (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, control_fd, _CONTROL_FD),
-                (os.POSIX_SPAWN_DUP2, spec_fd, _SPEC_FD),
-                *portals,
-            ],
-            setpgroup=0,  # so that Ctrl-C on a terminal does not reach the keeper
-            setsigmask=(),
-        )
-    finally:
-        os.close(control_fd)
-        for fd in (spec_fd, own_portals_fd):
-            if fd >= 0:
-                os.close(fd)
-
-
-def _move_up(fd: int) -> int:
-    """Move a descriptor above the numbers that the keeper is given."""
-    if fd >= _FIRST_FREE_FD:
-        return fd
-    import fcntl
-
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD)
-    os.close(fd)
-    return moved

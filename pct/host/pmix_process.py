@@ -7,6 +7,7 @@ process of it outlives the job. The messages are in :mod:`native.wire.pmix`.
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable
 from functools import partial
 
@@ -23,13 +24,13 @@ from native.wire import pmix
 from pct.account import Account, Charge, OverLimit
 from pct.host.keeper import Keeper
 from pct.host.pmix_command import command, make_directory, remove_directory
+from pct.host.spawn.spawner import OwnSpawner
 from pct.host.streams import ClientSocket, OutputPipe
 
 END_S = 2.0  # how long the server may take to finalize; then it is killed
 KEPT_VARIABLES = (b"PATH", b"LANG", b"TMPDIR", b"LD_LIBRARY_PATH")
 LINE_MAX = 4096  # bytes of a line of its output
 LINES_MAX = 100  # of its output that are logged
-_RLIMIT_DATA = 2  # from linux/resource.h; the module resource is slow to import
 
 
 class PmixServer:
@@ -41,13 +42,22 @@ class PmixServer:
     Args:
         job_id: the job that it will serve.
         owner: of the job, and of its process.
+        spawner: the parent of its keeper: this process, also where the ranks' keepers are
+            another one's children.
         memory_bytes: how much memory its process may have.
 
     Raises:
         OSError, ValueError: it cannot be started.
     """
 
-    def __init__(self, job_id: int, owner: Owner, reactor: Reactor, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        job_id: int,
+        owner: Owner,
+        reactor: Reactor,
+        spawner: OwnSpawner,
+        memory_bytes: int,
+    ) -> None:
         self.job_id = job_id
         self._memory_bytes = memory_bytes
         self._lines = 0
@@ -65,8 +75,7 @@ class PmixServer:
         self._unsent = self._unread = Charge(Account())  # until it begins
         self._is_ending = False
         self._why = ""
-        self._end_at: float | None = None
-        self._stop_timer = reactor.add_timer(lambda: self._end_at, self._kill)
+        self._timer = reactor.timer(self._kill)
         words = command()
         program = wire.ProgramSpec(words[0], words, b"/", wire.Hold.BEFORE_EXEC)
         rank = wire.RankSpec(0, 0, (), wants_stdin=False, wants_pmi=True)
@@ -77,7 +86,7 @@ class PmixServer:
                 gid=owner.gid,
                 groups=owner.groups,
                 umask=0o077,
-                limits=((_RLIMIT_DATA, memory_bytes, memory_bytes),),
+                limits=((resource.RLIMIT_DATA, memory_bytes, memory_bytes),),
                 environment=tuple(
                     name + b"=" + os.environb[name]
                     for name in KEPT_VARIABLES
@@ -86,6 +95,7 @@ class PmixServer:
                 programs=(program,),
                 ranks=(rank,),
             ),
+            spawner,
             reactor,
             self._keeper_says,
             self._take_streams,
@@ -142,12 +152,12 @@ class PmixServer:
         """Have it finalize and exit; ``on_end`` will be called."""
         if not self._is_ending:
             self._is_ending = True
-            self._end_at = self._reactor.monotonic() + END_S
+            self._timer.set(self._reactor.monotonic() + END_S)
             self.send(pmix.End())
 
     def close(self) -> None:
         """Hang up: its keeper kills it. Nothing is called any more."""
-        self._stop_timer()
+        self._timer.close()
         self.keeper.close()
         self._give_back()
 
@@ -202,7 +212,9 @@ class PmixServer:
             case wire.RankEnded():
                 self._why = self._why or self._explain(report)
             case wire.KeeperEmpty() | wire.KeeperLost():
-                self._stop_timer()
+                if self._socket is not None:
+                    self._socket.take_rest()  # its last words say why
+                self._timer.close()
                 self._give_back()
                 assert self._slices is not None
                 work = remove_directory(self._begin.directory, self._begin.uid)
@@ -219,7 +231,6 @@ class PmixServer:
         return text
 
     def _kill(self) -> None:
-        self._end_at = None
         self.keeper.end()
 
     def _give_back(self) -> None:

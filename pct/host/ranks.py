@@ -6,6 +6,7 @@ say.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from native.loop.slices import Slices
 from native.machine import Event
 from native.wire import keeper as wire
 from pct import events
+from pct.host import leftovers
 from pct.host.keeper import Keeper
+from pct.host.spawn.spawner import Spawner
 from pct.host.streams import InputPipe, OutputPipe
 
 
@@ -29,6 +32,7 @@ class JobRanks:
         slices: where left-over files are removed.
         handle: takes the events.
         on_client: takes the PMI socket (PMI_FD) of a rank that has been started, and the rank.
+        spawner: the parent of the job's keepers.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class JobRanks:
         slices: Slices,
         handle: Callable[[Event], None],
         on_client: Callable[[int, int], None],
+        spawner: Spawner,
     ) -> None:
         self._job_id = job_id
         self._owner = owner
@@ -46,17 +51,13 @@ class JobRanks:
         self._slices = slices
         self._handle = handle
         self._on_client = on_client
+        self._spawner = spawner
         self._keepers: dict[int, Keeper] = {}  # by world
         self._outputs: dict[tuple[int, int], OutputPipe] = {}  # by rank and stream
         self._input: InputPipe | None = None
         self._paused: set[int] = set()  # streams
         self._map_fd = -1  # the file for the ranks' map
         self._began_unix_s = time.time()
-
-    @property
-    def unix_pids(self) -> list[int]:
-        """Of the keepers that have not been lost."""
-        return [keeper.unix_pid for keeper in self._keepers.values()]
 
     # -- keepers ----------------------------------------------------------
 
@@ -67,11 +68,16 @@ class JobRanks:
                 flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
                 self._map_fd = os.memfd_create("yod-portals", flags)
             self._keepers[world] = Keeper.start(
-                spec, self._reactor, partial(self._report, world), self._take_streams, self._map_fd
+                spec,
+                self._spawner,
+                self._reactor,
+                partial(self._report, world),
+                self._take_streams,
+                self._map_fd,
+                on_not_started=partial(self._not_started, world),
             )
         except (OSError, ValueError) as error:
-            text = f"the keeper could not be started: {error}"
-            self._handle(events.KeeperNotStarted(self._job_id, world, text))
+            self._not_started(world, str(error))
 
     def go(self, world: int) -> None:
         """Let the ranks of a world go."""
@@ -91,8 +97,6 @@ class JobRanks:
 
     def give_map(self, key: bytes, uid: int, ids: bytes) -> None:
         """Fill the file that ranks which use Portals have, and let nobody change it."""
-        import fcntl
-
         from native.wire import rank
 
         fd, self._map_fd = self._map_fd, -1
@@ -107,9 +111,19 @@ class JobRanks:
         finally:
             os.close(fd)
 
+    def kill_orphans(self, world: int) -> None:
+        """Kill what the lost keeper of a world has left behind."""
+        killed = events.OrphansKilled(self._job_id, world)
+        self._spawner.kill_orphans(partial(self._handle, killed))
+
+    def _not_started(self, world: int, why: str) -> None:
+        self._keepers.pop(world, None)
+        text = f"the keeper could not be started: {why}"
+        self._handle(events.KeeperNotStarted(self._job_id, world, text))
+
     def _report(self, world: int, report: wire.Report) -> None:
         if isinstance(report, wire.KeeperLost):
-            del self._keepers[world]  # its process id may be another process's now
+            del self._keepers[world]  # nobody is there who would take a command
         self._handle(events.KeeperReported(self._job_id, report, world))
 
     # -- streams ----------------------------------------------------------
@@ -120,6 +134,11 @@ class JobRanks:
         for (_, number), pipe in self._outputs.items():
             if number == stream:
                 pipe.pause(is_paused)
+
+    def finish_output(self) -> None:
+        """Read what there is, and no more."""
+        for pipe in self._outputs.values():
+            pipe.finish()
 
     def write_input(self, data: bytes) -> None:
         """Give rank 0 its input; empty data closes it."""
@@ -148,7 +167,6 @@ class JobRanks:
 
     def remove_leftovers(self, world: int) -> None:
         """Remove shared memory of the job's ranks that no process has open."""
-        from pct.host import leftovers
 
         def done(names: list[str]) -> None:
             self._handle(events.LeftoversRemoved(self._job_id, world, tuple(names)))

@@ -9,6 +9,7 @@ import os
 import stat
 from fcntl import F_SETLEASE, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, fcntl, flock
 
+from native.host import files
 from native.loop.slices import Work
 
 PREFIX = "yod-store-"
@@ -72,8 +73,6 @@ def _is_ours_alone(fd: int) -> bool:
 
 
 def _punch(fd: int, offset: int) -> None:
-    from native.host import files
-
     try:
         files.punch(fd, offset, SLICE_BYTES)
     except OSError:  # not every file system can; the kernel frees it at close
@@ -146,6 +145,6 @@ def sweep(parent: str) -> Work[None]:
 
 def _remove_leftovers(directory: os.stat_result) -> Work[None]:
     """Remove shared memory of a killed PCT's ranks, made since its directory last changed."""
-    from pct.host import leftovers  # nearly always there is none
+    from pct.host import leftovers  # which imports this module
 
     yield from leftovers.remove(directory.st_uid, directory.st_mtime)

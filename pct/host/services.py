@@ -52,12 +52,7 @@ class JobServices:
         self._say = say
         self._connections = Connections(job_id, reactor, handle, say, account)
         self._pmix: PmixServer | None = None
-        self._host_files = ""  # their directory
-
-    @property
-    def unix_pids(self) -> list[int]:
-        """Of the PMIx server's keeper, if there is one."""
-        return [self._pmix.keeper.unix_pid] if self._pmix is not None else []
+        self._host_files: tuple[bytes, ...] = ()
 
     # -- PMI, and launchers inside -----------------------------------------
 
@@ -77,11 +72,10 @@ class JobServices:
         owner = self._owner
         try:
             parent = self._store.directory()
-            self._host_files, paths = hostfiles.write(parent, owner.uid, owner.gid, texts)
+            self._host_files = hostfiles.write(parent, owner.uid, owner.gid, texts)
         except OSError as error:
             self._say(f"no host files for a launcher inside: {error}")
-            return ()
-        return paths
+        return self._host_files
 
     def add_client(self, fd: int, rank: int) -> None:
         """A rank has its end of a socket (PMI_FD); this is ours."""
@@ -138,7 +132,7 @@ class JobServices:
 
     def _pmix_ended(self, report: wire.Report, text: str) -> None:
         if isinstance(report, wire.KeeperLost):
-            self._pmix = None  # its keeper's process id may be another process's now
+            self._pmix = None  # nobody is there who would take a message
             event = events.PmixServerEnded(self._job_id, report.reason, has_orphans=True)
         else:
             event = events.PmixServerEnded(self._job_id, text)

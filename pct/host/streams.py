@@ -1,13 +1,72 @@
-"""The PCT's ends of pipes and sockets of ranks. No read or write blocks."""
+"""The PCT's ends of pipes and sockets of ranks. No read or write blocks.
+
+Keepers make them, as the owners of their jobs: a file of another kind may come instead, and
+whoever shares an open file description with us can make it block.
+"""
 
 from __future__ import annotations
 
+import _socket
+import errno
 import os
+import sys
 from collections.abc import Callable
 
+from native.errors import PeerProtocolError
 from native.loop.reactor import Reactor
 from native.wire.base import DATA_MAX
 from pct.account import Charge
+
+_FIONREAD = 0x541B  # asm-generic/ioctls.h
+
+
+def own_pipe(fd: int, access: int) -> int:
+    """Our own open file description of a pipe that was handed over.
+
+    The descriptor is closed. What it is of is asked without touching a file system.
+
+    Args:
+        access: ``os.O_RDONLY`` or ``os.O_WRONLY``.
+
+    Raises:
+        PeerProtocolError: it is no pipe, or it cannot be opened.
+    """
+    path = f"/proc/self/fd/{fd}"
+    try:
+        if not os.readlink(path).startswith("pipe:"):
+            raise PeerProtocolError("keeper: a stream that is no pipe")
+        return os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # the rank has closed its end already
+            return _unread_pipe()
+        raise PeerProtocolError(f"keeper: a stream cannot be opened: {error.strerror}") from None
+    finally:
+        os.close(fd)
+
+
+def own_socket(fd: int) -> int:
+    """A socket that was handed over, which it must be. It is closed if it is not.
+
+    Raises:
+        PeerProtocolError: it is none.
+    """
+    if os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+        return fd
+    os.close(fd)
+    raise PeerProtocolError("keeper: a PMI connection that is no socket")
+
+
+def _unread_bytes(fd: int) -> int:
+    import fcntl
+
+    answer = fcntl.ioctl(fd, _FIONREAD, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
+
+
+def _unread_pipe() -> int:
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    os.close(reading)
+    return writing
 
 
 class OutputPipe:
@@ -16,12 +75,32 @@ class OutputPipe:
     def __init__(self, reactor: Reactor, fd: int, on_data: Callable[[bytes], None]) -> None:
         self._fd = fd
         self._on_data = on_data
+        self._reactor = reactor
+        self._is_paused = False
+        self._left: int | None = None  # bytes until its end, where that is known
         self._watch = reactor.watch(fd, self._readable)
 
     def pause(self, is_paused: bool) -> None:
         """Stop or resume reading. A rank that writes to a full pipe waits."""
         if self._fd >= 0:
+            self._is_paused = is_paused
             self._watch.set(None if is_paused else self._readable, None)
+            self._read_soon()
+
+    def finish(self) -> None:
+        """What is in the pipe now is the last: who may still write is not waited for."""
+        if self._fd >= 0:
+            self._left = _unread_bytes(self._fd)
+            self._read_soon()
+
+    def _read_soon(self) -> None:
+        """Where the end is known, nothing need come that makes the pipe readable."""
+        if self._left is not None:
+            self._reactor.call_soon(self._read_last)
+
+    def _read_last(self) -> None:
+        if self._fd >= 0 and not self._is_paused:
+            self._readable()
 
     def close(self) -> None:
         """Stop reading, and close the descriptor."""
@@ -31,10 +110,16 @@ class OutputPipe:
             self._fd = -1
 
     def _readable(self) -> None:
+        left = self._left
         try:
-            data = os.read(self._fd, DATA_MAX)
+            data = os.read(self._fd, DATA_MAX if left is None else min(DATA_MAX, left))
         except BlockingIOError:
-            return
+            if left is None:
+                return
+            data = b""
+        if left is not None:
+            self._left = left - len(data)
+            self._read_soon()
         if not data:
             self.close()
         self._on_data(data)
@@ -110,6 +195,7 @@ class ClientSocket:
         is_patient: bool = True,
     ) -> None:
         self._fd = fd
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
         self._charge = charge
         self._on_data = on_data
         self._is_patient = is_patient
@@ -144,7 +230,7 @@ class ClientSocket:
         """Close it now."""
         if self._fd >= 0:
             self._watch.close()
-            os.close(self._fd)
+            self._socket.close()
             self._fd = -1
             self._unsent.clear()
             self._charge.clear()
@@ -152,26 +238,36 @@ class ClientSocket:
                 self._on_closed = None
                 on_closed()
 
+    def take_rest(self) -> None:
+        """Read what a client has sent that has ended."""
+        while self._fd >= 0 and self._read():
+            pass
+
     def _readable(self) -> None:
+        self._read()
+
+    def _read(self) -> bool:
+        """Read once; False: nothing has been sent."""
         try:
-            data = os.read(self._fd, DATA_MAX)
+            data = self._socket.recv(DATA_MAX, _socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return
-        except ConnectionResetError:
+            return False
+        except OSError:  # reset, or no connection
             data = b""
         if not data:
             self.close()
         if not self._is_closing:
             self._on_data(data)
+        return True
 
     def _writable(self) -> None:
         try:
             while self._unsent:
-                count = os.write(self._fd, self._unsent)
+                count = self._socket.send(self._unsent, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
                 del self._unsent[:count]
         except BlockingIOError:
             pass
-        except (BrokenPipeError, ConnectionResetError):
+        except OSError:  # reset, or no connection
             self.close()
             if not self._is_closing:
                 self._on_data(b"")

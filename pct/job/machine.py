@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from native.deadlines import earliest
 from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId
 from native.limits import JOB_STORE_BYTES
@@ -115,8 +116,7 @@ class Job:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        times = (self._progress.deadline(), self._losses.deadline(), self._ends.deadline())
-        return min((due for due in times if due is not None), default=None)
+        return earliest(self._progress.deadline(), self._losses.deadline(), self._ends.deadline())
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.

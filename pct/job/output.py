@@ -5,7 +5,14 @@ from __future__ import annotations
 from native.errors import PeerProtocolError
 from native.machine import Action
 from native.wire import io, load
-from pct.events import InputTaken, OutputRead, PauseOutput, ResumeOutput, WriteInput
+from pct.events import (
+    FinishOutput,
+    InputTaken,
+    OutputRead,
+    PauseOutput,
+    ResumeOutput,
+    WriteInput,
+)
 from pct.job.relay import OutputRelay
 from pct.tree.collective import SELF
 from pct.tree.group import Group
@@ -28,6 +35,7 @@ class Output:
         }
         self.open: set[tuple[int, int]] = set()
         self._has_input = message.has_input
+        self._is_finishing = False
         self._input_room = window_bytes // 4  # bytes that yod may send
 
     @property
@@ -58,6 +66,13 @@ class Output:
         else:
             self.open.discard((event.rank, event.stream))
         return self._flow(event.stream)
+
+    def finish(self) -> list[Action]:
+        """No process of the job is left here that could write."""
+        if self._is_finishing or not self.open:
+            return []
+        self._is_finishing = True
+        return [FinishOutput(self._job_id)]
 
     def pass_on(self, place: int, message: io.Output, now: float) -> list[Action]:
         """A child has sent output."""

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from native.deadlines import earliest
 from native.machine import Action
 from native.wire import load
 from native.wire.base import NAME_MAX, Message
@@ -35,6 +36,8 @@ LEVEL_GRACE = 0.1  # of a deadline, for each level below
 
 class JobState(Enum):
     """How far this node's subtree is."""
+
+    __hash__ = object.__hash__  # that of Enum is a call of Python for each look into a table
 
     FORMING = "forming the group"
     LOADING = "loading"
@@ -133,8 +136,7 @@ class Progress:
 
     def deadline(self) -> float | None:
         """The time at which the state is overdue, or late nodes are reported; None: neither."""
-        times = (self._until, self._late.due)
-        return min((due for due in times if due is not None), default=None)
+        return earliest(self._until, self._late.due)
 
     def extend(self, now: float) -> None:
         """The node has made progress: the deadline starts again, unless it has passed."""

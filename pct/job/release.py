@@ -67,8 +67,11 @@ class Release:
             None: something is left.
         """
         released = self._progress.released
-        if not self._keepers.has_any and self._output.is_over:
-            released.give(SELF, (self._node,))
+        if not self._keepers.has_any:
+            if last := self._output.finish():
+                return last
+            if self._output.is_over:
+                released.give(SELF, (self._node,))
         if not released.is_complete or not self._output.is_sent:
             return None
         self._progress.enter(JobState.RELEASED, now)

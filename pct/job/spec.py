@@ -81,7 +81,13 @@ def keeper_spec(
         )
         for local_rank, rank in enumerate(ranks)
     )
-    return _spec(message, arguments, credential, programs, specs, wireup, listen_nid)
+    is_alone = goes_alone(message)
+    return _spec(message, arguments, credential, programs, specs, wireup, listen_nid, is_alone)
+
+
+def goes_alone(message: Load) -> bool:
+    """The keeper lets the ranks go: none waits for another node, or for a map of listeners."""
+    return len(message.nodes) == 1 and not message.mpi.has_portals
 
 
 def world_spec(
@@ -126,10 +132,11 @@ def _spec(
     ranks: tuple[keeper.RankSpec, ...],
     wireup: Wireup,
     listen_nid: int = 0,
+    is_alone: bool = False,
 ) -> keeper.KeeperSpec:
     here = message.nodes[message.place]
     size = len(members_of(arguments.members))
-    shared = environment.for_job(arguments.environment, message.job_id, size)
+    shared = environment.for_job(wireup.users, message.job_id, size)
     shared += environment.for_node(here.node, here.name, len(ranks))
     wanted = (*environment.UNBOUND, *wireup.shared_environment())
     return keeper.KeeperSpec(
@@ -139,9 +146,10 @@ def _spec(
         groups=credential.groups,
         umask=message.umask,
         limits=message.limits,
-        environment=shared + environment.defaults(wireup.user_names, wanted),
+        environment=shared + environment.defaults(wireup.users.names, wanted),
         programs=programs,
         ranks=ranks,
         listen_nid=listen_nid,
         ignored=message.ignored,
+        is_alone=is_alone,
     )

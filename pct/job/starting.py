@@ -272,7 +272,7 @@ class Starting:
         return self._group.down(message)
 
     def go(self, message: load.Go, now: float) -> list[Action]:
-        """Every rank of the job is held: let those of this node go."""
+        """Every rank of the job is held: let those of this node go, if they have not gone."""
         actions: list[Action] = []
         maps: list[Action] = []
         if self._listeners is not None:
@@ -281,7 +281,9 @@ class Starting:
                     actions += self._group.down(piece)
             maps = [GiveMap(self._job_id, self._credential.uid, self._listeners.encoded())]
         self._progress.enter(JobState.RUNNING, now)
-        actions += [*self._group.down(message), *maps, KeeperGo(self._job_id)]
+        actions += [*self._group.down(message), *maps]
+        if not spec.goes_alone(self._message):
+            actions.append(KeeperGo(self._job_id))
         return [*actions, *self._output.ask_for_input()]
 
 

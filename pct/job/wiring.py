@@ -82,14 +82,13 @@ class Wiring:
         arguments = self._objects.arguments
         if self.wireup is not None or arguments is None:
             return []
-        users = arguments.environment
-        names = environment.names_of_user(users)
+        users = environment.of_user(arguments.environment)
         members = spec.members_of(arguments.members)
-        self.wireup = Wireup(self._message, members, names, self._account)
+        self.wireup = Wireup(self._message, members, users, self._account)
         of_owner = (self._credential.uid, self._credential.gid)
         mpi = self._message.mpi
         looks_around = mpi.library or load.Protocol.PMIX in mpi.offered
-        home = environment.home_of(users) if looks_around else None
+        home = environment.home_of(arguments.environment) if looks_around else None
         files = self.wireup.host_files
         ranks = len(spec.ranks_at(self._message, self._message.place))
         actions: list[Action] = [OpenPmi(self._job_id, ranks, files, home)]

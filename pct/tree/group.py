@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from native.deadlines import earliest
 from native.errors import PeerProtocolError
 from native.ids import PortalId
 from native.machine import Action, Send
@@ -22,6 +23,8 @@ HEIRS_GRACE_S = 1.0  # beyond orphan_s: heirs may notice the loss a little later
 
 class Sender(Enum):
     """What the sender of a message is to this node."""
+
+    __hash__ = object.__hash__  # that of Enum is a call of Python for each look into a table
 
     YOD = "yod"  # the root's parent
     PARENT = "parent"  # of another node
@@ -70,8 +73,7 @@ class Group:
 
     def deadline(self) -> float | None:
         """When this node gives up as an orphan or stops waiting for heirs, or None."""
-        times = (self._orphan_until, self._heirs_until)
-        return min((due for due in times if due is not None), default=None)
+        return earliest(self._orphan_until, self._heirs_until)
 
     def id_of(self, place: int) -> PortalId:
         """The address of the PCT at a place."""

@@ -9,6 +9,7 @@ see :mod:`native.outer`. A user's settings of a library (``OMPI_MCA_*``, ``PMIX_
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from native import outer
 from native.wire.load import Protocol
@@ -38,16 +39,28 @@ _NO_DEVICES = {
 }
 
 
-def for_job(user: Iterable[bytes], job_id: int, size: int) -> tuple[bytes, ...]:
+class Users(NamedTuple):
+    """A user's environment as the ranks of a job get it.
+
+    Attributes:
+        entries: those of an outer launcher are under other names.
+        names: that the user has set, without those of an outer launcher.
+    """
+
+    entries: tuple[bytes, ...]
+    names: frozenset[bytes]
+
+
+def of_user(given: Iterable[bytes]) -> Users:
+    """Put aside what an outer launcher has set. Takes a while: once for all of a job."""
+    users, launchers = outer.split(given)
+    names = frozenset(map(outer.name_of, users))
+    return Users((*users, *outer.put_aside(launchers)), names)
+
+
+def for_job(users: Users, job_id: int, size: int) -> tuple[bytes, ...]:
     """The variables that all ranks of a job share."""
-    users, launchers = outer.split(user)
-    ours = [b"YOD_JOB_ID=%d" % job_id, b"YOD_SIZE=%d" % size]
-    return (*users, *outer.put_aside(launchers), *ours)
-
-
-def names_of_user(user: Iterable[bytes]) -> frozenset[bytes]:
-    """The names that the user has set, without those of an outer launcher."""
-    return frozenset(map(outer.name_of, outer.split(user)[0]))
+    return (*users.entries, b"YOD_JOB_ID=%d" % job_id, b"YOD_SIZE=%d" % size)
 
 
 def home_of(user: Iterable[bytes]) -> bytes:

@@ -39,11 +39,11 @@ class Wireup:
     Args:
         message: the load, with this node's place in it.
         members: the member of each rank of the load.
-        user_names: variables that the user has set.
+        users: the user's environment.
         account: what is kept for the ranks is taken from it.
 
     Attributes:
-        user_names: the same.
+        users: the same.
         host_files: what a launcher inside is to read; empty: the job is on one node.
     """
 
@@ -51,7 +51,7 @@ class Wireup:
         self,
         message: load.Load,
         members: list[int],
-        user_names: frozenset[bytes],
+        users: environment.Users,
         account: Account,
     ) -> None:
         self._account = account
@@ -61,7 +61,7 @@ class Wireup:
         self._job_id = message.job_id
         self._place = place = message.place
         self._mpi = message.mpi
-        self.user_names = user_names
+        self.users = users
         size, arity = len(message.nodes), message.arity
         self._child_of = {
             below: child
@@ -141,13 +141,13 @@ class Wireup:
         if self._port:
             variables += (b"YOD_AGENT=" + self._port, *self._launcher_variables)
         if self._lacks_devices and self._mpi.library:
-            variables += environment.without_devices(self.user_names)
+            variables += environment.without_devices(self.users.names)
         if Protocol.PMIX not in self._mpi.offered:
             return variables
         if self._shares_host:
             variables += (b"OMPI_MCA_btl=tcp,self",)
         if self._lacks_fabric:
-            names = self.user_names.union(map(outer.name_of, variables))
+            names = self.users.names.union(map(outer.name_of, variables))
             variables += environment.without_fabric(names)
         return variables
 
@@ -156,7 +156,7 @@ class Wireup:
         world = self._worlds[number]
         job_rank = world.first_rank + rank
         variables = environment.for_protocols(
-            self.offered, rank, world.size, job_rank, self._port or b"", self.user_names
+            self.offered, rank, world.size, job_rank, self._port or b"", self.users.names
         )
         if world.parent is not None:
             variables += (b"PMI_SPAWNED=1",)

@@ -74,6 +74,46 @@ def children_of(unix_pid: int) -> list[int]:
     return found
 
 
+def not_of_job(
+    unix_pids: list[int], job_ids: range, ranks: Collection[int] = frozenset()
+) -> list[int]:
+    """Those of some processes that no rank of these jobs has started.
+
+    A process has the job's number in its environment, which it may hide or change: then it
+    counts as none of them. One that has ended has only its session, which each rank leads.
+
+    Args:
+        ranks: process ids of ranks.
+    """
+    return [
+        unix_pid
+        for unix_pid in unix_pids
+        if _job_of(unix_pid) not in job_ids and _session_of(unix_pid) not in ranks
+    ]
+
+
+def _session_of(unix_pid: int) -> int:
+    """The session of a process; 0: it is gone."""
+    try:
+        return os.getsid(unix_pid)
+    except OSError:
+        return 0
+
+
+def _job_of(unix_pid: int) -> int:
+    """The job whose rank a process is, or descends from; 0: none, as far as can be seen."""
+    try:
+        with open(f"/proc/{unix_pid}/environ", "rb", buffering=0) as environment:
+            entries = environment.readall().split(b"\0")
+    except OSError:
+        return 0
+    for entry in entries:
+        name, _, value = entry.partition(b"=")
+        if name == b"YOD_JOB_ID" and value.isdigit():
+            return int(value[:18])
+    return 0
+
+
 def _stop_all(roots: list[int]) -> list[int]:
     """Stop these and all below them, so that none forks while we kill."""
     stopped: set[int] = set()
