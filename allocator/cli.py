@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import signal
@@ -27,8 +26,6 @@ from native.machine import fault_text
 from native.port.address import numeric
 from native.text import shown
 
-log = logging.getLogger(__name__)
-
 FAILED = 1
 WRONG_USAGE = 2
 
@@ -51,7 +48,7 @@ WRONG_USAGE = 2
 @click.option("--state-dir", metavar="DIR", help="Where records are kept.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
-@click.option("-D", "--debug", is_flag=True, help="Say more in the log.")
+@click.option("-D", "--debug", is_flag=True, help="Log times to the millisecond.")
 @click.option(
     "--ready-fd", type=int, metavar="FD", help="Write a line HOST:PORT there when listening."
 )
@@ -79,7 +76,8 @@ def command(
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
-    _log_to_stderr(debug)
+    log = _Log(has_milliseconds=debug)
+    say, contain = log.say, log.contain
     in_force = limits.load(os.environ)
     directory = Path(state_dir) if state_dir else _default_state_directory()
     names = _read_nodes(nodes_file) if nodes_file else {}
@@ -103,7 +101,7 @@ def command(
         raise YodError(f"cannot listen at {where}: {error.reason}") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
-    take_signals(reactor, log.info, lambda: ["bebopd begins"])
+    take_signals(reactor, say, lambda: ["bebopd begins"])
     ready = _Ready(ready_fd, expect)
     ready.listening(str(port.id))
 
@@ -128,24 +126,25 @@ def command(
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
         fixed_names=names,
         remembered_names=ledger.names(),
+        orders=ledger.orders(),
         # With --expect the starter waits until all nodes are up: no more will come.
         began=-math.inf if expect else reactor.monotonic(),
-        contain=_contain,
+        contain=contain,
     )
-    take_signals(reactor, log.info, lambda: machine.state(reactor.monotonic()))
+    take_signals(reactor, say, lambda: machine.state(reactor.monotonic()))
     driver = Driver(
         machine,
         port,
         reactor,
         ledger,
-        say=lambda text, job_id: log.info("%s", text, extra={"job_id": job_id}),
-        warn=log.warning,
+        say=lambda text, job_id: say(f"job {job_id}: {text}" if job_id else text),
+        warn=lambda text: say(f"warning: {text}"),
         on_event=lambda: ready.nodes(machine.nodes),
-        contain=_contain,
+        contain=contain,
     )
-    log.info("partition %s at %s", name, port.id)
+    say(f"partition {name} at {port.id}")
     reactor.run()
-    log.info("ends; its jobs go on")
+    say("ends; its jobs go on")
     driver.close()
     port.close()
     ledger.reserve(machine.next_job_id)  # the rest of the block is not used
@@ -202,24 +201,24 @@ class _Ready:
             self._fd = None
 
 
-class _Formatter(logging.Formatter):
-    """Time, level, and the job that a record is about."""
+class _Log:
+    """Lines on standard error, each with its time. Three are written for every job."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        job_id = getattr(record, "job_id", 0)
-        record.job = f"job {job_id}: " if job_id else ""
-        return super().format(record)
+    def __init__(self, has_milliseconds: bool) -> None:
+        self._has_milliseconds = has_milliseconds
 
+    def say(self, line: str) -> None:
+        now = time.time()
+        part = f".{int(now * 1000) % 1000:03d}" if self._has_milliseconds else ""
+        stdio.say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}{part} {line}")
 
-def _log_to_stderr(debug: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(job)s%(message)s"))
-    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler])
+    def contain(self, whose: str, error: Exception) -> None:
+        """Tell of a bug that ends one peer's connection; the daemon goes on."""
+        import traceback  # rarely needed
 
-
-def _contain(whose: str, error: Exception) -> None:
-    """Log a bug that ends one peer's connection; the daemon goes on."""
-    log.error("%s: %s", whose, fault_text(error), exc_info=error)
+        self.say(f"{whose}: {fault_text(error)}")
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            self.say(line)
 
 
 def _default_state_directory() -> Path:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from allocator.bebopd import Bebopd, RecordGrant, RecordNode, ReserveJobIds
+from allocator.bebopd import Bebopd, RecordNode
 from allocator.jobs.table import RecordEnd
+from allocator.nodes.orders import OrdersRecorded, RecordOrders
 from allocator.records import FLUSH_AFTER_S, FLUSH_AGAIN_S, Ledger, LedgerError
+from allocator.requests import RecordGrant, ReserveJobIds
 from native.ids import PortalId
 from native.loop.reactor import Reactor
 from native.machine import (
@@ -62,18 +64,16 @@ class Driver:
         self._on_event = on_event
         self._wall_clock = wall_clock
         self._contain = contain
-        self._flush_at: float | None = None
-        self._watch = reactor.watch(port.fileno(), self._ready)
-        self._stop_timers = [
-            reactor.add_timer(machine.deadline, self._due),
-            reactor.add_timer(lambda: self._flush_at, self._flush),
-        ]
+        self._watch = port.listen(reactor, self._ready)
+        self._timer = reactor.timer(self._due)
+        self._timer.set(machine.deadline())
+        self._flush_timer = reactor.timer(self._flush)
 
     def close(self) -> None:
         """Stop listening to the port; jobs go on without a bebopd."""
         self._watch.close()
-        for stop in self._stop_timers:
-            stop()
+        self._timer.close()
+        self._flush_timer.close()
 
     def _ready(self) -> None:
         for event in self._port.events():
@@ -104,7 +104,11 @@ class Driver:
                 self._handle_of_peer(peer, PeerGone(peer, "was cut off"))
 
     def _handle(self, event: Event) -> None:
-        for action in self._machine.handle(event, self._reactor.monotonic()):
+        try:
+            actions = self._machine.handle(event, self._reactor.monotonic())
+        finally:  # it may have changed before it raised
+            self._timer.set(self._machine.deadline())
+        for action in actions:
             self._perform(action)
         self._on_event()
 
@@ -117,6 +121,8 @@ class Driver:
                 self._say(text, job_id)
             case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd():
                 self._record(action)
+            case RecordOrders():
+                self._keep_orders(action)
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
@@ -126,6 +132,14 @@ class Driver:
             self._port.send(target, message)
         except Exception as error:
             self._contain(f"{type(message).__name__} to {target}", error)
+
+    def _keep_orders(self, action: RecordOrders) -> None:
+        error = ""
+        try:
+            self._ledger.keep_orders(action.changes)
+        except LedgerError as raised:
+            error = str(raised)
+        self._handle(OrdersRecorded(action.changes, action.asker, error))
 
     def _record(self, action: Action) -> None:
         ledger = self._ledger
@@ -139,14 +153,13 @@ class Driver:
                 ledger.job_granted(job_id, uid, program, batch_job, size, nodes, now)
             case RecordEnd(job_id, outcome):
                 ledger.job_ended(job_id, outcome, self._wall_clock())
-        if ledger.has_waiting and self._flush_at is None:
-            self._flush_at = self._reactor.monotonic() + FLUSH_AFTER_S
+        if ledger.has_waiting and self._flush_timer.at is None:
+            self._flush_timer.set(self._reactor.monotonic() + FLUSH_AFTER_S)
 
     def _flush(self) -> None:
-        self._flush_at = None
         try:
             self._ledger.flush()
         except LedgerError as error:
             # History is not worth stopping for; job ids are, see Ledger.reserve.
             self._warn(f"records wait: {error}")
-            self._flush_at = self._reactor.monotonic() + FLUSH_AGAIN_S
+            self._flush_timer.set(self._reactor.monotonic() + FLUSH_AGAIN_S)

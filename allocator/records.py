@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from allocator.nodes.orders import Change
 from native.errors import YodError
 
 FLUSH_AFTER_S = 0.2  # from the first collected record
@@ -23,6 +24,13 @@ class Ledger(Protocol):
 
         Raises:
             LedgerError: that is impossible. No further id may be given out.
+        """
+
+    def keep_orders(self, changes: Sequence[Change]) -> None:
+        """Write all orders for these nodes at once; with them what was collected.
+
+        Raises:
+            LedgerError: that is impossible; the orders of before are kept.
         """
 
     def remember_node(self, name: str, number: int) -> None:
@@ -62,6 +70,9 @@ class MemoryLedger:
 
     def reserve(self, end: int) -> None:
         """Nobody else gives out ids."""
+
+    def keep_orders(self, changes: Sequence[Change]) -> None:
+        """No later bebopd asks for them."""
 
     def remember_node(self, name: str, number: int) -> None:
         """No later bebopd asks for it."""

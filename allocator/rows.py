@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from heapq import merge
 
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.table import JobTable
-from allocator.nodes.table import Node
+from allocator.nodes.orders import Orders
+from allocator.nodes.table import Node, NodeTable
 from native.wire.base import TIME_MAX_S
-from native.wire.status import NodeJob, NodeRow, NodeState, Table
+from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState, Table
 
 PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
 ROW_BYTES = 64 * 1024  # of jobs in one row; further jobs go into another row
@@ -17,18 +19,25 @@ RANKS_AT_ONCE = 8192  # of one job in one row
 _NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # no PCT has reported the job
 
 
-def tables(nodes: Iterable[Node], jobs: JobTable, now: float) -> Iterator[Table]:
+def tables(nodes: NodeTable, jobs: JobTable, now: float) -> Iterator[Table]:
     """The whole table; a node with very many jobs or ranks has several rows."""
+    present = (row for node in nodes for row in _rows(node, jobs, now))
     piece: list[NodeRow] = []
     size = 0
-    for node in nodes:
-        for row in _rows(node, jobs, now):
-            if piece and size + _estimate(row) > PIECE_BYTES:
-                yield Table(tuple(piece), is_last=False)
-                piece, size = [], 0
-            piece.append(row)
-            size += _estimate(row)
+    for row in merge(present, _absent(nodes), key=lambda row: row.node):
+        if piece and size + _estimate(row) > PIECE_BYTES:
+            yield Table(tuple(piece), is_last=False)
+            piece, size = [], 0
+        piece.append(row)
+        size += _estimate(row)
     yield Table(tuple(piece), is_last=True)
+
+
+def _absent(nodes: NodeTable) -> Iterator[NodeRow]:
+    """Nodes that operators have drained, and that have not announced themselves yet."""
+    for number, name, orders in nodes.absent():
+        drain = _drain(orders)
+        yield NodeRow(number, name, NodeState.DOWN, 0, 0, 0.0, (), drain, bool(orders.restart))
 
 
 def _rows(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
@@ -53,7 +62,16 @@ def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> 
         slots_used=node.used(),
         silent_s=max(0.0, now - node.heard_at),
         jobs=parts,
+        drain=_drain(node.orders),
+        is_restarting=node.orders.restart is not None,
     )
+
+
+def _drain(orders: Orders) -> NodeDrain | None:
+    closed = orders.closed
+    if closed is None:
+        return None
+    return NodeDrain(closed.reason, closed.by, max(0.0, closed.since))
 
 
 def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
@@ -71,6 +89,8 @@ def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
 def _state(node: Node, jobs: JobTable) -> NodeState:
     if not node.is_up:
         return NodeState.DOWN
+    if node.orders.closed is not None:
+        return NodeState.DRAINING if node.held else NodeState.DRAINED
     if not node.held:
         return NodeState.FREE
     if all(jobs[job_id].state in _NOT_HEARD_OF for job_id in node.held):
@@ -80,7 +100,8 @@ def _state(node: Node, jobs: JobTable) -> NodeState:
 
 def _estimate(row: NodeRow) -> int:
     """At least as many bytes as the row takes."""
-    return 64 + 4 * len(row.name) + sum(map(_estimate_of, row.jobs))
+    drain = 4 * (len(row.drain.reason) + len(row.drain.by)) if row.drain else 0
+    return 64 + 4 * len(row.name) + drain + sum(map(_estimate_of, row.jobs))
 
 
 def _estimate_of(job: NodeJob) -> int:

@@ -1,6 +1,7 @@
 """What bebopd keeps on disk: job ids that are used, names of nodes, past jobs.
 
-One SQLite file in the state directory. Reserving a block of ids waits for the disk.
+One SQLite file in the state directory. Reserving a block of ids waits for the disk, and so do
+orders of operators: who has the answer may rely on it.
 Everything else is collected and written together later, so that no grant waits for it;
 a crash loses a few lines of history.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from allocator.jobs import ids
+from allocator.nodes.orders import Change, Drain, Orders, Restart
 from allocator.records import LedgerError
 from native.text import shown
 
@@ -32,6 +34,19 @@ CREATE TABLE IF NOT EXISTS jobs (
     granted REAL NOT NULL,    -- unix time
     ended REAL,
     outcome TEXT
+);
+CREATE TABLE IF NOT EXISTS drains (
+    node INTEGER PRIMARY KEY,
+    reason TEXT NOT NULL,
+    operator TEXT NOT NULL,
+    since REAL NOT NULL       -- unix time
+);
+CREATE TABLE IF NOT EXISTS restarts (
+    node INTEGER PRIMARY KEY,
+    operator TEXT NOT NULL,
+    since REAL NOT NULL,
+    incarnation INTEGER NOT NULL,
+    is_forced INTEGER NOT NULL
 );
 """
 
@@ -85,6 +100,39 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(f"{self._path}: {error}") from None
 
+    def keep_orders(self, changes: Sequence[Change]) -> None:
+        """Write all orders for these nodes at once; with them what was collected.
+
+        Raises:
+            LedgerError: the disk refuses; the orders of before are kept.
+        """
+        statements: list[tuple[str, Sequence[object]]] = []
+        for node, orders in changes:
+            statements.append(("DELETE FROM drains WHERE node = ?", (node,)))
+            statements.append(("DELETE FROM restarts WHERE node = ?", (node,)))
+            if (drain := orders.drain) is not None:
+                row: tuple[object, ...] = (node, drain.reason, drain.by, drain.since)
+                statements.append(("INSERT INTO drains VALUES (?, ?, ?, ?)", row))
+            if (restart := orders.restart) is not None:
+                row = (node, restart.by, restart.since, restart.incarnation, restart.is_forced)
+                statements.append(("INSERT INTO restarts VALUES (?, ?, ?, ?, ?)", row))
+        # The node's name goes with its number: a name that was forgotten may get another one.
+        self._query("PRAGMA synchronous = FULL")
+        try:
+            self._write([*self._waiting, *statements])
+        finally:
+            self._query("PRAGMA synchronous = NORMAL")
+        self._waiting.clear()
+
+    def orders(self) -> dict[int, Orders]:
+        """The orders for each node that has any."""
+        drains = {row[0]: Drain(*row[1:]) for row in self._query("SELECT * FROM drains")}
+        restarts = {
+            node: Restart(by, since, incarnation, bool(is_forced))
+            for node, by, since, incarnation, is_forced in self._query("SELECT * FROM restarts")
+        }
+        return {node: Orders(drains.get(node), restarts.get(node)) for node in drains | restarts}
+
     def names(self) -> dict[str, int]:
         """Number by node name."""
         return dict(self._query("SELECT name, number FROM nodes"))
@@ -133,18 +181,9 @@ class Ledger:
         Raises:
             LedgerError: the disk refuses; what was collected is kept.
         """
-        if not self._waiting:
-            return
-        try:
-            self._db.execute("BEGIN")
-            for statement, values in self._waiting:
-                self._db.execute(statement, values)
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise LedgerError(f"{self._path}: {error}") from None
-        self._waiting.clear()
+        if self._waiting:
+            self._write(self._waiting)
+            self._waiting.clear()
 
     def close(self) -> None:
         """Write what was collected, and release the lock."""
@@ -153,6 +192,18 @@ class Ledger:
         finally:
             self._db.close()
             os.close(self._lock)
+
+    def _write(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
+        """Commit these statements, all or none."""
+        try:
+            self._db.execute("BEGIN")
+            for statement, values in statements:
+                self._db.execute(statement, values)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise LedgerError(f"{self._path}: {error}") from None
 
     def _query(self, statement: str) -> sqlite3.Cursor:
         try:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from allocator.jobs.grants import Owner
+from native.host.userdirs import user_name
 
 REMEMBERED_S = 60.0  # a lookup may ask a directory server
 GROUPS_MAX = 65536  # NGROUPS_MAX
@@ -33,17 +34,10 @@ class Owners:
 def _look_up(uid: int) -> Owner | None:
     if uid == os.geteuid() and uid != 0:
         # The PCTs run as the same user as bebopd: no database needs to list it.
-        return Owner(uid, _name(uid), os.getegid(), tuple(os.getgroups()))
+        return Owner(uid, user_name(uid), os.getegid(), tuple(os.getgroups()))
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
         return Owner(0, "root", 0) if uid == 0 else None
     groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
     return Owner(uid, entry.pw_name, entry.pw_gid, tuple(groups[:GROUPS_MAX]))
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

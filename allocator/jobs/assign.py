@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node, NodeTable, Placement
 from native.errors import Refusal
-from native.nodelist import format_nodes
+from native.nodelist import format_nodes, named_nodes
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
 
@@ -64,7 +64,7 @@ def assign(
     picks = _attempt(specs, nodes, placement)
     if isinstance(picks, list):
         return picks
-    # A request that would fit if no slot were held gets "not now" instead of "too many".
+    # A request that would fit if every slot were free gets "not now" instead of "too many".
     empty = ListPlacement()
     for node in nodes:
         empty.set_free(node.number, node.slots)
@@ -74,15 +74,16 @@ def assign(
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
 
 
+def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> bool:
+    """Whether a request that does not exceed the partition can be met now."""
+    return isinstance(_attempt(specs, nodes, placement), list)
+
+
 def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
     """Why a spec can never be met, whatever slots are free."""
     unknown = [number for number in spec.nodes if nodes.get(number) is None]
     if unknown:
-        what = "node" if len(unknown) == 1 else "nodes"
-        return (
-            Refusal.UNKNOWN_NODE,
-            f"no {what} {format_nodes(unknown)} here; this partition has {_known(nodes)}",
-        )
+        return Refusal.UNKNOWN_NODE, unknown_text(unknown, nodes)
     if len(set(spec.nodes)) != len(spec.nodes):
         return Refusal.BAD_REQUEST, "a node is listed twice"
     if spec.one_per_node and spec.size != len(spec.nodes):
@@ -90,11 +91,12 @@ def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
     return None
 
 
-def _known(nodes: NodeTable) -> str:
-    numbers = [node.number for node in nodes]
-    if len(numbers) == 1:
-        return f"node {numbers[0]} only"
-    return f"nodes {format_nodes(numbers)}" if numbers else "none"
+def unknown_text(numbers: Sequence[int], nodes: NodeTable) -> str:
+    """That these are no nodes of the partition, and which it has."""
+    present = [node.number for node in nodes]
+    only = " only" if len(present) == 1 else ""
+    has = f"{named_nodes(present)}{only}" if present else "none"
+    return f"no {named_nodes(numbers)} here; this partition has {has}"
 
 
 def _attempt(
@@ -163,12 +165,17 @@ def _busy(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
 
 
 def _why(among: Sequence[Node]) -> str:
-    """Which of these nodes are down, and which are full."""
-    down = [node for node in among if not node.is_up]
-    full = [node for node in among if node.is_up and not node.free()]
-    reasons = [f"{_named(down)} down" if down else "", f"{_named(full)} in use" if full else ""]
-    said = ", ".join(filter(None, reasons))
-    return f" ({said})" if said else ""
+    """Which of these nodes are down, which are drained, and which are full."""
+    by_state: dict[str, list[Node]] = {"down": [], "drained": [], "in use": []}
+    for node in among:
+        if not node.is_up:
+            by_state["down"].append(node)
+        elif node.orders.closed is not None:
+            by_state["drained"].append(node)
+        elif not node.free():
+            by_state["in use"].append(node)
+    reasons = [f"{_named(nodes)} {state}" for state, nodes in by_state.items() if nodes]
+    return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def _named(nodes: Sequence[Node]) -> str:

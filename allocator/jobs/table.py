@@ -24,10 +24,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 from allocator.jobs.job import Evidence, Holding, Job, JobState
 from allocator.nodes.table import Arrival, Node, NodeTable
+from native.deadlines import Deadlines
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
-from native.nodelist import format_nodes
+from native.nodelist import named_nodes
 from native.wire.alloc import Released, Revoke
 from native.wire.status import HostedJob
 
@@ -52,7 +53,7 @@ class JobTable:
         self._limits = limits
         self._contain = contain
         self._jobs: dict[int, Job] = {}
-        self._due: dict[int, float] = {}  # next deadline of a job's state
+        self._due: Deadlines[int] = Deadlines()  # of the jobs' states
 
     def __iter__(self) -> Iterator[Job]:
         return iter(list(self._jobs.values()))
@@ -67,9 +68,14 @@ class JobTable:
         """A job by its id; None: no job of this id holds a slot."""
         return self._jobs.get(job_id)
 
+    def nodes_of_batch(self, batch_job: str) -> list[int]:
+        """Nodes that the jobs of a batch job hold; of no batch job none."""
+        jobs = [job for job in self if job.batch_job == batch_job] if batch_job else []
+        return [number for job in jobs for number in job.holdings]
+
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
-        return min(self._due.values()) if self._due else None
+        return self._due.earliest()
 
     def check(self) -> None:
         """Assert what must always hold."""
@@ -97,7 +103,7 @@ class JobTable:
     def add(self, job: Job, now: float) -> None:
         """Hold the slots of a new grant, pending."""
         self._jobs[job.job_id] = job
-        self._due[job.job_id] = now + self._limits.pending_s
+        self._due.set(job.job_id, now + self._limits.pending_s)
         for number, holding in job.holdings.items():
             self._nodes.hold(self._node(number), job.job_id, holding.slots)
 
@@ -139,7 +145,7 @@ class JobTable:
     def freed(self, node: Node, job: Job, numbers: tuple[int, ...]) -> list[Action]:
         """The root for its tree, or a node for itself: nothing of the job is left."""
         if node.number != job.root and numbers != (node.number,):
-            return [Log(f"{node} is not its root, and frees {_named(numbers)}", job.job_id)]
+            return [Log(f"{node} is not its root, and frees {named_nodes(numbers)}", job.job_id)]
         return self._take_back(job, numbers, f"{node} says so")
 
     def revoked(self, node: Node, job: Job, is_hosting: bool, now: float) -> list[Action]:
@@ -196,7 +202,7 @@ class JobTable:
         actions: list[Action] = []
         match before:
             case JobState.RUNNING if self._is_root_up(job):
-                self._due[job.job_id] = now + self._limits.end_s  # the root reports the end
+                self._due.set(job.job_id, now + self._limits.end_s)  # the root reports the end
             case JobState.RUNNING:
                 actions += self._ask(job, job.holdings, now)
             case JobState.PENDING | JobState.REVOKING:
@@ -218,11 +224,11 @@ class JobTable:
     def due(self, now: float) -> list[Action]:
         """Handle the deadlines that have come."""
         actions: list[Action] = []
-        for job_id in [job_id for job_id, due in self._due.items() if due <= now]:
+        for job_id in self._due.due(now):
             try:
                 actions += self._due_of(self._jobs[job_id], now)
             except Exception as error:
-                self._due.pop(job_id, None)
+                self._due.set(job_id, None)
                 self._contain(f"job {job_id}", error)
         return actions
 
@@ -236,7 +242,7 @@ class JobTable:
         if job.state not in (JobState.PENDING, JobState.REVOKING):
             return []
         job.state, job.since, job.has_run = JobState.RUNNING, now, True
-        self._due.pop(job.job_id, None)
+        self._due.set(job.job_id, None)
         return [Log("runs", job.job_id)]
 
     def _seen(self, job: Job, holding: Holding, now: float) -> list[Action]:
@@ -246,7 +252,8 @@ class JobTable:
             case JobState.REVOKING:
                 return self._runs(job, now)
             case JobState.RELEASING:  # while the node was down there was no deadline
-                self._due.setdefault(job.job_id, now + self._limits.end_s)
+                if job.job_id not in self._due:
+                    self._due.set(job.job_id, now + self._limits.end_s)
         return []
 
     def _revoke(self, job: Job, now: float) -> list[Action]:
@@ -263,9 +270,9 @@ class JobTable:
                 job.holdings[number].is_asked = True
                 actions.append(Send(node.peer, Revoke(job.job_id)))
         if job.state is not JobState.RUNNING:
-            self._due.pop(job.job_id, None)
-            if self._is_any_up(job):  # ask again: a job that is hosted now may end
-                self._due[job.job_id] = now + self._limits.end_s
+            # Ask again: a job that is hosted now may end.
+            again_at = now + self._limits.end_s if self._is_any_up(job) else None
+            self._due.set(job.job_id, again_at)
         return actions
 
     def _take_back(self, job: Job, numbers: Iterable[int], why: str) -> list[Action]:
@@ -278,14 +285,14 @@ class JobTable:
                 node.over.add(job.job_id)
         if not ours:
             return []
-        return [Log(f"{_named(ours)} free: {why}", job.job_id), *self._confirm(job)]
+        return [Log(f"{named_nodes(ours)} free: {why}", job.job_id), *self._confirm(job)]
 
     def _confirm(self, job: Job) -> list[Action]:
         """End a job that holds no slot; answer its yod when no node that is up holds one."""
         actions: list[Action] = []
         if not job.holdings:
             del self._jobs[job.job_id]
-            self._due.pop(job.job_id, None)
+            self._due.set(job.job_id, None)
             actions.append(RecordEnd(job.job_id, "ended" if job.has_run else "never ran"))
         if (
             job.state is JobState.RELEASING
@@ -307,7 +314,3 @@ class JobTable:
 
     def _is_any_up(self, job: Job) -> bool:
         return any(self._node(number).is_up for number in job.holdings)
-
-
-def _named(numbers: Collection[int]) -> str:
-    return ("node " if len(numbers) == 1 else "nodes ") + format_nodes(numbers)

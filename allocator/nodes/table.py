@@ -16,6 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from allocator.nodes.orders import NONE, Orders
 from native.ids import PortalId
 from native.wire.status import Announce
 
@@ -28,7 +29,7 @@ class Placement(Protocol):
     """
 
     def set_free(self, node: int, count: int) -> None:
-        """Set the count of a node's free slots; 0 for a node that is down."""
+        """Set the count of a node's free slots; 0 for one that is down or drained."""
 
     def free(self, node: int) -> int:
         """The count that was last set; 0 for an unknown node."""
@@ -63,6 +64,7 @@ class Node(Struct):
     down_text: str = ""
     held: dict[int, int] = field(default_factory=dict)
     over: set[int] = field(default_factory=set)
+    orders: Orders = NONE
 
     def used(self) -> int:
         """Slots held by jobs."""
@@ -70,8 +72,10 @@ class Node(Struct):
 
     def free(self) -> int:
         """Slots that can be given now."""
+        if not self.is_up or self.orders.closed is not None:
+            return 0
         # The difference is negative when a PCT came back with fewer slots than are held.
-        return max(0, self.slots - self.used()) if self.is_up else 0
+        return max(0, self.slots - self.used())
 
     def __str__(self) -> str:
         return f"node {self.number} ({self.name})"
@@ -91,10 +95,20 @@ class NodeConflictError(Exception):
 
 
 class NodeTable:
-    """All nodes by number."""
+    """All nodes by number.
+
+    Attributes:
+        changes: of free slots, counted.
+        to_restart: nodes with an order to restart of which something has changed since
+            somebody has taken them out.
+    """
 
     def __init__(
-        self, placement: Placement, fixed: Mapping[str, int], remembered: Mapping[str, int]
+        self,
+        placement: Placement,
+        fixed: Mapping[str, int],
+        remembered: Mapping[str, int],
+        orders: Mapping[int, Orders],
     ) -> None:
         """Begin without nodes.
 
@@ -102,13 +116,17 @@ class NodeTable:
             placement: gets every change of a node's free slots.
             fixed: number by name, from the nodes file.
             remembered: number by name, from an earlier bebopd.
+            orders: what operators have ordered for nodes, likewise.
         """
+        self.to_restart: set[int] = set()
+        self._orders = dict(orders)
         self._placement = placement
         self._fixed = dict(fixed)
         self._name_of = {number: name for name, number in fixed.items()}
         self._numbers = {**remembered, **fixed}
         self._nodes: dict[int, Node] = {}
         self._by_peer: dict[PortalId, Node] = {}
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -124,6 +142,30 @@ class NodeTable:
     def of_peer(self, peer: PortalId) -> Node | None:
         """The node whose PCT this is."""
         return self._by_peer.get(peer)
+
+    def orders(self, number: int) -> Orders:
+        """What operators have ordered for a node, also for one that is not in the table."""
+        return self._orders.get(number, NONE)
+
+    def order(self, number: int, orders: Orders) -> None:
+        """Go by these orders from now on."""
+        if orders == NONE:
+            self._orders.pop(number, None)
+        else:
+            self._orders[number] = orders
+        if (node := self._nodes.get(number)) is not None:
+            node.orders = orders
+            self.refresh(node)
+
+    def is_known(self, number: int) -> bool:
+        """Whether it is in the table, in the nodes file, or has an order."""
+        return number in self._nodes or number in self._name_of or number in self._orders
+
+    def absent(self) -> list[tuple[int, str, Orders]]:
+        """Number, name and orders of nodes that have orders and are not in the table."""
+        numbers = sorted(self._orders.keys() - self._nodes.keys())
+        names = {number: name for name, number in self._numbers.items()} if numbers else {}
+        return [(number, names.get(number, ""), self._orders[number]) for number in numbers]
 
     def slots(self) -> int:
         """Slots of all nodes, those of nodes that are down included."""
@@ -142,7 +184,7 @@ class NodeTable:
         number = self._number(announce)
         node = self._nodes.get(number)
         if node is None:
-            node = self._nodes[number] = _new(number, announce, peer, now)
+            node = self._nodes[number] = _new(number, announce, peer, now, self.orders(number))
             arrival = Arrival.FIRST
         else:
             arrival = self._again(node, announce, peer, now)
@@ -170,12 +212,16 @@ class NodeTable:
     def refresh(self, node: Node) -> None:
         """Tell the placement what is free on a node."""
         self._placement.set_free(node.number, node.free())
+        self.changes += 1
+        if node.orders.restart is not None:
+            self.to_restart.add(node.number)
 
     def check(self) -> None:
         """Assert what must always hold."""
         for number, node in self._nodes.items():
             assert node.number == number
             assert all(slots >= 1 for slots in node.held.values()), node
+            assert node.orders == self.orders(number), node
         for peer, node in self._by_peer.items():
             assert node.peer == peer and self._nodes[node.number] is node
 
@@ -201,8 +247,11 @@ class NodeTable:
     def _again(self, node: Node, announce: Announce, peer: PortalId, now: float) -> Arrival:
         if node.incarnation == announce.incarnation:
             return Arrival.STILL_HERE if node.is_up else Arrival.BACK
-        # A PCT that announces from the same address replaces the earlier one, which is dead.
-        if node.is_up and peer != node.peer:
+        # A PCT that announces from the same address replaces the earlier one, which is dead;
+        # so does one that was told to restart, and whose end is not noticed yet.
+        restart = node.orders.restart
+        is_told = restart is not None and (restart.is_forced or not node.held)
+        if node.is_up and peer != node.peer and not is_told:
             raise NodeConflictError(
                 f"{node} is there already, at {node.address} (heard from"
                 f" {now - node.heard_at:.0f} s ago); give this one its own --node and --name"
@@ -218,7 +267,7 @@ class NodeTable:
         node.is_up, node.down_text = True, ""
 
 
-def _new(number: int, announce: Announce, peer: PortalId, now: float) -> Node:
+def _new(number: int, announce: Announce, peer: PortalId, now: float, orders: Orders) -> Node:
     return Node(
         number=number,
         name=announce.name,
@@ -227,4 +276,5 @@ def _new(number: int, announce: Announce, peer: PortalId, now: float) -> Node:
         peer=peer,
         incarnation=announce.incarnation,
         heard_at=now,
+        orders=orders,
     )

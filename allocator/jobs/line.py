@@ -1,0 +1,113 @@
+"""Requests that wait for their turn, in the order in which they came.
+
+The first that does not fit holds back all later ones, so that a large request is not passed
+over for ever. A request that names nodes holds back nobody: it may wait for one that is
+down. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from allocator.jobs.assign import RequestRefused
+from allocator.jobs.grants import Owner
+from native.errors import Refusal
+from native.ids import PortalId
+from native.limits import Limits
+from native.wire.alloc import NodeRequest, Queued
+from native.wire.base import clipped
+
+
+class Waiting(Struct, eq=False):
+    """A request in the line.
+
+    Attributes:
+        since: when it came; seconds, monotonic.
+        text: what it waits for, for the user.
+        told_place: the place that its yod was told last; 0: none.
+    """
+
+    source: PortalId
+    owner: Owner
+    request: NodeRequest
+    since: float
+    text: str
+    told_place: int = 0
+
+    @property
+    def size(self) -> int:
+        """Ranks that it asks for."""
+        return sum(spec.size for spec in self.request.specs)
+
+    @property
+    def holds_back(self) -> bool:
+        """Later requests wait for it."""
+        return not any(spec.nodes for spec in self.request.specs)
+
+
+class Line:
+    """The requests of a partition that wait."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._waiting: list[Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        """The longest waiting first. The line may change meanwhile."""
+        return iter(list(self._waiting))
+
+    @property
+    def first(self) -> Waiting | None:
+        """The longest waiting; None: nobody waits."""
+        return self._waiting[0] if self._waiting else None
+
+    @property
+    def keeper(self) -> Waiting | None:
+        """The first for which free slots are kept; None: they are free for anybody."""
+        return next((each for each in self._waiting if each.holds_back), None)
+
+    def add(self, waiting: Waiting) -> None:
+        """Wait, behind all others.
+
+        Raises:
+            RequestRefused: too many wait, of all users or of this one.
+        """
+        total = len(self._waiting)
+        of_user = sum(each.owner.uid == waiting.owner.uid for each in self._waiting)
+        full = ""
+        if total >= self._limits.waiting_count:
+            full = f"{total} requests wait already (YOD_WAITING_COUNT)"
+        elif of_user >= self._limits.waiting_each_count:
+            name = waiting.owner.name
+            full = f"{of_user} requests of {name} wait already (YOD_WAITING_EACH_COUNT)"
+        if full:
+            raise RequestRefused(Refusal.BUSY, f"{waiting.text}; {full}")
+        self._waiting.append(waiting)
+
+    def remove(self, waiting: Waiting) -> None:
+        """It has been answered."""
+        self._waiting.remove(waiting)
+
+    def gone(self, peer: PortalId) -> None:
+        """A yod is gone, and waits no more."""
+        self._waiting = [each for each in self._waiting if each.source != peer]
+
+    def news(self) -> Iterator[tuple[PortalId, Queued]]:
+        """What yods are to be told of their places: when they come, and when they are first."""
+        ends = {1: self._waiting[0], len(self): self._waiting[-1]} if self._waiting else {}
+        for place, waiting in ends.items():  # the others have been told, and are not first
+            if not waiting.told_place or place == 1 < waiting.told_place:
+                waiting.told_place = place
+                yield waiting.source, Queued(place, clipped(waiting.text))
+
+
+def kept_text(keeper: Waiting, free: int) -> str:
+    """Why a request that does not wait gets nothing, though slots are free."""
+    slots = "1 free slot is" if free == 1 else f"{free} free slots are"
+    ranks = "1 rank" if keeper.size == 1 else f"{keeper.size} ranks"
+    return f"{slots} kept for {keeper.owner.name}, who waits for {ranks}"

@@ -1,0 +1,81 @@
+"""What operators have ordered for a node: it is drained, its PCT restarts. Pure.
+
+Orders are kept on the disk; a later bebopd goes by them before the node announces itself.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from native.ids import PortalId
+from native.machine import Action, Event
+
+
+class Drain(Struct, frozen=True):
+    """The node is given to no job, until an operator resumes it.
+
+    Attributes:
+        by: the operator.
+        since: unix time.
+    """
+
+    reason: str
+    by: str
+    since: float
+
+
+class Restart(Struct, frozen=True):
+    """The node's PCT ends and begins again. Until then no job is given to the node.
+
+    Attributes:
+        incarnation: of the PCT that is to end; the order is fulfilled when another one
+            announces itself.
+        is_forced: with jobs, too.
+    """
+
+    by: str
+    since: float
+    incarnation: int
+    is_forced: bool
+
+
+class Orders(Struct, frozen=True):
+    """All orders for one node."""
+
+    drain: Drain | None = None
+    restart: Restart | None = None
+
+    @property
+    def closed(self) -> Drain | None:
+        """Why no job is given to the node; None: nothing stands against it."""
+        if self.drain is None and self.restart is not None:
+            return Drain("restart", self.restart.by, self.restart.since)
+        return self.drain
+
+
+NONE = Orders()
+
+Change = tuple[int, Orders]  # a node's number, and all its orders from now on
+
+
+class RecordOrders(Action, frozen=True):
+    """Write orders to the disk, and report that as an :class:`OrdersRecorded` at once.
+
+    Attributes:
+        asker: the operator's command; None: bebopd itself.
+    """
+
+    changes: tuple[Change, ...]
+    asker: PortalId | None
+
+
+class OrdersRecorded(Event, frozen=True):
+    """The orders are on the disk.
+
+    Attributes:
+        error: why they are not; empty: they are.
+    """
+
+    changes: tuple[Change, ...]
+    asker: PortalId | None
+    error: str = ""

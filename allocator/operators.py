@@ -1,0 +1,142 @@
+"""What operators order for nodes: drain, resume, restart.
+
+An order is written to the disk first; then bebopd goes by it and answers. A node with an order
+is given to no job, and the jobs that are there go on. An order to restart is fulfilled in three
+steps: no job holds the node, or it is forced; its PCT is told; another PCT of the node
+announces itself. Each of them may happen under a later bebopd.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from allocator.jobs.assign import RequestRefused, unknown_text
+from allocator.jobs.table import JobTable
+from allocator.nodes.orders import (
+    NONE,
+    Change,
+    Drain,
+    Orders,
+    OrdersRecorded,
+    RecordOrders,
+    Restart,
+)
+from allocator.nodes.table import Node, NodeTable
+from native.errors import Refusal
+from native.ids import PortalId
+from native.machine import Action, Log, Send
+from native.nodelist import format_nodes
+from native.text import shown
+from native.wire import nodes as wire
+from native.wire.alloc import Refused
+from native.wire.base import clipped
+
+
+def ordered(
+    source: PortalId, order: wire.Order, nodes: NodeTable, by: str, unix_s: float
+) -> list[Action]:
+    """An operator asks for an order.
+
+    Args:
+        by: the operator's name.
+
+    Raises:
+        RequestRefused: the order is not possible; nothing has changed.
+    """
+    unknown = [number for number in order.nodes if not nodes.is_known(number)]
+    if unknown:
+        raise RequestRefused(Refusal.UNKNOWN_NODE, unknown_text(unknown, nodes))
+    numbers = sorted(order.nodes)
+    match order:
+        case wire.Drain(_, reason):
+            changes = _drained(numbers, nodes, Drain(reason, by, unix_s))
+        case wire.Resume():
+            changes = [(number, NONE) for number in numbers if nodes.orders(number) != NONE]
+        case wire.Restart(_, is_forced):
+            changes = _restarted(numbers, nodes, by, unix_s, is_forced)
+        case _:
+            raise AssertionError(f"no case for {order!r}")
+    return [RecordOrders(tuple(changes), source)]
+
+
+def _drained(numbers: list[int], nodes: NodeTable, drain: Drain) -> list[Change]:
+    if not drain.reason.strip():
+        raise RequestRefused(Refusal.BAD_REQUEST, "a node is drained for a reason, none was given")
+    return [(number, replace(nodes.orders(number), drain=drain)) for number in numbers]
+
+
+def _restarted(
+    numbers: list[int], nodes: NodeTable, by: str, unix_s: float, is_forced: bool
+) -> list[Change]:
+    changes = []
+    for number in numbers:
+        node = nodes.get(number)
+        if node is None:
+            raise RequestRefused(
+                Refusal.UNKNOWN_NODE, f"node {number} has not announced itself: it has no PCT"
+            )
+        restart = Restart(by, unix_s, node.incarnation, is_forced)
+        changes.append((number, replace(node.orders, restart=restart)))
+    return changes
+
+
+def recorded(event: OrdersRecorded, nodes: NodeTable, jobs: JobTable) -> list[Action]:
+    """The orders are on the disk: go by them, and say so."""
+    numbers = [number for number, _ in event.changes]
+    if event.error:
+        text = f"the orders for nodes {format_nodes(numbers)} are not recorded: {event.error}"
+        actions: list[Action] = [Log(text)]
+        if event.asker is not None:
+            actions.append(Send(event.asker, Refused(Refusal.NOT_RECORDED, clipped(text))))
+        return actions
+    actions = []
+    for number, orders in event.changes:
+        nodes.order(number, orders)
+        actions.append(Log(f"node {number}: {_said(orders)}"))
+    if event.asker is not None:
+        actions.append(Send(event.asker, _changed(numbers, nodes, jobs)))
+    return actions
+
+
+def _changed(numbers: list[int], nodes: NodeTable, jobs: JobTable) -> wire.Changed:
+    busy = [node for number in numbers if (node := nodes.get(number)) and node.held]
+    job_ids = sorted({job_id for node in busy for job_id in node.held})
+    owned = (wire.OwnedJob(job_id, jobs[job_id].owner) for job_id in job_ids[: wire.JOBS_MAX])
+    return wire.Changed(
+        tuple(numbers), tuple(node.number for node in busy), tuple(owned), len(job_ids)
+    )
+
+
+def announced(node: Node) -> list[Action]:
+    """A PCT has announced itself; another one than before fulfils an order to restart."""
+    restart = node.orders.restart
+    if restart is None or restart.incarnation == node.incarnation:
+        return []
+    return [RecordOrders(((node.number, replace(node.orders, restart=None)),), None)]
+
+
+def due(numbers: Iterable[int], nodes: NodeTable) -> list[Action]:
+    """Tell the PCTs of these nodes to restart, where their turn has come."""
+    actions: list[Action] = []
+    for number in sorted(numbers):
+        node = nodes.get(number)
+        if node is None or not node.is_up or (restart := node.orders.restart) is None:
+            continue
+        if restart.incarnation == node.incarnation and (restart.is_forced or not node.held):
+            actions.append(Log(f"{node} is told to restart"))
+            actions.append(Send(node.peer, wire.RestartNow(restart.is_forced)))
+    return actions
+
+
+def _said(orders: Orders) -> str:
+    """Orders in words, for the log."""
+    drain, restart = orders.drain, orders.restart
+    said = [
+        f"drained by {drain.by}: {shown(drain.reason)}" if drain else "not drained",
+        f"restarts, by {restart.by}" + (", forced" if restart.is_forced else "") if restart else "",
+    ]
+    return "; ".join(filter(None, said))
