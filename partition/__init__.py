@@ -1,4 +1,4 @@
 """A partition as a whole: commands find it, open it, bring it up and down, and show it.
 
-I/O. Imports native, allocator, pct, partition.
+I/O. Imports native, allocator, pct, partition, yod.plan.
 """

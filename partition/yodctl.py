@@ -10,27 +10,41 @@ import time
 import click
 
 from native import limits, options
-from native.errors import PartitionError, UsageError, YodError
+from native.errors import PartitionError, Refusal, UsageError, YodError
 from native.host import stdio
 from native.host.keyfile import read_partition_key, user_key_line
 from native.text import shown
+from native.wire import nodes as wire
 from native.wire.base import SLOTS_MAX
-from partition.find import state
+from partition.find import state, warm
 from partition.find.state import State
+from partition.status import order
 from partition.up import local, processes
+from partition.up import warm as warm_server
 
 FAILED = 1
 WRONG_USAGE = 2
+JOBS_RUN = 3
 LOCAL_MAX = 1024
+
+_NODES = click.argument("lists", nargs=-1, required=True, metavar="LIST...")
+_PARTITION = click.option(
+    "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
+)
+_FORCE = click.option("-force", "--force", "is_forced", is_flag=True, help="End jobs for it.")
+
+
+class JobsRunError(YodError):
+    """What is to be taken down has jobs."""
 
 
 @click.group(context_settings={"help_option_names": ["--help", "-help", "-h"]})
 @click.version_option(**options.VERSION)
 def command() -> None:
-    """Bring a partition up, look at it, take it down.
+    """Bring a partition up, look at it, take it down; take nodes out of use, and back.
 
     Exit status: 0; 1 no partition is up, or a part of it is missing, or it did not come
-    up; 2 wrong usage.
+    up, or you are no operator; 2 wrong usage, or no such node; 3 jobs run.
     """
 
 
@@ -39,17 +53,14 @@ def command() -> None:
     "--local",
     "count",
     type=click.IntRange(1, LOCAL_MAX),
-    required=True,
     metavar="N",
-    help="Start N nodes on this host.",
+    help="Start N nodes on this host, with daemons of their own.",
 )
 @click.option(
     "--slots",
     type=click.IntRange(1, SLOTS_MAX),
-    default=1,
-    show_default=True,
     metavar="K",
-    help="Ranks that each node takes at a time.",
+    help="Ranks that each node takes at a time; default: 1, without --local any number.",
 )
 @click.option(
     "--base-port",
@@ -59,11 +70,32 @@ def command() -> None:
     help="TCP port of the bebopd, those of the nodes follow; default: any free ones.",
 )
 @click.option("-D", "--debug", is_flag=True, help="Let the daemons log more.")
-def up(count: int, slots: int, base_port: int, debug: bool) -> None:
-    """Start a bebopd and N PCTs."""
+def up(count: int | None, slots: int | None, base_port: int, debug: bool) -> None:
+    """Make launches on this host warm; with --local start a bebopd and N PCTs as well."""
+    limits.load(os.environ)  # what is wrong with them is better said here
+    if count is not None:
+        _up_local(count, slots or 1, base_port, debug)
+        if warm_server.running(os.environ) is None:
+            _up_warm(None)
+        return
+    if base_port or debug:
+        raise UsageError(f"{'--base-port' if base_port else '-D'} is for --local")
+    _up_warm(slots)
+
+
+def _up_warm(slots: int | None) -> None:
+    began = time.monotonic()
+    os.chdir("/")
+    unix_pid = warm_server.up(os.environ, slots)
+    took_s = time.monotonic() - began
+    click.echo(f"launches on this host are warm: process {unix_pid} runs them ({took_s:.2f} s)")
+    if reason := warm.look(os.environ).reason:
+        click.echo(f"yours are cold: {reason}")
+
+
+def _up_local(count: int, slots: int, base_port: int, debug: bool) -> None:
     if base_port and base_port + count > 65535:
         raise UsageError(f"--base-port {base_port}: {count + 1} ports do not fit above it")
-    limits.load(os.environ)  # what is wrong with them is better said here
     earlier = state.load_any()
     if earlier is not None and local.is_stale(earlier):
         click.echo("yodctl: the daemons of an earlier partition are gone; cleaned up", err=True)
@@ -82,13 +114,18 @@ def up(count: int, slots: int, base_port: int, debug: bool) -> None:
 
 @command.command()
 def status() -> None:
-    """Show whether a partition is up, and its totals."""
+    """Show whether launches are warm, whether a partition is up, and its totals."""
+    warmth = warm.look(os.environ)
+    if warmth.reason:
+        click.echo(f"launches on this host are cold: {warmth.reason}")
+    else:
+        click.echo(f"launches on this host are warm: process {warmth.unix_pid} runs them")
     found = state.load_any()
     if found is None or local.is_stale(found):
         gone = " (its daemons are gone; `yodctl up` cleans up)" if found is not None else ""
         chosen = _chosen_otherwise(None)
         click.echo(f"no partition is up{gone}" + (chosen and f"; {chosen}, which pingd shows"))
-        sys.exit(FAILED)
+        sys.exit(FAILED if warmth.reason or gone else 0)
     alive = [processes.is_alive(daemon) for daemon in found.daemons]
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.began))
     click.echo(f"partition {found.name}, since {since}")
@@ -113,17 +150,51 @@ def status() -> None:
 
 
 @command.command()
-def down() -> None:
-    """End every daemon of the partition, and the jobs that they host."""
+@_FORCE
+def down(is_forced: bool) -> None:
+    """End the launch server and every daemon of the partition; with -force jobs as well."""
+    if not is_forced:
+        _demand_no_jobs()
+    ended_pid = warm_server.down(os.environ)
+    if ended_pid is not None:
+        click.echo(f"ended the launch server (process {ended_pid})")
     result = local.down(os.environ)
     if result is None:
-        click.echo("no partition is up")
+        if ended_pid is None:
+            click.echo("nothing is up")
         return
     found, ended, killed = result
     gone = len(found.daemons) - ended
     notes = [f"{killed} had to be killed" if killed else "", f"{gone} were gone" if gone else ""]
     said = ", ".join(filter(None, notes))
     click.echo(f"ended {ended} daemons of {len(found.daemons)}" + (f" ({said})" if said else ""))
+
+
+@command.command()
+@click.option("-reason", "--reason", metavar="TEXT", help="Why; others see it in pingd.")
+@_PARTITION
+@_NODES
+def drain(lists: tuple[str, ...], reason: str | None, partition: str) -> None:
+    """Give nodes to no job from now on, for a reason; the jobs that are there go on."""
+    nodes = order.nodes_of(lists)
+    _order(wire.Drain(nodes, order.reason_of(reason)), partition)
+
+
+@command.command()
+@_PARTITION
+@_NODES
+def resume(lists: tuple[str, ...], partition: str) -> None:
+    """Give nodes to jobs again."""
+    _order(wire.Resume(order.nodes_of(lists)), partition)
+
+
+@command.command()
+@_FORCE
+@_PARTITION
+@_NODES
+def restart(lists: tuple[str, ...], is_forced: bool, partition: str) -> None:
+    """Restart the PCTs of nodes when their jobs have ended; with -force at once."""
+    _order(wire.Restart(order.nodes_of(lists), is_forced), partition)
 
 
 @command.command("key")
@@ -175,6 +246,8 @@ def main() -> None:
         status = _fail(error.format_message(), WRONG_USAGE)
     except click.Abort:
         status = _fail("interrupted", FAILED)
+    except JobsRunError as error:
+        status = _fail(str(error), JOBS_RUN)
     except YodError as error:
         status = _fail(str(error), FAILED)
     except OSError as error:
@@ -195,22 +268,41 @@ def _address(found: State) -> str:
 
 
 def _totals(found: State) -> list[str]:
-    from native.loop.reactor import Reactor
-    from partition import open as opening
     from partition.find import discover
-    from partition.status import show
-    from partition.status.query import ask
+    from partition.status import reached, show
 
     where = discover.find(_address(found), {"YOD_KEY_FILE": found.key_file})
-    in_force = limits.load(os.environ)
-    reactor = Reactor()
-    opened = opening.open_partition(where, reactor, in_force)
+    rows = show.merge(reached.rows(where, limits.load(os.environ)))
+    return [*show.totals(rows), *show.drains(rows)]
+
+
+def _demand_no_jobs() -> None:
+    """Refuse to end jobs that nobody has said to end.
+
+    Raises:
+        JobsRunError: there are some; the text names them.
+    """
+    from partition import running
+
+    server_pid = warm_server.running(os.environ)
+    if names := running.jobs(state.load_any(), server_pid, limits.load(os.environ)):
+        raise JobsRunError(f"{names} would end: to end jobs say `yodctl down --force`")
+
+
+def _order(given: wire.Order, partition: str) -> None:
+    """Give an order to the partition that pingd shows, and say what comes of it."""
+    from partition.find import discover
+    from partition.status import query, reached
+
+    where = discover.find(partition, os.environ)
     try:
-        rows = ask(opened.port, opened.bebopd, reactor, _address(found), in_force.allocate_s)
-    finally:
-        opened.close()
-        reactor.close()
-    return show.totals(show.merge(rows))
+        changed = reached.give(where, limits.load(os.environ), given)
+    except query.OrderRefused as refused:
+        if refused.code in (Refusal.UNKNOWN_NODE, Refusal.BAD_REQUEST):
+            raise UsageError(str(refused)) from None
+        raise
+    for line in order.told(given, changed):
+        click.echo(line)
 
 
 def _fail(text: str, exit_status: int) -> int:

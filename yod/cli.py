@@ -12,7 +12,6 @@ from native import options
 from native.errors import UsageError, YodError
 from native.host import stdio
 from native.options import Option
-from native.start.run import Importing
 
 # yod reads them by native.options. All other commands use click, but importing click takes
 # a quarter of the time of a short launch.
@@ -33,6 +32,7 @@ OPTIONS = (
     Option(("--libpmix",), True, "The PMIx library to use.", "PATH"),
     Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
+    Option(("--wait",), True, "Wait for nodes, at most S seconds.", "[=S]", may_lack_value=True),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "-h"), False, "Show this text."),
     Option(("--version",), False, "Show which yod this is."),
@@ -60,7 +60,7 @@ def command(argv: list[str]) -> int:
     Raises:
         YodError: the launch could not begin.
     """
-    given, words = options.parse(argv, OPTIONS, _elsewhere)
+    given, words = options.parse(argv, OPTIONS, explain_option)
     if "-help" in given:
         sys.stdout.write(HELP + options.describe(OPTIONS))
         return 0
@@ -69,13 +69,13 @@ def command(argv: list[str]) -> int:
         return 0
     if not words:
         raise UsageError(f"no program; {USAGE} (yod -help)")
-    with Importing():
-        from yod import frontend
+    from yod import frontend  # help needs none of it
 
     return frontend.run(given, words)
 
 
-def _elsewhere(name: str) -> str:
+def explain_option(name: str) -> str:
+    """What is said of an option that yod does not have."""
     from yod import elsewhere  # only for an option that is not known
 
     return elsewhere.explain(name)
@@ -94,6 +94,7 @@ def main() -> int:
         The exit status, or minus the number of the signal that is to end yod.
     """
     stdio.open_closed()
+    sys.argv[0] = sys.argv[0].removesuffix("-cold")  # the user has started yod
     try:
         status = command(sys.argv[1:])
     except YodError as error:

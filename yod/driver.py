@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
+from functools import partial
 
-from native.errors import InternalError, PeerProtocolError, YodError
+from msgspec import Struct
+
+from native.errors import PeerProtocolError
 from native.host.heap import keep_freed_memory
 from native.host.rlimits import write_whole
-from native.ids import ObjectKey
-from native.limits import Limits
+from native.ids import ObjectKey, PortalId
 from native.loop.reactor import Reactor
-from native.loop.slices import Slices
 from native.machine import (
     Action,
     DeadlineReached,
@@ -20,7 +22,6 @@ from native.machine import (
     MessageReceived,
     PeerGone,
     Send,
-    fault_text,
 )
 from native.port.port import (
     ObjectArrived,
@@ -34,128 +35,143 @@ from native.port.port import (
 )
 from native.wire import pmi
 from native.wire.alloc import Grant
-from yod.host.display import Display, open_displays
-from yod.host.shared import SharedCopies
-from yod.host.terminal import InputStream, TerminalGone
-from yod.launch import events
+from yod.host.display import open_displays
+from yod.host.front import Front, OnBroken, OnWritten, Screen, TerminalGone
+from yod.launch import closing, events
+from yod.launch.closing import Closing
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
-from yod.plan.plan import Plan
-from yod.program import image
+from yod.launch.report import Report
+from yod.plan.prepared import Prepared
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 STOP_S = 1.0  # Ctrl-Z stops yod after this time, even while messages still arrive
 
 
+class Result(Struct, frozen=True):
+    """How a launch ended.
+
+    Attributes:
+        timing: (phase, seconds, slowest node or empty), in order.
+    """
+
+    exit_status: int
+    report: Report
+    timing: closing.Timing
+
+
 class Driver:
     """Runs one :class:`yod.launch.machine.Launch` on a port and a reactor.
 
     Args:
-        arguments: the encoded arguments, if they are object 0; else empty.
+        front: the user's end of the launch.
+        bebopd: whom the launch asks for nodes, on this port.
         use_grant: called with the grant, to open connections with its key.
+        on_over: called once, when all is done that the user waits for.
+        open_screens: gives what standard output (1) and error (2) are shown on; None: lines
+            on the outputs of the front.
+        after_event: called when the machine has taken an event, and its actions are done.
+
+    Attributes:
+        machine: of the launch.
+        result: how the launch ended; None until it is over.
     """
 
     def __init__(
         self,
-        machine: Launch,
-        plan: Plan,
-        arguments: bytes,
+        prepared: Prepared,
+        front: Front,
         port: Port,
+        bebopd: PortalId,
         reactor: Reactor,
         use_grant: Callable[[Grant], None],
-        limits: Limits,
+        on_over: Callable[[], None],
+        open_screens: Callable[[OnWritten, OnBroken], dict[int, Screen]] | None = None,
+        after_event: Callable[[], None] | None = None,
     ) -> None:
         keep_freed_memory()
-        self._machine = machine
-        self._plan = plan
-        self._arguments = arguments
+        self.result: Result | None = None
+        self._prepared = prepared
+        self._plan = prepared.plan
+        self._front = front
         self._port = port
         self._reactor = reactor
         self._use_grant = use_grant
-        self._slices = Slices(reactor)
-        self._chunk_bytes = limits.chunk_bytes
-        self._is_finished = False
-        self._copies = SharedCopies(self._slices)
-        self._displays = open_displays(
-            reactor, plan.options.style, plan.size, limits, self._written, self._broken
-        )
-        self._input = InputStream(reactor, 0, lambda data: self.handle(events.InputRead(data)))
-        self._watch = reactor.watch(port.fileno(), self._port_ready)
-        self._stop_at: float | None = None
-        self._stop_timers = [
-            reactor.add_timer(machine.deadline, self._due),
-            reactor.add_timer(lambda: self._stop_at, self._suspend),
-        ]
+        self._on_over = on_over
+        self._after_event = after_event or _nothing
+        self.machine = machine = Launch(prepared.plan, prepared.limits, bebopd, prepared.partition)
+        self._closing = Closing(prepared.records, machine.report, prepared.plan.batch_job)
+        self._ending: _Ending | None = None
+        self._began_unix_s = time.time()
+        self._screens = (open_screens or self._lines)(self._written, self._broken)
+        self._input = front.input(lambda data: self.handle(events.InputRead(data)))
+        self._watch = port.listen(reactor, self._port_ready)
+        self._timer = reactor.timer(self._due)
+        self._stop_timer = reactor.timer(self._suspend)
 
     @property
-    def is_line_open(self) -> bool:
-        """The last line on standard error has no newline."""
-        return self._displays[2].is_line_open
+    def debug(self) -> int:
+        """How much the user wants to see of what happens (``-D``)."""
+        return self._plan.options.debug
 
-    def run(self) -> None:
-        """Run the launch to its end.
-
-        Raises:
-            InternalError: a bug. The job ends when its PCTs lose yod.
-        """
-        try:
-            self._run()
-        except YodError:
-            raise
-        except Exception as error:
-            if self._plan.options.debug:
-                import traceback
-
-                traceback.print_exception(error)
-            raise InternalError(fault_text(error)) from error
-        finally:
-            self.close()
-
-    def _run(self) -> None:
+    def start(self) -> None:
+        """Begin the launch."""
         for number in END_SIGNALS:
             self._on_signal(number, events.Interrupted(number))
         for number in PASSED_SIGNALS:
             self._on_signal(number, events.SignalToPass(number))
         self._on_signal(signal.SIGTSTP, events.StopAsked())
-        self._reactor.on_signal(signal.SIGCONT, self._continued)
-        self._perform(self._machine.begin(self._reactor.monotonic()))
-        if not self._is_over():
-            self._reactor.run()
+        self._front.on_signal(signal.SIGCONT, self._continued)
+        self._perform(self.machine.begin(self._reactor.monotonic()))
+        self._look_at_end()
+        self._after_event()
 
     def handle(self, event: Event) -> None:
         """Give the machine an event and carry out its actions."""
-        before = self._machine.phase
-        actions = self._machine.handle(event, self._reactor.monotonic())
+        before = self.machine.phase
+        actions = self.machine.handle(event, self._reactor.monotonic())
         if self._plan.options.debug:
             self._trace(event, before)
         self._perform(actions)
+        self._after_event()
 
     def close(self) -> None:
         """Release what the launch has opened."""
-        for stop_timer in self._stop_timers:
-            stop_timer()
-        if self._machine.grant is not None:
-            self._slices.cancel(self._machine.grant.job_id)
+        self._timer.close()
+        self._stop_timer.close()
         self._watch.close()
         self._input.close()
-        for display in self._each_display():
-            display.close()
-        self._copies.remove()
+        for screen in self._each_screen():
+            screen.close()
+        self._front.close()
+
+    def _lines(self, on_written: OnWritten, on_broken: OnBroken) -> dict[int, Screen]:
+        return open_displays(
+            self._reactor,
+            self._front,
+            self._plan.options.style,
+            self._plan.size,
+            self._prepared.limits,
+            on_written,
+            on_broken,
+        )
 
     # -- events in --------------------------------------------------------
 
     def _on_signal(self, number: int, event: Event) -> None:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
-            self._reactor.on_signal(number, lambda: self.handle(event))
+        self._front.on_signal(number, lambda: self.handle(event))
 
     def _suspend(self) -> None:
-        if self._stop_at is not None:  # else yod was stopped or continued in the meantime
-            self._reactor.suspend(signal.SIGTSTP)
-            self._continued()
+        self._stop_timer.set(None)
+        self._front.suspend()
+
+    def _suspend_when_idle(self) -> None:
+        if self._stop_timer.at is not None:  # else yod was stopped or continued in the meantime
+            self._suspend()
 
     def _continued(self) -> None:
-        self._stop_at = None
+        self._stop_timer.set(None)
         self._input.resume()
         self.handle(events.Continued())
 
@@ -186,28 +202,77 @@ class Driver:
 
     def _written(self, stream: int, count_bytes: int) -> None:
         self.handle(events.OutputWritten(stream, count_bytes))
-        self._is_over()
+        self._look_at_end()
 
     def _broken(self, error: OSError) -> None:
+        is_over = self._ending is not None and self._ending.has_output
         if isinstance(error, BrokenPipeError):
-            self.handle(events.OutputClosed())
+            if not is_over:  # else yod's own words were not read
+                self.handle(events.OutputClosed())
         elif isinstance(error, TerminalGone):
-            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # the kernel sends it, too
+            if signal.SIGHUP not in self._plan.ignored_signals:  # the kernel sends it, too
                 self.handle(events.Interrupted(signal.SIGHUP))
-        else:
+        elif not is_over:
             text = f"the application's output cannot be written: {error.strerror}"
             self.handle(events.OutputFailed(text))
 
-    def _is_over(self) -> bool:
-        """Stop the loop once the launch is over and all output is written."""
-        is_over = self._is_finished and all(each.is_empty for each in self._each_display())
-        if is_over:
-            self._reactor.stop()
-        return is_over
+    # -- the end ----------------------------------------------------------
+
+    def _look_at_end(self) -> None:
+        """Go on with the end of the launch once all output is written."""
+        ending = self._ending
+        if ending is None or not all(each.is_empty for each in self._each_screen()):
+            return
+        if not ending.has_output:
+            ending.has_output = True
+            self._close_records()
+        elif ending.has_words:
+            self._end()
+
+    def _close_records(self) -> None:
+        """Write what is left in files, then the last lines."""
+        began_unix_s, ended_unix_s = self._began_unix_s, time.time()
+        appends = self._closing.files(
+            _local_time(began_unix_s), _local_time(ended_unix_s), ended_unix_s - began_unix_s
+        )
+        left = len(appends)
+
+        def done(append: closing.Append, fault: str) -> None:
+            nonlocal left
+            left -= 1
+            if fault:
+                self._closing.failed(append, fault)
+            if not left:
+                self._say_last()
+
+        for append in appends:
+            self._front.append(append, partial(done, append))
+        if not appends:
+            self._say_last()
+
+    def _say_last(self) -> None:
+        assert self._ending is not None
+        machine = self.machine
+        timing = closing.timing_of(
+            self._prepared.resolve_s, machine.began, machine.slowest, self._reactor.monotonic()
+        )
+        status = machine.report.exit_status
+        assert status is not None
+        self.result = Result(status, machine.report, timing)
+        for line in self._closing.lines(timing):
+            self._say(line)
+        self._ending.has_words = True
+        self._look_at_end()
+
+    def _end(self) -> None:
+        on_over, self._on_over = self._on_over, _nothing
+        on_over()
 
     # -- actions out ------------------------------------------------------
 
     def _perform(self, actions: list[Action]) -> None:
+        """Carry out what the machine has decided; its deadline may have changed as well."""
+        self._timer.set(self.machine.deadline())
         for action in actions:
             self._perform_one(action)
 
@@ -219,22 +284,22 @@ class Driver:
             case events.UseGrant(grant):
                 self._use_grant(grant)
             case events.Write(stream, rank, data):
-                self._displays[stream].show(rank, stream, data)
+                self._screens[stream].show(rank, stream, data)
             case events.ReadInput(count_bytes):
                 self._input.allow(count_bytes)
             case events.Tell(text, is_error):
                 if is_error or not self._plan.options.is_quiet:
                     self._say(text)
             case events.Suspend():
-                self._stop_at = self._reactor.monotonic() + STOP_S
-                self._reactor.when_idle(self._suspend)
+                self._stop_timer.set(self._reactor.monotonic() + STOP_S)
+                self._reactor.when_idle(self._suspend_when_idle)
             case events.SendObject():
                 self._send_object(action)
             case events.FindPrograms(ask):
                 self._find_programs(ask)
             case events.CopyToShared(job_id, number):
                 shared, not_shared = events.Shared, events.NotShared
-                self._copies.make(
+                self._front.copy_to_shared(
                     self._plan.objects[number],
                     number,
                     job_id,
@@ -242,14 +307,16 @@ class Driver:
                     on_failed=lambda text: self.handle(not_shared(number, text)),
                 )
             case events.Finish():
-                self._is_finished = True
-                for display in self._each_display():
-                    display.finish()
-                self._is_over()
+                self._ending = _Ending()
+                for screen in self._each_screen():
+                    screen.finish()
+                self._look_at_end()
             case events.Leave():
-                if count := sum(display.drop() for display in self._each_display()):
+                if count := sum(screen.drop() for screen in self._each_screen()):
                     self._say(f"left: {count} bytes of output that were not read are dropped")
-                self._reactor.stop()
+                    for screen in self._each_screen():
+                        screen.drop()
+                self._look_at_end()
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
@@ -257,43 +324,65 @@ class Driver:
         """Show the change of phase (``-D``) and the message (``-D -D``)."""
         if self._plan.options.debug > 1 and isinstance(event, MessageReceived):
             self._say(f"{type(event.message).__name__} from {event.source}")
-        if self._machine.phase is not before:
-            grant = self._machine.grant
+        if self.machine.phase is not before:
+            grant = self.machine.grant
             job = f"job {grant.job_id}: " if grant else ""
-            self._say(f"{job}{before.value} -> {self._machine.phase.value}")
+            self._say(f"{job}{before.value} -> {self.machine.phase.value}")
 
     def _say(self, text: str) -> None:
         """Write a line of yod itself to standard error, after what is queued there."""
-        self._displays[2].say(f"yod: {text}")
+        self._screens[2].say(f"yod: {text}")
 
-    def _each_display(self) -> set[Display]:
-        return set(self._displays.values())
+    def _each_screen(self) -> set[Screen]:
+        return set(self._screens.values())
 
     def _send_object(self, action: events.SendObject) -> None:
-        number = action.number
-        shipped = self._plan.objects[number]
-        try:
-            if shipped.path:
-                fd = os.open(shipped.path, os.O_RDONLY | os.O_CLOEXEC)
-            else:
-                fd = os.memfd_create("yod-arguments")
-                write_whole(fd, self._arguments)
-        except OSError as error:
-            self.handle(events.ObjectUndelivered(number, error.strerror or str(error)))
+        shipped = self._plan.objects[action.number]
+        if shipped.path:
+            self._front.open_object(shipped, partial(self._object_opened, action))
             return
-        key = ObjectKey(action.job_id, number)
-        self._port.send_object(key, fd, shipped.size, self._chunk_bytes, [action.target])
+        try:
+            fd = os.memfd_create("yod-arguments")
+            write_whole(fd, self._prepared.arguments)
+        except OSError as error:
+            self._object_opened(action, -1, error.strerror or str(error))
+        else:
+            self._object_opened(action, fd, "")
+
+    def _object_opened(self, action: events.SendObject, fd: int, why: str) -> None:
+        if fd < 0:
+            self.handle(events.ObjectUndelivered(action.number, why))
+            return
+        key = ObjectKey(action.job_id, action.number)
+        size, chunk_bytes = (
+            self._plan.objects[action.number].size,
+            self._prepared.limits.chunk_bytes,
+        )
+        self._port.send_object(key, fd, size, chunk_bytes, [action.target])
         os.close(fd)
 
     def _find_programs(self, ask: pmi.Ask) -> None:
         assert isinstance(ask.question, pmi.Spawn)
-        paths = []
-        text = ""
-        try:
-            for command in ask.question.commands:
-                directory = self._plan.directory_of(command.directory)
-                path = image.find(os.fsdecode(command.program), os.fsdecode(directory))
-                paths.append(os.fsencode(path))
-        except YodError as error:
-            text = str(error)
-        self.handle(events.ProgramsFound(ask, tuple(paths), text))
+        programs = [
+            (os.fsdecode(command.program), os.fsdecode(self._plan.directory_of(command.directory)))
+            for command in ask.question.commands
+        ]
+        self._front.find_programs(programs, partial(self._programs_found, ask))
+
+    def _programs_found(self, ask: pmi.Ask, paths: tuple[bytes, ...], why: str) -> None:
+        self.handle(events.ProgramsFound(ask, paths, why))
+
+
+class _Ending:
+    """What is done of the end of a launch, once its machine has finished."""
+
+    has_output = False  # all output of the ranks has been written
+    has_words = False  # the last lines have been given to the display
+
+
+def _local_time(unix_s: float) -> str:
+    return time.strftime("%m/%d/%Y %H:%M:%S", time.localtime(unix_s))
+
+
+def _nothing() -> None:
+    """In place of a callback that is called once, after that call."""

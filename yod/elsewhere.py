@@ -108,7 +108,6 @@ TABLE = {
     "stdin": _INPUT,
     "kill-on-bad-exit": _ENDS,
     "no-kill": "use --keep-going to let the other ranks run when one fails",
-    "wait": _ENDS,
     "time": _TIME,
     "timeout": _TIME,
     "multi-prog": _MEMBERS,

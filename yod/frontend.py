@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
+import time
 from itertools import pairwise
 
-from native.start import lean  # noqa: F401
-
-# isort: split
 from native import nodelist
 from native.errors import ProgramNotFoundError, UsageError
-from native.host import stdio
 from native.text import shown
-from native.waitstatus import SIGNAL_BASE
-from yod import api
+from yod import launching
+from yod.host import own
 from yod.plan import loadfile
-from yod.plan.plan import Member, Options, Plan, Style, from_command_line, from_load_file
+from yod.plan.invocation import Invocation
+from yod.plan.plan import Member, Options, Style, from_command_line, from_load_file
+from yod.plan.prepared import Prepared, Records
 from yod.program import image
 
 Given = dict[str, list[str]]  # option -> its values, in the order given
+
+_EXCLUSIVE = (("-batch", "-interactive"), ("-kill", "--keep-going"), ("--label", "--raw"))
 
 
 def run(given: Given, words: list[str]) -> int:
@@ -32,13 +31,27 @@ def run(given: Given, words: list[str]) -> int:
     Raises:
         YodError: the launch could not begin.
     """
-    if "-batch" in given and "-interactive" in given:
-        raise UsageError("-batch and -interactive exclude each other")
-    if "-kill" in given and "--keep-going" in given:
-        raise UsageError("-kill and --keep-going exclude each other")
-    if "--label" in given and "--raw" in given:
-        raise UsageError("--label and --raw exclude each other")
-    is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job())
+    invocation = own.invocation(tuple(sys.argv))
+    prepared = prepare(given, words, invocation)
+    if "--dry-run" in given:
+        _show_plan(prepared)
+        return 0
+    result = launching.run(prepared, invocation)
+    return -result.report.interrupted_by or result.exit_status
+
+
+def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
+    """Prepare a launch of ``words``: a program and its arguments, or a load file.
+
+    The current directory of this process must be that of the invocation.
+
+    Raises:
+        YodError: the launch cannot begin.
+    """
+    for one, other in _EXCLUSIVE:
+        if one in given and other in given:
+            raise UsageError(f"{one} and {other} exclude each other")
+    is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job(invocation))
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
     chosen = Options(
         is_quiet=is_quiet,
@@ -50,27 +63,41 @@ def run(given: Given, words: list[str]) -> int:
         has_portals="--with-portals" in given,
         debug=len(given.get("-D", ())),
         style=_style(given),
+        wait_s=_wait_s(_last(given, "--wait")),
     )
-    program, *arguments = words
-    size, nodes = _last(given, "-sz"), _last(given, "-list")
-    members = _members(size, nodes, program, tuple(arguments), is_quiet)
-
-    def before(plan: Plan, where: str) -> bool:
-        if "--dry-run" in given:
-            _show_plan(members, plan, where)
-        return "--dry-run" not in given
-
-    partition = _last(given, "--partition") or ""
-    result = api.launch(members, chosen, partition=partition, before=before)
-    if result is None:
-        return 0
-    _show_result(result, is_quiet, "-timing" in given, _last(given, "-file"))
-    return -result.report.interrupted_by or result.exit_status
+    members, warnings = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)
+    return launching.prepare(
+        members,
+        chosen,
+        invocation,
+        partition=_last(given, "--partition") or "",
+        records=Records(
+            has_summary=not is_quiet,
+            has_timing="-timing" in given,
+            report_file=_last(given, "-file") or "",
+        ),
+        warnings=[] if is_quiet else warnings,
+        is_reached="--dry-run" not in given,
+        monotonic=time.monotonic,
+    )
 
 
 def _last(given: Given, name: str) -> str | None:
     """The last value that an option was given; None: it was not."""
     return given[name][-1] if name in given else None
+
+
+def _wait_s(text: str | None) -> float:
+    """How long to wait for nodes."""
+    if text is None:
+        return 0.0
+    try:
+        seconds = float(text or "inf")
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(f"--wait={shown(text)}: seconds above 0, or --wait for any time")
+    return seconds
 
 
 def _style(given: Given) -> Style:
@@ -81,36 +108,29 @@ def _style(given: Given) -> Style:
 
 
 def _members(
-    size_text: str | None,
-    nodes_text: str | None,
-    program: str,
-    arguments: tuple[str, ...],
-    is_quiet: bool,
-) -> list[Member]:
+    size_text: str | None, nodes_text: str | None, words: list[str], invocation: Invocation
+) -> tuple[list[Member], list[str]]:
+    """The members of a command line, and warnings for the user."""
+    program, *arguments = words
     size = loadfile.parse_size("-sz", size_text) if size_text is not None else None
     nodes = tuple(nodelist.parse(nodes_text)) if nodes_text is not None else None
     try:
-        path = image.find(program)
+        path = image.find(program, invocation)
     except ProgramNotFoundError as error:
         hint = f"; use -sz {program} for ranks" if program.isdecimal() else ""
         raise ProgramNotFoundError(f"{error}{hint}") from None
     if not image.is_load_file(path):
-        if not is_quiet and (text := _other_program(program, arguments)):
-            _say(text)
-        return from_command_line(size, nodes, (program, *arguments))
+        text = _other_program(program, arguments)
+        return from_command_line(size, nodes, tuple(words)), [text] if text else []
     if arguments:
         raise UsageError(
             f"{shown(program)} is a load file (it has no execute permission): no arguments"
         )
     lines = loadfile.parse(image.read_load_file(path), shown(program))
-    members, warnings = from_load_file(lines, size, nodes)
-    for text in warnings:
-        if not is_quiet:
-            _say(text)
-    return members
+    return from_load_file(lines, size, nodes)
 
 
-def _other_program(program: str, arguments: tuple[str, ...]) -> str:
+def _other_program(program: str, arguments: list[str]) -> str:
     """A warning if the arguments look like ``: -n 2 other``, which mpiexec takes; else empty."""
     for colon, option in pairwise(arguments):
         if colon == ":" and option in ("-n", "-np", "-sz", "-c", "--np"):
@@ -121,14 +141,15 @@ def _other_program(program: str, arguments: tuple[str, ...]) -> str:
     return ""
 
 
-def _show_plan(members: list[Member], plan: Plan, where: str) -> None:
-    print(f"partition: {where}")
+def _show_plan(prepared: Prepared) -> None:
+    plan = prepared.plan
+    print(f"partition: {prepared.partition}")
     first = 0
-    for member, load in zip(members, plan.arguments.members, strict=True):
-        spec, last = member.spec, first + member.spec.size - 1
+    for spec, load in zip(plan.specs, plan.arguments.members, strict=True):
+        last = first + spec.size - 1
         ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
         nodes = f" on nodes {nodelist.format_nodes(spec.nodes)}" if spec.nodes else ""
-        words = [shown(plan.objects[load.object_index].path), *map(shown, member.words[1:])]
+        words = [shown(plan.objects[load.object_index].path), *map(shown, load.arguments[1:])]
         print(f"{ranks}{nodes}: {' '.join(words)}".rstrip())
         first = last + 1
     offered = " and ".join(protocol.value for protocol in plan.mpi.offered) or "none"
@@ -139,41 +160,7 @@ def _show_plan(members: list[Member], plan: Plan, where: str) -> None:
         print("portals: each rank has an address, the job's key and the map of all")
 
 
-def _show_result(
-    result: api.Result, is_quiet: bool, wants_timing: bool, report_file: str | None
-) -> None:
-    report = result.report
-    if report.was_left:
-        is_quiet, wants_timing = True, False  # the user did not wait, nor for these lines
-    words: list[str] = []
-    if report_file is not None and report.job_id:
-        try:
-            with open(report_file, "a", encoding="utf-8") as file:
-                file.write(" ".join(sys.argv) + "\n" + "\n".join(report.table()) + "\n")
-        except OSError as error:
-            why = (error.strerror or "").lower()
-            words.append(f"{shown(report_file)}: {why}; the report follows here")
-            words += report.table()
-    is_pipe_closed = result.exit_status == SIGNAL_BASE + signal.SIGPIPE and not report.reason
-    if (report.completions or report.lost) and not (is_quiet or words or is_pipe_closed):
-        words += report.summary()
-    if wants_timing:
-        total = 0.0
-        for phase, seconds, slowest in result.timing:
-            total += seconds
-            text = f"{phase:<10} {seconds:8.4f} s"
-            words.append(text + (f"  slowest: {slowest}" if slowest else ""))
-        words.append(f"{'total':<10} {total:8.4f} s")
-    if words and result.is_line_open:
-        stdio.say("")
-    for line in words:
-        _say(line)
-
-
-def _is_batch_job() -> bool:
+def _is_batch_job(invocation: Invocation) -> bool:
     """Whether yod runs in a PBS job that is not interactive."""
-    return os.environ.get("PBS_ENVIRONMENT", "PBS_INTERACTIVE") != "PBS_INTERACTIVE"
-
-
-def _say(text: str) -> None:
-    stdio.say(f"yod: {text}")
+    interactive = b"PBS_INTERACTIVE"
+    return invocation.environment.get(b"PBS_ENVIRONMENT", interactive) != interactive

@@ -1,4 +1,4 @@
 """Finds the partition that a command is to use.
 
-I/O. Imports native.
+I/O. Imports native, yod.plan.
 """

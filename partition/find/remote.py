@@ -10,6 +10,7 @@ from native.port.address import numeric
 from native.port.portals import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
 from native.wire.alloc import Grant
 from partition.find.discover import Where
+from yod.plan.prepared import Reach
 
 
 class RemotePartition:
@@ -20,14 +21,14 @@ class RemotePartition:
         port: yod's port; it does not listen.
     """
 
-    def __init__(self, where: Where, limits: Limits) -> None:
+    def __init__(self, reach: Reach, limits: Limits) -> None:
         self.port = PortalsPort(
             connect_timeout_s=limits.connect_s,
             liveness_s=limits.liveness_s,
             sending_bytes=limits.sending_bytes,
         )
-        self.bebopd: PortalId = self.port.resolve(numeric(where.address))
-        self.port.use_key(self.bebopd, _key(where))
+        self.bebopd: PortalId = self.port.resolve(reach.address)
+        self.port.use_key(self.bebopd, _key(reach))
 
     def use_grant(self, grant: Grant) -> None:
         """Use the job's key for connections from now on."""
@@ -40,19 +41,27 @@ class RemotePartition:
         self.port.close()
 
 
-def _key(where: Where) -> LocalKey | PartitionKey | UserKey:
-    """The key that proves the user to bebopd; over a Unix socket the kernel proves it.
+def reach(where: Where) -> Reach:
+    """Look up the address, and read the key, which may take long.
 
     Raises:
         PartitionError: no key is known.
         KeyFileError: the key file is missing, or contains no key.
+        UsageError: the host's name is not known.
     """
-    if where.address.startswith("unix:"):
-        return LocalKey()
+    address = numeric(where.address)
+    if address.startswith("unix:"):
+        return Reach(address)
     if not where.key_file:
         raise PartitionError(
             f"{where.name}: a key is needed for host:port; "
             "name its file in YOD_KEY_FILE, or use unix:PATH on bebopd's host"
         )
     uid, key = read_any_key(where.key_file)
-    return PartitionKey(key) if uid is None else UserKey(uid, key)
+    return Reach(address, key, uid)
+
+
+def _key(reach: Reach) -> LocalKey | PartitionKey | UserKey:
+    if not reach.key:
+        return LocalKey()
+    return PartitionKey(reach.key) if reach.key_uid is None else UserKey(reach.key_uid, reach.key)

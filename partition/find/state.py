@@ -106,7 +106,7 @@ def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
         state = json.decode(data, type=State)
     except MsgspecError as error:
         raise PartitionError(f"{shown(path)}: damaged ({error}); remove it") from None
-    return state if state.boot_id == boot_id() else None
+    return state if state.boot_id == userdirs.boot_id() else None
 
 
 def save(state: State, where: Path) -> None:
@@ -125,12 +125,3 @@ def save(state: State, where: Path) -> None:
         temporary.rename(where / FILE_NAME)
     except OSError as error:
         raise PartitionError(f"{shown(str(where / FILE_NAME))}: {error.strerror}") from None
-
-
-def boot_id() -> str:
-    """The kernel's id of this host's present boot."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sys
 from collections.abc import Sequence
 
@@ -11,14 +10,20 @@ import click
 
 from native import limits, nodelist, options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import stdio
+from native.host import stdio, userdirs
 from native.wire.status import NodeRow, NodeState
 from partition.status import show
 
 UNREACHABLE = 1  # exit status: no partition, or it does not answer
 WRONG_USAGE = 2
 
-_STYLES = {NodeState.BUSY: "green", NodeState.PENDING: "yellow", NodeState.DOWN: "red"}
+_STYLES = {
+    NodeState.BUSY: "green",
+    NodeState.PENDING: "yellow",
+    NodeState.DOWN: "red",
+    NodeState.DRAINING: "magenta",
+    NodeState.DRAINED: "magenta",
+}
 
 _ADVICE = (
     "pingd: try `yodctl status`, start a partition with `yodctl up --local N`,"
@@ -28,6 +33,7 @@ _ADVICE = (
 
 @click.command(context_settings={"help_option_names": ["-help"], "allow_interspersed_args": False})
 @click.option("-parse", "is_parsed", is_flag=True, help="Print colon-separated columns.")
+@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 @click.option("-summary", "is_summary", is_flag=True, help="Print totals only.")
 @click.option("-list", "-l", "listed", metavar="LIST", help="Only these nodes, as in 5,1..3.")
 @click.option("-job", "job_id", type=click.IntRange(min=1), metavar="N", help="Only this job.")
@@ -40,6 +46,7 @@ _ADVICE = (
 @click.version_option(**options.VERSION)
 def command(
     is_parsed: bool,
+    is_json: bool,
     is_summary: bool,
     listed: str | None,
     job_id: int | None,
@@ -57,6 +64,8 @@ def command(
     """
     if nodes is not None and listed is not None:
         raise UsageError("one node list at a time")
+    if is_parsed + is_json + is_summary > 1:
+        raise UsageError("-parse, --json and -summary exclude each other")
     text = nodes if nodes is not None else listed
     wanted = nodelist.parse(text) if text is not None else None
     rows = show.merge(_ask(partition))
@@ -64,12 +73,19 @@ def command(
         raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")
     if job_id is not None and not show.select(rows, job_id=job_id):
         raise UsageError(f"no job {job_id} in this partition; it has ended, or was of another one")
-    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=_me() if is_mine else None)
+    me = userdirs.user_name(os.getuid()) if is_mine else None
+    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=me)
     if is_parsed:
         _print(show.parse_lines(rows))
         return
+    if is_json:
+        from msgspec import json
+
+        _print([json.format(json.encode(show.records(rows)), indent=1).decode()])
+        return
     if not is_summary:
         _print_table(rows)
+        _print(show.drains(rows))
     _print(show.totals(rows))
 
 
@@ -100,30 +116,10 @@ _HELP = options.Option(("-help",))
 
 
 def _ask(partition: str) -> list[NodeRow]:
-    from native.loop.reactor import Reactor
-    from partition import open as opening
     from partition.find import discover
-    from partition.status.query import ask
+    from partition.status import reached
 
-    where = discover.find(partition, os.environ)
-    if where.is_embedded:
-        raise PartitionError("no partition is up here; yod runs jobs on this host by itself")
-    in_force = limits.load(os.environ)
-    reactor = Reactor()
-    opened = opening.open_partition(where, reactor, in_force)
-    try:
-        return ask(opened.port, opened.bebopd, reactor, where.name, in_force.allocate_s)
-    finally:
-        opened.close()
-        reactor.close()
-
-
-def _me() -> str:
-    uid = os.getuid()
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return reached.rows(discover.find(partition, os.environ), limits.load(os.environ))
 
 
 def _print_table(rows: Sequence[NodeRow]) -> None:

@@ -1,12 +1,29 @@
-"""Asks bebopd for its table, and waits for the answer."""
+"""Asks bebopd, and waits for the answer."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from native.errors import PartitionError
 from native.ids import PortalId
 from native.loop.reactor import Reactor
 from native.port.port import PeerLost, Port, Received
+from native.wire.alloc import Refused
+from native.wire.base import Message
+from native.wire.nodes import Changed, Order
 from native.wire.status import NodeRow, Query, Table
+
+
+class OrderRefused(PartitionError):
+    """bebopd does not carry an order out; the text says why.
+
+    Attributes:
+        code: the kind of reason.
+    """
+
+    def __init__(self, refused: Refused) -> None:
+        self.code = refused.code
+        super().__init__(refused.text)
 
 
 def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float) -> list[NodeRow]:
@@ -20,7 +37,55 @@ def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
         PartitionError: no bebopd there, or no answer in time.
     """
     rows: list[NodeRow] = []
-    until = reactor.monotonic() + wait_s
+
+    def take(message: Message) -> bool:
+        match message:
+            case Table(piece, is_last):
+                rows.extend(piece)
+                return is_last
+        return False
+
+    _talk(port, bebopd, reactor, name, wait_s, Query(), take)
+    return rows
+
+
+def give(
+    port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float, order: Order
+) -> Changed:
+    """Give an operator's order for nodes; it is on bebopd's disk when this returns.
+
+    Args:
+        name, wait_s: as for :func:`ask`.
+
+    Raises:
+        OrderRefused: bebopd refuses.
+        PartitionError: no bebopd there, or no answer in time: it may or may not go by the order.
+    """
+    answers: list[Changed | Refused] = []
+
+    def take(message: Message) -> bool:
+        if isinstance(message, Changed | Refused):
+            answers.append(message)
+        return bool(answers)
+
+    _talk(port, bebopd, reactor, name, wait_s, order, take)
+    match answers[0]:
+        case Refused() as refused:
+            raise OrderRefused(refused)
+        case changed:
+            return changed
+
+
+def _talk(
+    port: Port,
+    bebopd: PortalId,
+    reactor: Reactor,
+    name: str,
+    wait_s: float,
+    request: Message,
+    take: Callable[[Message], bool],
+) -> None:
+    """Send a request, and give bebopd's messages to ``take`` until it says that it has all."""
     failure = f"bebopd at {name} has not answered for {wait_s:g} s: is it stopped?"
     is_done = False
 
@@ -28,9 +93,8 @@ def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
         nonlocal failure, is_done
         for event in port.events():
             match event:
-                case Received(source, _, Table(piece, is_last)) if source == bebopd:
-                    rows.extend(piece)
-                    is_done = is_done or is_last
+                case Received(source, _, message) if source == bebopd and not is_done:
+                    is_done = take(message)
                 case PeerLost(peer, _, text) if peer == bebopd and not is_done:
                     failure = f"bebopd at {name} {text}"
                     reactor.stop()
@@ -38,13 +102,13 @@ def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
             reactor.stop()
 
     watch = reactor.watch(port.fileno(), ready)
-    stop_timer = reactor.add_timer(lambda: until, reactor.stop)
+    timer = reactor.timer(reactor.stop)
+    timer.set(reactor.monotonic() + wait_s)
     try:
-        port.send(bebopd, Query())
+        port.send(bebopd, request)
         reactor.run()
     finally:
         watch.close()
-        stop_timer()
+        timer.close()
     if not is_done:
         raise PartitionError(failure)
-    return rows

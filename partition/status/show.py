@@ -6,15 +6,19 @@ The words and columns of :func:`parse_lines` are read by other programs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from time import localtime, strftime
+from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from native.nodelist import format_nodes
-from native.wire.status import NodeJob, NodeRow, NodeState
+from native.nodelist import format_nodes, named_nodes
+from native.text import shown
+from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState
 
 HEADER = ("Node", "Name", "State", "Job", "Ranks", "Owner", "Elapsed")
 PARSE_HEADER = "nid:name:status:reserved:session:job-id:spid:rank:owner:hours:minutes:seconds"
 UNKNOWN = "_"
+_RARE = (NodeState.DRAINING, NodeState.DRAINED)  # not counted where there are none
 
 
 def merge(rows: Iterable[NodeRow]) -> list[NodeRow]:
@@ -94,11 +98,30 @@ def totals(rows: Sequence[NodeRow]) -> list[str]:
     count = {state: sum(row.state is state for row in rows) for state in NodeState}
     used, slots = sum(row.slots_used for row in rows), sum(row.slots for row in rows)
     jobs = {job.job_id for row in rows for job in row.jobs}
+    counts = [
+        f"{number} {state.value}" for state, number in count.items() if number or state not in _RARE
+    ]
     return [
-        f"{_count(len(rows), 'node')}: "
-        + ", ".join(f"{count[state]} {state.value}" for state in NodeState),
+        f"{_count(len(rows), 'node')}: " + ", ".join(counts),
         f"{_count(slots, 'slot')}: {used} in use by {_count(len(jobs), 'job')}",
     ]
+
+
+def drains(rows: Iterable[NodeRow]) -> list[str]:
+    """Why nodes are given to no job: a line for each reason, and one for those that restart."""
+    rows = list(rows)
+    alike: dict[NodeDrain, list[int]] = {}
+    for row in rows:
+        if row.drain is not None:
+            alike.setdefault(row.drain, []).append(row.node)
+    lines = [
+        f"{named_nodes(numbers)} drained by {shown(drain.by)} since"
+        f" {strftime('%Y-%m-%d %H:%M:%S', localtime(drain.since))}: {shown(drain.reason)}"
+        for drain, numbers in alike.items()
+    ]
+    if restarting := [row.node for row in rows if row.is_restarting]:
+        lines.append(f"{named_nodes(restarting)} to restart when free of jobs")
+    return lines
 
 
 def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
@@ -116,6 +139,34 @@ def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
         if not row.jobs:
             lines.append(start + f":{UNKNOWN}" * 7)
     return lines
+
+
+def records(rows: Sequence[NodeRow]) -> dict[str, Any]:
+    """The display for programs, as JSON has it; ids are strings."""
+    return {"nodes": [_record(row) for row in rows]}
+
+
+def _record(row: NodeRow) -> dict[str, Any]:
+    jobs = [
+        {
+            "id": str(job.job_id),
+            "ranks": format_nodes(job.ranks),
+            "owner": job.owner,
+            "elapsed_s": job.elapsed_s,
+            "is_pending": job.is_pending,
+        }
+        for job in row.jobs
+    ]
+    return {
+        "node": row.node,
+        "name": row.name,
+        "state": row.state.value,
+        "slots": row.slots,
+        "slots_used": row.slots_used,
+        "jobs": jobs,
+        "drain": row.drain and asdict(row.drain),
+        "is_restarting": row.is_restarting,
+    }
 
 
 def elapsed(seconds: float) -> str:

@@ -143,8 +143,8 @@ class _Starter:
             os.close(write_fd)
         os.set_blocking(read_fd, False)
         watch = self._reactor.watch(read_fd, lambda: self._read(read_fd))
-        until = time.monotonic() + START_S + START_NODE_S * self._count
-        stop_timer = self._reactor.add_timer(lambda: until, lambda: self._fail("not up in time"))
+        timer = self._reactor.timer(lambda: self._fail("not up in time"))
+        timer.set(self._reactor.monotonic() + START_S + START_NODE_S * self._count)
         try:
             self._wait(lines=1)
             found = self._state()
@@ -158,7 +158,7 @@ class _Starter:
             state.save(found, self._where)
             return found
         finally:
-            stop_timer()
+            timer.close()
             watch.close()
             os.close(read_fd)
 
@@ -212,7 +212,7 @@ class _Starter:
             address=self._lines[0],
             unix_address=f"unix:{self._unix_path}" if self._unix_path else "",
             key_file=self._key_file,
-            boot_id=state.boot_id(),
+            boot_id=userdirs.boot_id(),
             began=time.time(),
             daemons=tuple(self._daemons),
         )

@@ -15,7 +15,7 @@ from partition.find.state import Daemon
 READY_FD = 3  # where a started daemon finds its end of the ready pipe
 
 _OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
-_MODULES = {"bebopd": "allocator.cli", "pct": "pct.cli"}
+_MODULES = {"bebopd": "allocator.cli", "pct": "pct.cli", "yod-server": "partition.server.cli"}
 
 
 def command_line(name: str) -> list[str]:
@@ -46,6 +46,22 @@ def spawn(argv: list[str], environment: Mapping[str, str], log: Path, ready_fd: 
         actions.append((os.POSIX_SPAWN_DUP2, ready_fd, READY_FD))
     return os.posix_spawn(
         argv[0], argv, environment, file_actions=actions, setsid=True, setsigmask=()
+    )
+
+
+def spawn_attached(argv: list[str], environment: Mapping[str, str], fd: int) -> int:
+    """Start a process that has our standard error, and a descriptor as its READY_FD.
+
+    Returns:
+        Its Unix process id.
+    """
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+        (os.POSIX_SPAWN_DUP2, 0, 1),
+        (os.POSIX_SPAWN_DUP2, fd, READY_FD),
+    ]
+    return os.posix_spawn(
+        argv[0], argv, environment, file_actions=actions, setpgroup=0, setsigmask=()
     )
 
 
@@ -80,27 +96,32 @@ def is_alive(daemon: Daemon) -> bool:
     return True
 
 
-def end(daemons: Iterable[Daemon], wait_s: float) -> tuple[int, int]:
+def end(daemons: Iterable[Daemon], wait_s: float, *, resumes: bool = False) -> tuple[int, int]:
     """End daemons: SIGTERM, then SIGKILL for those that take too long.
+
+    Args:
+        resumes: a daemon that was stopped gets SIGCONT, too, and so handles the SIGTERM.
 
     Returns:
         How many were running, and how many of them got SIGKILL.
     """
     pidfds = [fd for daemon in daemons if (fd := open_pidfd(daemon)) >= 0]
     try:
-        late = _signal(pidfds, signal.SIGTERM, wait_s)
-        _signal(late, signal.SIGKILL, wait_s)
+        first = (signal.SIGTERM, signal.SIGCONT) if resumes else (signal.SIGTERM,)
+        late = _signal(pidfds, first, wait_s)
+        _signal(late, (signal.SIGKILL,), wait_s)
     finally:
         for fd in pidfds:
             os.close(fd)
     return len(pidfds), len(late)
 
 
-def _signal(pidfds: Sequence[int], number: int, wait_s: float) -> list[int]:
+def _signal(pidfds: Sequence[int], numbers: Sequence[int], wait_s: float) -> list[int]:
     """Signal all, and wait for them to end; those that have not ended in time."""
     for fd in pidfds:
         try:
-            signal.pidfd_send_signal(fd, number)
+            for number in numbers:
+                signal.pidfd_send_signal(fd, number)
         except ProcessLookupError:
             pass
     left = set(pidfds)

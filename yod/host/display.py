@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-
 from native.limits import Limits
 from native.loop.reactor import Reactor
-from yod.host.terminal import OutputStream
+from yod.host.front import Front, OnBroken, OnWritten, Screen
 from yod.launch.lines import Lines, Piece
 from yod.plan.plan import Style
 
@@ -19,6 +16,7 @@ class Display:
     used up then, and the end of a line may wait in a PCT.
 
     Args:
+        number: 1 or 2: of the stream that the user started yod with.
         on_written: called with the stream and how many of the ranks' bytes were written;
             0 for a line of yod itself.
         on_broken: called once, with the error that ended it.
@@ -27,17 +25,18 @@ class Display:
     def __init__(
         self,
         reactor: Reactor,
-        fd: int,
+        front: Front,
+        number: int,
         lines: Lines,
-        on_written: Callable[[int, int], None],
-        on_broken: Callable[[OSError], None],
+        on_written: OnWritten,
+        on_broken: OnBroken,
     ) -> None:
         self._reactor = reactor
         self._lines = lines
-        self._stream = OutputStream(reactor, fd, on_written, self._taken, on_broken)
+        self._stream = front.output(number, on_written, self._taken, on_broken)
         self._behind_since: float | None = None
         self._behind_s = 0.0
-        self._stop_timer = reactor.add_timer(self._deadline, self._due)
+        self._timer = reactor.timer(self._due)
 
     @property
     def is_empty(self) -> bool:
@@ -72,29 +71,30 @@ class Display:
 
     def close(self) -> None:
         """Stop; what is not written is dropped."""
-        self._stop_timer()
+        self._timer.close()
         self._stream.close()
 
     def _write(self, pieces: list[Piece]) -> None:
-        if not pieces:
-            return
-        self._stream.write(pieces)
+        if pieces:
+            self._stream.write(pieces)
         if self._behind_since is None and not self._stream.is_empty:
             self._behind_since = self._reactor.monotonic()
+        self._set_timer()
 
     def _taken(self) -> None:
         if self._behind_since is not None:
             self._behind_s += self._reactor.monotonic() - self._behind_since
             self._behind_since = None
+            self._set_timer()
 
     def _now(self) -> float:
         if self._behind_since is not None:
             return self._behind_since - self._behind_s
         return self._reactor.monotonic() - self._behind_s
 
-    def _deadline(self) -> float | None:
+    def _set_timer(self) -> None:
         due = None if self._behind_since is not None else self._lines.deadline()
-        return None if due is None else due + self._behind_s
+        self._timer.set(None if due is None else due + self._behind_s)
 
     def _due(self) -> None:
         self._write(self._lines.due(self._now()))
@@ -102,24 +102,17 @@ class Display:
 
 def open_displays(
     reactor: Reactor,
+    front: Front,
     style: Style,
     size: int,
     limits: Limits,
-    on_written: Callable[[int, int], None],
-    on_broken: Callable[[OSError], None],
-) -> dict[int, Display]:
+    on_written: OnWritten,
+    on_broken: OnBroken,
+) -> dict[int, Screen]:
     """Displays of standard output (1) and error (2); one for both if they are the same."""
 
-    def display(fd: int) -> Display:
-        return Display(reactor, fd, Lines(style, size, limits), on_written, on_broken)
+    def display(number: int) -> Display:
+        return Display(reactor, front, number, Lines(style, size, limits), on_written, on_broken)
 
     first = display(1)
-    return {1: first, 2: first if _are_same() else display(2)}
-
-
-def _are_same() -> bool:
-    """Whether both are the same terminal, pipe or file, also if it was opened twice."""
-    try:
-        return os.path.samestat(os.fstat(1), os.fstat(2))
-    except OSError:  # one is closed
-        return False
+    return {1: first, 2: first if front.are_outputs_same else display(2)}

@@ -6,19 +6,16 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import islice
 
 from native.loop.reactor import Reactor
 from native.wire.base import DATA_MAX
+from yod.host.front import OnWritten, TerminalGone, tell_written
 from yod.launch.lines import Piece
 
 PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
 PIECES_MAX = 256  # in one write; POSIX allows at least 16, Linux 1024
-
-
-class TerminalGone(OSError):
-    """The terminal that an output went to has been closed."""
 
 
 class OutputStream:
@@ -38,7 +35,7 @@ class OutputStream:
         self,
         reactor: Reactor,
         fd: int,
-        on_written: Callable[[int, int], None],
+        on_written: OnWritten,
         on_taken: Callable[[], None],
         on_broken: Callable[[OSError], None],
     ) -> None:
@@ -70,7 +67,7 @@ class OutputStream:
     def write(self, pieces: list[Piece]) -> None:
         """Write now, or when there is room."""
         if self._is_broken:
-            self._tell(pieces)
+            tell_written(pieces, self._on_written)
             return
         was_empty = not self._queue
         self._queue.extend(pieces)
@@ -122,7 +119,7 @@ class OutputStream:
             self._break(error)
         if self._watch is not None:
             self._watch.set(None, self._writable if self._queue else None)
-        self._tell(written)
+        tell_written(written, self._on_written)
 
     def _write_some(self) -> list[Piece]:
         """Write once.
@@ -147,13 +144,6 @@ class OutputStream:
             written.append((b"", stream, part))
         return written
 
-    def _tell(self, pieces: Iterable[Piece]) -> None:
-        counts: dict[int, int] = {}
-        for _, stream, count in pieces:
-            counts[stream] = counts.get(stream, 0) + count
-        for stream, count in counts.items():
-            self._on_written(stream, count)
-
     def _break(self, error: OSError) -> None:
         self._is_broken = True
         if self._is_terminal and error.errno == errno.EIO:
@@ -161,7 +151,7 @@ class OutputStream:
         dropped = list(self._queue)
         self._queue.clear()
         self._on_broken(error)
-        self._tell(dropped)
+        tell_written(dropped, self._on_written)
 
 
 def _own_description(fd: int) -> int:

@@ -43,13 +43,23 @@ class Allocation:
         self._bebopd = bebopd
         self._bebopd_name = bebopd_name
         self._limits = limits
+        self._awaited = ""  # what the request waits for in bebopd's line
 
     def begin(self, now: float) -> list[Action]:
         """Ask for nodes."""
         self._progress.enter(Phase.ALLOCATING, now, self._limits.allocate_s)
         programs = " ".join(self._plan.names)[:PROGRAM_MAX]
-        request = alloc.NodeRequest(self._plan.specs, programs, self._plan.batch_job)
+        waits = self._plan.options.wait_s > 0
+        request = alloc.NodeRequest(self._plan.specs, programs, self._plan.batch_job, waits)
         return [Send(self._bebopd, request)]
+
+    def queued(self, queued: alloc.Queued, now: float) -> list[Action]:
+        """bebopd answers when nodes are free, or we stop waiting."""
+        if not self._awaited:
+            self._progress.wait_silently(self._plan.options.wait_s)
+        self._awaited = queued.text
+        text = f"waits for nodes, place {queued.place} in the line: {queued.text}; Ctrl-C leaves"
+        return [Tell(text, is_error=False)]
 
     def refused(self, refused: alloc.Refused, now: float) -> list[Action]:
         """bebopd gives no nodes; a line of a load file may be why."""
@@ -65,7 +75,10 @@ class Allocation:
         return self._no_answer(event.text)
 
     def timed_out(self, _: DeadlineReached, now: float) -> list[Action]:
-        """bebopd does not answer."""
+        """bebopd does not answer, or nodes have not become free in time."""
+        if self._awaited:
+            text = f"no nodes in {self._plan.options.wait_s:g} s (--wait): {self._awaited}"
+            return [Tell(text), *self._fail(NEVER_STARTED, text)]
         return self._no_answer(f"did not answer in {self._limits.allocate_s:g} s")
 
     def output_failed(self, event: OutputFailed, now: float) -> list[Action]:

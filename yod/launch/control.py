@@ -45,20 +45,22 @@ class Control:
         """ALLOCATING: there is nothing to end yet."""
         number = event.signal_number
         self._report.interrupt(number, self._keeps_going)
-        self._report.fail(SIGNAL_BASE + number, "interrupted")
-        return [Tell("interrupted before nodes were granted"), *self._ending.done()]
+        what = _what_happened(event)
+        self._report.fail(SIGNAL_BASE + number, what)
+        return [Tell(f"{what} before nodes were granted"), *self._ending.done()]
 
     def cancel_load(self, event: Interrupted, now: float) -> list[Action]:
         """FORMING, LOADING, STARTING."""
         number = event.signal_number
         self._report.interrupt(number, self._keeps_going)
-        self._report.fail(SIGNAL_BASE + number, "interrupted before the application began")
-        return [self._said(Stage.LOADING), *self._ending.all_done(now)]
+        text = f"{_what_happened(event)} before the application began"
+        self._report.fail(SIGNAL_BASE + number, text)
+        return [self._said(Stage.LOADING, event), *self._ending.all_done(now)]
 
     def end_ranks(self, event: Interrupted, now: float) -> list[Action]:
         """RUNNING: SIGTERM, then SIGKILL, then leave."""
         self._report.interrupt(event.signal_number, self._keeps_going)
-        told = self._said(Stage.RUNNING)
+        told = self._said(Stage.RUNNING, event)
         self._progress.until = None  # the user decides now, not the kill delay
         match self._interrupts.press:
             case Press.TERMINATE:
@@ -69,7 +71,7 @@ class Control:
 
     def hurry_end(self, event: Interrupted, now: float) -> list[Action]:
         """ENDING: say what is done, then reset, then leave."""
-        told = self._said(Stage.ENDING)
+        told = self._said(Stage.ENDING, event)
         match self._interrupts.press:
             case Press.TERMINATE:
                 return [told]
@@ -79,7 +81,7 @@ class Control:
 
     def leave_early(self, event: Interrupted, now: float) -> list[Action]:
         """RESETTING, RELEASING: only leaving is quicker."""
-        told = self._said(Stage.LEAVING)
+        told = self._said(Stage.LEAVING, event)
         if self._interrupts.press is not Press.LEAVE:
             return [told]
         return [told, *self._ending.leave(event.signal_number)]
@@ -89,8 +91,9 @@ class Control:
         self._report.leave(event.signal_number, "interrupted while its output was written")
         return [Leave()]
 
-    def _said(self, stage: Stage) -> Tell:
-        return Tell(self._interrupts.said(stage))
+    def _said(self, stage: Stage, event: Interrupted) -> Tell:
+        text = self._interrupts.said(stage)
+        return Tell(f"{_what_happened(event)}: {text}" if event.by else text)
 
     # -- signals for the application --------------------------------------
 
@@ -123,3 +126,7 @@ class Control:
             return []
         self._are_stopped = False
         return self._tree.send(load.Signal(self._tree.job_id, signal.SIGCONT))
+
+
+def _what_happened(event: Interrupted) -> str:
+    return f"cancelled by {event.by}" if event.by else "interrupted"

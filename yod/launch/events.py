@@ -10,13 +10,18 @@ from native.wire import alloc, pmi
 
 
 class Interrupted(Event, frozen=True):
-    """yod was told to end the job: Ctrl-C, SIGTERM, hang-up, closed output."""
+    """yod was told to end the job: Ctrl-C, SIGTERM, hang-up, closed output, a command.
+
+    Attributes:
+        by: the command that asked; empty: none did.
+    """
 
     signal_number: int
+    by: str = ""
 
 
 class SignalToPass(Event, frozen=True):
-    """SIGUSR1 or SIGUSR2 for the application."""
+    """A signal for the application: SIGUSR1 or SIGUSR2, or any that a command asks for."""
 
     signal_number: int
 

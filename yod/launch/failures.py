@@ -12,7 +12,7 @@ from native.wire.load import Failure, FailureKind
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
-from yod.launch.report import Report
+from yod.launch.report import NEVER_STARTED, Report
 from yod.launch.signals import Interrupts, Press
 from yod.launch.tree import Tree
 
@@ -88,6 +88,24 @@ class Failures:
                 return self._missing(f"{where}: {failure.text}", "completions")
         return []
 
+    def output_failed_at_the_end(self, event: OutputFailed, now: float) -> list[Action]:
+        """Output of ranks that have ended cannot be written."""
+        if self._interrupts.press is not Press.NONE:
+            return []
+        return self._fail_at_the_end(NEVER_STARTED, event.text)
+
+    def output_closed_at_the_end(self, _: OutputClosed, now: float) -> list[Action]:
+        """The reader does not want what ranks have written that have ended."""
+        if self._interrupts.press is not Press.NONE:
+            return []
+        return self._fail_at_the_end(SIGNAL_BASE + signal.SIGPIPE, "")
+
+    def _fail_at_the_end(self, exit_status: int, text: str) -> list[Action]:
+        self._report.fail(exit_status, text)
+        if self._report.exit_status is not None:  # it was decided without this failure
+            self._report.close()
+        return [Tell(text)] if text else []
+
     def peer_gone_at_the_end(self, event: PeerGone, now: float) -> list[Action]:
         """Without the root, the other PCTs are reset."""
         is_root = event.peer == self._tree.root
@@ -100,6 +118,8 @@ class Failures:
 
     def _missing(self, what: str, missing: str) -> list[Action]:
         text = f"{what} at the end: its last {missing} may be missing"
+        if text in self._report.notes:  # a node may fail at the end, and fail at giving up
+            return []
         self._report.note(text)
         return [] if self._report.reason else [Tell(text)]
 

@@ -109,6 +109,11 @@ class Launch:
             OutputWritten: outputs.written,
             InputRead: running.input_read,
         }
+        at_the_end: Row = {
+            **granted,
+            OutputFailed: failures.output_failed_at_the_end,
+            OutputClosed: failures.output_closed_at_the_end,
+        }
         before_end: Row = {
             **granted,
             load.Failure: failures.failed,
@@ -129,6 +134,7 @@ class Launch:
                 **any_phase,
                 alloc.Grant: loading.granted,
                 alloc.Refused: allocation.refused,
+                alloc.Queued: allocation.queued,
                 PeerGone: allocation.peer_gone,
                 OutputFailed: allocation.output_failed,
                 OutputClosed: allocation.output_closed,
@@ -162,7 +168,7 @@ class Launch:
                 Continued: control.continue_ranks,
             },
             Phase.ENDING: {
-                **granted,
+                **at_the_end,
                 load.Failure: failures.failed_at_the_end,
                 load.Released: ending.nodes_ended,
                 io.Output: ending.output_arrived,
@@ -174,14 +180,14 @@ class Launch:
                 Interrupted: control.hurry_end,
             },
             Phase.RESETTING: {
-                **granted,
+                **at_the_end,
                 load.Released: ending.node_reset,
                 PeerGone: failures.peer_gone_in_reset,
                 DeadlineReached: ending.not_reset,
                 Interrupted: control.leave_early,
             },
             Phase.RELEASING: {
-                **granted,
+                **at_the_end,
                 alloc.Refused: ending.refused,
                 alloc.Released: ending.confirmed,
                 load.Released: ending.node_freed,
@@ -191,6 +197,8 @@ class Launch:
             },
             Phase.DONE: {
                 **dict.fromkeys((*MAY_BE_LATE, SignalToPass), _ignore),
+                OutputFailed: failures.output_failed_at_the_end,
+                OutputClosed: failures.output_closed_at_the_end,
                 Interrupted: control.drop_output,
                 StopAsked: control.stop_yod,
             },

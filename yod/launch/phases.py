@@ -14,13 +14,17 @@ DONE        the launch is over
 from __future__ import annotations
 
 from enum import Enum
+from math import inf
 
+from native.deadlines import earliest
 from native.wire.load import Slowest
 from yod.launch.waiting import Waiting
 
 
 class Phase(Enum):
     """Where a launch is."""
+
+    __hash__ = object.__hash__  # that of Enum is a call of Python for each look into a table
 
     ALLOCATING = "allocate"
     FORMING = "form"
@@ -69,6 +73,11 @@ class Progress:
         self.until = now + within_s
         self.waiting.begin(now)
 
+    def wait_silently(self, within_s: float) -> None:
+        """The phase may take so long from its beginning; the user knows what yod waits for."""
+        self.until = self.began[self.phase] + within_s if within_s < inf else None
+        self.waiting.end()
+
     def finish(self) -> None:
         """Enter DONE, where nothing is timed."""
         self.phase = Phase.DONE
@@ -77,8 +86,7 @@ class Progress:
 
     def deadline(self) -> float | None:
         """The earlier of :attr:`until` and the next line about waiting."""
-        times = (self.until, self.waiting.due)
-        return min((due for due in times if due is not None), default=None)
+        return earliest(self.until, self.waiting.due)
 
     def take_due(self, now: float) -> bool:
         """Whether :attr:`until` has come; it is cleared then."""

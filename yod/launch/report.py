@@ -97,6 +97,10 @@ class Report:
         """No rank has failed other than by a signal of yod."""
         return self._first_status is None
 
+    def node_of(self, rank: int) -> int:
+        """The number of a rank's node; -1: it has none."""
+        return self._node_of[rank] if rank < len(self._node_of) else -1
+
     def place(self, grant: Grant) -> None:
         """The nodes have been granted."""
         self.job_id = grant.job_id
@@ -297,7 +301,7 @@ class Report:
 
     def _missing(self, rank: int) -> str:
         """Why a rank that was started has no completion."""
-        node = self._node_of[rank] if rank < len(self._node_of) else -1
+        node = self.node_of(rank)
         if node in self.lost:
             return f"lost with node {self.node_names[node]}"
         return "no completion received"
@@ -310,7 +314,7 @@ class Report:
 
     def _row(self, rank: int) -> str:
         done = self.completions.get(rank)
-        node = self._node_of[rank] if rank < len(self._node_of) else -1
+        node = self.node_of(rank)
         name = self.node_names.get(node, "?")
         number = str(node) if node >= 0 else "-"
         if done is None:

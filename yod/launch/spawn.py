@@ -6,6 +6,7 @@ its daemons. The tree passes the question to yod. Spawned ranks go to nodes of t
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 
 from native.errors import UsageError
@@ -52,8 +53,6 @@ class Placement:
             UsageError: a host is not one of the job, or there are too many ranks in all or
                 for one node.
         """
-        import heapq  # few applications start more ranks
-
         count = sum(command.count for command in commands)
         if self.size + count > SIZE_MAX:
             raise UsageError(f"{self.size + count} ranks in all, at most {SIZE_MAX}")

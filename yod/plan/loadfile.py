@@ -7,6 +7,8 @@ with quotes and backslashes, but nothing is expanded. Ranks run in file order.
 
 from __future__ import annotations
 
+import shlex
+
 from msgspec import Struct
 
 from native import nodelist, options
@@ -47,8 +49,6 @@ def parse(text: str, path: str) -> list[Line]:
 
 
 def _line(content: str, path: str, number: int) -> Line:
-    import shlex  # few launches read a load file
-
     if "\0" in content:
         raise LoadFileError(path, number, "a NUL character, which an argument cannot have")
     try:

@@ -35,6 +35,7 @@ class Options(Struct, frozen=True):
         libpmix: the PMIx library to use; empty: found as the manual says.
         has_portals: ranks use Portals, also if no program is linked to it.
         style: how the output of several ranks is shown (``--raw``, ``--label``).
+        wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all.
     """
 
     is_quiet: bool = False
@@ -46,6 +47,7 @@ class Options(Struct, frozen=True):
     has_portals: bool = False
     debug: int = 0
     style: Style = Style.WHOLE
+    wait_s: float = 0.0
 
 
 class Member(Struct, frozen=True):
@@ -134,10 +136,19 @@ def from_load_file(
         elif own_size is None and is_single:
             own_size = size
         members.append(Member(_spec(own_size, own_nodes, line.origin), line.words, line.origin))
+    demand_size(members)
+    return members, warnings
+
+
+def demand_size(members: list[Member]) -> None:
+    """Refuse a job of too many ranks.
+
+    Raises:
+        UsageError: the text names the limit.
+    """
     total = sum(member.spec.size for member in members)
     if total > SIZE_MAX:
         raise UsageError(f"{total} ranks in all, at most {SIZE_MAX}")
-    return members, warnings
 
 
 def _spec(size: int | None, nodes: tuple[int, ...] | None, origin: str) -> NodeSpec:

@@ -9,6 +9,7 @@ from _blake2 import blake2b
 from native.errors import ProgramNotExecutableError, ProgramNotFoundError, UsageError
 from native.text import shown
 from native.wire.load import ShippedObject
+from yod.plan.invocation import Invocation
 
 DIGEST_BYTES = 32
 LOAD_FILE_MAX_BYTES = 16 << 20
@@ -16,14 +17,14 @@ LINE_MAX_BYTES = 256  # of a script's first line, as Linux reads it
 _READ_BYTES = 4 << 20
 
 
-def find(word: str, directory: str = "") -> str:
+def find(word: str, invocation: Invocation, directory: str = "") -> str:
     """The absolute path of a program or load file.
 
     A word with a slash is a path. Else an executable of the current directory
     comes first, then the search path, then any file of the current directory.
 
     Args:
-        directory: used as the current directory; empty: the real one.
+        directory: used as the current directory; empty: that of the invocation.
 
     Raises:
         ProgramNotFoundError: there is none; the text says where it was looked for.
@@ -31,17 +32,22 @@ def find(word: str, directory: str = "") -> str:
     """
     if not word:
         raise ProgramNotFoundError("the program's name is empty")
-    here = os.path.normpath(os.path.join(directory or current_directory(), word))
+    directory = directory or invocation.directory
+    if not directory:
+        raise UsageError("the current directory: no such file or directory; change to another")
+    here = os.path.normpath(os.path.join(directory, word))
     if "/" in word:
         if os.path.exists(here):
             return here
         raise ProgramNotFoundError(f"{shown(word)}: no such program or load file")
     if is_executable(here):
         return here
-    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        candidate = os.path.join(directory or ".", word)
+    path = os.fsdecode(invocation.environment.get(b"PATH", os.fsencode(os.defpath)))
+    for place in path.split(os.pathsep):
+        is_absolute = place.startswith("/")  # as a rule
+        candidate = f"{place}/{word}" if is_absolute else os.path.join(directory, place, word)
         if is_executable(candidate):
-            return os.path.abspath(candidate)
+            return os.path.normpath(candidate)
     if os.path.exists(here):
         return here
     raise ProgramNotFoundError(
@@ -49,22 +55,9 @@ def find(word: str, directory: str = "") -> str:
     )
 
 
-def current_directory() -> str:
-    """The current directory, where ranks will run.
-
-    Raises:
-        UsageError: it does not exist any more, or cannot be read.
-    """
-    try:
-        return os.getcwd()
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise UsageError(f"the current directory: {reason}; change to another") from None
-
-
 def is_executable(path: str) -> bool:
     """Whether a file is regular and we may execute it."""
-    return os.path.isfile(path) and os.access(path, os.X_OK)
+    return os.access(path, os.X_OK) and os.path.isfile(path)  # most places have no such file
 
 
 def is_load_file(path: str) -> bool:

@@ -1,9 +1,7 @@
 """The libraries that a program is linked to, as its own loader finds them.
 
 The headers of most programs name only libraries that need no MPI library; reading them
-takes 0.1 ms. For any other program its loader is asked, which takes 2 ms. ``meanwhile`` is
-work to do in that time: an iterator whose steps take about 1 ms each. Steps are done until
-the loader answers.
+takes 0.1 ms. For any other program its loader is asked, which takes 2 ms.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import select
 import signal
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from yod.program import elf
 from yod.program.elf import Elf
@@ -21,9 +19,6 @@ from yod.program.elf import Elf
 LOADER_S = 5.0  # libraries may lie on a slow file system
 LIST_MAX_BYTES = 256 * 1024
 _READ_BYTES = 64 * 1024
-
-NO_WORK: Iterator[None] = iter(())
-_DONE = object()
 
 # Libraries that need only one another.
 _PLAIN_NAMES = """
@@ -59,16 +54,13 @@ def read(path: str) -> Elf | None:
         os.close(fd)
 
 
-def libraries(
-    path: str, file: Elf, environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
-) -> dict[str, str]:
+def libraries(path: str, file: Elf, environment: Mapping[bytes, bytes]) -> dict[str, str]:
     """All libraries that a program or library needs, if one may be an MPI library.
 
     Args:
         path: of the file.
         file: its headers.
         environment: that it will run with.
-        meanwhile: work to do while the loader answers.
 
     Returns:
         Name -> path, in the order of the search; the path is empty if the library was not
@@ -80,7 +72,7 @@ def libraries(
         return {}
     if any("/" in name and not os.path.isfile(name) for name in names):
         return dict.fromkeys(file.needed, "")  # missing, or a FIFO, where the loader would wait
-    listed = ask(file.interpreter, path, environment, meanwhile)
+    listed = ask(file.interpreter, path, environment)
     return listed or dict.fromkeys(file.needed, "")
 
 
@@ -105,7 +97,6 @@ def ask(
     loader: str,
     path: str,
     environment: Mapping[bytes, bytes],
-    meanwhile: Iterator[None],
     extra: Sequence[str] = (),
 ) -> dict[str, str]:
     """Ask a loader for all libraries that a program or library needs.
@@ -115,7 +106,6 @@ def ask(
 
     Args:
         loader: the program's interpreter.
-        meanwhile: work to do while the loader answers.
         extra: names of further libraries, to be found as dlopen finds them.
 
     Returns:
@@ -127,7 +117,7 @@ def ask(
     if extra:
         given = wanted.get(b"LD_PRELOAD", b"")
         wanted[b"LD_PRELOAD"] = b" ".join([given, *map(os.fsencode, extra)]).strip()
-    answer = _output_of([loader, "--list", os.path.realpath(path)], wanted, meanwhile)
+    answer = _output_of([loader, "--list", os.path.realpath(path)], wanted)
     return dict(_parse(answer.decode(errors="surrogateescape")))
 
 
@@ -143,9 +133,7 @@ def _parse(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _output_of(
-    command: list[str], environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
-) -> bytes:
+def _output_of(command: list[str], environment: Mapping[bytes, bytes]) -> bytes:
     """The output of a command; empty if it fails, takes too long or writes too much."""
     reader, writer = os.pipe()
     actions = [
@@ -159,10 +147,7 @@ def _output_of(
         return b""
     finally:
         os.close(writer)
-    until = time.monotonic() + LOADER_S
-    while not select.select([reader], [], [], 0.0)[0] and next(meanwhile, _DONE) is not _DONE:
-        pass
-    data, is_whole = _read_all(reader, until)
+    data, is_whole = _read_all(reader, time.monotonic() + LOADER_S)
     os.close(reader)
     try:
         if not is_whole:

@@ -60,11 +60,7 @@ def is_python(path: str) -> bool:
 
 
 def predict(
-    path: str,
-    file: Elf,
-    words: Sequence[str],
-    environment: Mapping[bytes, bytes],
-    meanwhile: Iterator[None],
+    path: str, file: Elf, words: Sequence[str], environment: Mapping[bytes, bytes]
 ) -> Prediction | None:
     """Predict what ``from mpi4py import MPI`` will load.
 
@@ -73,7 +69,6 @@ def predict(
         file: its headers.
         words: its arguments.
         environment: that it will run with.
-        meanwhile: work to do while a loader answers; see :mod:`yod.program.linked`.
 
     Returns:
         None: there is no mpi4py.
@@ -93,7 +88,7 @@ def predict(
         is_only = kind.startswith(("cpython", "abi3", "pypy", "so"))
         if name.endswith(".so") and (is_only or kind == {"impi": "mpich"}.get(abi, abi)):
             extension = os.path.join(package, name)
-            found = linked.ask(file.interpreter, extension, environment, meanwhile)
+            found = linked.ask(file.interpreter, extension, environment)
             return _of_extension(package, found)
     for candidate in _candidates(python, values):
         if os.path.isabs(candidate):
@@ -102,11 +97,11 @@ def predict(
                 return Prediction(package, candidate, {})
         else:
             names = (candidate,) if candidate else LIBRARY_NAMES
-            found = linked.ask(file.interpreter, path, environment, meanwhile, names)
+            found = linked.ask(file.interpreter, path, environment, names)
             present = [name for name in names if found.get(name)]
             if len(present) > 1:  # ask again: the libraries of the others must not be in the list
                 first = present[:1]
-                found = linked.ask(file.interpreter, path, environment, meanwhile, first)
+                found = linked.ask(file.interpreter, path, environment, first)
             if present and found:
                 return Prediction(package, found[present[0]], found)
     return Prediction(package, "", {})

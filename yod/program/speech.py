@@ -10,7 +10,7 @@ What is known depends on the program:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -71,7 +71,6 @@ def mpi_of(
     libpmix: str = "",
     universe_size: int = 0,
     has_portals: bool = False,
-    meanwhile: Iterator[None] = linked.NO_WORK,
 ) -> tuple[Mpi, str, tuple[str, ...]]:
     """The protocols to offer to the ranks of a job.
 
@@ -81,7 +80,6 @@ def mpi_of(
         choice: one of :data:`CHOICES`.
         libpmix: the PMIx library that the user has chosen; empty: none.
         has_portals: the user says that the ranks use Portals; else their programs tell.
-        meanwhile: work to do while a loader answers; see :mod:`yod.program.linked`.
 
     Returns:
         The part of the load message; the reason, for people; the MPI library of each
@@ -96,9 +94,7 @@ def mpi_of(
         )
     if libpmix and choice not in ("auto", "pmix"):
         raise UsageError(f"--libpmix is for --mpi=pmix or auto, not {choice}")
-    speech_by_program = {
-        each: speech_of(each, environment, meanwhile) for each in dict.fromkeys(programs)
-    }
+    speech_by_program = {each: speech_of(each, environment) for each in dict.fromkeys(programs)}
     speeches = list(speech_by_program.values())
     by_certainty = sorted(speeches, key=lambda speech: not speech.is_certain)
     predicted = {speech.library: () for speech in speeches if speech.library}
@@ -128,9 +124,7 @@ def mpi_of(
     return mpi, reason, tuple(speech_by_program[each].library for each in programs)
 
 
-def speech_of(
-    program: Program, environment: Mapping[bytes, bytes], meanwhile: Iterator[None]
-) -> Speech:
+def speech_of(program: Program, environment: Mapping[bytes, bytes]) -> Speech:
     """The protocols that one program speaks."""
     path, arguments = program.path, program.arguments
     for _ in range(SCRIPTS_MAX):
@@ -146,7 +140,7 @@ def speech_of(
         return Speech((), f"not known: {path} is not a program that can be read")
     if not file.interpreter:
         return Speech((), f"not known: {path} is linked statically")
-    found = linked.libraries(path, file, environment, meanwhile)
+    found = linked.libraries(path, file, environment)
     uses_portals = _has(found, "libportals.so")
     speech = _linked(found, environment)
     if speech is not None:
@@ -157,7 +151,7 @@ def speech_of(
     from yod.program import pythons
 
     if pythons.is_python(path):
-        prediction = pythons.predict(path, file, arguments, environment, meanwhile)
+        prediction = pythons.predict(path, file, arguments, environment)
         speech = _predicted(prediction, path, environment)
         return replace(speech, uses_portals=uses_portals or pythons.imports_portals(arguments))
     reason = f"not known: {path} is linked to no MPI library"

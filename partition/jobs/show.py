@@ -1,0 +1,106 @@
+"""What yodjob prints, from the answers of launches. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import localtime, strftime
+from typing import Any
+
+from native.text import shown
+from native.wire import job
+from native.wire.job import CODES, State
+from partition.jobs.ask import Answer, Silent
+
+HEADER = ("JOBID", "NAME", "USER", "ST", "TIME", "RANKS", "NODES", "WHERE")
+_RIGHT = ("JOBID", "TIME", "RANKS", "NODES")
+UNKNOWN = "?"
+NAME_WIDTH = 32  # characters of a name in the table
+
+UserName = Callable[[int], str]
+
+
+def table(answers: Sequence[Answer], user_name: UserName) -> list[str]:
+    """A line for each job, in columns, below :data:`HEADER`."""
+    rows = [HEADER, *(_cells(answer, user_name) for answer in answers)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    return [
+        "  ".join(
+            cell.rjust(width) if title in _RIGHT else cell.ljust(width)
+            for cell, width, title in zip(row, widths, HEADER, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _cells(answer: Answer, user_name: UserName) -> tuple[str, ...]:
+    reply = answer.reply
+    if not isinstance(reply, job.Shown):
+        code = CODES[State.SUSPENDED] if answer.silent is Silent.STOPPED else UNKNOWN
+        return answer.id, UNKNOWN, UNKNOWN, code, *(UNKNOWN,) * 3, f"process {answer.unix_pid}"
+    name = shown(reply.name)
+    if len(name) > NAME_WIDTH:
+        name = name[: NAME_WIDTH - 1] + "…"
+    return (
+        reply.id,
+        name,
+        shown(user_name(reply.uid)),
+        CODES[reply.state],
+        elapsed(reply.elapsed_s),
+        str(reply.ranks),
+        str(reply.nodes),
+        shown(reply.where),
+    )
+
+
+def paragraph(reply: job.Shown, user_name: UserName) -> list[str]:
+    """All that is known of one job."""
+    lines = {
+        "name": shown(reply.name),
+        "user": f"{shown(user_name(reply.uid))} ({reply.uid})",
+        "state": f"{reply.state.value} ({CODES[reply.state]})",
+        "since": strftime("%Y-%m-%d %H:%M:%S", localtime(reply.began)),
+        "time": elapsed(reply.elapsed_s),
+        "ranks": str(reply.ranks),
+        "nodes": str(reply.nodes),
+        "where": shown(reply.where),
+        "partition": shown(reply.partition),
+        "yod": f"process {reply.unix_pid}",
+    }
+    return [f"job {reply.id}", *(f"  {name:<10} {text}".rstrip() for name, text in lines.items())]
+
+
+def record(answer: Answer, user_name: UserName) -> dict[str, Any]:
+    """One job for programs. What is not known is null."""
+    reply = answer.reply
+    if not isinstance(reply, job.Shown):
+        is_stopped = answer.silent is Silent.STOPPED
+        state = State.SUSPENDED if is_stopped else None
+        known = {"state": state and state.value, "code": state and CODES[state]}
+        empty = ("name", "user", "uid", "began", "elapsed_s", "ranks", "nodes", "where")
+        more = {**dict.fromkeys((*empty, "partition")), "unix_pid": answer.unix_pid or None}
+        return {"id": answer.id, **known, **more}
+    return {
+        "id": reply.id,
+        "state": reply.state.value,
+        "code": CODES[reply.state],
+        "name": reply.name,
+        "user": user_name(reply.uid),
+        "uid": reply.uid,
+        "began": reply.began,
+        "elapsed_s": reply.elapsed_s,
+        "ranks": reply.ranks,
+        "nodes": reply.nodes,
+        "where": reply.where,
+        "partition": reply.partition,
+        "unix_pid": reply.unix_pid,
+    }
+
+
+def elapsed(seconds: float) -> str:
+    """As squeue shows it: minutes:seconds, hours:minutes:seconds or days-hours:..."""
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}-{hours:02}:{minutes:02}:{left:02}"
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

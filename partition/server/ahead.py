@@ -1,0 +1,46 @@
+"""Modules that functions import when a launch needs them, imported before the first launch.
+
+A launch server lives long. yod's files may be replaced while it runs, and what it imports after
+that would be of another release.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+# tests/unit/test_house.py compares this with the imports in functions.
+MODULES = (
+    "allocator.operators",
+    "allocator.rows",
+    "fcntl",
+    "native._native",
+    "native.wire.rank",
+    "partition.find.discover",
+    "partition.find.remote",
+    "partition.find.state",
+    "pct.host.capacity",
+    "pct.host.cgroup",
+    "pct.host.compare",
+    "pct.host.leftovers",
+    "pct.host.pmix_process",
+    "pct.host.removal",
+    "pct.host.room",
+    "pct.job.listeners",
+    "pct.job.process_table",
+    "pct.wireup.clients",
+    "pct.wireup.guard",
+    "pct.wireup.pmi.version2",
+    "pct.wireup.pmix",
+    "pct.wireup.tools",
+    "yod.elsewhere",
+    "yod.host.clients",
+    "yod.host.shared",
+    "yod.program.mixture",
+    "yod.program.pythons",
+)
+
+
+def import_all() -> None:
+    """Import them."""
+    for module in MODULES:
+        import_module(module)

@@ -1,0 +1,4 @@
+"""One client of a launch server, from its greeting to its end.
+
+No I/O. Imports native, yod.launch, yod.plan.
+"""

@@ -1,0 +1,211 @@
+"""One client of a launch server.
+
+    GREETED    the client was sent a greeting; its request is awaited
+    PREPARING  a helper reads the command line and measures the programs
+    RUNNING    the launch has begun
+    LEAVING    the client was told how the launch ended, or to run it itself
+    OVER       the connection is closed
+
+The client may be told to run the launch itself (Cold), but only before RUNNING: from then on
+something may have been started, and no launch may run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from native.errors import IllegalTransition, PeerProtocolError
+from native.limits import Limits
+from native.machine import Action, DeadlineReached, Event
+from native.wire import client
+from partition.session.events import (
+    Abandon,
+    Asked,
+    Begin,
+    CancelPreparing,
+    ClientGone,
+    HangUp,
+    LaunchEnded,
+    LaunchFailed,
+    NotPrepared,
+    PassSignal,
+    Prepare,
+    Ready,
+    Refused,
+    ServerEnds,
+    Signalled,
+    Tell,
+)
+from yod.launch.report import NEVER_STARTED
+
+ENDING_TEXT = "the launch server was told to end (yodctl down); the job has been ended"
+
+
+class State(Enum):
+    """Where a session is."""
+
+    __hash__ = object.__hash__  # that of Enum is a call of Python for each look into a table
+
+    GREETED = "greeted"
+    PREPARING = "preparing"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    OVER = "over"
+
+
+Method = Callable[[Any, float], list[Action]]
+
+
+class Session:
+    """State machine of one client's session.
+
+    Feed events to :meth:`handle`; carry out the actions it returns, in order.
+    """
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self.state = State.GREETED
+        self._limits = limits
+        self._until: float | None = now + limits.connect_s
+        late = (Ready, Refused, NotPrepared, LaunchEnded, LaunchFailed)
+        ends: dict[type[Event], Method] = {ClientGone: self._gone, ServerEnds: self._server_ends}
+        self._table: dict[State, dict[type[Event], Method]] = {
+            State.GREETED: {
+                **ends,
+                Asked: self._asked,
+                NotPrepared: self._not_prepared,
+                Signalled: self._interrupted,
+                DeadlineReached: self._gone,
+                LaunchFailed: self._gone,
+                ServerEnds: self._go_cold_at_end,
+            },
+            State.PREPARING: {
+                **ends,
+                Signalled: self._interrupted,
+                Ready: self._ready,
+                Refused: self._refused,
+                NotPrepared: self._not_prepared,
+                LaunchFailed: self._preparing_failed,
+                DeadlineReached: self._late,
+                ServerEnds: self._go_cold_at_end,
+            },
+            State.RUNNING: {
+                **ends,
+                Signalled: lambda event, now: [PassSignal(event.number)],
+                LaunchEnded: self._ended,
+                LaunchFailed: self._failed,
+            },
+            State.LEAVING: {
+                **dict.fromkeys((*late, Signalled, ServerEnds), _ignore),
+                ClientGone: self._gone,
+            },
+            State.OVER: dict.fromkeys(
+                (*late, Signalled, ServerEnds, ClientGone, DeadlineReached), _ignore
+            ),
+        }
+
+    def deadline(self) -> float | None:
+        """Time of the next ``DeadlineReached``, or None when nothing is timed."""
+        return self._until
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Advance by one event.
+
+        Raises:
+            PeerProtocolError: a second request.
+            IllegalTransition: no such event here; a bug.
+        """
+        row = self._table[self.state]
+        if type(event) not in row:
+            if isinstance(event, Asked):
+                raise PeerProtocolError("client: a second request")
+            raise IllegalTransition(self.state, event)
+        return row[type(event)](event, now)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        timed = self.state in (State.GREETED, State.PREPARING)
+        assert timed == (self._until is not None)
+
+    # -- before the launch ------------------------------------------------
+
+    def _asked(self, event: Asked, now: float) -> list[Action]:
+        self._enter(State.PREPARING, now + self._limits.prepare_s)
+        return [Prepare(event.request)]
+
+    def _ready(self, event: Ready, now: float) -> list[Action]:
+        self._enter(State.RUNNING)
+        times = _times(event.prepared.limits)
+        told = [Tell(times)] if times != _times(self._limits) else []  # else as in the greeting
+        return [*told, Begin(event.prepared)]
+
+    def _refused(self, event: Refused, now: float) -> list[Action]:
+        self._enter(State.LEAVING)
+        return [_line(event.text), Tell(client.Exit(event.exit_status))]
+
+    def _not_prepared(self, event: NotPrepared, now: float) -> list[Action]:
+        return self._go_cold(event.reason, event.is_launch)
+
+    def _late(self, _: DeadlineReached, now: float) -> list[Action]:
+        reason = f"the launch was not prepared in {self._limits.prepare_s:g} s"
+        return [*self._cancel_preparing(), *self._go_cold(reason)]
+
+    def _preparing_failed(self, event: LaunchFailed, now: float) -> list[Action]:
+        return [*self._cancel_preparing(), *self._go_cold(event.text)]
+
+    def _interrupted(self, event: Signalled, now: float) -> list[Action]:
+        """A signal before there is a launch that could take it."""
+        if event.number not in client.END_SIGNALS:
+            return []
+        cancel = self._cancel_preparing()
+        self._enter(State.LEAVING)
+        return [*cancel, Tell(client.Exit(-event.number))]
+
+    def _go_cold_at_end(self, _: ServerEnds, now: float) -> list[Action]:
+        return [*self._cancel_preparing(), *self._go_cold("the launch server ends")]
+
+    def _go_cold(self, reason: str, is_launch: bool = True) -> list[Action]:
+        self._enter(State.LEAVING)
+        return [Tell(client.Cold(reason, is_launch))]
+
+    def _cancel_preparing(self) -> list[Action]:
+        """What a helper still does for this client is not wanted any more."""
+        return [CancelPreparing()] if self.state is State.PREPARING else []
+
+    # -- the launch -------------------------------------------------------
+
+    def _ended(self, event: LaunchEnded, now: float) -> list[Action]:
+        self._enter(State.LEAVING)
+        # The client need not wait until all is given back.
+        return [Tell(client.Exit(event.exit_status, event.drops)), Abandon()]
+
+    def _failed(self, event: LaunchFailed, now: float) -> list[Action]:
+        self._enter(State.LEAVING)
+        return [Abandon(), _line(event.text), Tell(client.Exit(NEVER_STARTED))]
+
+    def _server_ends(self, _: ServerEnds, now: float) -> list[Action]:
+        return self._failed(LaunchFailed(ENDING_TEXT), now)
+
+    # -- the end ----------------------------------------------------------
+
+    def _gone(self, _: Event, now: float) -> list[Action]:
+        given_up = [Abandon()] if self.state is State.RUNNING else self._cancel_preparing()
+        self._enter(State.OVER)
+        return [*given_up, HangUp()]
+
+    def _enter(self, state: State, until: float | None = None) -> None:
+        self.state, self._until = state, until
+
+
+def _line(text: str) -> Tell:
+    return Tell(client.Output(2, f"yod: {text}\n".encode(errors="surrogateescape")))
+
+
+def _times(limits: Limits) -> client.Times:
+    return client.Times.of_seconds(limits.press_s, limits.liveness_s)
+
+
+def _ignore(_: Event, now: float) -> list[Action]:
+    """It has come too late."""
+    return []

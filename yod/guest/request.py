@@ -1,0 +1,246 @@
+"""What a program asks :mod:`yod.api` for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from native import limits as limits_module
+from native import nodelist
+from native.errors import UsageError
+from native.limits import Limits
+from native.text import shown
+from yod import launching
+from yod.host import own
+from yod.plan import loadfile, plan
+from yod.plan.invocation import Invocation
+from yod.plan.plan import Options, Style
+from yod.plan.prepared import Prepared
+from yod.program import image
+
+Word = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Nodes = str | Sequence[int]
+
+
+class Member(Struct, frozen=True):
+    """One program of a job of several.
+
+    Attributes:
+        command: a program and its arguments; a single word: the program.
+        size: its ranks; None: one for each of ``nodes``, or 1.
+        nodes: only these, ranks in this order: numbers, or text such as ``5,1..3``.
+        origin: where it was read, for messages.
+    """
+
+    command: Word | Sequence[Word]
+    size: int | None = None
+    nodes: Nodes = ()
+    origin: str = ""
+
+
+Command = Word | Sequence[Word] | Member | Sequence[Member]
+
+
+class Choices(TypedDict, total=False):
+    """How a job is launched.
+
+    Attributes:
+        size: ranks, of a single program. Default: one for each of ``nodes``, or 1.
+        nodes: only these nodes, ranks in this order: numbers, or text such as ``5,1..3``.
+        env: the environment of the ranks. Default: this process's.
+        cwd: their directory. Default: this process's.
+        partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
+        label: put its rank in front of each line of output.
+        raw: output as it comes, not in whole lines.
+        keep_going: let the others run when a rank fails.
+        kill: kill the others at once when a rank fails.
+        quiet: no messages of yod but errors.
+        mpi: what to offer to MPI libraries, as ``--mpi``.
+        libpmix: the PMIx library to use.
+        with_portals: ranks use Portals, though no program is linked to it.
+        wait_s: how long to wait for nodes that others have. Default: not at all.
+        limits: in force for this launch. Default: as this process's environment says.
+    """
+
+    size: int | None
+    nodes: Nodes
+    env: Mapping[str, str] | Mapping[bytes, bytes] | None
+    cwd: Word | None
+    partition: str
+    label: bool
+    raw: bool
+    keep_going: bool
+    kill: bool
+    quiet: bool
+    mpi: str
+    libpmix: str
+    with_portals: bool
+    wait_s: float
+    limits: Limits | None
+
+
+class Request(Struct, frozen=True):
+    """A launch that has been asked for, and not prepared yet."""
+
+    members: tuple[plan.Member, ...]
+    options: Options
+    invocation: Invocation
+    partition: str
+    limits: Limits
+    settings: dict[str, str]
+
+    def prepare(self) -> Prepared:
+        """Find the partition, find and measure the programs. This reads files, and may take long.
+
+        Raises:
+            YodError: the launch cannot begin; the text says why.
+        """
+        return launching.prepare(
+            list(self.members),
+            self.options,
+            self.invocation,
+            partition=self.partition,
+            limits=self.limits,
+            settings=self.settings,
+            monotonic=time.monotonic,
+        )
+
+
+def request(
+    command: Command,
+    *,
+    has_input: bool,
+    size: int | None = None,
+    nodes: Nodes = (),
+    env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
+    cwd: Word | None = None,
+    partition: str = "",
+    label: bool = False,
+    raw: bool = False,
+    keep_going: bool = False,
+    kill: bool = False,
+    quiet: bool = False,
+    mpi: str = "auto",
+    libpmix: str = "",
+    with_portals: bool = False,
+    wait_s: float = 0.0,
+    limits: Limits | None = None,
+) -> Request:
+    """What is asked for, with all that it takes from this process now.
+
+    Args:
+        has_input: rank 0 has an input.
+
+    All others are those of :class:`Choices`.
+
+    Raises:
+        UsageError: choices that exclude each other, no program, or a wrong size.
+    """
+    if label and raw:
+        raise UsageError("label and raw exclude each other")
+    if not wait_s >= 0:
+        raise UsageError(f"wait_s={wait_s}: 0 or more seconds, or math.inf")
+    if keep_going and kill:
+        raise UsageError("keep_going and kill exclude each other")
+    members = _members(command, size, nodes)
+    words = tuple(word for member in members for word in member.words)
+    invocation = own.invocation(("yod.api", *words))
+    if env is not None:
+        invocation = replace(invocation, environment=_entries(env))
+    if cwd is not None:
+        directory = os.path.abspath(os.fsdecode(cwd))
+        if not os.path.isdir(directory):
+            raise UsageError(f"{shown(directory)}: no such directory")
+        invocation = replace(invocation, directory=directory)
+    settings = dict(os.environ)
+    return Request(
+        members=tuple(members),
+        options=Options(
+            is_quiet=quiet,
+            kills_at_once=kill,
+            keeps_going=keep_going,
+            has_input=has_input,
+            mpi=mpi,
+            libpmix=libpmix and os.path.abspath(libpmix),
+            has_portals=with_portals,
+            style=Style.LABELLED if label else Style.RAW if raw else Style.WHOLE,
+            wait_s=wait_s,
+        ),
+        invocation=invocation,
+        partition=partition,
+        limits=limits or limits_module.load(settings),
+        settings=settings,
+    )
+
+
+def read_load_file(path: Word, size: int | None = None, nodes: Nodes = ()) -> tuple[Member, ...]:
+    """The members that a load file describes.
+
+    Args:
+        size: for a file of one line without a size.
+        nodes: for the lines without nodes.
+
+    Raises:
+        LoadFileError: names the file and the line.
+        UsageError: it is no text.
+        OSError: it cannot be read.
+    """
+    name = os.fsdecode(path)
+    lines = loadfile.parse(image.read_load_file(name), shown(name))
+    found, _ = plan.from_load_file(lines, size, _numbers(nodes))
+    return tuple(
+        Member(
+            member.words,
+            None if member.spec.one_per_node else member.spec.size,
+            member.spec.nodes,
+            member.origin,
+        )
+        for member in found
+    )
+
+
+def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Member]:
+    if isinstance(command, Member):
+        command = [command]
+    if isinstance(command, str | bytes | os.PathLike):
+        asked = [Member(command, size, nodes)]
+    elif not all(isinstance(each, Member) for each in command):
+        asked = [Member(command, size, nodes)]  # type: ignore[arg-type]
+    else:
+        asked = list(command)  # type: ignore[arg-type]
+        if size is not None or nodes:
+            raise UsageError("size and nodes are those of each member")
+    members = []
+    for each in asked:
+        words = each.command
+        if isinstance(words, str | bytes | os.PathLike):
+            words = [words]
+        if not words:
+            raise UsageError("no program")
+        texts = tuple(os.fsdecode(word) for word in words)
+        if any("\0" in text for text in texts):
+            raise UsageError("a NUL character, which an argument cannot have")
+        (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts)
+        members.append(replace(member, origin=each.origin))
+    if not members:
+        raise UsageError("no program")
+    plan.demand_size(members)
+    return members
+
+
+def _numbers(nodes: Nodes) -> tuple[int, ...] | None:
+    text = nodes if isinstance(nodes, str) else ",".join(map(str, nodes))
+    return nodelist.parse(text) if text else None
+
+
+def _entries(env: Mapping[str, str] | Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    entries = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+    for name, value in entries.items():
+        if not name or b"=" in name or b"\0" in name + value:
+            raise UsageError(f"{shown(name)}: no name and value of a variable")
+    return entries

@@ -1,0 +1,102 @@
+"""The commands that ask one launch: native/wire/JOB.md."""
+
+from __future__ import annotations
+
+import _socket  # see pct.host.keeper
+import os
+
+from native.errors import PeerProtocolError
+from native.wire import job
+from yod.host.register import Registration
+from yod.launch.status import Status
+
+
+class Clients:
+    """The connections to one launch: at most :attr:`Registration.clients_max`."""
+
+    def __init__(self, registration: Registration) -> None:
+        self._registration = registration
+        self._status = Status(
+            registration.machine,
+            registration.name,
+            registration.partition,
+            os.getuid(),
+            registration.unix_pid,
+        )
+        self._clients: set[_Client] = set()
+
+    def add(self, end: _socket.socket) -> None:
+        """Talk to a command of the launch's user."""
+        client = _Client(self, self._registration, end)
+        self._clients.add(client)
+        most = self._registration.clients_max
+        if len(self._clients) > most:
+            client.refuse(f"{most} commands ask it already (job_clients_count)")
+            return
+        client.say(job.Hello(job.VERSION, self._registration.id))
+
+    def close(self) -> None:
+        """Tell all how the launch has ended: a request to wait may be on its way."""
+        ended = self._status.ended()
+        for client in list(self._clients):
+            if ended is not None:
+                client.say(ended)
+            client.close()
+
+    def gone(self, client: _Client) -> None:
+        """A connection has been closed."""
+        self._clients.discard(client)
+
+    def asked(self, client: _Client, request: job.Request) -> None:
+        """Answer, then do what was asked for: that may end the launch, and the connection."""
+        registration = self._registration
+        now = registration.reactor.monotonic()
+        reply, event = self._status.answer(request, registration.id, registration.began, now)
+        if reply is not None:
+            client.say(reply)
+        if event is not None:
+            registration.handle(event)
+
+
+class _Client:
+    """One connection; it ends when its command has gone, or does not read."""
+
+    def __init__(self, clients: Clients, registration: Registration, end: _socket.socket) -> None:
+        self._clients = clients
+        self._end = end
+        self._watch = registration.reactor.watch(end.fileno(), self._readable)
+
+    def say(self, reply: job.Reply) -> None:
+        """Send a packet."""
+        try:
+            self._end.send(job.encode(reply), _socket.MSG_NOSIGNAL)
+        except OSError:  # gone, or it leaves unread what it was told
+            self.close()
+
+    def refuse(self, text: str) -> None:
+        """Say why, and hang up."""
+        self.say(job.Refused(job.sayable(text)))
+        self.close()
+
+    def close(self) -> None:
+        """Forget it; twice is harmless."""
+        self._watch.close()
+        self._end.close()
+        self._clients.gone(self)
+
+    def _readable(self) -> None:
+        try:
+            data = self._end.recv(job.REQUEST_MAX_BYTES + 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        try:
+            request = job.decode_request(data)
+        except PeerProtocolError as error:
+            self.refuse(str(error))
+            return
+        self._clients.asked(self, request)

@@ -1,0 +1,215 @@
+"""The front of a launch in a process of the user's: this process's streams, signals, files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from native.errors import YodError
+from native.host import rlimits
+from native.loop.reactor import Reactor
+from native.loop.slices import Slices
+from native.wire.load import ShippedObject
+from yod.host.front import Input, OnBroken, OnWritten, Output
+from yod.host.terminal import InputStream, OutputStream
+from yod.launch.closing import Append
+from yod.plan.invocation import Invocation
+from yod.program import image
+
+if TYPE_CHECKING:
+    from yod.host.shared import SharedCopies
+
+FORWARDED_LIMITS = (
+    resource.RLIMIT_CORE,
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
+    resource.RLIMIT_STACK,
+    resource.RLIMIT_AS,
+    resource.RLIMIT_NOFILE,
+)
+_COPYING = 1  # what the slices of our copies belong to
+
+
+def invocation(words: tuple[str, ...]) -> Invocation:
+    """What this process was started with.
+
+    Args:
+        words: the command line, the name first.
+    """
+    try:
+        directory = os.getcwd()
+    except OSError:
+        directory = ""
+    return Invocation(
+        words=words,
+        environment=dict(os.environb),
+        directory=directory,
+        umask=_umask(),
+        limits=tuple((number, rlimits.soft(number)) for number in FORWARDED_LIMITS),
+        ignored_signals=_ignored_signals(),
+        processors=len(os.sched_getaffinity(0)),
+    )
+
+
+class OwnFront:
+    """The standard streams, signals and files of this process.
+
+    Args:
+        invocation: of this process.
+        shared_directory: in a file system that all nodes see.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        invocation: Invocation,
+        shared_directory: str,
+    ) -> None:
+        self._reactor = reactor
+        self._invocation = invocation
+        self._shared_directory = shared_directory
+        self._slices = Slices(reactor)
+        self._copies: SharedCopies | None = None
+        self._on_continued: Callable[[], None] | None = None
+
+    @property
+    def are_outputs_same(self) -> bool:
+        """Standard output and error are the same, also if it was opened twice."""
+        try:
+            return os.path.samestat(os.fstat(1), os.fstat(2))
+        except OSError:  # one is closed
+            return False
+
+    def output(
+        self,
+        number: int,
+        on_written: OnWritten,
+        on_taken: Callable[[], None],
+        on_broken: OnBroken,
+    ) -> Output:
+        """Our standard output or error."""
+        return OutputStream(self._reactor, number, on_written, on_taken, on_broken)
+
+    def input(self, on_data: Callable[[bytes], None]) -> Input:
+        """Our standard input."""
+        return InputStream(self._reactor, 0, on_data)
+
+    def on_signal(self, number: int, call: Callable[[], None]) -> None:
+        """Call when a signal has come, unless it is ignored."""
+        if number == signal.SIGCONT:
+            self._on_continued = call
+        if number not in self._invocation.ignored_signals:
+            self._reactor.on_signal(number, call)
+
+    def suspend(self) -> None:
+        """Stop this process. Where its group is orphaned the kernel does not, nor continue it."""
+        self._reactor.suspend(signal.SIGTSTP)
+        if self._on_continued is not None:
+            self._on_continued()
+
+    def open_object(self, shipped: ShippedObject, done: Callable[[int, str], None]) -> None:
+        """Open the file of an object."""
+        try:
+            fd = os.open(shipped.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            done(-1, error.strerror or str(error))
+        else:
+            done(fd, "")
+
+    def find_programs(
+        self,
+        programs: list[tuple[str, str]],
+        done: Callable[[tuple[bytes, ...], str], None],
+    ) -> None:
+        """Look for programs, each in its directory."""
+        try:
+            found = tuple(
+                os.fsencode(image.find(program, self._invocation, directory))
+                for program, directory in programs
+            )
+        except YodError as error:
+            done((), str(error))
+        else:
+            done(found, "")
+
+    def copy_to_shared(
+        self,
+        shipped: ShippedObject,
+        number: int,
+        job_id: int,
+        on_copied: Callable[[bytes], None],
+        on_failed: Callable[[str], None],
+    ) -> None:
+        """Copy an object, a slice in each turn of the loop."""
+        if self._copies is None:
+            from yod.host.shared import SharedCopies  # few launches need them
+
+            self._copies = SharedCopies(self._shared_directory, self._copy)
+        self._copies.make(shipped, number, job_id, on_copied, on_failed)
+
+    def append(self, append: Append, done: Callable[[str], None]) -> None:
+        """Add to a file, in one write."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        if append.is_log:
+            flags |= os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            fd = os.open(append.path, flags, 0o644 if append.is_log else 0o666)
+            try:
+                _write(fd, append.data)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            done(append_fault(append, error.errno or 0))
+        else:
+            done("")
+
+    def close(self) -> None:
+        """End the copying, and remove the copies."""
+        if self._copies is not None:
+            from yod.host import shared
+
+            self._slices.cancel(_COPYING)
+            shared.remove(self._copies.paths)
+
+    def _copy(self, shipped: ShippedObject, path: str, done: Callable[[str], None]) -> None:
+        from yod.host import shared
+
+        work = shared.copy(shipped.path, shipped.size, shipped.mode, path)
+        self._slices.start(_COPYING, work, done)
+
+
+def append_fault(append: Append, number: int) -> str:
+    """Why a file could not be added to.
+
+    Args:
+        number: an errno.
+    """
+    if append.is_log and number == errno.ELOOP:
+        return "a symbolic link"
+    return os.strerror(number).lower()
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _ignored_signals() -> tuple[int, ...]:
+    """Signals that yod was started to ignore. Python itself ignores two others."""
+    numbers = range(1, signal.NSIG)
+    ignored = {number for number in numbers if signal.getsignal(number) is signal.SIG_IGN}
+    return tuple(sorted(ignored - {signal.SIGPIPE, signal.SIGXFSZ}))
+
+
+def _umask() -> int:
+    """The umask, which the kernel tells without a change that other threads would see."""
+    with open("/proc/self/status", "rb", buffering=0) as status:
+        for line in status.read().splitlines():
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
+    raise AssertionError("Linux tells the umask of a process since 4.7")

@@ -1,0 +1,112 @@
+"""What a launch leaves when it has ended: the completion report, the user log, the last lines."""
+
+from __future__ import annotations
+
+import signal
+
+from msgspec import Struct
+
+from native.text import shown
+from native.waitstatus import SIGNAL_BASE
+from native.wire.load import Slowest
+from yod.launch.phases import Phase
+from yod.launch.report import Report
+from yod.plan.prepared import Records
+
+LOG_VARIABLE = "LOGFILENAME"
+NO_LOG = "none"  # its value if there is to be none
+
+Timing = tuple[tuple[str, float, str], ...]  # phase, seconds, the slowest node or empty
+
+
+class Append(Struct, frozen=True):
+    """Bytes for the end of a file of the user's.
+
+    Attributes:
+        is_log: it is the user log, which may be in a directory of others: no link is followed,
+            and a file that takes nothing is not waited for.
+        is_awaited: somebody is told if it fails.
+    """
+
+    path: str
+    data: bytes
+    is_log: bool
+    is_awaited: bool = True
+
+
+class Closing:
+    """Decides what is written after the last output of the ranks.
+
+    Args:
+        report: of the launch, which has ended.
+        batch_job: the batch system's id of the job; empty: none.
+    """
+
+    def __init__(self, records: Records, report: Report, batch_job: str) -> None:
+        self._records = records
+        self._report = report
+        self._batch_job = batch_job
+        self._faults: list[str] = []
+
+    def files(self, started: str, ended: str, elapsed_s: float) -> list[Append]:
+        """What is added to which files.
+
+        Args:
+            started: local time as mm/dd/yyyy hh:mm:ss.
+            ended: the same.
+        """
+        records, report = self._records, self._report
+        appends = []
+        if records.report_file and report.job_id and not report.was_left:
+            text = "\n".join((records.command, *report.table(), ""))
+            appends.append(Append(records.report_file, _encoded(text), is_log=False))
+        if records.log_file:
+            line = report.log_line(
+                started, ended, elapsed_s, records.user, records.program, self._batch_job
+            )
+            data = _encoded(line + "\n")
+            appends.append(Append(records.log_file, data, True, records.is_log_chosen))
+        return appends
+
+    def failed(self, append: Append, reason: str) -> None:
+        """A file could not be added to."""
+        path = shown(append.path)
+        if not append.is_log:
+            self._faults.append(f"{path}: {reason}; the report follows here")
+            self._faults += self._report.table()
+        elif self._records.is_log_chosen:
+            self._faults.append(f"{LOG_VARIABLE}: {path}: {reason}; this launch is not logged")
+
+    def lines(self, timing: Timing) -> list[str]:
+        """The last lines for the user."""
+        report, records = self._report, self._records
+        lines = list(self._faults)
+        if report.was_left:  # the user did not wait, nor for these lines
+            return lines
+        is_pipe_closed = report.exit_status == SIGNAL_BASE + signal.SIGPIPE and not report.reason
+        has_told = not records.has_summary or lines or is_pipe_closed
+        if (report.completions or report.lost) and not has_told:
+            lines += report.summary()
+        if records.has_timing:
+            for phase, seconds, slowest in timing:
+                text = f"{phase:<10} {seconds:8.4f} s"
+                lines.append(text + (f"  slowest: {slowest}" if slowest else ""))
+            lines.append(f"{'total':<10} {sum(seconds for _, seconds, _ in timing):8.4f} s")
+        return lines
+
+
+def timing_of(
+    resolve_s: float, began: dict[Phase, float], slowest: dict[Phase, Slowest], now: float
+) -> Timing:
+    """How long each phase took."""
+    lines = [("resolve", resolve_s, "")]
+    ends = [*list(began.values())[1:], now]
+    for (phase, start), end in zip(began.items(), ends, strict=True):
+        slow = slowest.get(phase)
+        text = f"{slow.name} ({slow.seconds:.4f} s after its load message)" if slow else ""
+        lines.append((phase.value, end - start, text))
+    return tuple(lines)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")

@@ -1,0 +1,289 @@
+"""One launch, from its preparation to its end: what the commands and :mod:`yod.api` share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+from native import limits as limits_module
+from native.errors import InternalError, YodError
+from native.host import userdirs
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.machine import fault_text
+from native.port.port import Opened
+from native.text import shown
+from native.wire.alloc import Grant
+from native.wire.load import Protocol
+from yod.driver import Driver, Result
+from yod.host import own
+from yod.host.front import Front, OnBroken, OnWritten, Screen
+from yod.host.register import Registration
+from yod.launch.closing import LOG_VARIABLE, NO_LOG
+from yod.launch.events import Interrupted
+from yod.plan.invocation import Invocation
+from yod.plan.plan import Member, Options
+from yod.plan.prepared import SHARED_DEFAULT, SHARED_VARIABLE, Prepared, Records
+from yod.program.planning import make_plan
+
+NO_RECORDS = Records()  # but for the user log
+
+
+def prepare(
+    members: list[Member],
+    options: Options,
+    invocation: Invocation,
+    *,
+    partition: str = "",
+    limits: Limits | None = None,
+    records: Records = NO_RECORDS,
+    warnings: Sequence[str] = (),
+    is_reached: bool = True,
+    settings: Mapping[str, str] | None = None,
+    monotonic: Callable[[], float],
+) -> Prepared:
+    """Find the partition, find and measure the programs.
+
+    Relative paths of the environment are looked up from this process's current directory.
+
+    Args:
+        members: the programs, in rank order.
+        partition: an address, ``embedded``, or empty: found as docs/yod.md says.
+        limits: None: as the environment asks for.
+        records: what the launch leaves; the log is found here.
+        warnings: lines for the user, before those of the plan.
+        is_reached: nothing but a launch needs the partition's key.
+        settings: variables that set the limits, the partition and the log; None: those of the
+            ranks.
+
+    Raises:
+        YodError: the launch cannot begin; the text says why.
+    """
+    from partition.find import discover
+
+    began = monotonic()
+    environment = _decoded(invocation.environment) if settings is None else settings
+    limits = limits or limits_module.load(environment)
+    where = discover.find(partition, environment)
+    plan, arguments = make_plan(
+        members, options, limits, invocation, not where.is_embedded, warnings
+    )
+    reach = None
+    if is_reached and not where.is_embedded:
+        from partition.find import remote  # with the transport
+
+        reach = remote.reach(where)
+    first = plan.arguments.members[0].object_index
+    chosen_log = environment.get(LOG_VARIABLE, "")
+    log_file = chosen_log or _default_log(environment)
+    return Prepared(
+        plan=plan,
+        arguments=arguments,
+        limits=limits,
+        partition=where.name,
+        reach=reach,
+        shared_directory=environment.get(SHARED_VARIABLE, SHARED_DEFAULT),
+        records=Records(
+            has_summary=records.has_summary,
+            has_timing=records.has_timing,
+            report_file=records.report_file,
+            log_file="" if log_file == NO_LOG else log_file,
+            is_log_chosen=bool(chosen_log),
+            command=" ".join((os.path.basename(invocation.words[0]), *invocation.words[1:])),
+            program=shown(plan.objects[first].path),
+            user=userdirs.user_name(os.getuid()) if log_file != NO_LOG else "",
+        ),
+        resolve_s=monotonic() - began,
+    )
+
+
+class Launching:
+    """One launch in a loop: its driver, and the socket that it is found by.
+
+    Args:
+        opened: the launch's place in its partition; closed with the launch.
+        unix_pid: of the user's yod; 0: this process.
+        is_id_soon: the launch takes its id when the loop waits, and goes on meanwhile.
+
+    All other arguments are those of the driver.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        front: Front,
+        opened: Opened,
+        reactor: Reactor,
+        on_over: Callable[[], None],
+        *,
+        open_screens: Callable[[OnWritten, OnBroken], dict[int, Screen]] | None = None,
+        after_event: Callable[[], None] | None = None,
+        unix_pid: int = 0,
+        is_id_soon: bool = False,
+    ) -> None:
+        self._opened = opened
+        self._is_embedded = prepared.reach is None
+        self._is_closed = False
+        self.driver = Driver(
+            prepared,
+            front,
+            opened.port,
+            opened.bebopd,
+            reactor,
+            self._use_grant,
+            on_over,
+            open_screens,
+            after_event,
+        )
+        self._registration = Registration(
+            self.driver.machine,
+            self.driver.handle,
+            " ".join(prepared.plan.names),
+            prepared.partition,
+            reactor,
+            prepared.limits,
+            os.environ,
+            unix_pid,
+        )
+        self._take_id = self._registration.open_soon if is_id_soon else self._registration.open
+
+    @property
+    def job_id(self) -> str:
+        """What commands call the job; empty: no nodes yet, or it has no id."""
+        return self._registration.id
+
+    def give_up_id(self) -> None:
+        """Tell those who wait for it how it has ended: nobody finds it any more."""
+        self._registration.close()
+
+    def close(self) -> None:
+        """Give up the id, and give everything back.
+
+        Calling twice is harmless.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with ExitStack() as stack:  # the last first, and also what comes behind an exception
+            stack.callback(self._opened.close)
+            stack.callback(self.driver.close)
+            stack.callback(self.give_up_id)
+
+    def _use_grant(self, grant: Grant) -> None:
+        self._opened.use_grant(grant)
+        self._take_id(0 if self._is_embedded else grant.job_id)
+
+
+class Cancellation:
+    """Ends a launch: SIGTERM to its ranks, and later SIGKILL.
+
+    A rank has as long to end as after the failure of another.
+    """
+
+    def __init__(self, driver: Driver, reactor: Reactor, limits: Limits) -> None:
+        self._driver = driver
+        self._reactor = reactor
+        self._press_s = limits.press_s
+        self._grace_s = max(limits.kill_delay_s, limits.press_s)
+        self._began: float | None = None
+        self._by = ""
+        self._timer = reactor.timer(self._press)
+
+    @property
+    def has_begun(self) -> bool:
+        """It has been asked for."""
+        return self._began is not None
+
+    def begin(self, by: str) -> None:
+        """Send SIGTERM. A second call sends SIGKILL, as soon as that is a press of its own.
+
+        Args:
+            by: who asks, for the user.
+        """
+        now = self._reactor.monotonic()
+        if self._began is None:
+            self._began, self._by = now, by
+            self._timer.set(now + self._grace_s)
+            self._press()
+        elif self._timer.at is not None:
+            self._timer.set(min(self._timer.at, self._began + self._press_s))
+
+    def close(self) -> None:
+        """Go no further."""
+        self._timer.close()
+
+    def _press(self) -> None:
+        if self._driver.result is None:
+            self._driver.handle(Interrupted(signal.SIGTERM, by=self._by))
+
+
+def _decoded(environment: Mapping[bytes, bytes]) -> dict[str, str]:
+    """An environment as :func:`os.fsdecode` decodes it, without a call for each string."""
+    way = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+    return {name.decode(*way): value.decode(*way) for name, value in environment.items()}
+
+
+def run(prepared: Prepared, invocation: Invocation) -> Result:
+    """Run a launch to its end, with the streams, signals and files of this process.
+
+    Args:
+        invocation: of this process.
+
+    Raises:
+        YodError: the launch could not begin; the text says why.
+        InternalError: a bug. The job ends when its PCTs lose yod.
+    """
+    from partition import open as opening
+
+    plan = prepared.plan
+    reactor = Reactor()
+    front = own.OwnFront(reactor, invocation, prepared.shared_directory)
+    with ExitStack() as stack:
+        stack.callback(reactor.close)
+        opened = opening.open_partition(
+            prepared.reach,
+            reactor,
+            prepared.limits,
+            will_offer_pmix=Protocol.PMIX in plan.mpi.offered,
+        )
+        launching = Launching(prepared, front, opened, reactor, reactor.stop)
+        stack.callback(launching.close)
+        result = run_to_end(launching.driver, reactor)
+    return result
+
+
+def run_to_end(driver: Driver, reactor: Reactor, begin: Callable[[], None] | None = None) -> Result:
+    """Begin a launch, and serve the loop until it is over.
+
+    Args:
+        begin: begins it; None: the driver does.
+
+    Raises:
+        YodError: the launch could not begin; the text says why.
+        InternalError: a bug.
+    """
+    try:
+        (begin or driver.start)()
+        if driver.result is None:
+            reactor.run()
+    except YodError:
+        raise
+    except Exception as error:
+        if driver.debug:
+            import traceback
+
+            traceback.print_exception(error)
+        raise InternalError(fault_text(error)) from error
+    assert driver.result is not None
+    return driver.result
+
+
+def _default_log(environment: Mapping[str, str]) -> str:
+    """The log in the user's state directory; none if there is no such directory."""
+    try:
+        return os.path.join(userdirs.make_state(environment), userdirs.USER_LOG)
+    except OSError:
+        return NO_LOG

@@ -1,0 +1,73 @@
+"""A launch that has been prepared: what had to be read from the user's files has been read.
+
+One process may prepare it and another one run it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from native.limits import Limits
+from yod.plan.plan import Plan
+
+SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"  # a directory that all nodes see
+SHARED_DEFAULT = "/enfs/tmp"
+
+
+class Records(Struct, frozen=True):
+    """What a launch leaves in words and files when it ends.
+
+    Attributes:
+        has_summary: the user reads how the ranks ended, where that is of interest.
+        has_timing: the user reads how long each phase took.
+        report_file: the completion report is added to it; empty: none is.
+        log_file: the user log; empty: none.
+        is_log_chosen: the user has chosen the log, and is told where it cannot be written.
+        command: the command line, for the report.
+        program: path of the first member's program, for the log.
+        user: login name, for the log.
+    """
+
+    has_summary: bool = False
+    has_timing: bool = False
+    report_file: str = ""
+    log_file: str = ""
+    is_log_chosen: bool = False
+    command: str = ""
+    program: str = ""
+    user: str = ""
+
+
+class Reach(Struct, frozen=True):
+    """How bebopd is reached, and how the user is proven to it.
+
+    Attributes:
+        address: ``host:port``, numeric, or ``unix:PATH``.
+        key: empty: the kernel proves the user, over a Unix socket.
+        key_uid: whose key it is; None: the partition's.
+    """
+
+    address: str
+    key: bytes = b""
+    key_uid: int | None = None
+
+
+class Prepared(Struct, frozen=True):
+    """A launch that can begin.
+
+    Attributes:
+        arguments: the encoded arguments, if they are object 0; else empty.
+        partition: name of the partition, for the user.
+        reach: None: it is the embedded partition.
+        shared_directory: in a file system that all nodes see, for objects without room.
+        resolve_s: how long the preparation took.
+    """
+
+    plan: Plan
+    arguments: bytes
+    limits: Limits
+    partition: str
+    reach: Reach | None
+    shared_directory: str
+    records: Records
+    resolve_s: float = 0.0
