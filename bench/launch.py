@@ -37,14 +37,20 @@ HERE = Path(__file__).resolve().parent
 TRIES = 3
 LIMIT_S = 120.0  # for one launch
 
-C, PYTHON, EMBEDDED, PCTS, MPIEXEC, SRUN = (
+C, PYTHON, WARM, COLD, WARM_PCTS, COLD_PCTS, MPIEXEC, SRUN = (
     "spawn from C",
     "python -c pass",
-    "yod, embedded",
-    "yod, N local PCTs",
+    "yod, warm",
+    "yod, cold",
+    "yod over N local PCTs, warm",
+    "yod over N local PCTs, cold",
     "mpiexec (MPICH)",
     "srun (Slurm)",
 )
+IS_COLD = {"YOD_LAUNCH_SERVER": "cold"}
+IS_WARM = {"YOD_COLD": "never"}  # else it fails
+OVER_HYDRA_MS = 1.0  # of one warm rank
+OF_SRUN = {4: 0.3, 16: 0.25, 64: 0.25}  # the time of a warm launch over PCTs, by their number
 
 
 class Launcher:
@@ -122,18 +128,9 @@ def launchers(
     # Beside this interpreter first: what is measured is what is installed with it.
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     if yod := shutil.which("yod", path=search):
-        embedded = [yod, "--partition", "embedded"]
-        found.append(Launcher(EMBEDDED, lambda size: [*embedded, "-sz", str(size), "true"]))
-        yodctl = str(Path(yod).with_name("yodctl"))
-        try:
-            places = {size: partition(yodctl, size, stack, scratch) for size in sizes}
-            found.append(
-                Launcher(PCTS, lambda size: [yod, "-sz", str(size), "true"], places.__getitem__)
-            )
-        except subprocess.CalledProcessError as error:
-            absent[PCTS] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
+        found += launchers_of_yod(yod, sizes, stack, scratch, absent)
     else:
-        absent[EMBEDDED] = absent[PCTS] = "yod is not installed"
+        absent["yod"] = "it is not installed"
 
     if mpiexec := shutil.which("mpiexec.hydra", path=search):
         found.append(Launcher(MPIEXEC, lambda size: [mpiexec, "-n", str(size), "true"]))
@@ -149,11 +146,45 @@ def launchers(
     return found, absent
 
 
+def launchers_of_yod(
+    yod: str, sizes: Sequence[int], stack: ExitStack, scratch: Path, absent: dict[str, str]
+) -> list[Launcher]:
+    """yod on this host and over PCTs, each with a launch server and without."""
+    yodctl = str(Path(yod).with_name("yodctl"))
+    found: list[Launcher] = []
+
+    def add(name: str, environment: Callable[[int], Mapping[str, str]]) -> None:
+        found.append(Launcher(name, lambda size: [yod, "-sz", str(size), "true"], environment))
+
+    try:
+        host = up(yodctl, stack, scratch / "host")
+        add(WARM, lambda size: host | IS_WARM)
+        add(COLD, lambda size: host | IS_COLD)
+    except subprocess.CalledProcessError as error:
+        absent[WARM] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
+    try:
+        places = {size: partition(yodctl, size, stack, scratch) for size in sizes}
+        add(WARM_PCTS, lambda size: places[size] | IS_WARM)
+        add(COLD_PCTS, lambda size: places[size] | IS_COLD)
+    except subprocess.CalledProcessError as error:
+        absent[WARM_PCTS] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
+    return found
+
+
 def partition(
     yodctl: str, size: int, stack: ExitStack, scratch: Path, *, slots: int = 1
 ) -> dict[str, str]:
     """A partition of ``size`` PCTs on this host; gives the environment that finds it."""
     place = scratch / f"partition-{size}"
+    return up(yodctl, stack, place, "--local", str(size), "--slots", str(slots))
+
+
+def up(yodctl: str, stack: ExitStack, place: Path, *words: str) -> dict[str, str]:
+    """What ``yodctl up`` starts, in a directory of its own; the environment that finds it.
+
+    Raises:
+        subprocess.CalledProcessError: it has not started.
+    """
     for name in ("home", "run", "state"):
         (place / name).mkdir(parents=True, mode=0o700)
     environment = {
@@ -174,8 +205,8 @@ def partition(
             timeout=LIMIT_S,
         )
 
-    stack.callback(control, "down", check=False)  # also what came up in part
-    control("up", "--local", str(size), "--slots", str(slots))
+    stack.callback(control, "down", "--force", check=False)  # also what came up in part
+    control("up", *words)
     return environment
 
 
@@ -218,7 +249,8 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
         "# Launch time of `true`",
         "",
         f"Milliseconds of the whole command: **median** (min..max) of {rounds} rounds, in one",
-        "run, interleaved, default options, hold at entry and PMI on.",
+        "run, interleaved, default options, hold at entry and PMI on. Warm: with the launch server",
+        "that `yodctl up` starts.",
         "",
         *table(["", *head], [[name, *(cell(name, size) for size in sizes)] for name in names]),
         "",
@@ -228,19 +260,11 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
     bases = [base for base in (SRUN, MPIEXEC, C) if base in names]
     rows = [
         [f"{name} / {base}", *(ratio(name, base, size) for size in sizes)]
-        for name in (EMBEDDED, PCTS)
+        for name in (WARM, COLD, WARM_PCTS, COLD_PCTS)
         if name in names
         for base in bases
     ]
-    lines += table(["", *head], rows)
-    bare = middle[PYTHON, min(sizes)]
-    if EMBEDDED in names:
-        over = ", ".join(f"{ms(middle[EMBEDDED, size] - bare)} (N = {size})" for size in sizes)
-        lines += ["", f"Embedded above a bare Python interpreter, ms: {over}. Aim: 60 for one."]
-    if PCTS in names and SRUN in names:
-        most = max(sizes)
-        share = middle[PCTS, most] / middle[SRUN, most]
-        lines += ["", f"{most} PCTs against `srun`: {share:.2f}. Aim: below 0.25."]
+    lines += [*table(["", *head], rows), "", *table(["goal", "", "measured"], goals(middle))]
     lines += [f"\nNot measured: {name}: {reason}." for name, reason in absent.items()]
     lines += ["", "## Machine", "", *machine(), ""]
     command = f"python bench/launch.py --rounds {rounds}"
@@ -248,6 +272,22 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
         command = f"chrt -r 1 {command}"
     lines += ["## Command", "", f"    {command}", ""]
     return "\n".join(lines)
+
+
+def goals(middle: Mapping[tuple[str, int], float]) -> list[list[str]]:
+    """Rows of what a warm launch should take, and takes."""
+    rows: list[list[str]] = []
+    for (name, size), seconds in middle.items():
+        hydra, srun = middle.get((MPIEXEC, size)), middle.get((SRUN, size))
+        if name == WARM and hydra is not None:
+            over_ms = OVER_HYDRA_MS if size == 1 else 0.0
+            goal = f"at most {over_ms:+.1f} ms" if over_ms else "below 0"
+            rows.append([f"{name}, N = {size}, above {MPIEXEC}", goal])
+            rows[-1].append(f"{(seconds - hydra) * 1000:+.1f} ms")
+        elif name == WARM_PCTS and srun is not None and size in OF_SRUN:
+            rows.append([f"{name}, N = {size}, by {SRUN}", f"at most {OF_SRUN[size]}"])
+            rows[-1].append(f"{seconds / srun:.2f}")
+    return rows
 
 
 def ms(seconds: float) -> str:
