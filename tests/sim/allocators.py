@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allocator.bebopd import Bebopd, RecordGrant, RecordNode, ReserveJobIds
+from allocator.bebopd import Bebopd, RecordNode
 from allocator.jobs.grants import Owner
 from allocator.jobs.ids import BLOCK
 from allocator.jobs.table import RecordEnd
+from allocator.nodes.orders import Orders, OrdersRecorded, RecordOrders
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node
+from allocator.requests import RecordGrant, ReserveJobIds
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Action, Log, PeerGone, Send
 from native.wire.alloc import Grant
@@ -28,6 +30,8 @@ class Disk:
         self.epoch = 0
         self.ids_end = 1
         self.names: dict[str, int] = {}
+        self.orders: dict[int, Orders] = {}
+        self.is_full = False
 
 
 class BebopdActor(Actor):
@@ -51,6 +55,7 @@ class BebopdActor(Actor):
             wall_clock=sim.unix_time,
             limits=sim.limits,
             remembered_names=dict(disk.names),
+            orders=dict(disk.orders),
         )
         free = self.machine.nodes.free
 
@@ -71,11 +76,17 @@ class BebopdActor(Actor):
             case Send(target, message):
                 if isinstance(message, Grant):
                     rules.check_grant(sim, message)
+                    rules.check_orders(sim, message)
                 sim.network.send(self.process, target, message)
             case ReserveJobIds(end):
                 sim.disk.ids_end = end
             case RecordNode(number, name):
                 sim.disk.names[name] = number
+            case RecordOrders(changes, asker):
+                error = "disk is full" if sim.disk.is_full else ""
+                if not error:
+                    sim.disk.orders |= changes
+                self.handle(OrdersRecorded(changes, asker, error))
             case RecordGrant() | RecordEnd() | Log():
                 pass
             case _:

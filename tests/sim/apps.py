@@ -183,6 +183,7 @@ class Mix(Struct, frozen=True):
     starts_badly: float = 0.0
     ignores_term: float = 0.1
     is_stuck: float = 0.03  # in the kernel, when it is to die
+    hands_over: float = 0.0  # of the ranks, that give their output to others as well
     hangs: float = 0.0
     aborts: float = 0.0
     is_child: bool = False  # of a spawn
@@ -260,6 +261,8 @@ def _draw_one(rng: random.Random, rank: int, mix: Mix) -> Program:
             yield from pmi_steps(rank, size, lambda name: inside(rank, name))
         if has_tool:
             yield tool
+        if hands_over:
+            yield ("hand over",)
         if forks:
             yield "fork", pauses[0] * 4, bool(size % 2)
         for (stream, count), pause in zip(sizes, pauses, strict=False):
@@ -281,6 +284,7 @@ def _draw_one(rng: random.Random, rank: int, mix: Mix) -> Program:
             yield "raise", signo
         yield "exit", code
 
+    hands_over = bool(mix.hands_over) and rng.random() < mix.hands_over
     on_term = rng.choice([-1, -1, -1, 0, 143])
     if rng.random() < mix.ignores_term:
         on_term = -2

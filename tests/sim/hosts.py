@@ -17,9 +17,11 @@ from tests.sim import rules
 from tests.sim.actor import Actor
 from tests.sim.clients import Socket
 from tests.sim.clock import Violation
+from tests.sim.keeper import FakeKeeper
 from tests.sim.network import Process
 from tests.sim.pmix import Health, PmixServer
-from tests.sim.system import FakeKeeper, Host, RankProcess
+from tests.sim.ranks import RankProcess
+from tests.sim.system import Host
 
 if TYPE_CHECKING:
     from native.machine import Action
@@ -202,6 +204,10 @@ class PctActor(Actor):
                 self._pause(job_id, stream, True)
             case events.ResumeOutput(job_id, stream):
                 self._pause(job_id, stream, False)
+            case events.FinishOutput(job_id):
+                for rank in self.parts[job_id].ranks.values():
+                    for pipe in rank.out.values():
+                        pipe.finish()
             case events.WriteInput(job_id, data):
                 parts = self.parts[job_id]
                 parts.input.append(data)
@@ -222,10 +228,23 @@ class PctActor(Actor):
                     socket.hang_up()
             case events.DropJob(job_id):
                 self._drop(job_id)
+            case events.Restart():
+                self._restart()
             case Log() | events.Leave():
                 pass
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _restart(self) -> None:
+        """End in order, and begin again as another PCT."""
+        rules.check_restart(self)
+        if self.machine.jobs:
+            hosted = set(self.machine.jobs)
+            self.sim.trouble("a node restarts", lambda truth: truth.job_id in hosted)
+        self.sim.network.close(self.process)
+        self.gone()
+        self.host.pct_died()
+        self.sim.clock.after(0.1, lambda: self.sim.start_pct(self.number))
 
     def _keepers(self, job_id: int, world: int | None = None) -> list[FakeKeeper]:
         """The keeper of a world, or of each."""

@@ -19,7 +19,8 @@ from tests.sim.clock import Violation
 from tests.sim.processes import UnixProcess
 
 if TYPE_CHECKING:
-    from tests.sim.system import Host, RankProcess
+    from tests.sim.ranks import RankProcess
+    from tests.sim.system import Host
     from tests.sim.truth import JobTruth
 
 Process = tuple[str, int]  # namespace, rank of it

@@ -31,6 +31,7 @@ class Pipe:
         self._reader: Callable[[bytes], None] | None = None
         self._is_paused = False
         self._is_scheduled = False
+        self._left: int | None = None
 
     def open(self) -> None:
         """One more process has the writing end."""
@@ -65,6 +66,11 @@ class Pipe:
         self._is_paused = is_paused
         self._look()
 
+    def finish(self) -> None:
+        """What is in the pipe now is the last, whoever may still write."""
+        self._left = self._held
+        self._look()
+
     def close(self) -> None:
         """The PCT is through with it."""
         self._reader = None
@@ -72,7 +78,7 @@ class Pipe:
     def _look(self) -> None:
         if self._reader is None or self._is_paused or self._is_scheduled:
             return
-        if self._held or not self.writers:
+        if self._held or not self.writers or self._left is not None:
             self._is_scheduled = True
             self._clock.after(self._clock.rng.uniform(1e-5, 1e-4), self._read)
 
@@ -82,7 +88,10 @@ class Pipe:
         if reader is None or self._is_paused:
             return
         count = min(self._held, READ_BYTES)
-        if not count and self.writers:
+        if self._left is not None:
+            count = min(count, self._left)
+            self._left -= count
+        elif not count and self.writers:
             return
         data = self._truth.text(self._rank, self._stream, self._start, count)
         self._start += count

@@ -8,6 +8,8 @@
 6. Every rank's completion is reported exactly once.
 7. A job id never names two jobs.
 8. No rank passes its entry before all ranks are held.
+9. An answered drain or restart keeps jobs from a node until it is resumed or has restarted.
+10. A restart that is not forced ends no job.
 
 A rule that holds at each moment is checked at the event that could break it. A rule that
 holds in the end is checked when a yod exits, or when the partition has come to rest.
@@ -77,6 +79,23 @@ def check_grant(sim: Sim, grant: Grant) -> None:
     for node in sim.bebopd.machine.nodes:
         if node.used() > sim.slots[node.number]:
             raise Violation(f"rule 1: {node} has {node.slots} slots, {node.held} are granted")
+
+
+def check_orders(sim: Sim, grant: Grant) -> None:
+    """Rule 9, at a grant."""
+    for number in (node.node for node in grant.nodes):
+        if number in sim.orders.drained:
+            raise Violation(f"rule 9: job {grant.job_id} gets node {number}, which is drained")
+        if sim.orders.restarting.get(number) == sim.pcts[number].machine._incarnation:
+            raise Violation(f"rule 9: job {grant.job_id} gets node {number}, which is to restart")
+
+
+def check_restart(pct: PctActor) -> None:
+    """Rule 10."""
+    host, is_forced = pct.host, pct.number in pct.sim.orders.forced
+    if not is_forced and (pct.machine.jobs or pct.parts or host.processes or host.keepers):
+        raise Violation(f"rule 10: {pct.name} restarts with jobs {list(pct.machine.jobs)}")
+    pct.sim.orders.forced.discard(pct.number)
 
 
 def check_freed(sim: Sim, number: int, job_id: int) -> None:
@@ -254,7 +273,15 @@ def check_at_rest(sim: Sim) -> None:
         if pct.parts:
             raise Violation(f"rule 4: node {number} keeps parts of jobs {list(pct.parts)}")
     assert sim.bebopd is not None
+    for number in sim.orders.drained:
+        if sim.bebopd.machine.nodes.orders(number).drain is None:
+            raise Violation(f"rule 9: node {number} is not drained any more")
+    for number, incarnation in sim.orders.restarting.items():
+        if sim.pcts[number].machine._incarnation == incarnation:
+            raise Violation(f"rule 9: node {number} has not restarted")
     for node in sim.bebopd.machine.nodes:
+        if node.orders.restart is not None:
+            raise Violation(f"rule 9: {node} has restarted, and is still to")
         if not node.is_up:
             raise Violation(f"rule 4: {node} is down: {node.down_text}")
         if node.held:

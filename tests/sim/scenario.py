@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from native.limits import Limits
 from native.wire.load import Mpi, Protocol
+from native.wire.nodes import Drain, Restart, Resume
 from tests.sim.actor import FOR_EVER
 from tests.sim.apps import MISSING, Mix, draw
 from tests.sim.clock import Violation
 from tests.sim.faults import CRASHES, PHASES, Fault, Faults, Victim
 from tests.sim.launchers import Job, Reader, YodActor
+from tests.sim.operators import Operator
 from tests.sim.pmix import Health
 from tests.sim.world import Machines, Sim
 from yod.launch.phases import Phase
@@ -32,7 +34,7 @@ MIXES = (
     Mix(seconds=1.0, hangs=0.05, ends_badly=0.05),
     Mix(uses_pmi=False, writes=12, largest_write=60_000, forks=0.0),
     Mix(aborts=0.02),
-    Mix(seconds=20.0, forks=0.3),
+    Mix(seconds=20.0, forks=0.3, hands_over=0.2),
     Mix(reads_stdin=True, seconds=1.0),
     Mix(names=True, spawns=0.1, children=(b"worker", b"nester", b"namer")),
     Mix(names=True, spawns=0.1, children=(b"worker", b"crasher", b"starter", MISSING)),
@@ -140,6 +142,7 @@ def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
         options=Options(
             kills_at_once=rng.random() < 0.2,
             keeps_going=rng.random() < 0.2,
+            wait_s=(0.0, 0.0, 3.0, 60.0)[number % 4],
         ),
         is_shipped=rng.random() < 0.8,
         image_bytes=rng.choice([1, 100_000, 3_000_000, 200_000_000]),
@@ -370,6 +373,58 @@ def keepers(seed: int, machines: Machines | None = None) -> Sim:
             place = rng.choice([number, 0])
             faults.plan(yod, Fault(Victim.KEEPER, Phase.RUNNING, delay, place=place))
         sim.finish()
+
+    sim.guarded(play)
+    return sim
+
+
+def operated(seed: int, machines: Machines | None = None) -> Sim:
+    """Five nodes, job after job, an operator who drains, resumes and restarts; crashes."""
+    rng = random.Random(seed)
+    limits = Limits(heartbeat_s=5.0, silent_s=30.0, arity_count=2)
+    sim = Sim(seed, 5, lambda number: 2, limits=limits, machines=machines)
+    operator = Operator(sim)
+
+    def order() -> None:
+        nodes = tuple(rng.sample(range(5), rng.randint(1, 3)))
+        kinds = (Drain(nodes, "fan"), Resume(nodes), Restart(nodes), Restart(nodes[:1], True))
+        sim.disk.is_full = rng.random() < 0.1
+        if not (operator.is_waiting or sim.is_healing):
+            operator.give(rng.choices(kinds, (4, 4, 4, 1))[0])
+
+    def launch() -> None:
+        if not sim.is_healing and sim.bebopd is not None:
+            sim.launch(Job(draw(rng, rng.randint(1, 8), Mix(seconds=rng.choice([0.1, 1.0, 3.0])))))
+
+    def crash() -> None:
+        if sim.is_healing or seed % 4 == 0:
+            return
+        if rng.random() < 0.7 and sim.bebopd is not None:
+            # A commit is an event of its own: between it and the answer is a moment, too.
+            sim.bebopd.dies_at = (sim.bebopd.events + rng.randint(1, 9), rng.randint(0, 2))
+        elif rng.random() < 0.5:
+            sim.pcts[rng.randrange(5)].die(rng.random() < 0.2)
+
+    def again() -> None:
+        sim.start_bebopd()
+        for number in sim.hosts:
+            sim.start_pct(number)
+
+    def play() -> None:
+        sim.boot()
+        plans = ((order, 0.4), (launch, 0.5), (crash, 3.0), (again, 1.0))
+        for act, every_s in plans:
+            moment = sim.clock.now
+            while (moment := moment + rng.uniform(0.0, 2 * every_s)) < sim.clock.now + 15.0:
+                sim.clock.at(moment, act)
+        sim.clock.run(sim.clock.now + 15.0)
+        sim.disk.is_full = False
+        sim.start_bebopd()
+        assert sim.bebopd is not None
+        sim.bebopd.dies_at = None
+        sim.finish()
+        if operator.answers < 3:
+            raise Violation(f"{operator.answers} orders were answered")
 
     sim.guarded(play)
     return sim

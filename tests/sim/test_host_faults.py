@@ -9,8 +9,8 @@ from native.wire.load import Mpi, Protocol
 from pct.events import Devices
 from tests.sim import scenario
 from tests.sim.apps import Mix, draw
+from tests.sim.keeper import FakeKeeper
 from tests.sim.launchers import Job, YodActor
-from tests.sim.system import FakeKeeper
 from tests.sim.test_small_tree import LIMITS, NODES
 from tests.sim.world import Sim
 from yod.launch.machine import Phase

@@ -22,6 +22,7 @@ from tests.sim.hosts import PctActor
 from tests.sim.launchers import Job, YodActor
 from tests.sim.network import LIVENESS_S, Network
 from tests.sim.objects import Objects
+from tests.sim.operators import Orders
 from tests.sim.system import Host
 from tests.sim.truth import JobTruth
 from yod.launch.machine import Launch
@@ -44,6 +45,7 @@ class Sim:
 
     Attributes:
         granted: job id -> epoch of the bebopd that granted it.
+        orders: what an operator relies on.
         truths: what really happened to each job whose yod has heard of it.
     """
 
@@ -63,6 +65,7 @@ class Sim:
         self.bebopd_id = PortalId(0x0A020001, 6000)
         self.disk = Disk()
         self.granted: dict[int, int] = {}
+        self.orders = Orders()
         self.truths: dict[int, JobTruth] = {}
         self.died_at: dict[int, float] = {}  # node -> when its PCT last died
         self.has_shared_room = True

@@ -22,12 +22,12 @@ from native.errors import PartitionError
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from partition.find.discover import Where
-from partition.open import open_partition
+from partition.find.remote import RemotePartition, reach
 from partition.status import query, show
 from tests.support.hosts import Host, Hosts
 from tests.support.leaks import Watch, descendants
 from tests.support.partition import BIN, Partition, Word
-from tests.support.place import Place
+from tests.support.place import Place, of_jobs
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 SLOTS = 4  # of a node, where a test does not say
@@ -168,6 +168,7 @@ class Daemons(Partition):
         """A test begins: its end compares the partition with its present state."""
         for daemon in (*self.pcts, self.bebopd):
             daemon.begin_test()
+        self.launch_server = None
         self._first_rows = []
         self.watch = watch
         # What holds hosts up is there to stay as well.
@@ -219,15 +220,20 @@ class Daemons(Partition):
         ]
         return self._daemon(command, node, ())
 
-    def replace_pct(self, node: int) -> None:
+    def replace_pct(self, node: int, state: str = "free") -> None:
         """Start another PCT for a node whose own has ended; returns when it is up."""
         self.pcts[node] = self.start_pct(node)
-        wait_until(lambda: self.states()[node] == "free", what=f"node {node} up again")
+        wait_until(lambda: self.states()[node] == state, what=f"node {node} up again")
         self._is_replaced(self.pcts[node])
 
-    def replace_bebopd(self) -> None:
-        """Start another bebopd at the address of the last; returns when nodes are back."""
-        self.start_bebopd(len(self.node_names), listen=self.address)
+    def replace_bebopd(self, expected: int | None = None) -> None:
+        """Start another bebopd at the address of the last; returns when nodes are back.
+
+        Args:
+            expected: how many nodes come back; None: all.
+        """
+        count = len(self.node_names) if expected is None else expected
+        self.start_bebopd(count, listen=self.address)
         self.wait_for_nodes()
         self._is_replaced(self.bebopd)
 
@@ -281,7 +287,12 @@ class Daemons(Partition):
 
     def files(self) -> set[str]:
         """Everything in the stores but the directory that each living PCT keeps there."""
-        found = {str(path) for store in self._all_stores() for path in store.rglob("*")}
+        found = {
+            str(path)
+            for store in self._all_stores()
+            for path in store.rglob("*")
+            if not of_jobs(store, path)  # it may be yod's run-time directory as well
+        }
         kept = {
             str(path)
             for store in self._all_stores()
@@ -404,7 +415,7 @@ def _ask(socket: Path) -> str:
     where = Where(str(socket), f"unix:{socket}")
     reactor = Reactor()
     try:
-        opened = open_partition(where, reactor, limits)
+        opened = RemotePartition(reach(where), limits)
         try:
             rows = query.ask(opened.port, opened.bebopd, reactor, where.name, limits.allocate_s)
         finally:

@@ -29,8 +29,9 @@ from native.wire.keeper import (
     RankStarted,
     Report,
 )
-from pct.host.keeper import HOLD_LIBRARY, KEEPER, Keeper
-from pct.host.orphans import Orphans
+from pct.host.keeper import HOLD_LIBRARY, Keeper
+from pct.host.spawn.orphans import Orphans
+from pct.host.spawn.spawner import KEEPER, OwnSpawner, Spawner
 from tests.support.wait import LIMIT_S
 
 UNDER_TEST = os.environ.get("KEEPER_UNDER_TEST", KEEPER)  # another build of the keeper
@@ -91,6 +92,9 @@ class Job:
         events: all reports so far, in order.
         output: what each rank wrote, by (rank, 1 or 2).
         stdin, pmi: descriptors, by rank.
+
+    Args:
+        make_spawner: gives the parent of the keeper; None: this process.
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class Job:
         portals_fd: int = -1,
         keeper: str = UNDER_TEST,
         hold_library: str = HOLD_LIBRARY,
+        make_spawner: Callable[[Reactor], Spawner] | None = None,
     ) -> None:
         self.spec = spec
         self.events: list[Report] = []
@@ -108,14 +113,17 @@ class Job:
         self.pmi: dict[int, int] = {}
         self.reactor = Reactor()
         self._readers: dict[int, Watch] = {}
+        self.spawner = (
+            make_spawner(self.reactor) if make_spawner else OwnSpawner(self.reactor, program=keeper)
+        )
         try:
             self.keeper = Keeper.start(
                 spec,
+                self.spawner,
                 self.reactor,
                 self.events.append,
                 self._take_streams,
                 portals_fd,
-                keeper=keeper,
                 hold_library=hold_library,
             )
         except BaseException:
@@ -179,6 +187,11 @@ class Job:
     def drain(self) -> None:
         """Read all output to its end."""
         self.run_until(lambda: not self._readers, "the end of all output")
+
+    def open_streams(self) -> int:
+        """How many streams of output have not ended, after a look at what is ready."""
+        self.reactor.run_once(0.0)
+        return len(self._readers)
 
     def unix_pid(self, rank: int = 0) -> int:
         for event in self.events:

@@ -98,14 +98,23 @@ class Watch:
         self._shared = _shared_files()
         self._descriptors = _counts(self._processes)
         self._partitions: list[tuple[Callable[[], str], str]] = []
+        self._varying: list[tuple[Callable[[], set[int]], int, set[int]]] = []
 
-    def partition(self, place: Marked, daemons: list[int], pingd: Callable[[], str]) -> None:
+    def partition(
+        self,
+        place: Marked,
+        daemons: list[int],
+        pingd: Callable[[], str],
+        varying: Callable[[], set[int]] = set,
+    ) -> None:
         """Also compare a partition: at the end it must be as it is now.
 
         Args:
             place: where it runs: the test's own place, or that of a wider fixture.
             daemons: process ids of bebopd and the PCTs.
             pingd: gives the output of ``pingd -parse`` for it.
+            varying: gives processes that may be others than they were, and more; the
+                partition has a descriptor for each.
         """
         if place not in self._places:
             self._places.append(place)
@@ -113,6 +122,7 @@ class Watch:
         self._descriptors |= _counts(daemons)
         self._files |= place.files()
         self._partitions.append((pingd, pingd()))
+        self._varying.append((varying, len(varying()), set(daemons)))
 
     def check(self) -> None:
         """Raise AssertionError that lists what is left, once it had time to go."""
@@ -123,10 +133,10 @@ class Watch:
                 raise AssertionError("left behind: " + "; ".join(left)) from None
 
     def _left(self) -> list[str]:
-        left = [
-            f"process {pid} ({command_line(pid)})"
-            for pid in sorted(self._own_processes() - self._processes)
-        ]
+        more_processes = self._own_processes() - self._processes
+        if more_processes:
+            more_processes -= set().union(*(varying() for varying, _, _ in self._varying))
+        left = [f"process {pid} ({command_line(pid)})" for pid in sorted(more_processes)]
         for place in self._places:
             left += [
                 f"file {path}"
@@ -139,13 +149,21 @@ class Watch:
             if not is_a_stores(path) and not _in_use_elsewhere(path)
         ]
         for pid, now in _counts(self._descriptors).items():
-            if (more := now - self._descriptors[pid]) > 0:
+            if (more := now - self._descriptors[pid]) > 0 and more > self._allowed(pid):
                 names = ", ".join(sorted(open_descriptors(pid).values()))
                 left.append(f"{more} descriptors more in {pid} ({names})")
         for pingd, before_text in self._partitions:
             if (now_text := pingd()) != before_text:
                 left.append(f"pingd -parse says {now_text!r}, was {before_text!r}")
         return left
+
+    def _allowed(self, unix_pid: int) -> int:
+        """Descriptors that a process may have in addition."""
+        return sum(
+            len(varying()) - before_count
+            for varying, before_count, daemons in self._varying
+            if unix_pid in daemons
+        )
 
     def _own_processes(self) -> set[int]:
         return descendants(os.getpid()) | marked(*(place.mark for place in self._places))

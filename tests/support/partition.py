@@ -10,10 +10,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.support.processes import below_this_one
 from tests.support.wait import LIMIT_S
+
+if TYPE_CHECKING:
+    from tests.support.warm import LaunchServer
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
@@ -34,13 +37,15 @@ class Partition:
     """The embedded partition, and what the others have in common with it.
 
     Attributes:
-        kind: ``embedded``, ``local`` or ``hosts``.
+        kind: ``embedded``, ``warm``, ``local`` or ``hosts``.
         node_names: of node 0, 1, ...
+        launch_server: yod runs its launches there; ``None``: in its own process.
     """
 
     kind = "embedded"
 
     def __init__(self) -> None:
+        self.launch_server: LaunchServer | None = None
         self.node_names = [os.uname().nodename.partition(".")[0]]
 
     def yod(
@@ -92,7 +97,11 @@ class Partition:
         """A user's environment for yod and pingd."""
         path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         # Python programs write what they print in one piece.
-        both = {**os.environ, "PYTHONUNBUFFERED": None, "PATH": path, **(more or {})}
+        both = {**os.environ, "PYTHONUNBUFFERED": None, "PATH": path}
+        if self.launch_server is not None:
+            both["YOD_LAUNCH_SERVER"] = str(self.launch_server.directory)
+            both["YOD_COLD"] = "never"  # a launch that would be cold fails, and says why
+        both |= more or {}
         return {name: value for name, value in both.items() if value is not None}
 
     def _start(

@@ -2,6 +2,9 @@
 
 All have one interface, so a promise that holds everywhere is tested everywhere: the
 fixture ``anywhere`` gives each in turn.
+
+yod runs cold, in a process of its own. In the tests that are marked ``warm`` the fixtures give the
+partitions of this host once more, for a yod that runs its launches in a launch server.
 """
 
 from __future__ import annotations
@@ -17,19 +20,43 @@ from tests.support.hosts import RAM_BYTES, Hosts
 from tests.support.leaks import Watch
 from tests.support.partition import Partition
 from tests.support.place import Place
-from tests.support.standing import Key, Standing
+from tests.support.standing import Key, Lent, Standing, Stays
+from tests.support.warm import LaunchServer, Warm
+
+_HOSTS = pytest.param("hosts", marks=pytest.mark.hosts)
+_KINDS = {
+    "embedded": ("embedded",),
+    "here": ("embedded", "local"),
+    "anywhere": ("embedded", "local", _HOSTS),
+}
+_WARM_KINDS = {
+    "embedded": ("warm",),
+    "here": ("warm", "warm-local"),
+    "anywhere": ("warm", "warm-local"),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test in each kind of partition; one that is marked ``warm``, warm as well."""
+    is_warm = metafunc.definition.get_closest_marker("warm") is not None
+    is_cold = metafunc.definition.get_closest_marker("cold") is not None
+    for name, kinds in _KINDS.items():
+        if name in metafunc.fixturenames:
+            chosen = (*kinds, *(_WARM_KINDS[name] if is_warm and not is_cold else ()))
+            if len(chosen) > 1:
+                metafunc.parametrize(name, chosen, indirect=True)
 
 
 class _Up:
-    """The partitions of one test: brought up for it, or standing since an earlier one."""
+    """What is up for one test: brought up for it, or standing since an earlier one."""
 
     def __init__(self, standing: Standing, watch: Watch) -> None:
         self._standing = standing
         self._watch = watch
         self._own: list[Daemons] = []
-        self._lent: list[Daemons] = []
+        self._lent: list[Stays] = []
 
-    def lend(self, key: Key, make: Callable[[Place], Daemons]) -> Daemons:
+    def lend(self, key: Key, make: Callable[[Place], Lent]) -> Lent:
         """One that other tests use as well."""
         partition = self._standing.take(key, make)
         self._lent.append(partition)
@@ -73,9 +100,19 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
 
 @pytest.fixture
-def embedded(place: Place) -> Partition:
+def launch_server(
+    standing: Standing, place: Place, nothing_left_behind: Watch
+) -> Iterator[LaunchServer]:
+    """A launch server, which may have served other tests before."""
+    up = _Up(standing, nothing_left_behind)
+    yield up.lend(Key("launch server"), LaunchServer)
+    up.end()
+
+
+@pytest.fixture
+def embedded(request: pytest.FixtureRequest, place: Place) -> Partition:
     """Inside yod."""
-    return Partition()
+    return _get(request, getattr(request, "param", "embedded"), nodes_count=1)
 
 
 @pytest.fixture
@@ -136,22 +173,29 @@ def local(start_local: Callable[..., Daemons]) -> Daemons:
     return start_local(4)
 
 
-@pytest.fixture(
-    params=["embedded", "local", pytest.param("hosts", marks=pytest.mark.hosts)],
-)
-def anywhere(request: pytest.FixtureRequest) -> Partition:
+@pytest.fixture
+def anywhere(request: pytest.FixtureRequest, place: Place) -> Partition:
     """Each kind of partition in turn, with room for 12 ranks at least."""
-    match request.param:
-        case "embedded":
-            return request.getfixturevalue("embedded")  # type: ignore[no-any-return]
-        case "local":
-            return request.getfixturevalue("start_local")(3)  # type: ignore[no-any-return]
-    return request.getfixturevalue("start_hosts")(3)  # type: ignore[no-any-return]
+    return _get(request, request.param, nodes_count=3)
 
 
-@pytest.fixture(params=["embedded", "local"])
-def here(request: pytest.FixtureRequest) -> Partition:
+@pytest.fixture
+def here(request: pytest.FixtureRequest, place: Place) -> Partition:
     """The partitions of this host in turn, with room for 8 ranks at least."""
-    if request.param == "embedded":
-        return request.getfixturevalue("embedded")  # type: ignore[no-any-return]
-    return request.getfixturevalue("start_local")(2)  # type: ignore[no-any-return]
+    return _get(request, request.param, nodes_count=2)
+
+
+def _get(request: pytest.FixtureRequest, kind: str, nodes_count: int) -> Partition:
+    partition: Partition
+    match kind:
+        case "embedded":
+            partition = Partition()
+        case "warm":
+            partition = Warm(request.getfixturevalue("launch_server"))
+        case "local" | "warm-local":
+            partition = request.getfixturevalue("start_local")(nodes_count)
+        case _:
+            partition = request.getfixturevalue("start_hosts")(nodes_count)
+    if kind == "warm-local":
+        partition.launch_server = request.getfixturevalue("launch_server")
+    return partition

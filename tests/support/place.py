@@ -46,6 +46,7 @@ class Place:
         return {
             **kept,
             MARK: self.mark,
+            "YOD_LAUNCH_SERVER": "cold",  # a test that wants a launch server names its own
             "YOD_NOTICE_S": "3600",  # a busy machine makes no lines of its own
             "HOME": str(self.directory / "home"),
             "XDG_RUNTIME_DIR": str(self.runtime),
@@ -54,13 +55,21 @@ class Place:
         }
 
     def files(self) -> set[str]:
-        """Everything in the run-time and temporary directories."""
+        """Everything in the run-time and temporary directories, but for :func:`of_jobs`."""
         roots = (self.runtime, self.directory / "tmp")
-        return {str(path) for root in roots for path in root.rglob("*")}
+        return {str(path) for root in roots for path in root.rglob("*") if not of_jobs(root, path)}
 
     def remove(self) -> None:
         """Remove the run-time directory; the other is pytest's to remove."""
         shutil.rmtree(self.runtime, ignore_errors=True)
+
+
+def of_jobs(runtime: Path, path: Path) -> bool:
+    """Whether a path is of the directory of jobs' sockets.
+
+    It stays, and a yod that is killed leaves its name there until somebody meets it.
+    """
+    return path == runtime / "yod" or path.is_relative_to(runtime / "yod/jobs")
 
 
 def _ram_disk() -> str | None:

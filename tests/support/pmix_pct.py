@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -37,93 +36,19 @@ from native.wire.pmix import (
     LookupNames,
     ModexData,
     NamedProcess,
-    PmixMessage,
     PublishNames,
     Ready,
     SpawnPrograms,
     Table,
-    TableRow,
     Unavailable,
     UnpublishNames,
-    decode_from_server,
-    encode,
-    take,
 )
-from pct.host.pmix_command import command, make_directory, remove_directory
+from pct.host.pmix_command import make_directory, remove_directory
+from tests.support.pmix_node import Node
+from tests.support.pmix_world import World
 from tests.support.wait import LIMIT_S
 
 EXE_NOT_FOUND = -190  # PMIX_ERR_JOB_EXE_NOT_FOUND
-
-
-class Node:
-    """One server and its socket.
-
-    Attributes:
-        answer: Ready or Unavailable, when it has come.
-    """
-
-    def __init__(self, name: str, begin: Begin, errors: Path, settings: Mapping[str, str]) -> None:
-        self.name = name
-        ours, its = socket.socketpair()
-        with its, errors.open("ab") as stderr:
-            self.process = subprocess.Popen(
-                command(),
-                env={"PMI_FD": str(its.fileno()), "PATH": os.environ["PATH"], **settings},
-                pass_fds=(its.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stderr=stderr,
-            )
-        self.socket = ours
-        self._buffer = bytearray()
-        self.answer: Ready | Unavailable | None = None
-        self.send(begin)
-
-    def send(self, message: PmixMessage) -> None:
-        self.socket.sendall(encode(message))
-
-    def receive(self) -> list[Any]:
-        """Some whole messages; none when the server has ended."""
-        messages: list[Any] = []
-        while not messages and (data := self.socket.recv(1 << 20)):
-            self._buffer += data
-            while (message := take(self._buffer)) is not None:
-                messages.append(decode_from_server(message))
-        return messages
-
-
-class World:
-    """One namespace.
-
-    Attributes:
-        node_of: for each rank, the number of its node.
-        commands: for each rank, what it runs.
-        running: the ranks that have not ended.
-        statuses: exit statuses of those that have, negative for signals.
-        unix_pids: of the ranks that have been started.
-    """
-
-    def __init__(
-        self, nspace: str, node_of: Sequence[int], commands: Sequence[SpawnCommand], first_rank: int
-    ) -> None:
-        self.nspace = nspace
-        self.node_of = tuple(node_of)
-        self.commands = tuple(commands)
-        self.first_rank = first_rank
-        self.environments: dict[int, tuple[bytes, ...]] = {}
-        self.added = 0
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
-        self.pidfds: dict[int, int] = {}
-        self.statuses: dict[int, int] = {}
-        self.asked_by: tuple[Node, int] | None = None
-        self.unix_pids: dict[int, int] = {}
-
-    def rows_at(self, node: int) -> list[TableRow]:
-        """Its processes on a node, as a table has them."""
-        return [
-            TableRow(NamedProcess(self.nspace, rank), unix_pid, self.commands[rank].program)
-            for rank, unix_pid in self.unix_pids.items()
-            if self.node_of[rank] == node
-        ]
 
 
 class Pct:
@@ -473,3 +398,8 @@ class Pct:
 
     def _output(self, world: World, rank: int) -> Path:
         return self.directory / f"output-{world.nspace}-{rank}"
+
+
+def statuses(pct: Pct) -> list[list[int]]:
+    """Exit statuses of each world's ranks."""
+    return [[status for _, status in sorted(w.statuses.items())] for w in pct.worlds.values()]

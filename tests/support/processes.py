@@ -1,9 +1,11 @@
-"""Describes processes that should have ended, for the messages of failures."""
+"""Processes of a test: holds them still, and describes those that should have ended."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.leaks import command_line, descendants
@@ -12,6 +14,19 @@ from tests.support.leaks import command_line, descendants
 _SHOWN = ("wchan", "syscall", "stack")
 _FIELDS = ("State:", "PPid:", "TracerPid:", "Uid:", "ShdPnd:", "SigBlk:")
 _WORDS = 160  # characters of a command line
+
+
+@contextmanager
+def stopped(*unix_pids: int) -> Iterator[None]:
+    """Processes stand still for the time of a block; they may end in it."""
+    for unix_pid in unix_pids:
+        os.kill(unix_pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for unix_pid in unix_pids:
+            with suppress(ProcessLookupError):
+                os.kill(unix_pid, signal.SIGCONT)
 
 
 def below_this_one() -> str:

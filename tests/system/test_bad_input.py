@@ -17,6 +17,8 @@ from tests.support.partition import BIN, Done
 from tests.support.programs import script
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
+pytestmark = pytest.mark.warm
+
 
 def is_one_line(done: Done, status: int, *texts: str) -> None:
     """Check status and text of a launch that could not be."""
@@ -316,7 +318,7 @@ def test_a_state_file_whose_daemons_are_gone(embedded, place):
     os.kill(pid, 9)
     done = embedded.yod("true")
     is_one_line(done, 125, "yodctl up", "yodctl status")
-    subprocess.run([BIN / "yodctl", "down"], check=True, capture_output=True)
+    subprocess.run([BIN / "yodctl", "down", "--force"], check=True, capture_output=True)
     assert embedded.yod("true").status == 0
 
 

@@ -199,3 +199,16 @@ def test_the_nodes_file_gives_numbers_to_names(start_local, tmp_path):
 def test_it_has_one_thread(start_local):
     partition = start_local(1)
     assert len(os.listdir(f"/proc/{partition.bebopd.unix_pid}/task")) == 1
+
+
+def test_those_who_wait_for_nodes_are_told_when_it_ends(start_local, nothing_left_behind, place):
+    partition = start_local(1, slots=1)
+    with partition.start_yod("sh", "-c", "echo up; read line") as job:
+        read_until(job.stdout.fileno(), b"up\n")
+        with partition.start_yod("--wait", "true") as waiting:
+            read_until(waiting.stderr.fileno(), b"place 1 in the line")
+            partition.bebopd.kill()
+            assert "yod: bebopd at" in finish(waiting).err
+            assert waiting.returncode == 125
+        start_again(partition, nothing_left_behind, place)
+        job.communicate(b"\n", timeout=LIMIT_S)

@@ -12,6 +12,8 @@ import pytest
 from tests.support.c_programs import HERE, Staged
 from tests.support.wait import LIMIT_S
 
+pytestmark = pytest.mark.warm
+
 
 def line(rank: int, size: int, on_node: int) -> str:
     return f"rank {rank} of {size}, {on_node} on its node, spawned 0, program 0"

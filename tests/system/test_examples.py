@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.partition import BIN, EXAMPLES, ROOT
 
+pytestmark = pytest.mark.warm
+
 RING = "ring of {0}: the token came back as {1}, expected {1}\n"
 
 

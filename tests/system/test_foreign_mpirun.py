@@ -42,7 +42,7 @@ class StandIn:
         self._hosts = hosts
         self._listener = socket.create_server(("127.0.0.1", 0))
         place = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self._files, paths = hostfiles.write(
+        self._files = paths = hostfiles.write(
             str(directory),
             os.getuid(),
             os.getgid(),
@@ -195,7 +195,7 @@ def test_the_agent_imports_nothing_that_the_interpreter_does_not_need():
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "native.wire.agent" in imported
-    assert not {name.partition(".")[0] for name in imported} & {"msgspec", "socket", "re", "enum"}
+    assert not {name.partition(".")[0] for name in imported} & {"msgspec", "socket", "re"}
 
 
 def test_a_command_can_be_run_in_the_environment_around_the_job():

@@ -40,6 +40,29 @@ def test_a_rank_that_ends_tells_status_and_what_it_used() -> None:
         assert ended.max_rss_bytes > 50 << 20
 
 
+def test_the_output_of_a_keepers_only_rank_ends_with_the_rank() -> None:
+    closes = ("/bin/sh", "-c", "exec >&-; echo closed >&2; exec sleep 1000")
+    with Job(make_spec(closes)) as job:
+        job.wait_held()
+        job.keeper.go()
+        job.wait_output(b"closed", stream=2)
+        assert job.open_streams() == 2
+        job.keeper.signal(signal.SIGKILL)
+        job.wait_ended()
+        job.drain()
+
+
+def test_the_output_of_one_rank_of_several_ends_when_it_is_closed() -> None:
+    closes = ("/bin/sh", "-c", "exec >&-; echo closed >&2; exec sleep 1000")
+    with Job(make_spec(closes, ranks=2)) as job:
+        job.wait_held()
+        job.keeper.go()
+        job.run_until(lambda: job.open_streams() == 2, "both outputs closed")
+        job.keeper.signal(signal.SIGKILL)
+        job.wait_ended()
+        job.drain()
+
+
 def test_signals_reach_the_whole_group_of_one_rank_or_of_all() -> None:
     trap = "trap 'echo got' USR1; sh -c 'trap \"echo child got; exit\" USR1; echo ready; "
     trap += "while :; do sleep 0.01; done' & wait; wait; exit 5"
@@ -256,7 +279,7 @@ def test_killing_descendants_spares_whom_it_is_told_to(build: Build) -> None:
         import os, subprocess, sys
         from native.loop.reactor import Reactor
         from native.host.process import become_subreaper
-        from pct.host.orphans import Orphans
+        from pct.host.spawn.orphans import Orphans
         become_subreaper()
         spared = subprocess.Popen(["sh", "-c", "sleep 1000 & wait"])
         killed = subprocess.Popen([sys.argv[1]], stdout=subprocess.PIPE)
@@ -287,7 +310,7 @@ def test_all_who_wait_for_the_same_orphans_hear_of_their_end() -> None:
     code = """if True:
         import os, subprocess
         from native.loop.reactor import Reactor
-        from pct.host.orphans import Orphans
+        from pct.host.spawn.orphans import Orphans
         sleep = ["sleep", "1000"]
         orphan, keepers = subprocess.Popen(sleep), []
         reactor = Reactor()

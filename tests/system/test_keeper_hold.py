@@ -9,11 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from native.wire.keeper import (
-    Hold,
-    HowHeld,
-)
+from native.wire.keeper import Hold, HowHeld
 from tests.support.keeper_job import Job, make_spec
 from tests.support.keeper_programs import (
     SOURCES,
@@ -136,9 +134,10 @@ def stuck(build: Build, tmp_path: Path) -> tuple[str, Path]:
     return str(program), library
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
 @pytest.mark.parametrize("hold", list(Hold))
 def test_no_rank_passes_its_entry_while_one_is_on_its_way(
-    build: Build, stuck: tuple[str, Path], hold: Hold
+    build: Build, stuck: tuple[str, Path], hold: Hold, is_alone: bool
 ) -> None:
     program, library = stuck
     # The stuck one is held by preload, which needs its libraries; the others as told.
@@ -147,7 +146,7 @@ def test_no_rank_passes_its_entry_while_one_is_on_its_way(
     last = type(last)(last.path, last.argv, last.cwd, Hold.AUTO)
     spec = type(others)(
         **{name: getattr(others, name) for name in others.__struct_fields__}
-        | {"programs": (first, last)}
+        | {"programs": (first, last), "is_alone": is_alone}
     )
     with Job(spec) as job:
         job.wait_held(4)
@@ -161,6 +160,16 @@ def test_no_rank_passes_its_entry_while_one_is_on_its_way(
         assert {job.text(rank) for rank in range(5)} == {""}
         assert "libstuck.so" in job.text(4, 2)
         assert not any(event.was_released for event in job.wait_ended())
+
+
+@pytest.mark.parametrize("hold", list(Hold))
+def test_ranks_that_are_alone_go_when_the_last_is_held(build: Build, hold: Hold) -> None:
+    spec = make_spec((build("constructors"),), ranks=40, hold=hold)
+    with Job(structs.replace(spec, is_alone=True)) as job:
+        assert all(ended.was_released for ended in job.wait_ended())
+        job.wait_empty()
+        assert len(held_how(job)) == 40
+        assert {job.text(rank) for rank in range(40)} == {"preinit\nconstructor\nmain\n"}
 
 
 def test_ranks_held_in_different_ways_go_together(build: Build) -> None:

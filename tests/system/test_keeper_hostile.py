@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from native.wire import keeper as wire
-from pct.host.keeper import KEEPER
+from pct.host.spawn.spawner import KEEPER
 from tests.support.keeper_job import make_spec
 
 HERE = Path(__file__).parent

@@ -18,6 +18,9 @@ from tests.support.leaks import command_line, descendants
 from tests.support.partition import finish
 from tests.support.programs import Stopped
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
+from tests.support.warm import Warm
+
+pytestmark = pytest.mark.warm
 
 # A rank whose grandchild has left its session and process group.
 RANK = "setsid sleep 1000 & echo up; wait"
@@ -257,7 +260,11 @@ def test_a_keeper_killed_while_ranks_are_being_started(here, programs, tmp_path)
 def test_a_pmix_server_killed_while_its_job_runs(here, victim):
     with here.start_yod("-sz", "3", "--mpi=pmix", "sh", "-c", RANK) as yod:
         count_up(yod, 3)
-        of = here.pcts[0].unix_pid if isinstance(here, Daemons) else yod.pid
+        of = yod.pid
+        if isinstance(here, Daemons):
+            of = here.pcts[0].unix_pid
+        elif isinstance(here, Warm):
+            of = here.launch_server.daemon.unix_pid
         (server,) = (
             pid for pid in descendants(of) if "pct.pmix_server.server" in command_line(pid)
         )

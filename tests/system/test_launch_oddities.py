@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -10,6 +12,8 @@ import pytest
 
 from tests.support.hosts import Host
 from tests.support.wait import LIMIT_S, read_until, wait_until
+
+pytestmark = pytest.mark.warm
 
 IMAGE_BYTES = 48 << 20  # a user may hold half of a RAM disk
 
@@ -36,6 +40,28 @@ def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
 def test_a_daemon_that_a_rank_leaves_ends_with_the_job(here):
     done = here.yod("-sz", "3", "sh", "-c", "setsid sleep 1000 & exit 0")
     assert done == (0, "", "")
+
+
+def test_a_process_outside_that_keeps_a_ranks_output_open_is_not_waited_for(here, tmp_path):
+    """As a terminal multiplexer or a container's daemon may, which the rank has given it to."""
+    path = str(tmp_path / "outside")
+    rank = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+    rank += "socket.send_fds(s, [b'x'], [1, 2]); s.recv(1); print('last word')"
+    with socket.socket(socket.AF_UNIX) as outside:
+        outside.bind(path)
+        outside.listen(1)
+        env = {"YOD_END_S": "3600"}
+        with here.start_yod("-sz", "1", sys.executable, "-c", rank, path, env=env) as yod:
+            end = outside.accept()[0]
+            _, kept, _, _ = socket.recv_fds(end, 1, 2)
+            try:
+                end.send(b"x")
+                out, err = yod.communicate(timeout=LIMIT_S)
+            finally:
+                end.close()
+                for fd in kept:
+                    os.close(fd)
+    assert (yod.returncode, out, err) == (0, b"last word\n", b"")
 
 
 def test_a_rank_that_stops_itself_does_not_stop_the_job(here):

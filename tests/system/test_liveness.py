@@ -6,17 +6,14 @@ probe.
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from tests.support.daemons import wait_for_log
 from tests.support.partition import Done, finish
+from tests.support.processes import stopped
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 LIVENESS_S = 4
@@ -29,16 +26,6 @@ def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
     seen = b""
     while seen.count(b"up\n") < times:
         seen += read_until(yod.stdout.fileno(), b"\n")
-
-
-@contextmanager
-def stopped(unix_pid: int) -> Iterator[None]:
-    """A process does nothing meanwhile."""
-    os.kill(unix_pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(unix_pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("node", [0, 1])

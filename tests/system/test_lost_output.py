@@ -10,6 +10,8 @@ import pytest
 from tests.support.partition import BIN
 from tests.support.wait import LIMIT_S
 
+pytestmark = pytest.mark.warm
+
 # A command that writes, one that does not begin; the statuses of both, and of lost output.
 COMMANDS = [
     ("yod", ["-help"], ["no-such-program"], 127, 125),

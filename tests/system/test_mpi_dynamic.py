@@ -39,6 +39,7 @@ def met(parents: int, children: int) -> list[str]:
     return said + [f"child {r} of {children} met {parents}: {count}" for r in range(children)]
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("parents", [1, 2])
 def test_spawned_processes_meet_their_parents(embedded, mpi_or_intel, parents):
     done = run(embedded, mpi_or_intel, "spawn", "2", size=parents)
@@ -67,6 +68,7 @@ def test_several_programs_are_spawned_as_one_world(embedded, mpi):
     says(done, mpi, "appnum 0", "appnum 1", "appnum 1", *met(2, 3))
 
 
+@pytest.mark.warm
 def test_a_spawn_of_a_program_that_does_not_exist_is_an_error_and_no_more(embedded, mpi):
     """The application may go on."""
     done = run(embedded, mpi, "spawn-missing", size=1)

@@ -25,6 +25,7 @@ def run(partition: Partition, mpi: Mpi, *words: str) -> Done:
     return partition.yod("-sz", "2", *mpi.program, *words, env={**mpi.program_env, **SOON})
 
 
+@pytest.mark.warm
 def test_mpi_abort_ends_the_job_with_its_code(embedded, mpi_or_intel):
     done = run(embedded, mpi_or_intel, "abort", "7")
     assert done.status == 7, done
@@ -60,6 +61,7 @@ def test_a_rank_that_is_killed_on_another_host_ends_the_job(start_hosts, mpi_or_
     assert lines[-1].endswith("killed by SIGKILL"), done
 
 
+@pytest.mark.warm
 def test_an_interrupted_job_leaves_nothing(embedded, mpi):
     with embedded.start_yod("-sz", "2", *mpi.program, "up", env=mpi.program_env) as yod:
         read_until(yod.stdout.fileno(), b"up\n")
@@ -78,6 +80,7 @@ def test_a_killed_yod_leaves_nothing_on_its_hosts(start_hosts, mpi):
         yod.kill()
 
 
+@pytest.mark.warm
 def test_a_world_can_be_made_after_one_that_was_aborted(embedded, mpi):
     assert run(embedded, mpi, "abort", "7").status == 7
     assert run(embedded, mpi, "life").status == 0

@@ -35,6 +35,7 @@ def run(partition: Partition, mpi: Mpi, size: int) -> Done:
     return partition.yod("-sz", str(size), *mpi.program, "life", env=mpi.program_env)
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_one_world_in_the_embedded_partition(embedded, mpi, size):
     is_world(run(embedded, mpi, size), size, mpi.on_node(size))
@@ -80,6 +81,7 @@ def test_one_world_whatever_the_order_of_its_nodes(start_hosts, mpi, tmp_path, n
     assert without_noise(done.err) == ""
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("is_bound", [False, True])
 def test_ranks_run_on_the_processors_of_yod_and_no_library_binds_them_anew(embedded, mpi, is_bound):
     processors = os.sched_getaffinity(0)
@@ -134,6 +136,7 @@ def both_hear_their_own_line(partition: Partition, mpi: Mpi) -> None:
             assert (yod.returncode, without_noise(err.decode())) == (0, "")
 
 
+@pytest.mark.warm
 def test_two_jobs_at_once_do_not_meet(embedded, mpi):
     both_hear_their_own_line(embedded, mpi)
 
@@ -182,6 +185,7 @@ def test_the_ring_of_the_examples_in_c_is_one_world(embedded, mpi):
     assert done == (0, "ring of 4: the token came back as 6, expected 6\n", "")
 
 
+@pytest.mark.warm
 def test_the_universe_is_told_where_no_library_takes_it_for_a_bound(here, mpi):
     """MPICH fails once there are more ranks; its own launcher tells it nothing."""
     done = here.yod("-sz", "2", *mpi.program, "universe", env=mpi.program_env)

@@ -1,5 +1,6 @@
 """pingd: what each node is doing, for people and for programs."""
 
+import json
 import os
 import pty
 import subprocess
@@ -54,6 +55,18 @@ def test_programs_read_a_line_for_each_node_and_job(local, job):
     assert rest == ["2:node2:free:false" + ":_" * 8, "3:node3:free:false" + ":_" * 8]
 
 
+def test_programs_may_read_json(local, job):
+    nodes = json.loads(pingd(local, "--json", "1..2").out)["nodes"]
+    (found,) = nodes[0].pop("jobs")
+    both = {"slots": 4, "drain": None, "is_restarting": False}
+    assert nodes == [
+        {"node": 1, "name": "node1", "state": "busy", "slots_used": 1, **both},
+        {"node": 2, "name": "node2", "state": "free", "slots_used": 0, "jobs": [], **both},
+    ]
+    assert found["id"] == pingd(local, "-parse").out.splitlines()[1].split(":")[5]
+    assert (found["ranks"], found["is_pending"]) == ("4", False)
+
+
 def test_conditions_choose_the_lines(local, job):
     def nodes(*words):
         lines = pingd(local, "-parse", *words).out.splitlines()[1:]
@@ -105,6 +118,7 @@ def test_a_node_that_is_down_is_shown_so(start_local, nothing_left_behind, place
         (["-list", "1,9"], "no node 9 in this partition"),
         (["-job", "999999"], "no job 999999 in this partition; it has ended, or"),
         (["-parse", "-job", "999999"], "no job 999999 in this partition"),
+        (["--json", "-parse"], "-parse, --json and -summary exclude each other"),
         (["-list", "1", "2"], "one node list at a time"),
         (["-job", "0"], "Invalid value for '-job'"),
         (["-x"], "-x: no such option here"),

@@ -15,8 +15,9 @@ from native.loop.slices import Slices
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.account import Account
-from pct.host.orphans import children_of
 from pct.host.pmix_process import PmixServer
+from pct.host.spawn.orphans import children_of
+from pct.host.spawn.spawner import OwnSpawner
 from tests.support.wait import wait_for_exit, wait_until
 
 OWNER = Owner(os.getuid(), os.getgid(), ())
@@ -51,7 +52,9 @@ def reactor() -> Iterator[Reactor]:
 
 @pytest.fixture
 def server(reactor: Reactor) -> Iterator[PmixServer]:
-    started = PmixServer(os.getpid(), OWNER, reactor, Limits().pmix_server_bytes)
+    started = PmixServer(
+        os.getpid(), OWNER, reactor, OwnSpawner(reactor), Limits().pmix_server_bytes
+    )
     yield started
     started.close()
     wait_for_exit(started.keeper.unix_pid)

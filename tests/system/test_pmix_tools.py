@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pct.pmix_server.tools import Doubtful, stranger
+from tests.support.pmix_libraries import CLIENT, INSTALLED, LIBPMIX, ROOT
 from tests.support.pmix_pct import LIMIT_S, Pct
-from tests.system.test_pmix_server import CLIENT, INSTALLED, LIBPMIX, ROOT
 
 STRANGER = 1234  # a user id that is nobody's
 PRETENCE = f"""\

@@ -75,17 +75,20 @@ def test_a_message_has_64_megabytes(embedded, portals, kind):
     check(embedded, 2, portals.program("vectors", kind), "large")
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
 @pytest.mark.parametrize(("name", "kind"), [("soak", 1), ("messages", 0), ("overrun", 2)])
 def test_a_program_runs_over_each_transport(embedded, portals, name, kind, transport):
     check(embedded, 3, portals.program(name, kind), PTL_TRANSPORT=transport)
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize(("name", "kind"), [("alltoall", 3), ("collectives", 1)])
 def test_a_program_has_64_ranks(embedded, portals, name, kind):
     check(embedded, 64, portals.program(name, kind))
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
 @pytest.mark.parametrize("name", ["alltoall", "messages"])
 def test_ranks_with_few_descriptors_take_turns(embedded, portals, name, transport):
@@ -107,6 +110,7 @@ def test_a_rank_whose_descriptors_were_closed_on_the_way_is_told(embedded, porta
     assert "descriptors were closed on the way" in done.err
 
 
+@pytest.mark.warm
 def test_a_limit_that_is_too_low_is_named(embedded, portals):
     script = f"ulimit -n 9; exec {portals.program('alltoall')}"
     done = embedded.yod("-sz", "2", "--with-portals", "sh", "-c", script)
@@ -135,6 +139,7 @@ def test_a_program_is_its_own_world_without_yod(place, portals):
         assert (run.stderr, run.returncode) == ("", 0)
 
 
+@pytest.mark.warm
 def test_a_script_starts_the_ranks(embedded, portals):
     program = portals.program("alltoall")
     check(embedded, 2, "--with-portals", "sh", "-c", f"{program}")
@@ -160,6 +165,7 @@ def test_a_rank_that_dies_is_seen_by_the_others(embedded, portals, kind, transpo
     assert "rank 3" in done.err and "SIGKILL" in done.err
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
 def test_two_jobs_cannot_reach_one_another(embedded, portals, transport):
     program, env = portals.program("apart", 0), {"PTL_TRANSPORT": transport}

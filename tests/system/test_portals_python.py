@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.warm
+
 RING = "ring of {0}: the token came back as {1}, expected {1}\n"
 
 GATHER = """

@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from tests.support.partition import finish
+from tests.support.processes import stopped
 from tests.support.programs import Stopped
 from tests.support.wait import LIMIT_S, read_until
-from tests.system.test_liveness import stopped
 
 SOON = {"YOD_NOTICE_S": "0.5"}
 QUICK = {"YOD_LIVENESS_S": "3"}

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.wait import LIMIT_S, read_until
 
+pytestmark = pytest.mark.warm
+
 # A line in two writes, as an unbuffered Python prints it.
 PIECES = """
 import os

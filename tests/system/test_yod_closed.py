@@ -9,6 +9,8 @@ import pytest
 from tests.support.partition import BIN, Done
 from tests.support.wait import LIMIT_S
 
+pytestmark = pytest.mark.warm
+
 
 def test_a_closed_output_cannot_be_written_and_that_is_said_once(here):
     done = here.yod_under_shell("-sz", "3", "echo", "word", after=">&-")
@@ -44,10 +46,13 @@ def test_what_yod_itself_prints_is_lost_with_a_word(embedded, words):
 
 def test_no_file_or_socket_of_yods_takes_the_place_of_a_closed_stream(embedded, tmp_path):
     """What a rank writes would go there."""
-    look = 'for n in 0 1 2; do readlink "/proc/$YOD_JOB_ID/fd/$n"; done >"$0"'
+    look = (
+        "read -r _ _ _ yod _ </proc/$PPID/stat\n"
+        'for n in 0 1 2; do readlink "/proc/$yod/fd/$n"; done >"$0"'
+    )
     seen = tmp_path / "seen"
     assert embedded.yod_under_shell("sh", "-c", look, seen, after="<&- >&- 2>&-") == (0, "", "")
-    # In an embedded partition the job's number is yod's process; /proc/<pid>/stat is no stream.
+    # A keeper is yod's child; /proc/<pid>/stat is no stream.
     assert all(line.endswith("/stat") for line in seen.read_text().split()), seen.read_text()
     assert len(seen.read_text().split()) == 3
 
@@ -58,9 +63,8 @@ def test_a_program_of_the_interface_with_closed_streams(embedded, tmp_path):
     text = (
         "import os, sys\n"
         "os.closerange(0, 3)\n"
-        "from yod import api\nfrom yod.plan.plan import from_command_line\n"
-        "words = ('sh', '-c', 'echo word')\n"
-        "done = api.launch(from_command_line(2, None, words), partition='embedded')\n"
+        "from yod import api\n"
+        "done = api.run(['sh', '-c', 'echo word'], size=2, partition='embedded')\n"
         "open(sys.argv[1], 'w').write(str(done.exit_status))\n"
     )
     subprocess.run(

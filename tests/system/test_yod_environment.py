@@ -13,6 +13,8 @@ from tests.support.partition import BIN
 from tests.support.programs import script
 from tests.support.wait import LIMIT_S
 
+pytestmark = pytest.mark.warm
+
 
 def test_ranks_have_the_users_environment_and_their_own_variables(here):
     done = here.yod("env", env={"MINE": "a b=c\nd", "EMPTY": ""})

@@ -11,6 +11,8 @@ import pytest
 from tests.support.partition import BIN
 from tests.support.wait import LIMIT_S
 
+pytestmark = pytest.mark.warm
+
 
 def test_five_thousand_ranks_run_where_descriptors_suffice(embedded):
     """One keeper took 4096."""
@@ -31,6 +33,7 @@ def test_soft_limits_are_the_ranks_and_bind_no_launch(embedded):
     assert done.out.split() == ["200", "1"] * 150
 
 
+@pytest.mark.cold  # a launch server has descriptors of its own
 def test_too_few_descriptors_refuse_a_launch_before_anything_runs(embedded, tmp_path):
     ran = tmp_path / "ran"
     done = embedded.yod_under_shell("-sz", "200", "touch", ran, before="ulimit -n 300")
@@ -40,6 +43,7 @@ def test_too_few_descriptors_refuse_a_launch_before_anything_runs(embedded, tmp_
     assert len(done.err.splitlines()) == 1 and not ran.exists()
 
 
+@pytest.mark.cold  # the hard limit is too small for the request
 def test_a_limit_of_file_sizes_that_stops_a_launch_is_named(embedded):
     done = embedded.yod_under_shell("-sz", "2", "true", before="ulimit -f 1")
     assert (done.status, done.out) == (125, "")
@@ -47,14 +51,15 @@ def test_a_limit_of_file_sizes_that_stops_a_launch_is_named(embedded):
     assert "a file of " in line and "the limit is 512 (ulimit -f)" in line
 
 
+@pytest.mark.cold
 def test_no_bytecode_is_written_where_it_would_be_cut(embedded, tmp_path):
     """Python left such files in the installation, and no later start could read them."""
     (tmp_path / "said.py").write_text("import sys\ndef main(): print(sys.dont_write_bytecode)\n")
-    script = (BIN / "yod").read_text()
-    assert script.count('run("yod.command")\n') == 1
+    script = (BIN / "yod-cold").read_text()
+    assert script.count("from yod.command import main\n") == 1
     probe = tmp_path / "yod"
-    of_ours = f'sys.path.append({os.fspath(tmp_path)!r})\nrun("said")\n'
-    probe.write_text(script.replace('run("yod.command")\n', of_ours))
+    of_ours = f"sys.path.append({os.fspath(tmp_path)!r})\nfrom said import main\n"
+    probe.write_text(script.replace("from yod.command import main\n", of_ours))
     probe.chmod(0o755)
     (tmp_path / "python3").symlink_to(BIN / "python3")
     for limits, expected in (("true", "False"), ("ulimit -f 1", "True")):
@@ -64,6 +69,7 @@ def test_no_bytecode_is_written_where_it_would_be_cut(embedded, tmp_path):
         assert done.stdout.strip() == expected, done.stderr
 
 
+@pytest.mark.cold
 def test_a_start_on_a_full_disk_names_it(embedded, place, needs_root, tmp_path):
     """It said `[Errno 28]` and no file."""
     full = tmp_path / "full"

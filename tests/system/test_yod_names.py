@@ -11,6 +11,8 @@ from tests.support.partition import BIN
 from tests.support.programs import script
 from tests.support.wait import LIMIT_S
 
+pytestmark = pytest.mark.warm
+
 NAME = b"caf\xe9"  # no UTF-8
 SHOWN = r"$'caf\351'"
 

@@ -12,6 +12,8 @@ import pytest
 from tests.support.partition import BIN
 from tests.support.wait import LIMIT_S, read_until
 
+pytestmark = pytest.mark.warm
+
 MB = 1 << 20
 WRITE = """
 import os, sys

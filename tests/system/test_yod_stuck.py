@@ -5,31 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
+from tests.support.daemons import Daemons
 from tests.support.leaks import descendants
+from tests.support.processes import stopped
 from tests.support.wait import LIMIT_S, read_until, unread, wait_for_exit, wait_until
+
+pytestmark = pytest.mark.warm
 
 AT_ONCE = {"YOD_PRESS_S": "0"}  # every signal is a press
 READY = ("-sz", "4", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 60 & wait; done")
-
-
-@contextmanager
-def stopped(*unix_pids: int) -> Iterator[None]:
-    """These stand still, and go on at the end."""
-    for unix_pid in unix_pids:
-        os.kill(unix_pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for unix_pid in unix_pids:
-            try:
-                os.kill(unix_pid, signal.SIGCONT)
-            except ProcessLookupError:
-                pass
 
 
 def press(yod: subprocess.Popen[bytes], said: bytes) -> None:
@@ -107,7 +94,8 @@ def catches(unix_pid: int, number: int) -> bool:
 
 
 def keepers_of(partition, yod: subprocess.Popen[bytes]) -> list[int]:
-    pcts = [yod.pid] if partition.kind == "embedded" else [pct.unix_pid for pct in partition.pcts]
+    has_pcts = isinstance(partition, Daemons)
+    pcts = [pct.unix_pid for pct in partition.pcts] if has_pcts else [yod.pid]
     below = {child for pct in pcts for child in descendants(pct)}
     return [child for child in below if name_of(child) == "yod-keeper"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import sys
 import time
@@ -11,9 +12,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.partition import BIN
+from tests.support.partition import BIN, finish
 from tests.support.terminal import CTRL_C, CTRL_D, CTRL_Z, command_on_a_terminal, on_a_terminal
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
+
+pytestmark = pytest.mark.warm
 
 AT_ONCE = {"YOD_PRESS_S": "0"}  # every signal is a press
 STUBBORN = "trap '' INT TERM; echo ready; while :; do sleep 60 & wait; done"
@@ -113,6 +116,33 @@ def test_a_terminal_that_closes_is_one_press(here, tmp_path):
         os.close(terminal)
         bash.wait(timeout=LIMIT_S)
         wait_until(lambda: {"0", "1"} <= set(os.listdir(tmp_path)), what="the ranks' ends")
+
+
+@pytest.mark.parametrize("is_writing", [False, True], ids=["silent", "writing"])
+def test_a_terminal_that_closes_ends_a_yod_without_a_shell(here, tmp_path, is_writing):
+    """A window that runs yod and nothing else; the ranks learn it by SIGTERM."""
+    rank = f"trap ': > {tmp_path}/$YOD_RANK; exit 0' TERM; echo ready; "
+    rank += "while :; do echo more; done" if is_writing else "sleep 1000 & wait"
+    with on_a_terminal(here, "-sz", "2", "sh", "-c", rank) as (yod, terminal):
+        seen = b""
+        while seen.count(b"ready\n") < 2:
+            seen += read_until(terminal, b"\n")
+        os.close(terminal)
+        assert yod.wait(timeout=LIMIT_S) == -signal.SIGHUP
+    assert {"0", "1"} <= set(os.listdir(tmp_path))
+
+
+def test_output_to_a_terminal_that_has_gone_without_a_signal_is_a_press(here):
+    """It is not yod's controlling terminal, so no SIGHUP comes: the failed write is as one."""
+    ours, theirs = pty.openpty()
+    words = ("-sz", "2", "sh", "-c", "echo ready; while :; do echo more; done")
+    yod = here.start_yod(*words, stdout=theirs, start_new_session=True)
+    os.close(theirs)
+    read_until(ours, b"ready")
+    os.close(ours)
+    done = finish(yod)
+    assert (done.status, done.out) == (-signal.SIGHUP, ""), done
+    assert done.err.startswith("yod: SIGTERM sent to all ranks; "), done
 
 
 # As a user sees it: the shell has the terminal back, and nothing of the job runs.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.partition import BIN, finish
-from tests.support.wait import LIMIT_S, wait_for_exit, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 
 def run(*words, env=None):
@@ -25,6 +25,12 @@ def run(*words, env=None):
     return finish(process)
 
 
+def of_partition(done):
+    """What was said, but for the lines about the launch server."""
+    lines = done.out.splitlines(keepends=True)
+    return "".join(line for line in lines if "launch" not in line)
+
+
 def state_file(place):
     return place.runtime / "yod" / "partition.json"
 
@@ -33,11 +39,17 @@ def unix_pids(place):
     return [each["unix_pid"] for each in json.loads(state_file(place).read_text())["daemons"]]
 
 
+@pytest.fixture(autouse=True)
+def as_users_do(place, monkeypatch):
+    """yod looks for a launch server; in other tests it does not."""
+    monkeypatch.delenv("YOD_LAUNCH_SERVER")
+
+
 @pytest.fixture
 def down():
     """Takes down whatever the test left up."""
     yield
-    run("yodctl", "down")
+    run("yodctl", "down", "--force")
 
 
 @pytest.fixture
@@ -56,11 +68,52 @@ def test_up_status_and_down(place, four):
     assert "4 nodes: 4 free, 0 pending, 0 busy, 0 down" in status.out
     daemons = unix_pids(place)
     done = run("yodctl", "down")
-    assert (done.status, done.out) == (0, "ended 5 daemons of 5\n")
+    assert (done.status, of_partition(done)) == (0, "ended 5 daemons of 5\n")
     for unix_pid in daemons:
         wait_for_exit(unix_pid)
-    assert run("yodctl", "status")[:2] == (1, "no partition is up\n")
-    assert run("yodctl", "down")[:2] == (0, "no partition is up\n")
+    status = run("yodctl", "status")
+    assert (status.status, of_partition(status)) == (1, "no partition is up\n")
+    assert run("yodctl", "down")[:2] == (0, "nothing is up\n")
+
+
+def launch_server(done):
+    """The process that runs launches, by the words of `up` or `status`."""
+    (line,) = (line for line in done.out.splitlines() if " are warm: process " in line)
+    return int(line.split()[7])
+
+
+def test_launches_are_warm_from_up_to_down(place, down):
+    up = run("yodctl", "up")
+    assert up.out.startswith("launches on this host are warm: process ")
+    server = launch_server(up)
+    status = run("yodctl", "status")
+    assert (status.status, launch_server(status)) == (0, server)
+    text = "read -r _ _ _ parent _ < /proc/$PPID/stat; readlink /proc/$parent/exe"
+    assert run("yod", "sh", "-c", text).out == f"{os.path.realpath(BIN / 'yod')}\n"
+    cold = {"YOD_LAUNCH_SERVER": "cold"}
+    assert "python3" in run("yod", "sh", "-c", text, env=cold).out
+    said = "launches on this host are cold: YOD_LAUNCH_SERVER=cold is set\n"
+    assert run("yodctl", "status", env=cold).out.startswith(said)
+    again = run("yodctl", "up")
+    text = f"yodctl: a launch server is up already (process {server})\n"
+    assert (again.status, again.err) == (1, text)
+    ended = run("yodctl", "down")
+    assert (ended.status, ended.out) == (0, f"ended the launch server (process {server})\n")
+    wait_for_exit(server)
+    assert os.listdir(place.runtime / "yod") in ([], ["jobs"])
+    status = run("yodctl", "status")
+    said = "launches on this host are cold: no launch server; `yodctl up` starts one\n"
+    assert (status.status, status.out) == (1, said + "no partition is up\n")
+
+
+def test_a_launch_server_is_where_a_variable_says(place, tmp_path):
+    env = {"YOD_LAUNCH_SERVER": str(tmp_path)}
+    server = launch_server(run("yodctl", "up", env=env))
+    assert run("yodctl", "status").out.startswith("launches on this host are cold: ")
+    assert launch_server(run("yodctl", "status", env=env)) == server
+    assert run("yodctl", "down", env=env).out == f"ended the launch server (process {server})\n"
+    wait_for_exit(server)
+    assert list(tmp_path.glob("launch*")) == []
 
 
 def test_everything_of_it_is_the_owners_only(place, four):
@@ -97,7 +150,7 @@ def test_a_partition_whose_daemons_are_gone_is_cleaned_up(place, four):
         os.kill(unix_pid, signal.SIGKILL)
         wait_for_exit(unix_pid)
     status = run("yodctl", "status")
-    assert (status.status, status.out) == (
+    assert (status.status, of_partition(status)) == (
         1,
         "no partition is up (its daemons are gone; `yodctl up` cleans up)\n",
     )
@@ -116,7 +169,7 @@ def test_a_lost_node_is_seen(place, four):
     assert "pcts       3 of 4 alive" in status.out
     assert "4 nodes: 3 free, 0 pending, 0 busy, 1 down" in status.out
     assert status.err == f"yodctl: gone: pct of node 0 (process {first})\n"
-    assert run("yodctl", "down").out == "ended 4 daemons of 5 (1 were gone)\n"
+    assert of_partition(run("yodctl", "down")) == "ended 4 daemons of 5 (1 were gone)\n"
 
 
 def test_a_lost_bebopd_is_seen(place, four):
@@ -126,7 +179,7 @@ def test_a_lost_bebopd_is_seen(place, four):
     status = run("yodctl", "status")
     assert status.status == 1
     assert "yodctl: bebopd is gone; `yodctl down` clears what is left\n" in status.err
-    assert run("yodctl", "down").out == "ended 4 daemons of 5 (1 were gone)\n"
+    assert of_partition(run("yodctl", "down")) == "ended 4 daemons of 5 (1 were gone)\n"
 
 
 def test_a_start_beside_nodes_whose_bebopd_is_gone_says_so(place, four):
@@ -145,7 +198,8 @@ def test_a_start_beside_nodes_whose_bebopd_is_gone_says_so(place, four):
 def test_a_partition_that_yod_will_not_use_is_told_of(place, down):
     other = {"YOD_PARTITION": "host:1"}
     said = "YOD_PARTITION is set: yod and pingd use host:1"
-    assert run("yodctl", "status", env=other)[:2] == (
+    status = run("yodctl", "status", env=other)
+    assert (status.status, of_partition(status)) == (
         1,
         f"no partition is up; {said}, which pingd shows\n",
     )
@@ -171,18 +225,52 @@ def test_a_home_that_is_missing_is_not_made(place, down, tmp_path):
 def test_a_daemon_that_is_stopped_is_killed_in_the_end(place, four):
     _, first, *_ = unix_pids(place)
     os.kill(first, signal.SIGSTOP)
-    assert run("yodctl", "down").out == "ended 5 daemons of 5 (1 had to be killed)\n"
+    assert of_partition(run("yodctl", "down")) == "ended 5 daemons of 5 (1 had to be killed)\n"
 
 
-def test_down_ends_what_runs(place, four, nothing_left_behind):
-    yod = subprocess.Popen(
-        [BIN / "yod", "-sz", "4", "sleep", "600"],
-        stdout=subprocess.DEVNULL,
+@contextmanager
+def started(ranks):
+    """A launch that does not end by itself."""
+    with subprocess.Popen(
+        [BIN / "yod", "-sz", str(ranks), "sh", "-c", "echo up; exec sleep 600"],
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: run("pingd", "-parse").out.count(":busy:") == 4)
-    run("yodctl", "down")
-    assert yod.wait(LIMIT_S) != 0
+    ) as yod:
+        try:
+            read_until(yod.stdout.fileno(), b"up\n" * ranks)
+            yield yod
+        finally:
+            yod.kill()
+
+
+def refused(names):
+    text = f"yodctl: {names} would end: to end jobs say `yodctl down --force`\n"
+    return 3, "", text
+
+
+def test_down_names_the_jobs_that_it_would_end_and_ends_them_by_force(
+    place, four, nothing_left_behind
+):
+    with started(4) as yod:
+        assert run("yodctl", "down") == refused("job 1 (root)")
+        os.kill(unix_pids(place)[0], signal.SIGKILL)
+        wait_until(lambda: run("yodctl", "status").status == 1)
+        # Warm, it is known by its socket as well.
+        names = "job 1 (root) and jobs on nodes 0..3 (bebopd does not answer)"
+        assert run("yodctl", "down") == refused(names)
+        assert yod.poll() is None
+        assert run("yodctl", "down", "--force").status == 0
+        assert yod.wait(LIMIT_S) != 0
+
+
+def test_down_names_the_jobs_of_the_launch_server(place, down, nothing_left_behind):
+    run("yodctl", "up")
+    with started(2) as yod:
+        (path,) = wait_until(lambda: list((place.runtime / "yod" / "jobs").glob("local.*")))
+        assert run("yodctl", "down") == refused(f"job {path.name.partition('@')[0]} (root)")
+        assert launch_server(run("yodctl", "status"))
+        assert run("yodctl", "down", "--force").status == 0
+        assert yod.wait(LIMIT_S) != 0
 
 
 @contextmanager
@@ -236,13 +324,13 @@ def test_a_start_that_was_killed_is_taken_down(place, down):
     wait_until(lambda: state_file(place).exists() and len(unix_pids(place)) > 16)
     process.kill()
     process.wait()
-    assert run("yodctl", "down").out == "ended 17 daemons of 17\n"
+    assert of_partition(run("yodctl", "down")) == "ended 17 daemons of 17\n"
 
 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["up"], "Missing option '--local'"),
+        (["up", "--base-port", "7000"], "--base-port is for --local"),
         (["up", "--local", "0"], "Invalid value for '--local'"),
         (["up", "--local", "x"], "Invalid value for '--local'"),
         (["up", "--local", "2", "--slots", "0"], "Invalid value for '--slots'"),
@@ -289,8 +377,8 @@ def test_it_works_where_there_is_no_run_time_directory(place, down):
         assert run("yodctl", "up", "--local", "1", env=env).status == 0
         assert run("yod", "echo", "hi", env=env).out == "hi\n"
     finally:
-        assert run("yodctl", "down", env=env).out == "ended 2 daemons of 2\n"
-    assert sorted(os.listdir(state_home)) == ["notes", "records", "userlog"]
+        assert of_partition(run("yodctl", "down", env=env)) == "ended 2 daemons of 2\n"
+    assert sorted(os.listdir(state_home)) == ["jobs", "notes", "records", "userlog"]
     assert (state_home / "userlog").read_text().startswith("what is logged\n")
 
 

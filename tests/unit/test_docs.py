@@ -9,6 +9,7 @@ import pytest
 
 import allocator.cli
 import partition.status.pingd
+import partition.yodjob
 import pct.cli
 import yod.cli
 from native.options import of_click
@@ -51,7 +52,18 @@ OPTIONS = {
     "pct": of_click(pct.cli.command.params),
     "pingd": of_click(partition.status.pingd.command.params),
     "yod": yod.cli.OPTIONS,
+    "yodjob": [
+        option
+        for each in partition.yodjob.command.commands.values()
+        for option in of_click(each.params)
+    ],
 }
+
+
+def test_the_page_of_yodjob_has_every_subcommand():
+    text = (ROOT / "docs" / "yodjob.md").read_text()
+    for name in partition.yodjob.command.commands:
+        assert re.search(rf"^    yodjob {name}\b", text, re.M) and f"`{name}`" in text
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -59,4 +71,4 @@ def test_the_page_of_a_command_has_its_options(name):
     text = (ROOT / "docs" / f"{name}.md").read_text()
     for option in OPTIONS[name]:
         first = option.spellings[0]
-        assert re.search(rf"`{first}\b", text), f"docs/{name}.md: no word about {first}"
+        assert re.search(rf"[`{{]{first}\b", text), f"docs/{name}.md: no word about {first}"

@@ -25,17 +25,21 @@ PACKAGES = ("native", "allocator", "pct", "yod", "partition")
 # Those that a user starts, and what they may import that others may not.
 COMMANDS = {
     *("allocator.cli", "pct.cli", "yod.cli", "yod.command", "yod.agent"),
-    *("partition.status.pingd", "partition.yodctl", "native.__main__"),
+    *("partition.status.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
+    "partition.server.cli",
 }
 
 # They read the process's own state: directory, environment, streams.
-FRONT = {"yod.api", "yod.frontend"}
+FRONT = {"yod.aio", "yod.aiohost", "yod.api", "yod.frontend", "yod.launching"}
+# Of these, what only programs that use asyncio import.
+ASYNCIO = {"yod.aio", "yod.aiohost"}
 
 # The standard library's pure parts: values, types and functions of their
 # arguments. `signal` and `errno` are for their numbers.
 PURE_STDLIB = {
     "__future__",
     "_blake2",  # hashlib's, without the time that hashlib takes
+    "_heapq",  # heapq's heap
     "_operator",  # hmac's compare_digest, likewise
     "bisect",
     "collections",
@@ -63,7 +67,7 @@ PURE_STDLIB = {
 # A library, and the only rooms and modules that may import it.
 BOUND = {
     "ClusterShell": {"native.nodelist"},
-    "asyncio": {"yod.api"},
+    "asyncio": ASYNCIO,
     "cffi": {"native.transport"},
     "click": COMMANDS,
     "mpi4py": set(),
@@ -75,7 +79,12 @@ BOUND = {
 SLOW = ("ClusterShell", "asyncio", "rich", "http", "ssl", "multiprocessing", "urllib", "email")
 ROOM_MODULES_MAX = 20
 LINES_MAX = 450
-TABLES: set[str] = set()  # files of one long table each
+SOURCES = {".py", ".c", ".h"}
+GENERATED = {"native/_native.c"}
+
+# Files of one long table each, which one looks things up in and does not read through. The
+# header has the names and values that the Portals specification gives, in its order.
+TABLES = {"native/transport/include/portals4.h"}
 
 
 class Import:
@@ -211,7 +220,7 @@ def test_only_commands_and_the_api_import_partition_and_only_when_they_need_it()
             for module, found in OURS
             if found.under("partition")
             and package_of(module) != "partition"
-            and (found.at_start or module not in COMMANDS | FRONT)
+            and ((found.at_start and not found.for_types) or module not in COMMANDS | FRONT)
         ]
     )
 
@@ -259,6 +268,19 @@ def test_no_room_has_more_modules_than_one_can_look_through():
     assert {folder: n for folder, n in folders.items() if n > ROOM_MODULES_MAX} == {}
 
 
+def test_no_file_is_longer_than_one_reads_in_one_go():
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for folder in (*PACKAGES, "bench", "examples", "tests")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in SOURCES
+    }
+    excepted = TABLES | GENERATED
+    long = {name: n for name, n in lengths.items() if n > LINES_MAX and name not in excepted}
+    assert long == {}, f"at most {LINES_MAX} lines"
+    assert lengths.keys() >= TABLES
+
+
 @pytest.mark.parametrize("library", sorted(BOUND))
 def test_a_library_is_imported_only_where_it_belongs(library):
     complain(
@@ -279,7 +301,21 @@ def test_what_is_slow_to_import_is_imported_when_it_is_needed():
             if found.at_start
             and not found.for_types
             and package_of(found.name) in SLOW
-            and module != "yod.api"
+            and module not in ASYNCIO
+        ]
+    )
+
+
+def test_asyncio_is_for_programs_that_use_it():
+    """Whoever imports it does so for a program that has a loop already."""
+    complain(
+        [
+            (module, found)
+            for module, found in OURS
+            if is_among(found.name, ASYNCIO)
+            and module not in ASYNCIO
+            and found.at_start
+            and not found.for_types
         ]
     )
 
@@ -298,7 +334,7 @@ def test_commands_import_drivers_and_drivers_import_machines():
             for module, found in OURS
             if package_of(module) == package_of(found.name) != "partition"
             and layer(found.name) > layer(module)
-            and module != "yod.api"
+            and module not in FRONT
         ]
     )
 
@@ -310,3 +346,30 @@ def test_events_and_actions_are_structs():
 
 def test_every_command_named_here_is_there():
     assert set(MODULES) >= COMMANDS
+
+
+# Rooms of which a launch server has a module at work, and modules that are started by themselves.
+SERVED = ("allocator", "pct", "yod", "partition.find")
+ALONE = (
+    *COMMANDS,
+    *ASYNCIO,
+    "pct.pmix_server",
+    "yod.api",
+    "yod.launching",
+    "yod.host.own",
+    "partition.find.state",
+)
+
+
+def test_a_launch_server_imports_ahead_what_a_launch_may_need():
+    later = {
+        found.name
+        for module, found in OURS
+        if not found.at_start
+        and not found.for_types
+        and is_among(module, SERVED)
+        and not is_among(module, ALONE)
+    }
+    from partition.server.ahead import MODULES as ahead
+
+    assert not later - set(ahead)

@@ -1,6 +1,7 @@
 """The state file of yodctl, and knowing a process again."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 
 from native.errors import PartitionError
+from native.host import userdirs
 from partition.find import state
 from partition.find.state import Daemon, State
 from partition.up import processes
@@ -26,7 +28,7 @@ def a_state(**changes):
         "address": "127.0.0.1:1234",
         "unix_address": "unix:/x",
         "key_file": "/key",
-        "boot_id": state.boot_id(),
+        "boot_id": userdirs.boot_id(),
         "began": 5.0,
         "daemons": (Daemon(77, 5, "/log"),),
     }
@@ -112,3 +114,12 @@ def test_daemons_are_ended_and_those_that_refuse_are_killed():
         assert process.wait(LIMIT_S) == status
         process.stdout.close()
     assert processes.end([one, two], wait_s=0.5) == (0, 0)
+
+
+def test_a_stopped_daemon_that_is_resumed_ends_without_being_killed():
+    process, daemon = sleeper(ignores_term=False)
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    assert processes.end([daemon], wait_s=LIMIT_S, resumes=True) == (1, 0)
+    assert process.wait(LIMIT_S) == -signal.SIGTERM
+    process.stdout.close()

@@ -9,7 +9,7 @@ from allocator.jobs import ids
 from allocator.jobs.grants import Owner
 from allocator.nodes.placement_list import ListPlacement
 from allocator.records import MemoryLedger
-from native.errors import PartitionError
+from native.errors import PartitionError, Refusal
 from native.ids import Principal, PrincipalKind
 from native.limits import Limits
 from native.loop.reactor import Reactor
@@ -25,8 +25,9 @@ from native.wire.alloc import (
     Released,
     Revoke,
 )
+from native.wire.nodes import Drain, Resume
 from native.wire.status import Accepted, Announce, NodeState
-from partition.status.query import ask
+from partition.status.query import OrderRefused, ask, give
 from tests.support.wait import LIMIT_S
 
 DAEMON = Principal(PrincipalKind.PARTITION, 0)
@@ -51,6 +52,7 @@ class Small:
             owner_of=lambda uid: Owner(uid, "alice", uid),
             wall_clock=lambda: 5000.0,
             limits=limits,
+            only_uid=1000,
             contain=contain,
         )
         self.machine = machine
@@ -203,6 +205,24 @@ def test_bebopd_stops_before_an_id_could_be_given_twice(small, monkeypatch):
     assert max(numbers) < ids.BLOCK
 
 
+def test_an_order_is_answered_when_it_is_on_the_disk(small, monkeypatch):
+    small.announce()
+    drain = Drain((0,), "fan")
+    assert give(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S, drain).nodes == (0,)
+    (orders,) = small.ledger.orders().values()
+    assert (orders.drain.reason, orders.drain.by, orders.drain.since) == ("fan", "alice", 5000.0)
+
+    def full(changes):
+        raise LedgerError("bebopd.sqlite: database or disk is full")
+
+    monkeypatch.setattr(small.ledger, "keep_orders", full)
+    with pytest.raises(OrderRefused, match=r"not recorded: .* disk is full") as caught:
+        give(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S, Resume((0,)))
+    assert caught.value.code is Refusal.NOT_RECORDED
+    (row,) = ask(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S)
+    assert row.state is NodeState.DRAINED
+
+
 def broken(*_arguments):
     raise ValueError("broken")
 
@@ -212,9 +232,10 @@ def test_a_message_that_raises_ends_its_peers_connection_and_nothing_else(tmp_pa
     small = Small(tmp_path, Limits(), lambda whose, error: contained.append((whose, str(error))))
     small.announce()
     with monkeypatch.context() as patch:
-        patch.setattr(small.machine, "_give", broken)
+        patch.setattr(small.machine, "_received", broken)
         small.yod.send(small.bebopd.id, NodeRequest((NodeSpec(1),), "a.out"))
         small.reactor.run_once(0)
+        assert small.driver._timer.at == small.machine.deadline() is not None
     (lost,) = small.yod.events()
     assert isinstance(lost, PeerLost)
     assert contained == [(f"MessageReceived of {small.yod.id}", "broken")]

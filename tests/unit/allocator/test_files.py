@@ -9,6 +9,7 @@ from allocator.host import keys
 from allocator.host.ledger import Ledger, LedgerError
 from allocator.jobs import ids
 from allocator.nodes import nodesfile
+from allocator.nodes.orders import Drain, Orders, Restart
 from native.errors import UsageError
 from native.host.keyfile import KeyFileError
 
@@ -97,6 +98,35 @@ def test_records_are_there_after_a_restart(tmp_path):
     }
     assert (eight["job_id"], eight["ended"]) == (8, None)
     again.close()
+
+
+FAN = Orders(drain=Drain("fan", "root", 100.5))
+
+
+def test_an_order_and_the_names_of_nodes_are_there_after_a_crash(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.remember_node("a", 4)
+    both = Orders(FAN.drain, Restart("alice", 101.5, (1 << 63) - 1, True))
+    ledger.keep_orders(((4, FAN), (5, FAN), (6, both)))
+    ledger.keep_orders(((5, Orders()),))
+    ledger.remember_node("b", 5)
+    ledger._db.close()  # a crash: nothing is flushed
+    os.close(ledger._lock)
+    again = Ledger(tmp_path)
+    assert again.orders() == {4: FAN, 6: both}
+    assert again.names() == {"a": 4}
+    again.close()
+
+
+def test_an_order_that_cannot_be_written_changes_nothing(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.keep_orders(((4, FAN),))
+    ledger._db.execute("PRAGMA query_only = ON")
+    with pytest.raises(LedgerError, match="readonly database"):
+        ledger.keep_orders(((4, Orders()), (5, FAN)))
+    ledger._db.execute("PRAGMA query_only = OFF")
+    assert ledger.orders() == {4: FAN}
+    ledger.close()
 
 
 def test_two_bebopds_do_not_share_their_records(tmp_path):

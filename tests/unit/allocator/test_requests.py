@@ -2,8 +2,8 @@
 
 import pytest
 
-from allocator.bebopd import RecordGrant, ReserveJobIds
 from allocator.jobs.batch import BatchTable
+from allocator.requests import RecordGrant, ReserveJobIds
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec

@@ -1,6 +1,8 @@
 """What pingd prints. Other programs read the parsed form."""
 
-from native.wire.status import NodeJob, NodeRow, NodeState
+import time
+
+from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState
 from partition.status import show
 
 ROWS = [
@@ -43,6 +45,38 @@ def test_totals_count_nodes_by_state_and_slots():
         "4 nodes: 1 free, 1 pending, 1 busy, 1 down",
         "16 slots: 5 in use by 2 jobs",
     ]
+
+
+FAN = NodeDrain("fan\n", "root", 0.0)
+DRAINED = [
+    NodeRow(3, "n3", NodeState.DRAINED, 4, 0, 1.0, (), FAN),
+    NodeRow(4, "n4", NodeState.DRAINING, 4, 1, 1.0, ROWS[1].jobs, FAN, True),
+    NodeRow(5, "n5", NodeState.DOWN, 0, 0, 0.0, (), NodeDrain("disk", "alice", 0.0)),
+]
+
+
+def test_drained_nodes_are_shown_with_the_reason_the_operator_and_the_time(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert show.drains([*ROWS, *DRAINED]) == [
+        "nodes 3..4 drained by root since 1970-01-01 00:00:00: $'fan\\n'",
+        "node 5 drained by alice since 1970-01-01 00:00:00: disk",
+        "node 4 to restart when free of jobs",
+    ]
+    monkeypatch.undo()
+    time.tzset()
+    assert show.drains(ROWS) == []
+    assert [line.split()[2] for line in show.plain(DRAINED)[1:]] == ["drained", "draining", "down"]
+    assert show.totals(DRAINED)[0] == (
+        "3 nodes: 0 free, 0 pending, 0 busy, 1 down, 1 draining, 1 drained"
+    )
+
+
+def test_programs_get_the_drain_as_an_object():
+    drained, *_ = show.records(DRAINED)["nodes"]
+    assert drained["drain"] == {"reason": "fan\n", "by": "root", "since": 0.0}
+    assert (drained["state"], drained["is_restarting"]) == ("drained", False)
+    assert show.records(ROWS)["nodes"][0]["drain"] is None
 
 
 def test_conditions_combine():

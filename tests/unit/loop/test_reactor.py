@@ -1,4 +1,4 @@
-"""The loop: descriptors, timers and idle calls, without a sleep."""
+"""The loop: descriptors, calls and idle calls, without a sleep."""
 
 import os
 import select
@@ -134,70 +134,7 @@ def test_another_loop_can_host_this_one(reactor, pipes):
     outer.close()
 
 
-# -- timers and call_soon --------------------------------------------------
-
-
-class Timer:
-    """Something with a deadline; notes when it was due."""
-
-    def __init__(self, clock, due):
-        self.clock, self.due, self.calls = clock, due, []
-
-    def deadline(self):
-        return self.due
-
-    def on_due(self):
-        self.calls.append(self.clock.now)
-        self.due = None
-
-
-def test_a_timer_is_called_when_its_time_has_come(reactor, clock):
-    timer = Timer(clock, 105.0)
-    reactor.add_timer(timer.deadline, timer.on_due)
-    assert reactor.deadline() == 105.0
-    reactor.run_once(0)
-    clock.now = 104.9
-    reactor.run_once(0)
-    assert timer.calls == []
-    clock.now = 105.0
-    reactor.run_once(0)
-    assert timer.calls == [105.0]
-    assert reactor.deadline() is None
-
-
-def test_the_earliest_of_several_deadlines_is_the_loops(reactor, clock):
-    timers = [Timer(clock, due) for due in (None, 120.0, 110.0)]
-    for timer in timers:
-        reactor.add_timer(timer.deadline, timer.on_due)
-    assert reactor.deadline() == 110.0
-    timers[2].due = None  # a deadline is asked for each time
-    assert reactor.deadline() == 120.0
-
-
-def test_a_deadline_that_an_event_has_cancelled_is_not_delivered(reactor, clock, pipes):
-    (read, write), timer = pipes(), Timer(clock, 105.0)
-    reactor.add_timer(timer.deadline, timer.on_due)
-
-    def take():
-        os.read(read, 1)
-        timer.due = None
-
-    reactor.watch(read, take)
-    os.write(write, b"x")
-    clock.now = 106.0
-    reactor.run_once(0)
-    assert timer.calls == []
-
-
-def test_a_removed_timer_is_not_called_even_by_one_of_the_same_moment(reactor, clock):
-    first, second = Timer(clock, 101.0), Timer(clock, 101.0)
-    removals = []
-    reactor.add_timer(first.deadline, lambda: (first.on_due(), removals[0]()))
-    removals.append(reactor.add_timer(second.deadline, second.on_due))
-    clock.now = 102.0
-    reactor.run_once(0)
-    removals[0]()  # twice is harmless
-    assert first.calls == [102.0] and second.calls == []
+# -- call_soon -------------------------------------------------------------
 
 
 def test_calls_made_soon_come_in_order_before_the_next_wait(reactor, clock):
@@ -222,24 +159,6 @@ def test_sliced_work_lets_descriptors_in_between(reactor, pipes):
     reactor.call_soon(lambda: piece(2))
     reactor.run()
     assert seen == [2, b"x", 1, 0]
-
-
-def test_run_ends_when_it_is_told_to(reactor, clock):
-    timer = Timer(clock, 100.0)
-    reactor.add_timer(timer.deadline, lambda: (timer.on_due(), reactor.stop()))
-    reactor.run()
-    assert timer.calls == [100.0]
-    reactor.call_soon(reactor.stop)
-    reactor.run()  # and may run again
-
-
-def test_a_deadline_in_many_years_is_waited_for_like_any_other(reactor, pipes):
-    (read, write), seen = pipes(), []
-    reactor.add_timer(lambda: float(1 << 40), lambda: None)
-    reactor.watch(read, lambda: (seen.append("readable"), reactor.stop()))
-    os.write(write, b"x")
-    reactor.run()
-    assert seen == ["readable"]
 
 
 # -- idle calls ------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_what_is_asked_of_the_loop_for_an_owner_is_the_owners(reactor, clock, pi
         reactor.watch(read, fail)
         reactor.call_soon(fail)
         reactor.when_idle(fail)
-        reactor.add_timer(lambda: 101.0 if clock.now < 102.0 else None, fail)
+        reactor.timer(fail).set(101.0)
 
     reactor.run_for(owner, ask)
     os.write(write, b"x")

@@ -147,6 +147,17 @@ def test_children_that_end_together_are_each_told(reactor):
     assert ended == {number: number for number in range(5)}
 
 
+def test_all_who_asked_for_a_child_are_told_of_its_end(reactor):
+    unix_pid, ended = child(6), []
+    reactor.on_child(unix_pid, lambda status: ended.append(("first", status)))
+    reactor.on_child(unix_pid, lambda status: (ended.append(("second", status)), reactor.stop()))
+    reactor.run()
+    assert [(who, os.waitstatus_to_exitcode(status)) for who, status in ended] == [
+        ("first", 6),
+        ("second", 6),
+    ]
+
+
 def test_a_child_of_somebody_else_is_left_alone(reactor):
     others = child(5)
     os.waitid(os.P_PID, others, os.WEXITED | os.WNOWAIT)

@@ -8,11 +8,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from typing import NamedTuple
 
 import pytest
 
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
+from native.loop.reactor import Reactor
 from native.port.port import (
+    EVENTS_PER_TURN,
     Hub,
     Loss,
     ObjectArrived,
@@ -20,6 +23,7 @@ from native.port.port import (
     ObjectSent,
     PeerLost,
     Port,
+    PortEvent,
     Received,
 )
 from native.port.portals import PortalsPort
@@ -56,6 +60,16 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
         port.close(flush_s=0.1)
 
 
+class Taken(NamedTuple):
+    """A port whose events are taken by another function."""
+
+    fd: int
+    events: Callable[[], list[PortEvent]]
+
+    def fileno(self) -> int:
+        return self.fd
+
+
 def message(number: int, size: int = 0) -> Input:
     return Input(number, bytes(size))
 
@@ -68,6 +82,12 @@ def file_of(data: bytes) -> int:
     fd = os.memfd_create("object")
     os.write(fd, data)
     return fd
+
+
+def pump_once(port: Port, reactor: Reactor) -> None:
+    """Drive a sender, and a loop that another port is listened to in."""
+    port.events()
+    reactor.run_once(0.001)
 
 
 def room_for(size: int) -> int:
@@ -93,6 +113,43 @@ def test_a_reply_goes_to_the_source(make: Make) -> None:
     event = pump([a, b], lambda seen: seen[b])[b][0]
     b.send(event.source, InputCredit(1, 5))
     assert pump([a, b], lambda seen: seen[a])[a] == [Received(b.id, OWNER, InputCredit(1, 5))]
+
+
+def test_a_listener_is_called_in_the_loop_while_there_are_events_until_it_is_closed(
+    make: Make,
+) -> None:
+    reactor, a, b = Reactor(), make(), make()
+    heard: list[PortEvent] = []
+    listener = b.listen(reactor, lambda: heard.extend(b.events()))
+    a.send(b.id, message(1))
+    assert not heard, "called from within a send"
+    deadline = time.monotonic() + LIMIT_S
+    while not heard and time.monotonic() < deadline:
+        pump_once(a, reactor)
+    assert messages_of(heard) == [message(1)]
+    listener.close()
+    a.send(b.id, message(2))
+    assert messages_of(pump([a, b], lambda seen: seen[b])[b]) == [message(2)]
+    reactor.run_once(0)
+    assert len(heard) == 1
+    reactor.close()
+
+
+def test_a_listener_that_raises_is_called_no_more_and_its_owner_is_told(make: Make) -> None:
+    reactor, a, b = Reactor(), make(), make()
+    told: list[Exception] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    reactor.run_for(told.append, lambda: b.listen(reactor, fail))
+    a.send(b.id, message(1))
+    deadline = time.monotonic() + LIMIT_S
+    while not told and time.monotonic() < deadline:
+        pump_once(a, reactor)
+    reactor.run_once(0)
+    assert len(told) == 1
+    reactor.close()
 
 
 def test_a_port_can_send_to_itself(make: Make) -> None:
@@ -212,6 +269,27 @@ def test_the_descriptor_is_readable_exactly_while_there_is_something_to_take(mak
     assert messages_of(a.events()) == [message(1)]
     assert quiet([a]) == []
     assert select.select([a], [], [], 0)[0] == []
+
+
+def test_a_port_gives_a_bounded_number_of_events_and_stays_readable_for_the_rest(
+    make: Make,
+) -> None:
+    a, b = make(), make()
+    sent = [message(number + 1) for number in range(3 * EVENTS_PER_TURN + 1)]
+    for one in sent:
+        a.send(b.id, one)
+    counts = []
+
+    def take() -> list[PortEvent]:
+        events = b.events()
+        counts.append(len(events))
+        return events
+
+    taken = Taken(b.fileno(), take)
+    seen = pump([a, taken], lambda seen: len(seen[taken]) == len(sent))
+    assert messages_of(seen[taken]) == sent
+    assert max(counts) <= EVENTS_PER_TURN
+    assert quiet([a, b]) == []
 
 
 def test_a_closed_port_can_be_closed_again(make: Make) -> None:

@@ -8,11 +8,19 @@ from native.wire.load import Mpi, Protocol
 from pct.account import Account
 from pct.events import Devices, PmiOpened
 from pct.wireup import environment
-from pct.wireup.environment import for_job, for_node, for_protocols, for_rank
+from pct.wireup.environment import Users, for_node, for_protocols, for_rank, of_user
 from pct.wireup.machine import Wireup
 from tests.unit.pct.job_of import JOB_ID, PMIX, load_message
 
 OURS = (b"YOD_JOB_ID=7", b"YOD_SIZE=4")
+
+
+def for_job(user, job_id, size):
+    return environment.for_job(of_user(user), job_id, size)
+
+
+def names_of_user(user):
+    return of_user(user).names
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,7 @@ OURS = (b"YOD_JOB_ID=7", b"YOD_SIZE=4")
 def test_what_an_outer_launcher_left_is_kept_aside(name):
     entry = f"{name}=outer".encode()
     assert for_job([entry], 7, 4) == (b"YOD_OUTER_" + entry, *OURS)
-    assert environment.names_of_user([entry]) == frozenset()
+    assert names_of_user([entry]) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +121,7 @@ def test_what_an_outer_launcher_left_is_kept_aside(name):
 def test_what_the_user_has_set_is_kept(name):
     entry = f"{name}=mine".encode()
     assert for_job([entry], 7, 4) == (entry, *OURS)
-    assert environment.names_of_user([entry]) == {name.encode()}
+    assert names_of_user([entry]) == {name.encode()}
 
 
 def test_entries_keep_their_order_and_bytes():
@@ -177,7 +185,7 @@ def test_intel_mpi_is_given_a_pmi2_library_only_where_one_is_named():
 
 
 def test_what_the_user_has_set_is_not_set_again():
-    names = environment.names_of_user([b"MPICH_PMI_VERSION=2", b"I_MPI_PIN=on"])
+    names = names_of_user([b"MPICH_PMI_VERSION=2", b"I_MPI_PIN=on"])
     told = for_protocols(ALL, 0, 1, 0, b"h:1", names)
     assert b"JSM_JSRUN_PORT=1" in told
     assert not any(entry.startswith(b"MPICH_PMI_VERSION") for entry in told)
@@ -191,7 +199,7 @@ def test_what_the_user_has_set_is_not_set_again():
 
 def test_a_yod_inside_yod_sets_anew_what_the_outer_one_had_set():
     user = (b"PATH=/bin", b"I_MPI_PIN=on")
-    names = environment.names_of_user(user)
+    names = names_of_user(user)
     rank = (
         *for_job(user, 7, 4),
         *environment.defaults(names, (*environment.UNBOUND, b"HYDRA_HOST_FILE=/a")),
@@ -201,12 +209,12 @@ def test_a_yod_inside_yod_sets_anew_what_the_outer_one_had_set():
     assert inner[:2] == user
     assert inner[-2:] == (b"YOD_JOB_ID=8", b"YOD_SIZE=1")
     assert all(entry.startswith(outer.ASIDE) for entry in inner[2:-2])
-    assert environment.names_of_user(rank) == {b"PATH", b"I_MPI_PIN"}
+    assert names_of_user(rank) == {b"PATH", b"I_MPI_PIN"}
 
 
 def test_a_launcher_inside_can_have_back_what_was_kept_aside():
     outside = (b"PATH=/bin", b"PMI_RANK=3", b"SLURM_STEP_ID=0", b"HYDRA_IFACE=eth0")
-    names = environment.names_of_user(outside)
+    names = names_of_user(outside)
     rank = (
         *for_job(outside, 7, 4),
         *environment.defaults(names, environment.UNBOUND),
@@ -282,7 +290,7 @@ def test_open_mpi_shares_no_memory_between_nodes_of_one_host():
     elsewhere = GrantedNode(21, "n21", 8, 1)
     for other, is_set in ((second, True), (elsewhere, False)):
         message = load_message(2, mpi=PMIX, nodes=(first, other))
-        shared = Wireup(message, [0, 0], frozenset(), Account()).shared_environment()
+        shared = Wireup(message, [0, 0], of_user([]), Account()).shared_environment()
         assert (b"OMPI_MCA_btl=tcp,self" in shared) is is_set
 
 
@@ -290,7 +298,7 @@ def shared_of(protocols, nodes, names=frozenset(), has_settings=False):
     """What ranks share on a node that has no fabric."""
     runs = tuple(Run(place, 1) for place in range(len(nodes)))
     message = load_message(2, mpi=protocols, nodes=nodes, runs=runs)
-    wireup = Wireup(message, [0, 0], names, Account())
+    wireup = Wireup(message, [0, 0], Users((), names), Account())
     wireup.port_opened(PmiOpened(JOB_ID, b"", devices=Devices(False, False, has_settings)))
     return wireup.shared_environment()
 

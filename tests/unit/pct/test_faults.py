@@ -180,6 +180,7 @@ class Host:
     def run(self):
         for _ in range(8):
             self.reactor.run_once(0)
+            assert self.driver._timer.at == self.node.deadline()
 
     def said(self):
         """Failures and ends, as the yod hears them."""

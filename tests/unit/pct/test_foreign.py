@@ -38,23 +38,22 @@ def test_each_launcher_is_told_its_remote_shell_and_its_hosts():
 
 
 def test_host_files_are_the_owners_and_are_removed(tmp_path):
-    directory, paths = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), TEXTS)
+    paths = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), TEXTS)
     texts = []
     for path in paths:
         with open(path, "rb") as file:
             texts.append(file.read())
             assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
     assert tuple(texts) == TEXTS
-    assert stat.S_IMODE(os.stat(directory).st_mode) == 0o711
-    hostfiles.remove(directory)
-    hostfiles.remove(directory)
+    hostfiles.remove(paths)
+    hostfiles.remove(paths)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_host_files_of_two_jobs_are_apart(tmp_path):
-    first, _ = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), TEXTS)
-    second, _ = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), TEXTS)
-    assert first != second
+    first = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), TEXTS)
+    second = hostfiles.write(str(tmp_path), os.getuid(), os.getgid(), TEXTS)
+    assert not set(first) & set(second)
 
 
 def test_host_files_that_cannot_be_written_leave_nothing_behind(tmp_path):
@@ -69,6 +68,8 @@ def test_host_files_are_where_the_owner_can_get(monkeypatch, mode, is_there):
     monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: None)
     with tempfile.TemporaryDirectory(dir="/tmp") as parent:
         os.chmod(parent, mode)
-        directory, _ = hostfiles.write(parent, os.getuid() + 1, os.getgid(), TEXTS)
-        hostfiles.remove(directory)
-        assert os.path.dirname(directory) == (parent if is_there else "/tmp")
+        paths = hostfiles.write(parent, os.getuid() + 1, os.getgid(), TEXTS)
+        hostfiles.remove(paths)
+        assert {os.path.dirname(path) for path in paths} == {
+            os.fsencode(parent if is_there else "/tmp")
+        }

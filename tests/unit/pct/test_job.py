@@ -83,7 +83,7 @@ def test_a_job_on_one_node_goes_from_load_to_released():
     ]
     assert job.state is JobState.HELD
 
-    assert job.handle(GO, NOW) == [KeeperGo(JOB_ID)]
+    assert spec.is_alone and job.handle(GO, NOW) == []  # the keeper has let them go
     assert job.state is JobState.RUNNING
 
     outcome = load.Outcome(0, True, (0,), (20,), (3000,), (2000,), (1500,), (250,), (8,))
@@ -246,10 +246,7 @@ def test_a_signal_goes_to_the_keeper_once_there_is_one():
 
 def test_input_goes_to_the_root_with_credit_from_go_on():
     job = a_job(PRESENT, started(0), held(0), has_input=True)
-    assert job.handle(GO, NOW) == [
-        KeeperGo(JOB_ID),
-        to_yod(io.InputCredit(JOB_ID, 16 * 1024)),
-    ]
+    assert job.handle(GO, NOW) == [to_yod(io.InputCredit(JOB_ID, 16 * 1024))]
     data = received(YOD, io.Input(JOB_ID, b"yes\n"))
     assert job.handle(data, NOW) == [WriteInput(JOB_ID, b"yes\n")]
     assert job.handle(InputTaken(JOB_ID, 4), NOW) == [to_yod(io.InputCredit(JOB_ID, 4))]

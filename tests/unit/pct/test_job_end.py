@@ -10,6 +10,7 @@ from native.wire import io, keeper, load
 from pct.events import (
     PMIX_SERVER,
     DropJob,
+    FinishOutput,
     KeeperEnd,
     KeeperReported,
     KillOrphans,
@@ -101,7 +102,7 @@ def test_a_job_that_is_over_has_let_go_of_what_its_ranks_put():
 
 def test_nothing_is_released_before_the_last_byte_of_output_has_gone_up():
     job = a_job(*RUNNING, ALL_DONE)
-    assert job.handle(EMPTY, NOW) == []
+    assert job.handle(EMPTY, NOW) == [FinishOutput(JOB_ID)]  # once
     assert job.handle(OutputRead(JOB_ID, 0, 1, b"bye"), NOW) == [
         to_yod(io.Output(JOB_ID, 0, 1, 0, b"bye"))
     ]

@@ -2,7 +2,15 @@
 
 from native.machine import PeerGone, Send
 from native.wire import alloc, group, io, load
-from pct.events import DropJob, KeeperEnd, OutputRead, PauseOutput, ResumeOutput, TellBebopd
+from pct.events import (
+    DropJob,
+    FinishOutput,
+    KeeperEnd,
+    OutputRead,
+    PauseOutput,
+    ResumeOutput,
+    TellBebopd,
+)
 from pct.job.machine import Job
 from tests.unit.pct.job_of import (
     ALL_DONE,
@@ -52,7 +60,7 @@ def test_a_lost_yod_ends_the_job_though_its_output_window_is_full():
     job = filled()
     actions = job.handle(PeerGone(YOD, "killed"), NOW)
     assert actions == [KeeperEnd(JOB_ID), ResumeOutput(JOB_ID, 1)]
-    assert job.handle(EMPTY, NOW) == []
+    assert job.handle(EMPTY, NOW) == [FinishOutput(JOB_ID)]
     assert job.handle(OutputRead(JOB_ID, 0, 1, b"more"), NOW) == []
     job.handle(OutputRead(JOB_ID, 0, 1, b""), NOW)
     assert job.handle(OutputRead(JOB_ID, 0, 2, b""), NOW) == [

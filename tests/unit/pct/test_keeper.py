@@ -15,8 +15,10 @@ import pytest
 
 from native.errors import PeerProtocolError
 from native.wire import keeper as wire
+from pct.host import keeper as keeper_module
 from pct.host.keeper import Keeper
-from pct.host.orphans import children_of
+from pct.host.spawn.orphans import children_of
+from pct.host.spawn.spawner import Departed
 
 SPEC = wire.KeeperSpec(
     job_id=1 << 40,
@@ -59,7 +61,7 @@ def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
     reader = Reader(wire.encode_spec(SPEC, 4711, b"/lib/yodhold.so"))
     assert reader.take("4sI") == (b"YOK1", 4711)
     assert reader.take("QIII") == (1 << 40, 1000, 100, 0o27)
-    assert reader.take("IIIII") == (2, 3, 1, 2, 0)
+    assert reader.take("IIIIII") == (2, 3, 1, 2, 0, 0)
     assert reader.take("Q") == (1 | 1 << 63,)
     assert reader.take("II") == (100, 44)
     keep, unlimited = (1 << 64) - 2, (1 << 64) - 1
@@ -203,14 +205,10 @@ class FakeReactor:
 
     def __init__(self) -> None:
         self.watches: list[FakeWatch] = []
-        self.children: dict[int, Callable[[int], None]] = {}
 
     def watch(self, fd: int, on_readable: Callable[[], None]) -> FakeWatch:
         self.watches.append(FakeWatch(on_readable))
         return self.watches[-1]
-
-    def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
-        self.children[unix_pid] = call
 
 
 class Peer:
@@ -224,12 +222,13 @@ class Peer:
         self.streams: list[tuple[int, int | None, int, int, int | None]] = []
         self.keeper = Keeper(
             ours,
-            77,
+            Departed(),
             self.reactor,  # type: ignore[arg-type]
             self.events.append,
             lambda *streams: self.streams.append(streams),
-            range(8),
+            range(2 * keeper_module._PACKETS_PER_TURN),
         )
+        self.keeper.started(77)
         self.watch = self.reactor.watches[0]
 
     def say(self, packet: bytes, fds: tuple[int, ...] = ()) -> None:
@@ -240,7 +239,7 @@ class Peer:
 
     def exit(self, wait_status: int) -> None:
         self.socket.close()
-        self.reactor.children[77](wait_status)
+        self.keeper.ended(wait_status)
 
 
 @pytest.fixture
@@ -255,14 +254,24 @@ def peer() -> Iterator[Peer]:
                 os.close(fd)
 
 
-def test_streams_come_before_the_start_that_they_belong_to(peer: Peer) -> None:
-    ends = os.pipe()
-    try:
-        packet = report(1, 4, 100, fds=6) + report(1, 5, 101, fds=15)
-        peer.say(packet, (ends[0], ends[1], ends[1], ends[0], ends[0], ends[0]))
-    finally:
-        os.close(ends[0])
-        os.close(ends[1])
+@pytest.fixture
+def ends() -> Iterator[tuple[int, int, int]]:
+    """Both ends of a pipe, and a socket."""
+    reading, writing = os.pipe()
+    sockets = _socket.socketpair()
+    yield reading, writing, sockets[0].fileno()
+    os.close(reading)
+    os.close(writing)
+    for each in sockets:
+        each.close()
+
+
+def test_streams_come_before_the_start_that_they_belong_to(
+    peer: Peer, ends: tuple[int, int, int]
+) -> None:
+    reading, writing, connection = ends
+    packet = report(1, 4, 100, fds=6) + report(1, 5, 101, fds=15)
+    peer.say(packet, (reading, reading, writing, reading, reading, connection))
     assert peer.events == [wire.RankStarted(4, 100), wire.RankStarted(5, 101)]
     (first, second) = peer.streams
     assert first[0] == 4 and first[1] is None and first[4] is None
@@ -270,6 +279,29 @@ def test_streams_come_before_the_start_that_they_belong_to(peer: Peer) -> None:
     assert len({*first[2:4], *second[1:]}) == 6
     for fd in (*first[2:4], *second[1:]):
         assert fd is not None and not os.get_inheritable(fd)
+    for fd in (*first[2:4], *second[1:4]):  # nobody else can make them block
+        assert fd is not None and not os.get_blocking(fd)
+    assert os.get_blocking(reading) and os.get_blocking(writing)
+
+
+@pytest.mark.parametrize("wrong", range(4), ids=["stdin", "stdout", "stderr", "PMI"])
+@pytest.mark.parametrize("path", ["/dev/zero", "/", "other"])
+def test_files_of_another_kind_end_the_conversation(
+    peer: Peer, ends: tuple[int, int, int], wrong: int, path: str
+) -> None:
+    reading, writing, connection = ends
+    fds = [writing, reading, reading, connection]
+    other = reading if wrong == 3 else connection
+    fds[wrong] = os.dup(other) if path == "other" else os.open(path, os.O_RDONLY)
+    before = len(os.listdir("/proc/self/fd"))
+    peer.say(report(1, 4, 100, fds=15), tuple(fds))
+    os.close(fds[wrong])
+    assert peer.watch.closed and peer.streams == []
+    peer.exit(0)
+    (lost,) = peer.events
+    assert isinstance(lost, wire.KeeperLost)
+    assert lost.reason.startswith("keeper: a ") and " that is no " in lost.reason
+    assert len(os.listdir("/proc/self/fd")) == before - 3  # that one, and both ends of the control
 
 
 @pytest.mark.parametrize("fds", [0, 2, 4, 7])
@@ -293,7 +325,7 @@ def test_descriptors_that_nobody_announced_are_closed(peer: Peer) -> None:
 def test_a_keeper_that_ends_without_empty_is_lost_once(peer: Peer) -> None:
     peer.exit(9)
     assert peer.events == [wire.KeeperLost("the keeper failed: killed by SIGKILL")]
-    peer.reactor.children[77](9)
+    peer.keeper.ended(9)
     assert len(peer.events) == 1
 
 
@@ -302,6 +334,24 @@ def test_what_a_keeper_said_last_is_heard_after_its_exit(peer: Peer) -> None:
     peer.exit(0)
     assert peer.events[-1] == wire.KeeperEmpty()
     assert len(peer.events) == 2
+
+
+@pytest.mark.parametrize("has_exited", [False, True])
+def test_a_talkative_keeper_is_heard_some_packets_a_turn_and_all_at_its_exit(
+    peer: Peer, has_exited: bool
+) -> None:
+    count = keeper_module._PACKETS_PER_TURN
+    for rank in range(2 * count):
+        peer.socket.send(report(4, rank, 0))
+    if has_exited:
+        peer.socket.send(report(5))
+        peer.exit(0)
+        assert len(peer.events) == 2 * count + 1
+    else:
+        peer.watch.on_readable()
+        assert len(peer.events) == count
+        peer.watch.on_readable()
+        assert len(peer.events) == 2 * count
 
 
 def test_reports_of_a_keeper_that_left_a_command_unread_are_heard(peer: Peer) -> None:
@@ -360,7 +410,7 @@ def test_a_command_to_a_keeper_that_is_gone_is_no_fault(peer: Peer) -> None:
     peer.socket.close()
     peer.keeper.go()
     peer.keeper.end()
-    peer.reactor.children[77](0)
+    peer.keeper.ended(0)
     assert [type(event) for event in peer.events] == [wire.KeeperLost]
 
 

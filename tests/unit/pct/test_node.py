@@ -6,9 +6,9 @@ import pytest
 from native.errors import PeerProtocolError
 from native.ids import Principal, PrincipalKind
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
-from native.wire import alloc, codec, group, load, status
+from native.wire import alloc, codec, group, load, nodes, status
 from native.wire.alloc import Run
-from pct.events import CheckObjects, KeeperGo, Leave, ObjectsChecked, OpenPmi, PmiReceived
+from pct.events import CheckObjects, Leave, ObjectsChecked, OpenPmi, PmiReceived, Restart
 from pct.job.progress import JobState
 from tests.unit.pct.job_of import (
     CARRIER,
@@ -127,13 +127,54 @@ def test_a_hosted_job_is_not_revoked():
 
 @pytest.mark.parametrize("principal", [OWNER, USER])
 @pytest.mark.parametrize(
-    "message", [status.Accepted(3, 1, 1.0), status.Rejected("no"), alloc.Revoke(JOB_ID)]
+    "message",
+    [
+        status.Accepted(3, 1, 1.0),
+        status.Rejected("no"),
+        alloc.Revoke(JOB_ID),
+        nodes.RestartNow(True),
+    ],
 )
 def test_only_who_holds_the_partitions_key_speaks_as_bebopd(principal, message):
     machine = ready()
     with pytest.raises(PeerProtocolError, match="needs the partition key"):
         machine.handle(received(message, principal), 0.0)
     assert machine.number == 20
+
+
+RESTART_NOW = MessageReceived(BEBOPD, DAEMON, nodes.RestartNow(False))
+
+
+def test_a_node_without_jobs_restarts_when_it_is_told_to():
+    assert ready().handle(RESTART_NOW, 0.0) == [Restart()]
+
+
+def test_a_node_restarts_behind_the_end_of_its_last_job():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    machine.handle(OPENED, 0.0)
+    machine.handle(PRESENT, 0.0)
+    assert machine.handle(RESTART_NOW, 0.0) == []
+    assert Restart() not in machine.handle(received(load.AllDone(JOB_ID)), 0.0)
+    actions = machine.handle(EMPTY, 0.0)
+    assert machine.jobs == {} and actions[-1] == Restart()
+    assert Send(BEBOPD, alloc.Freed(JOB_ID, (20,))) in actions
+
+
+def test_a_node_restarts_behind_a_last_job_that_a_bug_has_ended():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    machine.handle(RESTART_NOW, 0.0)
+    machine.fault(JOB_ID, ValueError("broken"), 0.0)
+    actions = machine.fault(JOB_ID, ValueError("broken"), 0.0)
+    assert machine.jobs == {} and actions[-1] == Restart()
+
+
+def test_a_forced_node_restarts_at_once():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    forced = MessageReceived(BEBOPD, DAEMON, nodes.RestartNow(True))
+    assert machine.handle(forced, 0.0) == [Restart()]
 
 
 # -- loads -----------------------------------------------------------------
@@ -251,7 +292,8 @@ def test_what_happens_reaches_the_job_that_it_concerns():
     for event in (OPENED, PRESENT, started(0), held(0)):
         machine.handle(event, 0.0)
     assert [job.state for job in machine.jobs.values()] == [JobState.HELD, JobState.FORMING]
-    assert machine.handle(received(load.Go(JOB_ID)), 0.0) == [KeeperGo(JOB_ID)]
+    assert machine.handle(received(load.Go(JOB_ID)), 0.0) == []
+    assert [job.state for job in machine.jobs.values()] == [JobState.RUNNING, JobState.FORMING]
 
 
 def test_what_concerns_no_job_here_is_late():

@@ -1,5 +1,6 @@
 """The pipes and sockets of a rank: bounded, never blocking, closed once."""
 
+import fcntl
 import os
 import socket
 
@@ -7,7 +8,7 @@ import pytest
 
 from native.loop.reactor import Reactor
 from pct.account import Account, Charge, OverLimit
-from pct.host.streams import ClientSocket, InputPipe, OutputPipe
+from pct.host.streams import ClientSocket, InputPipe, OutputPipe, own_pipe
 
 
 @pytest.fixture
@@ -146,6 +147,53 @@ def test_a_paused_output_is_not_read(reactor, pipe):
     assert seen == [b"one"]
     output.close()
     output.pause(False)  # too late is harmless
+
+
+@pytest.mark.parametrize("size", [0, 5, 65536, 200_000])
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_an_output_that_others_keep_open_ends_with_what_is_in_it(reactor, pipe, size, is_paused):
+    read, write = pipe
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 1 << 18)
+    seen = []
+    output = OutputPipe(reactor, read, seen.append)
+    output.pause(is_paused)
+    if size:
+        os.write(write, bytes(size))
+    output.finish()
+    os.write(write, b"of others")
+    if is_paused:
+        drain(reactor)
+        assert seen == []
+        output.pause(False)
+    drain(reactor)
+    assert seen[-1] == b"" and b"" not in seen[:-1]
+    assert b"".join(seen) == bytes(size)
+    with pytest.raises(OSError):
+        os.fstat(read)
+
+
+def test_who_takes_from_an_output_that_ends_does_not_hold_up_its_end(reactor, pipe):
+    read, write = pipe
+    stolen = os.dup(read)
+    seen = []
+    output = OutputPipe(reactor, read, seen.append)
+    os.write(write, b"bytes")
+    output.pause(True)
+    output.finish()
+    os.read(stolen, 100)
+    output.pause(False)
+    drain(reactor)
+    assert seen == [b""]
+    os.close(stolen)
+
+
+def test_a_pipe_that_nobody_reads_any_more_is_taken_as_broken(pipe):
+    read, write = pipe
+    os.close(read)
+    own = own_pipe(os.dup(write), os.O_WRONLY)
+    with pytest.raises(BrokenPipeError):
+        os.write(own, b"x")
+    os.close(own)
 
 
 def test_input_goes_as_far_as_the_rank_takes_it_and_is_acknowledged(reactor, pipe):

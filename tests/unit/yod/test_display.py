@@ -9,7 +9,9 @@ import pytest
 
 from native.limits import Limits
 from native.loop.reactor import Reactor
+from tests.support.invocations import invocation
 from yod.host.display import Display
+from yod.host.own import OwnFront
 from yod.launch.lines import Lines
 from yod.plan.plan import Style
 
@@ -30,6 +32,7 @@ class Pipe:
         self.errors: list[OSError] = []
         self.display = Display(
             self.reactor,
+            OwnFront(self.reactor, invocation(), ""),
             self.writer,
             Lines(style, 4, LIMITS),
             lambda stream, count: self.written.append((stream, count)),

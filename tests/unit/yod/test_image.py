@@ -7,6 +7,7 @@ import pytest
 
 from native.errors import ProgramNotExecutableError, ProgramNotFoundError, UsageError
 from native.wire.load import ShippedObject
+from tests.support.invocations import invocation
 from yod.program import image
 
 
@@ -18,6 +19,10 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("PATH", f"{tmp_path}/first:{tmp_path}/second")
     return tmp_path
+
+
+def find(word, directory=""):
+    return image.find(word, invocation(dict(os.environb)), directory)
 
 
 @pytest.fixture
@@ -40,48 +45,48 @@ def put(path, content=b"#!/bin/sh\n", mode=0o755):
 def test_an_executable_of_the_current_directory_comes_before_the_search_path(here):
     mine = put(here / "here" / "prog")
     put(here / "first" / "prog")
-    assert image.find("prog") == mine
+    assert find("prog") == mine
 
 
 def test_the_search_path_is_searched_in_order(here):
     put(here / "second" / "prog")
-    assert image.find("prog") == str(here / "second" / "prog")
+    assert find("prog") == str(here / "second" / "prog")
     put(here / "first" / "prog")
-    assert image.find("prog") == str(here / "first" / "prog")
+    assert find("prog") == str(here / "first" / "prog")
 
 
 def test_what_cannot_be_executed_is_passed_over_in_the_search_path(here):
     put(here / "first" / "prog", mode=0o644)
     (here / "second" / "prog").mkdir()
     with pytest.raises(ProgramNotFoundError):
-        image.find("prog")
+        find("prog")
     last = put(here / "here" / "prog.x")
-    assert image.find("prog.x") == last
+    assert find("prog.x") == last
 
 
 def test_a_load_file_of_the_current_directory_comes_last(here):
     load_file = put(here / "here" / "farm", b"a.out\n", 0o644)
-    assert image.find("farm") == load_file
+    assert find("farm") == load_file
     program = put(here / "second" / "farm")
-    assert image.find("farm") == program
+    assert find("farm") == program
 
 
 def test_a_word_with_a_slash_is_a_path(here):
     put(here / "first" / "prog")
     with pytest.raises(ProgramNotFoundError, match=r"^\./prog: no such program or load file$"):
-        image.find("./prog")
+        find("./prog")
     mine = put(here / "here" / "prog")
-    assert image.find("./prog") == image.find("../here/prog") == image.find(mine) == mine
+    assert find("./prog") == find("../here/prog") == find(mine) == mine
 
 
 def test_an_empty_entry_of_the_search_path_is_the_current_directory(here, monkeypatch):
     monkeypatch.setenv("PATH", f"{here}/first::")
-    assert image.find(os.path.basename(put(here / "here" / "prog"))) == f"{here}/here/prog"
+    assert find(os.path.basename(put(here / "here" / "prog"))) == f"{here}/here/prog"
 
 
 def test_what_is_nowhere_is_told_with_where_was_looked(here):
     with pytest.raises(ProgramNotFoundError) as caught:
-        image.find("prog")
+        find("prog")
     assert caught.value.exit_status == 127
     assert str(caught.value) == (
         "prog: no such program in PATH, no program or load file in the current directory"

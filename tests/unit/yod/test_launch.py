@@ -1,11 +1,14 @@
 """A launch from its request to its exit: every phase."""
 
+import signal
+from math import inf
+
 import msgspec
 import pytest
 
 from native.errors import IllegalTransition, PeerProtocolError, Refusal
 from native.limits import Limits
-from native.machine import Event, PeerGone
+from native.machine import DeadlineReached, Event, PeerGone
 from native.wire import alloc, io, load
 from native.wire.load import FailureKind, Mpi, Protocol
 from tests.unit.yod.launch_of import (
@@ -209,6 +212,36 @@ def test_a_copy_that_is_ready_too_late_is_not_used():
 
 
 # -- no nodes --------------------------------------------------------------
+
+
+def test_a_launch_that_waits_for_nodes_says_its_place_and_what_it_waits_for():
+    yod = Yod(2, wait_s=inf)
+    assert yod.first == [to_bebopd(alloc.NodeRequest((alloc.NodeSpec(2),), "a.out", "", True))]
+    text = "waits for nodes, place 3 in the line: 0 of 2 slots free now; Ctrl-C leaves"
+    queued = alloc.Queued(3, "0 of 2 slots free now")
+    assert yod.from_bebopd(queued) == [Tell(text, is_error=False)]
+    assert yod.machine.deadline() is None
+    yod.from_bebopd(grant(2))
+    assert yod.phase is Phase.FORMING
+
+
+def test_a_launch_that_waits_gives_up_after_its_time():
+    yod = Yod(2, wait_s=100.0)
+    yod.from_bebopd(alloc.Queued(3, "1 of 2 slots free now"))
+    yod.now += 50
+    yod.from_bebopd(alloc.Queued(1, "0 of 2 slots free now"))
+    assert yod.machine.deadline() == yod.now + 50
+    yod.now += 50
+    text = "no nodes in 100 s (--wait): 0 of 2 slots free now"
+    assert yod.handle(DeadlineReached()) == [Tell(text), Finish()]
+    assert (yod.phase, yod.status) == (Phase.DONE, 125)
+
+
+def test_an_interrupt_while_it_waits_ends_the_launch():
+    yod = Yod(2, wait_s=100.0)
+    yod.from_bebopd(alloc.Queued(1, "0 of 2 slots free now"))
+    yod.handle(Interrupted(signal.SIGINT))
+    assert (yod.phase, yod.status) == (Phase.DONE, 130)
 
 
 def test_a_refused_request_ends_with_bebopds_words():

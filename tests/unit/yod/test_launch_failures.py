@@ -231,6 +231,15 @@ def test_a_root_lost_at_the_end_may_have_kept_output():
     assert yod.report.notes == [text]
 
 
+def test_a_node_that_fails_in_the_same_way_again_at_the_end_is_told_of_once():
+    yod = Yod(2).to(Phase.ENDING)
+    text = "node 21 (n21): no memory at the end: its last completions may be missing"
+    fault = failure(FailureKind.FAULT, text="no memory")
+    assert yod.receive(fault) == [Tell(text)]
+    assert yod.receive(fault) == []
+    assert yod.report.notes == [text]
+
+
 def test_a_peer_that_is_nobody_is_nothing():
     assert Yod(2).to(Phase.RUNNING).lose(pct(1)) == []
     assert Yod(2).lose(pct(5)) == []

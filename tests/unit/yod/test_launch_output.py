@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from native.wire import io
 from tests.unit.yod.launch_of import (
     ALL_DONE,
@@ -75,11 +77,27 @@ def test_output_that_cannot_be_written_ends_the_job():
     assert leave(yod) == 125
 
 
-def test_what_fails_while_the_job_is_ending_changes_nothing():
+def test_an_object_that_is_not_delivered_while_the_job_is_ending_changes_nothing():
     yod = Yod(2).to(Phase.ENDING)
-    late = (OutputFailed("no"), OutputClosed(), ObjectUndelivered(0, "no"), NotShared(0, "no"))
-    assert [yod.handle(event) for event in late] == [[]] * 4
+    late = (ObjectUndelivered(0, "no"), NotShared(0, "no"))
+    assert [yod.handle(event) for event in late] == [[]] * 2
     assert leave(yod) == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "told", "status"),
+    [(OutputFailed("no"), [Tell("no")], 125), (OutputClosed(), [], 128 + signal.SIGPIPE)],
+)
+@pytest.mark.parametrize("phase", [Phase.ENDING, Phase.RELEASING, Phase.DONE])
+def test_output_that_is_lost_after_the_ranks_have_ended_fails_the_launch(
+    phase, event, told, status
+):
+    """What writes it may be another process, which says so later."""
+    yod = Yod(2).to(phase)
+    assert yod.handle(event) == told
+    if phase is not Phase.DONE:
+        leave(yod)
+    assert yod.report.exit_status == status
 
 
 def test_a_reader_that_has_enough_ends_the_job_without_a_word():

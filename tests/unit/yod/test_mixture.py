@@ -8,10 +8,11 @@ import pytest
 from native.limits import Limits
 from native.wire.alloc import NodeSpec
 from native.wire.load import Protocol
+from tests.support.invocations import invocation
 from tests.unit.yod.elf_of import elf_of
-from yod import api
 from yod.plan.plan import Member, Options
 from yod.program.mixture import Part, warning
+from yod.program.planning import make_plan
 
 _sizes = count()
 
@@ -95,9 +96,9 @@ def test_the_plan_of_a_mixed_job_has_the_line(library, tmp_path, choice, is_said
         program.chmod(0o755)
         members.append(Member(NodeSpec(1), (str(program),), "job.load:1"))
     options = Options(mpi=choice)
-    plan = api.make_plan(members, options, Limits(), {}, is_shipped=False)[0]
+    plan = make_plan(members, options, Limits(), invocation(), is_shipped=False)[0]
     assert bool(plan.warnings) == is_said
     assert not is_said or "job.load:1) " in plan.warnings[0]
-    alone = api.make_plan(members[:1] * 2, options, Limits(), {}, is_shipped=False)[0]
+    alone = make_plan(members[:1] * 2, options, Limits(), invocation(), is_shipped=False)[0]
     assert not alone.warnings
     assert Protocol.PMI1 in plan.mpi.offered or choice == "none"

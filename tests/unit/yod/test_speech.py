@@ -1,6 +1,5 @@
 """What is told of a program's MPI: real files, loaders that are scripts."""
 
-import itertools
 import os
 from pathlib import Path
 
@@ -235,30 +234,3 @@ def test_a_choice_that_there_is_not_is_an_error_that_says_which_there_are(files)
 def test_a_libpmix_that_nothing_would_use_is_an_error(files):
     with pytest.raises(UsageError, match="--libpmix is for --mpi=pmix or auto, not pmi1"):
         files.told(files.write("program", elf_of()), choice="pmi1", libpmix="/x")
-
-
-def test_there_is_work_to_do_while_a_loader_has_not_answered(files):
-    os.mkfifo(files.directory / "wait")
-    library = files.library("lib/libmpi.so.40")
-    answer = f"echo 'libmpi.so.40 => {library} (0x7f00)'"
-    loader = files.loader(f"read line < {files.directory}/wait\n{answer}\n")
-    program = files.write("program", elf_of(("libmpi.so.40",), loader=loader))
-    done = []
-
-    def work():
-        done.append("first piece")
-        yield
-        done.append("second piece")
-        (files.directory / "wait").write_text("go on\n")
-
-    mpi, _ = files.told(program, meanwhile=work())
-    assert done == ["first piece", "second piece"]
-    assert mpi.library == os.fsencode(library)
-
-
-def test_work_is_left_undone_once_a_loader_has_answered(files):
-    library = files.library("lib/libmpi.so.40")
-    program = files.program("libmpi.so.40", found={"libmpi.so.40": library})
-    pieces = itertools.repeat(None)  # would keep us for ever
-    mpi, _ = files.told(program, meanwhile=pieces)
-    assert mpi.offered == (PMIX,)

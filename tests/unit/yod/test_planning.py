@@ -8,14 +8,15 @@ from native.errors import UsageError
 from native.limits import Limits
 from native.wire.base import ARGUMENTS_MAX, ENVIRONMENT_MAX
 from native.wire.load import Protocol
-from yod import api
+from tests.support.invocations import invocation
 from yod.plan.plan import Options, from_command_line
+from yod.program.planning import make_plan
 
 
 def plan(size=1, *, is_shipped=False, words=(), environment=None, limits=None, **options):
     members = from_command_line(size, None, ("/bin/sh", *words))
-    return api.make_plan(
-        members, Options(**options), limits or Limits(), environment or {}, is_shipped
+    return make_plan(
+        members, Options(**options), limits or Limits(), invocation(environment), is_shipped
     )[0]
 
 

@@ -1,59 +1,31 @@
-"""The tables of PROTOCOL.md, section 5: what a message does in each state.
+"""The tables of a job on a node and of a node, PROTOCOL.md 5.1 and 5.2: what messages do there.
 
-Each cell is tried on the real machine. "no" must be refused, "late" must do
-nothing, "yes" must be taken.
+Each cell is tried on the real machine, and compared with the table in the code.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from allocator.jobs.job import JobState as AllocatorState
-from native.errors import PeerProtocolError, Refusal
-from native.ids import PortalId, Principal, PrincipalKind
-from native.machine import Event, Log, MessageReceived, PeerGone, Send
-from native.wire import alloc, codec, group, io, load, pmi, status
+from native.errors import PeerProtocolError
+from native.ids import PortalId
+from native.machine import Event, PeerGone
+from native.wire import codec, group, io, load, pmi
 from native.wire.base import Message
 from pct.job.machine import Job
 from pct.job.progress import JobState, Progress
 from pct.job.table import FROM_ANYBODY, MESSAGES
 from pct.node import FROM_BEBOPD, OF_NO_JOB
 from pct.tree.group import Sender
-from tests.unit.allocator.partition_of import ALICE, DAEMON, YOD, Partition, spec
-from tests.unit.allocator.partition_of import pct as node_pct
 from tests.unit.pct import job_of
-from tests.unit.yod import launch_of
 from tests.wire import protocol
-from yod.launch.phases import Phase
-
-
-def table_after(place: str) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the first table below a line that begins so."""
-    _, found, rest = protocol.TEXT.partition(f"\n{place}")
-    assert found, place
-    block = re.search(r"^\|(?:.*\|\n)+", rest, re.M)
-    assert block
-    lines = [line.split("|")[1:-1] for line in block[0].splitlines()]
-    columns, _, *rows = [[cell.strip() for cell in line] for line in lines]
-    return columns, rows
-
-
-def cells_of(heading: str, labels: int) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """(label, column, cell) of a table whose first columns are the label."""
-    columns, rows = table_after(heading)
-    for row in rows:
-        assert len(row) == len(columns)
-        for column, cell in zip(columns[labels:], row[labels:], strict=True):
-            yield tuple(row[:labels]), column, cell
-
+from tests.wire.states import ALONE, EXCESS, ID, ask, cells_of, table_after
 
 # -- a job on a node -------------------------------------------------------
 
 JOB_TABLE = "### 5.1 A job on a node"
-ID = job_of.JOB_ID
 
 
 def _job(state: JobState, size: int, place: int, **fields) -> Job:
@@ -145,9 +117,6 @@ def _having(*events: Event) -> Callable[[JobState], Job]:
 PARENT, CHILD = job_of.YOD, job_of.pct(1)
 FIRST_OUTPUT = io.Output(ID, 1, 1, 0, b"x")
 QUESTIONS = [cls.__struct_config__.tag for cls in pmi.Question.__subclasses__()]
-MODEX = pmi.Modex(pmi.Process(0, 0))
-ALONE = pmi.Alone(ID, 3, b"/lib/libmpi.so.12", "alone")
-EXCESS = pmi.Excess(ID, "n3", "at most 1000 bytes")
 SPAWN = job_of.spawn(1, 3)
 
 
@@ -157,10 +126,6 @@ def _fence_in(number: int) -> pmi.FenceIn:
 
 def _fence_out(number: int) -> pmi.FenceOut:
     return pmi.FenceOut(ID, job_of.fence(number=number), (), True)
-
-
-def _ask(source: int, target: int, question: pmi.Question = MODEX) -> pmi.Ask:
-    return pmi.Ask(ID, source, target, 1, question)
 
 
 def _reply(target: int) -> pmi.Reply:
@@ -199,16 +164,16 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("parent", "`pmi.fence_out` (to the root)"): (_alone, PARENT, _fence_out(0)),
     ("parent", "`pmi.lost`"): (_leaf, job_of.pct(0), pmi.Lost(ID, (0,), 9)),
     ("parent", "`pmi.lost` (to the root)"): (_root, PARENT, pmi.Lost(ID, (1,), 9)),
-    ("parent", "`pmi.ask` (target here)"): (_middle, job_of.pct(0), _ask(0, 1)),
-    ("parent", "`pmi.ask` (target below)"): (_middle, job_of.pct(0), _ask(2, 3)),
-    ("parent", "`pmi.ask` (target elsewhere)"): (_middle, job_of.pct(0), _ask(0, 2)),
-    ("parent", "`pmi.ask` (source below)"): (_middle, job_of.pct(0), _ask(4, 3)),
+    ("parent", "`pmi.ask` (target here)"): (_middle, job_of.pct(0), ask(0, 1)),
+    ("parent", "`pmi.ask` (target below)"): (_middle, job_of.pct(0), ask(2, 3)),
+    ("parent", "`pmi.ask` (target elsewhere)"): (_middle, job_of.pct(0), ask(0, 2)),
+    ("parent", "`pmi.ask` (source below)"): (_middle, job_of.pct(0), ask(4, 3)),
     ("parent", "`pmi.ask` (not for this target)"): (
         _middle,
         job_of.pct(0),
-        _ask(0, 1, pmi.Unpublish((b"k",))),
+        ask(0, 1, pmi.Unpublish((b"k",))),
     ),
-    ("parent", "`pmi.ask` (to the root)"): (_root, PARENT, _ask(1, 0)),
+    ("parent", "`pmi.ask` (to the root)"): (_root, PARENT, ask(1, 0)),
     ("parent", "`pmi.reply` (target below)"): (_middle, job_of.pct(0), _reply(3)),
     ("parent", "`pmi.reply` (not waited for)"): (_middle, job_of.pct(0), _reply(1)),
     ("parent", "`load.spawn`"): (_middle, job_of.pct(0), SPAWN),
@@ -245,15 +210,15 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`io.output`"): (_root, CHILD, FIRST_OUTPUT),
     ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, _fence_in(0)),
     ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, _fence_in(9)),
-    ("child", "`pmi.ask` (target here)"): (_root, CHILD, _ask(1, 0)),
-    ("child", "`pmi.ask` (target elsewhere)"): (_middle, job_of.pct(3), _ask(3, 2)),
-    ("child", "`pmi.ask` (source not in its subtree)"): (_root, CHILD, _ask(2, 0)),
+    ("child", "`pmi.ask` (target here)"): (_root, CHILD, ask(1, 0)),
+    ("child", "`pmi.ask` (target elsewhere)"): (_middle, job_of.pct(3), ask(3, 2)),
+    ("child", "`pmi.ask` (source not in its subtree)"): (_root, CHILD, ask(2, 0)),
     ("child", "`pmi.ask` (not for this target)"): (
         _middle,
         job_of.pct(3),
-        _ask(3, 1, pmi.Publish((), False)),
+        ask(3, 1, pmi.Publish((), False)),
     ),
-    ("child", "`pmi.ask` (to a place that is not)"): (_root, CHILD, _ask(1, 3)),
+    ("child", "`pmi.ask` (to a place that is not)"): (_root, CHILD, ask(1, 3)),
     ("child", "`pmi.reply` (target elsewhere)"): (_middle, job_of.pct(3), _reply(2)),
     ("child", "`pmi.reply` (not waited for)"): (_root, CHILD, _reply(0)),
     ("child", "`pmi.alone` (the first)"): (_root, CHILD, ALONE),
@@ -401,182 +366,3 @@ def test_the_nodes_tables_in_the_code_are_the_one_on_the_page():
         row[1].partition(" ")[0].strip("`") for row in rows if row[1].endswith("that is not here")
     }
     assert of_no_job - {"another"} == {kind.__struct_config__.tag for kind in OF_NO_JOB}
-
-
-# -- a launch --------------------------------------------------------------
-
-LAUNCH_TABLE = "### 5.3 A launch in yod"
-WORKERS = pmi.Spawn(pmi.Process(0, 0), (pmi.SpawnCommand(b"./worker", (), 2),), ())
-BOTH = launch_of.completions(0, 1)
-LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
-    "`alloc.grant`": (launch_of.BEBOPD, launch_of.grant(2)),
-    "`alloc.refused`": (launch_of.BEBOPD, alloc.Refused(Refusal.BUSY, "no")),
-    "`alloc.released`": (launch_of.BEBOPD, alloc.Released(launch_of.JOB_ID)),
-    "`load.vote`": (
-        launch_of.ROOT,
-        load.Vote(launch_of.JOB_ID, 2, (0,), (), launch_of.slowest()),
-    ),
-    "`load.loaded`": (launch_of.ROOT, load.Loaded(launch_of.JOB_ID, launch_of.slowest())),
-    "`load.held`": (launch_of.ROOT, launch_of.held(0, 1)),
-    "`load.late`": (
-        launch_of.ROOT,
-        load.Late(launch_of.JOB_ID, (load.LateNode(21, "n21"),)),
-    ),
-    "`load.failure`": (launch_of.ROOT, launch_of.failure()),
-    "`load.failure` NODE_LOST": (
-        launch_of.ROOT,
-        launch_of.failure(load.FailureKind.NODE_LOST),
-    ),
-    "`load.failure` KEEPER_LOST": (
-        launch_of.ROOT,
-        launch_of.failure(load.FailureKind.KEEPER_LOST),
-    ),
-    "`load.completions`": (launch_of.ROOT, BOTH),
-    "`load.released`": (launch_of.ROOT, launch_of.released(0, 1)),
-    "`io.output`": (launch_of.ROOT, launch_of.output(1, b"x")),
-    "`io.input_credit`": (launch_of.ROOT, io.InputCredit(launch_of.JOB_ID, 1)),
-    "`pmi.ask`, a spawn": (launch_of.ROOT, _ask(1, 0, WORKERS)),
-    "`pmi.ask`, another question": (launch_of.ROOT, _ask(1, 0)),
-    "`pmi.alone`": (launch_of.ROOT, ALONE),
-    "`pmi.excess`": (launch_of.ROOT, EXCESS),
-    "anything else": (launch_of.ROOT, load.Go(launch_of.JOB_ID)),
-}
-
-
-def test_every_row_and_phase_of_the_launchs_table_is_tried():
-    columns, rows = table_after(LAUNCH_TABLE)
-    assert [row[0] for row in rows] == list(LAUNCH_ROWS)
-    assert [Phase[name] for name in columns[1:]] == list(Phase)[:-1]
-
-
-@pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(LAUNCH_TABLE, 1)))
-def test_a_message_to_a_launch_does_what_the_table_says(label, column, cell):
-    yod = launch_of.Yod(2).to(Phase[column])
-    source, message = LAUNCH_ROWS[label[0]]
-    assert yod.phase is Phase[column]
-    completed = len(yod.report.completions)
-    actions = yod.receive(message, source)
-    match cell:
-        case "late":
-            assert actions == []
-            assert yod.phase is Phase[column]
-        case "back":
-            assert actions == [launch_of.to_bebopd(alloc.Release(launch_of.JOB_ID))]
-            assert yod.phase is Phase[column]
-        case "yes":
-            has_advanced = yod.phase is not Phase[column]
-            assert actions or has_advanced or len(yod.report.completions) >= completed
-        case _:
-            pytest.fail(f"{cell!r} is no effect")
-
-
-def _taken_by_the_code(phase: Phase) -> set[type]:
-    """The messages and events in the row of a phase in the launch's table."""
-    return set(launch_of.Yod(1).machine._table[phase])
-
-
-def test_every_message_in_the_launchs_table_is_on_the_page():
-    on_page = {type(message) for _, message in LAUNCH_ROWS.values()}
-    in_code = set().union(*map(_taken_by_the_code, Phase))
-    assert {kind for kind in in_code if issubclass(kind, Message)} <= on_page
-
-
-@pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(LAUNCH_TABLE, 1)))
-def test_a_message_that_has_an_effect_on_the_page_is_in_the_launchs_table(label, column, cell):
-    """One that is late may be there, too: what it says is noted."""
-    _, message = LAUNCH_ROWS[label[0]]
-    assert cell == "late" or type(message) in _taken_by_the_code(Phase[column])
-
-
-def test_every_event_has_a_method_in_every_phase_of_a_launch():
-    """Without one it is a bug of yod, and the job ends."""
-    in_code = {phase: _taken_by_the_code(phase) for phase in Phase}
-    known = {kind for kinds in in_code.values() for kind in kinds if issubclass(kind, Event)}
-    assert {phase: known - kinds for phase, kinds in in_code.items() if known - kinds} == {}
-
-
-def test_a_launch_that_is_over_takes_nothing():
-    yod = launch_of.Yod(2).to(Phase.DONE)
-    assert yod.phase is Phase.DONE
-    for source, message in LAUNCH_ROWS.values():
-        assert yod.receive(message, source) == []
-
-
-# -- bebopd ----------------------------------------------------------------
-
-BEBOPD_TABLE = "### 5.4 bebopd"
-JOBS_TABLE = "What becomes of a job"
-SENDERS = {
-    "a node's PCT": (node_pct(0), DAEMON),
-    "other PARTITION": (PortalId(5, 5), DAEMON),
-    "USER": (YOD, ALICE),
-    "JOB": (YOD, Principal(PrincipalKind.JOB, 1000, 1)),
-}
-
-
-def _said_by(sender: str, label: str) -> Message:
-    """The row's message; an announcement is in its sender's own name."""
-    name = label.strip("`")
-    if name == "status.announce":
-        nid, pid = SENDERS[sender][0]
-        number = 0 if sender == "a node's PCT" else 9
-        return status.Announce(number, f"node{number}", 1, nid, pid, 1)
-    if name == "anything else":
-        return load.Go(1)
-    return {
-        "alloc.hosting": alloc.Hosting(1),
-        "alloc.freed": alloc.Freed(1, (0,)),
-        "alloc.revoked": alloc.Revoked(1, 0, True),
-        "alloc.request": alloc.NodeRequest((alloc.NodeSpec(1),)),
-        "alloc.release": alloc.Release(1),
-        "status.query": status.Query(),
-    }[name]
-
-
-@pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(BEBOPD_TABLE, 1)))
-def test_bebopd_takes_from_each_principal_what_the_table_says(label, column, cell):
-    partition = Partition(3)
-    partition.grant(spec(2))
-    source, principal = SENDERS[column]
-    event = MessageReceived(source, principal, _said_by(column, label[0]))
-    actions = partition.machine.handle(event, partition.now)
-    partition.machine.check()
-    logs = [action.text for action in actions if isinstance(action, Log)]
-    is_refused = any("is not for this peer" in text for text in logs)
-    assert is_refused == (cell == "no")
-    answers = [type(action.message) for action in actions if isinstance(action, Send)]
-    if cell == "no":
-        refusals = {"`alloc.request`": [alloc.Refused], "`alloc.release`": [alloc.Refused]}
-        refusals["`status.announce`"] = [status.Rejected]
-        assert answers == refusals.get(label[0], [])
-        assert len(partition.machine.jobs) == 1
-
-
-@pytest.mark.parametrize(("event", "column", "cell"), list(cells_of(JOBS_TABLE, 1)))
-def test_bebopds_jobs_go_where_the_table_says(event, column, cell):
-    if not cell:
-        return  # the event cannot happen there
-    partition = Partition(3)
-    job_id = partition.grant(spec(2)).job_id
-    if column == "RUNNING":
-        partition.receive(node_pct(0), alloc.Hosting(job_id))
-    elif column == "REVOKING":
-        partition.wait(partition.limits.pending_s)
-    elif column == "RELEASING":
-        partition.release(job_id)
-    job = partition.machine.jobs[job_id]
-    assert job.state is AllocatorState[column]
-    match event[0]:
-        case "`alloc.hosting` of the root":
-            partition.receive(node_pct(0), alloc.Hosting(job_id))
-        case "`alloc.revoked`, hosting":
-            partition.receive(node_pct(0), alloc.Revoked(job_id, 0, True))
-        case "`alloc.release`":
-            partition.release(job_id)
-        case "`pending_s` over":
-            partition.wait(partition.limits.pending_s)
-        case "its yod lost":
-            partition.lose(YOD)
-        case _:
-            pytest.fail(f"{event[0]} is not tried")
-    assert job.state is (AllocatorState[column] if cell == "—" else AllocatorState[cell])

@@ -1,0 +1,95 @@
+"""Defects of bebopd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allocator.bebopd import Bebopd
+from allocator.jobs.ids import JobIds
+from allocator.jobs.job import Evidence
+from allocator.jobs.job import JobState as AllocatorState
+from allocator.jobs.table import JobTable
+from allocator.nodes.table import Node as AllocatorNode
+from native.machine import Send
+from native.wire import alloc
+from tests.sim.defects.registry import Patch, defect, defect_of, wrap
+from tests.sim.scenario import mixed
+
+
+@defect
+def grants_never_lapse(patch: Patch) -> None:
+    patch.setattr(JobTable, "deadline", lambda self: None)
+    patch.setattr(JobTable, "due", lambda self, now: [])
+
+
+@defect
+def slots_are_granted_twice(patch: Patch) -> None:
+    patch.setattr(AllocatorNode, "free", lambda self: self.slots if self.is_up else 0)
+
+
+@defect
+def job_ids_are_used_again_after_a_restart(patch: Patch) -> None:
+    def begin(original: Any, self: JobIds, first: int) -> None:
+        original(self, 1)
+        self.reserved = 10_000
+
+    wrap(patch, JobIds, "__init__", begin)
+
+
+@defect
+def slots_are_freed_when_yod_is_lost(patch: Patch) -> None:
+    def gone(original: Any, self: JobTable, peer: Any, text: str, now: float) -> Any:
+        actions = original(self, peer, text, now)
+        for job in self:
+            if job.requester is None and job.state is AllocatorState.RUNNING:
+                actions += self._take_back(job, list(job.holdings), "its yod is gone")
+        return actions
+
+    def runs(original: Any, self: JobTable, job: Any, now: float) -> Any:
+        return original(self, job, now)
+
+    wrap(patch, JobTable, "_runs", runs)
+    wrap(patch, JobTable, "requester_gone", gone)
+
+
+@defect
+def slots_of_a_silent_node_are_freed(patch: Patch) -> None:
+    def down(original: Any, self: JobTable, node: AllocatorNode, now: float) -> Any:
+        actions = original(self, node, now)
+        for job_id in list(node.held):
+            actions += self._take_back(self._jobs[job_id], (node.number,), "it is down")
+        return actions
+
+    wrap(patch, JobTable, "node_down", down)
+
+
+@defect_of(mixed)
+def a_new_bebopd_ignores_running_jobs(patch: Patch) -> None:
+    patch.setattr(Bebopd, "_hosts_unknown", lambda self, node, hosted, now: [])
+
+
+@defect
+def a_release_is_confirmed_at_once(patch: Patch) -> None:
+    def release(original: Any, self: JobTable, job: Any, requester: Any, now: float) -> Any:
+        actions = original(self, job, requester, now)
+        if job.requester is not None:
+            job.requester = None
+            actions.append(Send(requester, alloc.Released(job.job_id)))
+        return actions
+
+    wrap(patch, JobTable, "release", release)
+
+
+@defect
+def a_restarted_node_keeps_its_holdings(patch: Patch) -> None:
+    def compare(
+        original: Any, self: JobTable, node: Any, arrival: Any, hosted: Any, now: float
+    ) -> Any:
+        for job_id in node.held:
+            self._jobs[job_id].holdings[node.number].evidence = Evidence.GRANTED
+            self._jobs[job_id].state = AllocatorState.PENDING
+            if job_id not in self._due:
+                self._due.set(job_id, now + 1e9)
+        return original(self, node, arrival, hosted, now)
+
+    wrap(patch, JobTable, "compare", compare)

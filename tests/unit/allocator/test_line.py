@@ -1,0 +1,112 @@
+"""Requests that wait for their turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from native.errors import Refusal
+from native.ids import PortalId
+from native.limits import Limits
+from native.machine import Send
+from native.wire.alloc import Freed, Grant, Queued, Refused
+from tests.unit.allocator.partition_of import ALICE, BOB, Partition, pct, ranks_by_node, spec
+
+LARGE, SMALL, NAMED = PortalId(1, 70001), PortalId(1, 70002), PortalId(1, 70003)
+
+
+@pytest.fixture
+def partition() -> Partition:
+    """Four nodes of one slot; a job has the first two."""
+    made = Partition()
+    made.grant(spec(2))
+    return made
+
+
+def finish(partition: Partition, job_id: int = 1, *numbers: int) -> list[Send]:
+    """A job's nodes are free."""
+    return partition.receive(pct(0), Freed(job_id, numbers or (0, 1)))
+
+
+def grants(actions: list[Send]) -> dict[PortalId, Grant]:
+    return {
+        each.target: each.message
+        for each in actions
+        if isinstance(each, Send) and isinstance(each.message, Grant)
+    }
+
+
+def test_a_request_that_waits_is_granted_when_slots_are_free(partition):
+    queued = partition.request(spec(3), source=LARGE, waits=True)
+    text = "3 ranks requested, 2 of 4 slots free now (nodes 0..1 are in use)"
+    assert queued == Queued(1, text)
+    granted = grants(finish(partition))
+    assert ranks_by_node(granted[LARGE]) == [0, 1, 2]
+
+
+def test_a_request_that_need_not_wait_is_granted_at_once(partition):
+    assert isinstance(partition.request(spec(2), source=LARGE, waits=True), Grant)
+
+
+def test_the_first_that_does_not_fit_holds_back_all_later_ones(partition):
+    partition.request(spec(4), source=LARGE, waits=True)
+    kept = "2 free slots are kept for alice, who waits for 4 ranks"
+    assert partition.request(spec(1), source=SMALL, waits=True) == Queued(2, kept)
+    refused = partition.request(spec(1), principal=BOB)
+    assert refused == Refused(Refusal.BUSY, kept, -1)
+    granted = grants(finish(partition))
+    assert list(granted) == [LARGE]
+
+
+def test_who_becomes_the_first_is_told_so(partition):
+    partition.request(spec(4), source=LARGE, waits=True)
+    partition.request(spec(1), source=SMALL, waits=True)
+    sent = [each for each in finish(partition) if isinstance(each, Send)]
+    told = [each.message for each in sent if each.target == SMALL]
+    text = "1 rank requested, 0 of 4 slots free now (nodes 0..3 are in use)"
+    assert told == [Queued(1, text)]
+
+
+def test_a_request_that_names_nodes_holds_back_nobody(partition):
+    partition.request(spec(1, 0), source=NAMED, waits=True)
+    assert isinstance(partition.request(spec(2), source=SMALL, principal=BOB), Grant)
+    assert list(grants(finish(partition))) == [NAMED]
+
+
+def test_who_leaves_holds_back_nobody_any_more(partition):
+    partition.request(spec(4), source=LARGE, waits=True)
+    partition.request(spec(2), source=SMALL, waits=True)
+    assert list(grants(partition.lose(LARGE))) == [SMALL]
+
+
+def test_a_node_that_comes_back_ends_the_wait_for_it():
+    partition = Partition()
+    partition.lose(pct(3))
+    partition.request(spec(4), source=LARGE, waits=True)
+    answered = partition.announce(3, incarnation=1)
+    assert list(grants(answered)) == [LARGE]
+
+
+def test_what_can_never_be_met_does_not_wait(partition):
+    refused = partition.request(spec(5), source=LARGE, waits=True)
+    assert refused.code is Refusal.NOT_ENOUGH_NODES
+
+
+def test_places_in_the_line_have_a_limit_for_all_and_one_for_each_user():
+    partition = Partition(limits=Limits(silent_s=1e6, waiting_count=3, waiting_each_count=2))
+    partition.grant(spec(4))
+    for number in range(2):
+        assert isinstance(
+            partition.request(spec(1), source=PortalId(1, number), waits=True), Queued
+        )
+    refused = partition.request(spec(1), source=LARGE, waits=True)
+    assert refused.code is Refusal.BUSY
+    assert refused.text.endswith("2 requests of alice wait already (YOD_WAITING_EACH_COUNT)")
+    assert isinstance(partition.request(spec(1), principal=BOB, waits=True), Queued)
+    refused = partition.request(spec(1), source=LARGE, principal=BOB, waits=True)
+    assert refused.text.endswith("3 requests wait already (YOD_WAITING_COUNT)")
+
+
+def test_the_state_names_who_waits(partition):
+    partition.request(spec(4), source=LARGE, principal=ALICE, waits=True)
+    partition.now += 5
+    assert partition.machine.state(partition.now)[-1] == "alice waits for 4 ranks, for 5 s"

@@ -1,0 +1,99 @@
+"""What a program asks for, before anything is looked up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from native.errors import LoadFileError, UsageError
+from native.wire.alloc import NodeSpec
+from native.wire.base import SIZE_MAX
+from yod.guest.request import Member, read_load_file, request
+from yod.plan.plan import Style
+
+
+def asked(command, **choices):
+    return request(command, has_input=False, **choices)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["a b", b"a b", Path("a b"), ["a b"], [Path("a b")], Member("a b"), [Member(["a b"])]],
+)
+def test_a_program_may_be_named_in_many_ways(command):
+    (member,) = asked(command).members
+    assert (member.words, member.spec) == (("a b",), NodeSpec(1))
+
+
+@pytest.mark.parametrize(
+    ("choices", "spec"),
+    [
+        ({"size": 3}, NodeSpec(3)),
+        ({"nodes": "5,1..3"}, NodeSpec(4, (5, 1, 2, 3), True)),
+        ({"nodes": [5, 1]}, NodeSpec(2, (5, 1), True)),
+        ({"size": 3, "nodes": (5, 1)}, NodeSpec(3, (5, 1))),
+    ],
+)
+def test_size_and_nodes_are_those_of_the_command(choices, spec):
+    assert asked(["a"], **choices).members[0].spec == spec
+    assert asked(Member(["a"], **choices)).members[0].spec == spec
+
+
+@pytest.mark.parametrize(
+    ("command", "choices", "text"),
+    [
+        ([], {}, "no program"),
+        (Member([]), {}, "no program"),
+        (["a"], {"size": 0}, "must be from 1"),
+        (["a"], {"nodes": [-1]}, "not allowed"),
+        (["a\0b"], {}, "NUL"),
+        ([Member("a")], {"size": 2}, "those of each member"),
+        ([Member("a", SIZE_MAX), Member("b")], {}, "ranks in all, at most"),
+        (["a"], {"label": True, "raw": True}, "exclude each other"),
+        (["a"], {"keep_going": True, "kill": True}, "exclude each other"),
+        (["a"], {"wait_s": -1}, "0 or more seconds"),
+        (["a"], {"cwd": "/no/such"}, "no such directory"),
+        (["a"], {"env": {"A=B": "1"}}, "no name and value"),
+        (["a"], {"env": {"A": "1\0"}}, "no name and value"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(command, choices, text):
+    with pytest.raises(UsageError, match=text):
+        asked(command, **choices)
+
+
+def test_the_environment_of_the_ranks_sets_nothing_of_the_launch(monkeypatch):
+    monkeypatch.setenv("YOD_KILL_DELAY_S", "7")
+    made = asked(["a"], env={"A": "1", "YOD_KILL_DELAY_S": "8"}, cwd="/")
+    assert made.invocation.environment == {b"A": b"1", b"YOD_KILL_DELAY_S": b"8"}
+    assert made.limits.kill_delay_s == 7.0
+    assert made.invocation.directory == "/"
+    assert asked(["a"]).invocation.environment == dict(os.environb)
+
+
+def test_choices_are_those_of_the_command():
+    made = asked(["a"], label=True, kill=True, quiet=True, mpi="none", libpmix="lib/x.so")
+    options = made.options
+    assert (options.style, options.kills_at_once, options.is_quiet) == (Style.LABELLED, True, True)
+    assert (options.mpi, options.libpmix) == ("none", os.path.abspath("lib/x.so"))
+    assert not options.has_input
+    assert asked(["a"], raw=True).options.style is Style.RAW
+
+
+def test_a_load_file_gives_members(tmp_path):
+    file = tmp_path / "load"
+    file.write_text("# two\nmaster 'a b'\n-sz 3 -list 4..6 worker\n-list 1,2 other\n")
+    members = read_load_file(file)
+    assert [each.words for each in asked(members).members] == [
+        ("master", "a b"),
+        ("worker",),
+        ("other",),
+    ]
+    specs = [each.spec for each in asked(members).members]
+    assert specs == [NodeSpec(1), NodeSpec(3, (4, 5, 6)), NodeSpec(2, (1, 2), True)]
+    assert members[1].origin == f"{file}:3"
+    file.write_text("-sz none master\n")
+    with pytest.raises(LoadFileError, match="load:1: "):
+        read_load_file(file)
