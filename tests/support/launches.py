@@ -86,9 +86,11 @@ class Launches:
         return driver.machine
 
     def settle(self) -> None:
-        """Serve the loop until nothing is left of any job."""
+        """Serve the loop until nothing is left of any job, and nothing waits to be told of."""
         while not self.partition.is_idle or self.spawner.has_keepers:
             self.reactor.run_once(1.0)
+        self.reactor.when_idle(self.reactor.stop)
+        self.reactor.run()
 
 
 @contextmanager

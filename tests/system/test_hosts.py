@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from native.host.process import leave_subreaper, need_subreaper
+from pct.host.spawn.orphans import children_of
 from tests.support.hosts import Host, Hosts
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
@@ -129,7 +131,16 @@ def test_hosts_of_two_runs_do_not_meet(hosts):
         server.kill()
 
 
-def test_nothing_is_left_when_the_test_process_is_killed(needs_root):
+@pytest.fixture
+def adopted() -> Iterator[Callable[[], set[int]]]:
+    """Gives the orphans that have come to this process since: not every init reaps them."""
+    before = set(children_of(os.getpid()))
+    need_subreaper()
+    yield lambda: set(children_of(os.getpid())) - before
+    leave_subreaper()
+
+
+def test_nothing_is_left_when_the_test_process_is_killed(needs_root, adopted):
     script = """
 from tests.support.hosts import Hosts
 hosts = Hosts(2)
@@ -148,5 +159,11 @@ input()
         assert tester.stdout is not None
         words = read_until(tester.stdout.fileno(), b"\n").split()
         tester.kill()
-    for word in words:
-        wait_for_exit(int(word))
+    sleeper, *others = map(int, words)
+    wait_for_exit(sleeper)
+    os.waitpid(sleeper, 0)  # the kernel keeps its namespace, and that one's init, until then
+    for unix_pid in others:
+        wait_for_exit(unix_pid)
+    for unix_pid in adopted():
+        wait_for_exit(unix_pid)
+        os.waitpid(unix_pid, 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import resource
 import select
 import signal
@@ -187,6 +189,7 @@ with open("/proc/self/status") as status:
     print(*[line.split()[1] for line in status if line.startswith(("SigBlk", "SigIgn"))])
 """
 PYTHONS = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # Python ignores them, to any end
+LIBC_KEEPS = (32, 33)  # glibc and musl use them between their own threads
 
 
 @contextmanager
@@ -207,6 +210,27 @@ def test_a_rank_ignores_the_signals_that_yod_was_started_to_ignore(here):
         done = here.yod("-sz", "2", sys.executable, "-c", SHOW_SIGNALS)
     mask = sum(1 << number - 1 for number in ignored)
     assert done == (0, f"{0:016x} {mask | PYTHONS:016x}\n" * 2, "")
+
+
+@contextmanager
+def ignoring_what_libc_keeps() -> Iterator[None]:
+    """As below a program of another C library: musl's posix_spawn leaves such signals ignored."""
+    rt_sigaction = {"x86_64": 13, "aarch64": 134}[platform.machine()]
+    ignore, before = (ctypes.c_ulong * 4)(signal.SIG_IGN), (ctypes.c_ulong * 4)()
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in LIBC_KEEPS:
+        assert libc.syscall(rt_sigaction, number, ignore, before, 8) == 0
+    try:
+        yield
+    finally:
+        for number in LIBC_KEEPS:
+            assert libc.syscall(rt_sigaction, number, before, None, 8) == 0
+
+
+def test_a_rank_does_not_ignore_a_signal_that_libc_keeps_for_itself(here):
+    with ignoring_what_libc_keeps():
+        done = here.yod("-sz", "2", sys.executable, "-c", SHOW_SIGNALS)
+    assert done == (0, f"{0:016x} {PYTHONS:016x}\n" * 2, "")
 
 
 def test_what_a_partition_was_started_to_ignore_is_nothing_to_its_ranks(start_local):
