@@ -268,9 +268,12 @@ def test_a_libpmix_that_cannot_be_loaded_does_not_matter_to_mpich(
     assert (done.status, done.err) == (0, "")
 
 
+# Two that Open MPI starts by themselves share a directory below TMPDIR. The first to end
+# removes it, be it that the second is about to make its own in there, and fails.
 FORCED = """
-import os
+import os, tempfile
 os.environ["MPI4PY_LIBMPI"] = {libmpi!r}
+os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="ompi.")
 from mpi4py import MPI
 print("rank", MPI.COMM_WORLD.Get_rank(), "of", MPI.COMM_WORLD.Get_size())
 """
