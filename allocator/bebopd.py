@@ -78,6 +78,7 @@ class Bebopd:
         orders: Mapping[int, Orders] | None = None,
         batch: BatchLimits | None = None,
         began: float = float("-inf"),
+        allocation: str = "",
         contain: Contain = propagate,
     ) -> None:
         """Begin with no nodes.
@@ -97,6 +98,7 @@ class Bebopd:
             orders: what operators have ordered for nodes, from an earlier bebopd.
             began: seconds, monotonic; a refusal soon after this says that nodes may still
                 announce themselves.
+            allocation: whose steps the jobs are; empty: they are none.
             contain: called with an exception that the deadline of one job raised.
         """
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {}, orders or {})
@@ -122,6 +124,7 @@ class Bebopd:
             only_uid=only_uid,
             batch=batch,
             began=began,
+            allocation=allocation,
         )
         self._sweep_at: float | None = None  # when a node may have been silent too long
 

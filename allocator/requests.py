@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocator.jobs import ids
-from allocator.jobs.assign import RequestRefused, assign, fits
+from allocator.jobs.assign import RequestRefused, assign, fits, fits_beside
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
 from allocator.jobs.ids import JobIds
@@ -17,7 +17,7 @@ from allocator.jobs.line import Line, Waiting, kept_text
 from allocator.jobs.table import JobTable
 from allocator.nodes.table import NodeTable, Placement
 from native.errors import Refusal
-from native.ids import PortalId, Principal
+from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.nodelist import format_nodes
@@ -67,6 +67,7 @@ class Requests:
         only_uid: int | None,
         batch: BatchLimits | None,
         began: float,
+        allocation: str,
     ) -> None:
         self._nodes = nodes
         self._jobs = jobs
@@ -81,6 +82,7 @@ class Requests:
         self._only_uid = only_uid
         self._batch = batch or BatchTable()
         self._began = began
+        self._allocation = allocation
         self._line = Line(limits)
         self._served_at = 0  # the nodes' count of changes, when the line was last looked at
 
@@ -116,6 +118,7 @@ class Requests:
         except RequestRefused as refused:
             if not (request.waits and refused.code is Refusal.BUSY):
                 raise
+            self._demand_others(request, str(refused))
             return self._wait(Waiting(source, owner, request, now, str(refused)))
 
     def refuse(
@@ -145,6 +148,23 @@ class Requests:
         if keeper is not None and fits(request.specs, self._nodes, self._placement):
             free = sum(node.free() for node in self._nodes)
             raise RequestRefused(Refusal.BUSY, kept_text(keeper, free))
+
+    def _demand_others(self, request: NodeRequest, text: str) -> None:
+        """Refuse a step that would wait for the step that waits for it.
+
+        Raises:
+            RequestRefused: the end of others would not make room for it.
+        """
+        asking = []
+        job = self._jobs.get(request.asker)
+        while job is not None:
+            asking.append(job.job_id)
+            job = self._jobs.get(job.asker)
+        if asking and not fits_beside(request.specs, self._nodes, asking):
+            name = name_of_job(asking[0], self._allocation)
+            raise RequestRefused(
+                Refusal.BUSY, f"{text}; only the end of job {name}, which asks, could make room"
+            )
 
     def _wait(self, waiting: Waiting) -> list[Action]:
         self._line.add(waiting)
@@ -236,6 +256,7 @@ class Requests:
             epoch=self._epoch,
             wall_s=self._wall_clock(),
             pending_s=self._limits.pending_s,
+            allocation=self._allocation,
         )
         if len(ranks) > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
             raise RequestRefused(
@@ -251,6 +272,7 @@ class Requests:
             requester=source,
             program=request.program,
             batch_job=request.batch_job,
+            asker=request.asker if self._jobs.get(request.asker) else 0,
             root=grant.nodes[0].node,
             holdings={number: Holding(len(here), here) for number, here in ranks.items()},
         )

@@ -53,6 +53,11 @@ class Principal(NamedTuple):
     job_id: int = 0
 
 
+def name_of_job(job_id: int, allocation: str = "") -> str:
+    """What people call a job: ``17``, or ``17.3`` where it is a step of allocation 17."""
+    return f"{allocation}.{job_id}" if allocation else str(job_id)
+
+
 class ObjectKey(NamedTuple):
     """One shipped file of one job: its place in the load's list of objects."""
 

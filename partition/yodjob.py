@@ -7,18 +7,21 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
+from math import inf
 
 import click
 from msgspec import json
 
-from native import limits, options
+from native import duration, limits, nodelist, options
 from native.errors import UsageError, YodError
 from native.host import stdio, userdirs
 from native.text import shown
 from native.waitstatus import SIGNAL_BASE
 from native.wire import job
+from native.wire.base import SIZE_MAX
 from partition.jobs import show
 from partition.jobs.ask import Answer, ask, ask_all
+from yod.plan.plan import spec_of
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -42,6 +45,43 @@ def command() -> None:
     Exit status: 0; 1 a job is not there, does not answer or refuses; 2 wrong usage. That
     of `wait` is the job's.
     """
+
+
+@command.command(context_settings={"allow_interspersed_args": False})
+@click.option("-sz", "-n", "size", type=click.IntRange(1, SIZE_MAX), metavar="N", help="Slots.")
+@click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
+@click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
+@click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
+@click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
+@click.option("-quiet", "is_quiet", is_flag=True, help="No status messages.")
+@click.option("-D", "debug", is_flag=True, help="Show what the allocation's daemons say.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[COMMAND [ARG]...]")
+def alloc(
+    size: int | None,
+    nodes: str | None,
+    time_text: str | None,
+    wait_s: float | None,
+    partition: str,
+    is_quiet: bool,
+    debug: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Hold slots while COMMAND runs, or a shell: each yod in it is a step.
+
+    The request waits for its turn. Exit status: the command's; 124 the time was over; 125
+    there are no nodes, or they were lost; 126, 127 the command cannot be started.
+    """
+    from partition.broker.driver import hold
+    from partition.broker.machine import Wanted
+
+    spec = spec_of(size, tuple(nodelist.parse(nodes)) if nodes is not None else None, "")
+    wanted = Wanted(
+        spec,
+        words or (os.environ.get("SHELL") or "/bin/sh",),
+        inf if wait_s is None else wait_s,
+        inf if time_text is None else duration.parse(time_text, "-time"),
+    )
+    sys.exit(hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug))
 
 
 @command.command("list")

@@ -14,7 +14,7 @@ from native import options
 from native.errors import PartitionError, UsageError, YodError
 from native.host import stdio
 from native.host.again import execute_again
-from native.host.keyfile import read_partition_key
+from native.host.keyfile import read_partition_key, take_key
 from native.host.process import become_subreaper
 from native.host.rlimits import raise_soft, restore
 from native.loop.daemon import take_signals
@@ -48,6 +48,9 @@ RESTART = -1  # not an exit status: execute this program anew
 @click.option("--slots", metavar="N", type=int, help="Ranks at a time; default: processors.")
 @click.option("--store", metavar="DIR", multiple=True, help="RAM disk for images; may repeat.")
 @click.option("--ready-fd", metavar="FD", type=int, help="Write host:port there when listening.")
+@click.option(
+    "--in-job", "is_in_job", is_flag=True, help="Number, name and key are in the environment."
+)
 @click.option("-D", "debug", is_flag=True, help="Say more in the log.")
 @click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
 @click.version_option(**options.VERSION)
@@ -63,6 +66,7 @@ def command(
     slots: int | None,
     store: tuple[str, ...],
     ready_fd: int | None,
+    is_in_job: bool,
     debug: bool,
     wants_help: bool,
 ) -> int:
@@ -70,8 +74,11 @@ def command(
     if wants_help:
         click.echo(context.get_help())
         return 0
-    if bebopd is None or key_file is None:
+    if bebopd is None or (key_file is None and not is_in_job):
         raise UsageError("--bebopd and --key-file are needed (pct -help)")
+    if is_in_job:  # a job's rank, which is one node of an allocation
+        node = int(os.environ.get("YOD_NODE", node))
+        name = os.environ.get("YOD_NODE_NAME", name)
     if not -1 <= node <= NODE_MAX:
         raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")
     if slots is not None and not 1 <= slots <= SLOTS_MAX:
@@ -84,7 +91,7 @@ def command(
 
     limits = limits_module.load(os.environ)
     raise_soft()  # a daemon holds many connections
-    key = _key(key_file)
+    key = _key(key_file) if key_file is not None else take_key(os.environ)
     reactor = Reactor()
     address = numeric(bebopd, "--bebopd")
     if advertise is None and listen.startswith("0.0.0.0:"):

@@ -33,6 +33,7 @@ OPTIONS = (
     Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--wait",), True, "Wait for nodes, at most S seconds.", "[=S]", may_lack_value=True),
+    Option(("--immediate",), True, "In an allocation: do not.", "[=S]", may_lack_value=True),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "-h"), False, "Show this text."),
     Option(("--version",), False, "Show which yod this is."),

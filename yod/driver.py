@@ -115,15 +115,22 @@ class Driver:
         """How much the user wants to see of what happens (``-D``)."""
         return self._plan.options.debug
 
-    def start(self) -> None:
-        """Begin the launch."""
+    def start(self, grant: Grant | None = None) -> None:
+        """Begin the launch.
+
+        Args:
+            grant: its nodes; None: it asks for them.
+        """
         for number in END_SIGNALS:
             self._on_signal(number, events.Interrupted(number))
         for number in PASSED_SIGNALS:
             self._on_signal(number, events.SignalToPass(number))
         self._on_signal(signal.SIGTSTP, events.StopAsked())
         self._front.on_signal(signal.SIGCONT, self._continued)
-        self._perform(self.machine.begin(self._reactor.monotonic()))
+        now = self._reactor.monotonic()
+        self._perform(
+            self.machine.begin(now) if grant is None else self.machine.begin_with(grant, now)
+        )
         self._look_at_end()
         self._after_event()
 

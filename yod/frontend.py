@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from itertools import pairwise
+from math import inf
 
 from native import nodelist
 from native.errors import ProgramNotFoundError, UsageError
@@ -19,7 +20,12 @@ from yod.program import image
 
 Given = dict[str, list[str]]  # option -> its values, in the order given
 
-_EXCLUSIVE = (("-batch", "-interactive"), ("-kill", "--keep-going"), ("--label", "--raw"))
+_EXCLUSIVE = (
+    ("-batch", "-interactive"),
+    ("-kill", "--keep-going"),
+    ("--label", "--raw"),
+    ("--wait", "--immediate"),
+)
 
 
 def run(given: Given, words: list[str]) -> int:
@@ -63,7 +69,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         has_portals="--with-portals" in given,
         debug=len(given.get("-D", ())),
         style=_style(given),
-        wait_s=_wait_s(_last(given, "--wait")),
+        wait_s=_wait_s(given),
     )
     members, warnings = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)
     return launching.prepare(
@@ -87,17 +93,21 @@ def _last(given: Given, name: str) -> str | None:
     return given[name][-1] if name in given else None
 
 
-def _wait_s(text: str | None) -> float:
-    """How long to wait for nodes."""
-    if text is None:
-        return 0.0
-    try:
-        seconds = float(text or "inf")
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0:
-        raise UsageError(f"--wait={shown(text)}: seconds above 0, or --wait for any time")
-    return seconds
+def _wait_s(given: Given) -> float | None:
+    """How long to wait for nodes; None: the user has not said."""
+    for option, else_s, meaning in (("--wait", inf, "any time"), ("--immediate", 0.0, "none")):
+        text = _last(given, option)
+        if text is None:
+            continue
+        try:
+            seconds = float(text) if text else else_s
+        except ValueError:
+            seconds = -1.0
+        if text and not seconds > 0:
+            text = f"{option}={shown(text)}: seconds above 0, or {option} for {meaning}"
+            raise UsageError(text)
+        return seconds
+    return None
 
 
 def _style(given: Given) -> Style:

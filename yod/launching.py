@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
+from msgspec.structs import replace
+
 from native import limits as limits_module
 from native.errors import InternalError, YodError
 from native.host import userdirs
@@ -71,6 +73,9 @@ def prepare(
     plan, arguments = make_plan(
         members, options, limits, invocation, not where.is_embedded, warnings
     )
+    if where.allocation:
+        asker = _step(environment.get("YOD_JOB_ID", ""), where.allocation)
+        plan = replace(plan, allocation=where.allocation, asker=asker)
     reach = None
     if is_reached and not where.is_embedded:
         from partition.find import remote  # with the transport
@@ -107,6 +112,7 @@ class Launching:
         opened: the launch's place in its partition; closed with the launch.
         unix_pid: of the user's yod; 0: this process.
         is_id_soon: the launch takes its id when the loop waits, and goes on meanwhile.
+        name: what commands show of it; empty: its programs.
 
     All other arguments are those of the driver.
     """
@@ -123,6 +129,7 @@ class Launching:
         after_event: Callable[[], None] | None = None,
         unix_pid: int = 0,
         is_id_soon: bool = False,
+        name: str = "",
     ) -> None:
         self._opened = opened
         self._is_embedded = prepared.reach is None
@@ -141,7 +148,7 @@ class Launching:
         self._registration = Registration(
             self.driver.machine,
             self.driver.handle,
-            " ".join(prepared.plan.names),
+            name or " ".join(prepared.plan.names),
             prepared.partition,
             reactor,
             prepared.limits,
@@ -174,7 +181,7 @@ class Launching:
 
     def _use_grant(self, grant: Grant) -> None:
         self._opened.use_grant(grant)
-        self._take_id(0 if self._is_embedded else grant.job_id)
+        self._take_id(0 if self._is_embedded else grant.job_id, grant.allocation)
 
 
 class Cancellation:
@@ -224,6 +231,12 @@ def _decoded(environment: Mapping[bytes, bytes]) -> dict[str, str]:
     """An environment as :func:`os.fsdecode` decodes it, without a call for each string."""
     way = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
     return {name.decode(*way): value.decode(*way) for name, value in environment.items()}
+
+
+def _step(job_id: str, allocation: str) -> int:
+    """The number of a step of this allocation; 0: the job is another."""
+    of, _, number = job_id.rpartition(".")
+    return int(number) if of == allocation and number.isdecimal() else 0
 
 
 def run(prepared: Prepared, invocation: Invocation) -> Result:

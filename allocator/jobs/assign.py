@@ -9,7 +9,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node, NodeTable, Placement
@@ -65,10 +65,7 @@ def assign(
     if isinstance(picks, list):
         return picks
     # A request that would fit if every slot were free gets "not now" instead of "too many".
-    empty = ListPlacement()
-    for node in nodes:
-        empty.set_free(node.number, node.slots)
-    never = _attempt(specs, nodes, empty)
+    never = _attempt(specs, nodes, _without(frozenset(), nodes))
     if isinstance(never, list):
         raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, size), picks)
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
@@ -77,6 +74,20 @@ def assign(
 def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> bool:
     """Whether a request that does not exceed the partition can be met now."""
     return isinstance(_attempt(specs, nodes, placement), list)
+
+
+def fits_beside(specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[int]) -> bool:
+    """Whether a request could be met if these jobs alone held slots."""
+    return isinstance(_attempt(specs, nodes, _without(jobs, nodes)), list)
+
+
+def _without(jobs: Collection[int], nodes: NodeTable) -> ListPlacement:
+    """The slots of all nodes, but for those that these jobs hold."""
+    placement = ListPlacement()
+    for node in nodes:
+        held = sum(node.held.get(job_id, 0) for job_id in jobs)
+        placement.set_free(node.number, node.slots - held)
+    return placement
 
 
 def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:

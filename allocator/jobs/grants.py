@@ -73,12 +73,14 @@ def make_grant(
     epoch: int,
     wall_s: float,
     pending_s: float,
+    allocation: str = "",
 ) -> Grant:
     """The grant of a job, with its credential.
 
     Args:
         ranks: by node, in the order of their lowest rank.
         wall_s: unix time now; the grant expires ``pending_s`` later.
+        allocation: whose step the job is; empty: it is none.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     granted = tuple(_granted(number, nodes) for number in ranks)
@@ -93,6 +95,7 @@ def make_grant(
             nodes=tuple(ranks),
             slots=tuple(len(of_node) for of_node in ranks.values()),
             nodes_digest=codec.nodes_digest(granted),
+            allocation=allocation,
         )
     )
     return Grant(
@@ -105,6 +108,7 @@ def make_grant(
         credential=credential,
         credential_mac=keys.sign(credential),
         pending_s=pending_s,
+        allocation=allocation,
     )
 
 

@@ -46,6 +46,7 @@ class Job(Struct):
     Attributes:
         since: seconds; when it began to be pending, then to run.
         requester: its yod; None: not known, or gone.
+        asker: the job in which its yod runs; 0: none that is known.
         root: the node of rank 0; -1: not known.
         is_adopted: started under an earlier bebopd, known from announcements.
         has_run: its PCTs have hosted it.
@@ -60,6 +61,7 @@ class Job(Struct):
     requester: PortalId | None = None
     program: str = ""
     batch_job: str = ""
+    asker: int = 0
     root: int = -1
     is_adopted: bool = False
     has_run: bool = False

@@ -25,12 +25,14 @@ import time
 from collections.abc import Mapping
 
 from native.host import userdirs
+from native.ids import name_of_job
 
 EMBEDDED = "local."  # how the id of a job in an embedded partition begins
 COUNT = "count"
 WRAP = 1 << 20
 BACKLOG = 16  # commands that wait for a job's attention
 STALE_AFTER_S = 10.0  # a name without a listener is removed at this age
+STEP_DEPTH = 2  # numbers in an id: of an allocation, and of its step
 _TRIES = 8  # numbers whose names are taken
 _SWEEP_EVERY = 256  # new jobs, of which one removes what killed ones have left
 
@@ -94,19 +96,20 @@ class Directory:
             raise
         return end
 
-    def listen(self, job_id: int) -> tuple[str, _socket.socket]:
+    def listen(self, job_id: int, allocation: str = "") -> tuple[str, _socket.socket]:
         """Make a socket that listens under an id.
 
         Args:
             job_id: of bebopd; 0: the next ``local.N``. If another partition's job has the
                 number here, it is ``local.N``, too.
+            allocation: whose step it is; empty: it is none.
 
         Returns:
             The id, and the socket.
         """
         end = _new_socket()
         try:
-            name = self._bind(end, job_id)
+            name = self._bind(end, name_of_job(job_id, allocation) if job_id else "")
             # By a strange umask not even the owner could connect.
             os.chmod(name + self._mark, 0o600, dir_fd=self.fd)
             end.listen(BACKLOG)
@@ -119,9 +122,9 @@ class Directory:
         """The path of a job's socket."""
         return os.path.join(self.path, job_id + self._mark)
 
-    def _bind(self, end: _socket.socket, job_id: int) -> str:
-        if job_id and (self._has_bound(end, str(job_id)) or self._takes_over(end, str(job_id))):
-            return str(job_id)
+    def _bind(self, end: _socket.socket, wanted: str) -> str:
+        if wanted and (self._has_bound(end, wanted) or self._takes_over(end, wanted)):
+            return wanted
         for _ in range(_TRIES):
             name = EMBEDDED + str(self._next_number())
             if self._has_bound(end, name):
@@ -182,9 +185,13 @@ class Directory:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is the id of a job: ``17`` or ``local.2``."""
-    number = text.removeprefix(EMBEDDED)
-    return number.isascii() and number.isdecimal() and number[0] != "0"
+    """Whether a text is the id of a job: ``17``, ``local.2``, or of a step: ``17.3``."""
+    numbers = text.removeprefix(EMBEDDED).split(".")
+    return len(numbers) <= STEP_DEPTH and all(map(_is_number, numbers))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and text[0] != "0"
 
 
 def _new_socket() -> _socket.socket:
@@ -192,6 +199,6 @@ def _new_socket() -> _socket.socket:
     return _socket.socket(_socket.AF_UNIX, kind)
 
 
-def _order(job_id: str) -> tuple[bool, int]:
-    number = job_id.removeprefix(EMBEDDED)
-    return job_id != number, int(number)
+def _order(job_id: str) -> tuple[bool, list[int]]:
+    numbers = job_id.removeprefix(EMBEDDED)
+    return job_id != numbers, list(map(int, numbers.split(".")))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 
 from native import auth
 from native.errors import YodError
@@ -16,6 +17,7 @@ from native.text import shown
 
 KEY_BYTES = auth.KEY_BYTES
 FILE_MAX_BYTES = 256
+VARIABLE = "YOD_PCT_KEY"  # an allocation's key, hex: only its user can read the environment
 
 
 class KeyFileError(YodError):
@@ -59,6 +61,22 @@ def read_any_key(path: str) -> tuple[int | None, bytes]:
     except ValueError:
         pass
     raise KeyFileError(f"key file {shown(path)}: neither a partition's key nor a user's")
+
+
+def take_key(environment: Mapping[str, str]) -> bytes:
+    """The key that an allocation's PCTs find in their environment, and nobody else's.
+
+    Raises:
+        KeyFileError: there is none.
+    """
+    text = environment.get(VARIABLE, "")
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise KeyFileError(f"{VARIABLE}: no key; only an allocation's launch sets it")
+    return key
 
 
 def user_key_line(partition_key: bytes, uid: int) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 USER_LOG = "userlog"  # in the state directory: a line for each launch
 RECORDS = "records"  # likewise: of the bebopd of `yodctl up`
 BEBOPD = "bebopd"  # likewise: of a bebopd that is told no directory
+ALLOCATIONS = "allocations"  # likewise: a key for each allocation of which a command has nodes
 JOBS = "jobs"  # in the runtime directory: a socket for each running job
 _BOOT_ID_BYTES = 64  # more than it has
 

@@ -53,12 +53,14 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
 
     Attributes:
         waits: where too few slots are free, it waits for its turn.
+        asker: the step, in this allocation, in which the yod runs; 0: in none.
     """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
     program: Text = ""  # for pingd and logs
     batch_job: Name = ""  # the batch system's id; empty: none
     waits: bool = False
+    asker: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
 
 
 class GrantedNode(Part, frozen=True):
@@ -106,6 +108,7 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
         expires: unix time, whole seconds; part of the key's id.
         credential: an encoded :class:`Credential`, and its MAC by the partition's key.
         addresses: the address table entries that ``nodes`` use: (index, address).
+        allocation: the id of the allocation whose step the job is; empty: it is none.
     """
 
     uid: Uid
@@ -117,6 +120,7 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
     credential_mac: Annotated[bytes, Meta(max_length=32)]
     pending_s: Seconds
     addresses: tuple[tuple[U32, Name], ...] = ()
+    allocation: Name = ""
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -130,6 +134,7 @@ class Credential(Part, frozen=True):
         expires: unix time after which no PCT takes it.
         nodes, slots: each node and the slots given on it.
         nodes_digest: of the grant's nodes, so that nobody makes a PCT dial another address.
+        allocation: as in the grant.
     """
 
     job_id: JobId
@@ -141,6 +146,7 @@ class Credential(Part, frozen=True):
     nodes: Nodes
     slots: tuple[Annotated[int, Meta(ge=1, le=SLOTS_MAX)], ...]
     nodes_digest: Digest
+    allocation: Name = ""
 
     def __post_init__(self) -> None:
         demand_distinct("nodes", self.nodes)

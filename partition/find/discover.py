@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from native.errors import PartitionError
 from native.text import shown
@@ -18,6 +19,7 @@ EMBEDDED = "embedded"
 HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
 HOST_FILE_DEFAULT = "/etc/yod/cplant-host"
 KEY_VARIABLE = "YOD_KEY_FILE"
+ALLOCATION_VARIABLE = "YOD_ALLOCATION"  # the id of the allocation that YOD_PARTITION names
 
 
 class Where(Struct, frozen=True):
@@ -27,11 +29,13 @@ class Where(Struct, frozen=True):
         name: text for the user: the address, and the source that named it.
         address: ``host:port`` or ``unix:PATH``; empty: embedded.
         key_file: path of its key; empty: no key is needed, or none is known.
+        allocation: the id of the allocation that it is; empty: it is none.
     """
 
     name: str
     address: str = ""
     key_file: str = ""
+    allocation: str = ""
 
     @property
     def is_embedded(self) -> bool:
@@ -52,7 +56,9 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     if option:
         return _where(option, "--partition", key_file)
     if named := environment.get("YOD_PARTITION", ""):
-        return _where(named, "YOD_PARTITION", key_file)
+        where = _where(named, "YOD_PARTITION", key_file)
+        allocation = environment.get(ALLOCATION_VARIABLE, "")
+        return replace(where, allocation=allocation) if allocation else where
     from partition.find import state
 
     if (up := state.load()) is not None:

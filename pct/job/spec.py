@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from native.ids import name_of_job
 from native.wire import keeper
 from native.wire.alloc import Credential, Run
 from native.wire.load import Arguments, Load, MemberLoad, StartWorld
@@ -136,7 +137,9 @@ def _spec(
 ) -> keeper.KeeperSpec:
     here = message.nodes[message.place]
     size = len(members_of(arguments.members))
-    shared = environment.for_job(wireup.users, message.job_id, size)
+    shared = environment.for_job(
+        wireup.users, name_of_job(message.job_id, credential.allocation), size
+    )
     shared += environment.for_node(here.node, here.name, len(ranks))
     wanted = (*environment.UNBOUND, *wireup.shared_environment())
     return keeper.KeeperSpec(

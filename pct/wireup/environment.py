@@ -58,9 +58,13 @@ def of_user(given: Iterable[bytes]) -> Users:
     return Users((*users, *outer.put_aside(launchers)), names)
 
 
-def for_job(users: Users, job_id: int, size: int) -> tuple[bytes, ...]:
-    """The variables that all ranks of a job share."""
-    return (*users.entries, b"YOD_JOB_ID=%d" % job_id, b"YOD_SIZE=%d" % size)
+def for_job(users: Users, job_id: str, size: int) -> tuple[bytes, ...]:
+    """The variables that all ranks of a job share.
+
+    Args:
+        job_id: as users call it: ``17``, or ``17.3`` of a step.
+    """
+    return (*users.entries, b"YOD_JOB_ID=" + job_id.encode(), b"YOD_SIZE=%d" % size)
 
 
 def home_of(user: Iterable[bytes]) -> bytes:

@@ -63,7 +63,8 @@ class Choices(TypedDict, total=False):
         mpi: what to offer to MPI libraries, as ``--mpi``.
         libpmix: the PMIx library to use.
         with_portals: ranks use Portals, though no program is linked to it.
-        wait_s: how long to wait for nodes that others have. Default: not at all.
+        wait_s: how long to wait for nodes that others have. Default: a step of an allocation
+            any time, another job not at all.
         limits: in force for this launch. Default: as this process's environment says.
     """
 
@@ -80,7 +81,7 @@ class Choices(TypedDict, total=False):
     mpi: str
     libpmix: str
     with_portals: bool
-    wait_s: float
+    wait_s: float | None
     limits: Limits | None
 
 
@@ -128,7 +129,7 @@ def request(
     mpi: str = "auto",
     libpmix: str = "",
     with_portals: bool = False,
-    wait_s: float = 0.0,
+    wait_s: float | None = None,
     limits: Limits | None = None,
 ) -> Request:
     """What is asked for, with all that it takes from this process now.
@@ -143,7 +144,7 @@ def request(
     """
     if label and raw:
         raise UsageError("label and raw exclude each other")
-    if not wait_s >= 0:
+    if wait_s is not None and not wait_s >= 0:
         raise UsageError(f"wait_s={wait_s}: 0 or more seconds, or math.inf")
     if keep_going and kill:
         raise UsageError("keep_going and kill exclude each other")

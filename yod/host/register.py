@@ -36,7 +36,7 @@ class Registration:
         unix_pid: of the user's yod; 0: this process.
 
     Attributes:
-        id: ``local.N``, or the number that bebopd gave; empty: none.
+        id: ``local.N``, or the number that bebopd gave (``17.3`` of a step); empty: none.
         began: unix time at which it was opened.
     """
 
@@ -67,28 +67,29 @@ class Registration:
         self._timer = reactor.timer(self._again)
         self._clients: Clients | None = None
         self._open_timer = reactor.timer(self._open_now)
-        self._job_id = 0
+        self._job_id, self._allocation = 0, ""
         self._is_over = False
 
-    def open_soon(self, job_id: int) -> None:
+    def open_soon(self, job_id: int, allocation: str = "") -> None:
         """Take an id while the loop waits, in OPEN_WITHIN_S at the latest.
 
         A launch gets on meanwhile, and a short one may end without an id.
         """
-        self._job_id = job_id
+        self._job_id, self._allocation = job_id, allocation
         self._open_timer.set(self.reactor.monotonic() + OPEN_WITHIN_S)
         self.reactor.when_idle(self._open_now)
 
     def _open_now(self) -> None:
         self._open_timer.close()
         if not self._is_over:
-            self.open(self._job_id)
+            self.open(self._job_id, self._allocation)
 
-    def open(self, job_id: int) -> None:
+    def open(self, job_id: int, allocation: str = "") -> None:
         """Take an id, if that can be done.
 
         Args:
             job_id: what bebopd calls the job; 0: its partition is embedded.
+            allocation: whose step the job is; empty: it is none.
         """
         if self._socket is not None:
             return
@@ -96,7 +97,7 @@ class Registration:
         try:
             directory = jobsockets.Directory(self._environment, makes_it=True)
             try:
-                self.id, self._socket = directory.listen(job_id)
+                self.id, self._socket = directory.listen(job_id, allocation)
                 self._path = directory.name_of(self.id)
             finally:
                 directory.close()

@@ -49,14 +49,15 @@ class Allocation:
         """Ask for nodes."""
         self._progress.enter(Phase.ALLOCATING, now, self._limits.allocate_s)
         programs = " ".join(self._plan.names)[:PROGRAM_MAX]
-        waits = self._plan.options.wait_s > 0
-        request = alloc.NodeRequest(self._plan.specs, programs, self._plan.batch_job, waits)
+        plan = self._plan
+        waits = plan.wait_s > 0
+        request = alloc.NodeRequest(plan.specs, programs, plan.batch_job, waits, plan.asker)
         return [Send(self._bebopd, request)]
 
     def queued(self, queued: alloc.Queued, now: float) -> list[Action]:
         """bebopd answers when nodes are free, or we stop waiting."""
         if not self._awaited:
-            self._progress.wait_silently(self._plan.options.wait_s)
+            self._progress.wait_silently(self._plan.wait_s)
         self._awaited = queued.text
         text = f"waits for nodes, place {queued.place} in the line: {queued.text}; Ctrl-C leaves"
         return [Tell(text, is_error=False)]
@@ -77,7 +78,7 @@ class Allocation:
     def timed_out(self, _: DeadlineReached, now: float) -> list[Action]:
         """bebopd does not answer, or nodes have not become free in time."""
         if self._awaited:
-            text = f"no nodes in {self._plan.options.wait_s:g} s (--wait): {self._awaited}"
+            text = f"no nodes in {self._plan.wait_s:g} s (--wait): {self._awaited}"
             return [Tell(text), *self._fail(NEVER_STARTED, text)]
         return self._no_answer(f"did not answer in {self._limits.allocate_s:g} s")
 

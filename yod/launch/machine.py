@@ -228,6 +228,11 @@ class Launch:
         """Ask for nodes."""
         return self._allocation.begin(now)
 
+    def begin_with(self, grant: alloc.Grant, now: float) -> list[Action]:
+        """Begin with nodes that have been granted already."""
+        self._progress.enter(Phase.ALLOCATING, now)
+        return self._table[Phase.ALLOCATING][alloc.Grant](grant, now)
+
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
         return self._progress.deadline()

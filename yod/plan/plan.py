@@ -7,6 +7,7 @@ of Cplant's yod.
 from __future__ import annotations
 
 from enum import Enum
+from math import inf
 
 from msgspec import Struct
 
@@ -35,7 +36,8 @@ class Options(Struct, frozen=True):
         libpmix: the PMIx library to use; empty: found as the manual says.
         has_portals: ranks use Portals, also if no program is linked to it.
         style: how the output of several ranks is shown (``--raw``, ``--label``).
-        wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all.
+        wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
+            None: a step of an allocation any time, another job not at all.
     """
 
     is_quiet: bool = False
@@ -47,7 +49,7 @@ class Options(Struct, frozen=True):
     has_portals: bool = False
     debug: int = 0
     style: Style = Style.WHOLE
-    wait_s: float = 0.0
+    wait_s: float | None = None
 
 
 class Member(Struct, frozen=True):
@@ -70,6 +72,8 @@ class Plan(Struct, frozen=True):
         mpi_reason: why ``mpi`` was chosen, for people.
         warnings: lines that the user is shown before go.
         ignored_signals: signals that yod was started to ignore, as by nohup.
+        allocation: whose step it is to be; empty: it is none.
+        asker: the step in which yod runs; 0: none.
     """
 
     specs: tuple[NodeSpec, ...]
@@ -86,6 +90,14 @@ class Plan(Struct, frozen=True):
     mpi: Mpi = Mpi(offered=())
     mpi_reason: str = ""
     warnings: tuple[str, ...] = ()
+    allocation: str = ""
+    asker: int = 0
+
+    @property
+    def wait_s(self) -> float:
+        """How long to wait for nodes that others have; infinity: any time."""
+        chosen = self.options.wait_s
+        return (inf if self.allocation else 0.0) if chosen is None else chosen
 
     @property
     def size(self) -> int:
@@ -104,7 +116,7 @@ def from_command_line(
     size: int | None, nodes: tuple[int, ...] | None, words: tuple[str, ...]
 ) -> list[Member]:
     """The one member of a launch without a load file."""
-    return [Member(_spec(size, nodes, ""), words)]
+    return [Member(spec_of(size, nodes, ""), words)]
 
 
 def from_load_file(
@@ -135,7 +147,7 @@ def from_load_file(
             own_nodes = nodes
         elif own_size is None and is_single:
             own_size = size
-        members.append(Member(_spec(own_size, own_nodes, line.origin), line.words, line.origin))
+        members.append(Member(spec_of(own_size, own_nodes, line.origin), line.words, line.origin))
     demand_size(members)
     return members, warnings
 
@@ -151,7 +163,7 @@ def demand_size(members: list[Member]) -> None:
         raise UsageError(f"{total} ranks in all, at most {SIZE_MAX}")
 
 
-def _spec(size: int | None, nodes: tuple[int, ...] | None, origin: str) -> NodeSpec:
+def spec_of(size: int | None, nodes: tuple[int, ...] | None, origin: str) -> NodeSpec:
     if size is None:
         return NodeSpec(len(nodes), nodes, True) if nodes else NodeSpec(1)
     if size < 1 or size > SIZE_MAX:

@@ -16,7 +16,7 @@ OURS = (b"YOD_JOB_ID=7", b"YOD_SIZE=4")
 
 
 def for_job(user, job_id, size):
-    return environment.for_job(of_user(user), job_id, size)
+    return environment.for_job(of_user(user), str(job_id), size)
 
 
 def names_of_user(user):

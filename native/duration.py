@@ -1,0 +1,34 @@
+"""Lengths of time as batch systems write them."""
+
+from __future__ import annotations
+
+import re
+
+from native.errors import UsageError
+from native.text import shown
+
+_FORM = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})", re.ASCII)
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+_HELP = "use minutes, minutes:seconds, hours:minutes:seconds, or days-hours{:minutes{:seconds}}"
+
+
+def parse(text: str, what: str) -> int:
+    """Seconds, from Slurm's forms: ``90``, ``90:00``, ``1:30:00``, ``2-12``, ``2-12:30:00``.
+
+    Args:
+        what: names the value in the error, as ``-time``.
+
+    Raises:
+        UsageError: another form, or no time at all.
+    """
+    found = _FORM.fullmatch(text)
+    seconds = 0
+    if found is not None:
+        numbers = list(map(int, found["rest"].split(":")))
+        has_hours = found["days"] is not None or len(numbers) == 3
+        units = (_HOUR_S, _MINUTE_S, 1) if has_hours else (_MINUTE_S, 1)
+        seconds = int(found["days"] or 0) * _DAY_S
+        seconds += sum(number * unit for number, unit in zip(numbers, units, strict=False))
+    if not seconds:
+        raise UsageError(f"{what} {shown(text)}: no time above 0; {_HELP}")
+    return seconds

@@ -1,0 +1,224 @@
+"""Carries out what the machine of an allocation decides. Nothing is decided here."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+
+from native import limits as limits_module
+from native.errors import PartitionError, YodError
+from native.host import stdio
+from native.loop.reactor import Reactor
+from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.port.port import Opened, PeerLost, Received
+from native.waitstatus import exit_status
+from native.wire.alloc import Grant
+from partition import open as opening
+from partition.broker.command import CannotStartError, Command
+from partition.broker.front import Tail
+from partition.broker.machine import (
+    CommandEnded,
+    EndNodes,
+    Finish,
+    HangUp,
+    Holding,
+    KillCommand,
+    NodesEnded,
+    NodesUp,
+    OpenNodes,
+    Signalled,
+    StartCommand,
+    Tell,
+    Wanted,
+)
+from partition.broker.nodes import AllocatedNodes
+from partition.find import discover
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def hold(
+    wanted: Wanted,
+    environment: Mapping[str, str],
+    *,
+    partition: str = "",
+    is_quiet: bool = False,
+    debug: bool = False,
+) -> int:
+    """Hold nodes while a command runs.
+
+    Args:
+        environment: of this process, and of the command.
+        partition: an address, ``embedded``, or empty: found as by yod.
+
+    Returns:
+        The exit status, or minus the number of the signal that ended the allocation.
+
+    Raises:
+        YodError: the request could not be made.
+    """
+    where = discover.find(partition, environment)
+    if where.allocation:
+        raise PartitionError(
+            f"this is allocation {where.allocation}; one in it is not possible, yod runs steps"
+        )
+    reach = None
+    if not where.is_embedded:
+        from partition.find import remote
+
+        reach = remote.reach(where)
+    limits = limits_module.load(environment)
+    with ExitStack() as stack:
+        reactor = Reactor()
+        stack.callback(reactor.close)
+        opened = opening.open_partition(reach, reactor, limits)
+        machine = Holding(wanted, opened.bebopd, where.name, limits)
+        driver = Driver(
+            machine,
+            opened,
+            reactor,
+            wanted,
+            environment,
+            partition,
+            is_embedded=reach is None,
+            is_quiet=is_quiet,
+            debug=debug,
+        )
+        stack.callback(driver.close)
+        driver.start()
+        if driver.status is None:
+            reactor.run()
+    assert driver.status is not None
+    return driver.status
+
+
+class Driver:
+    """Runs one :class:`partition.broker.machine.Holding`.
+
+    Attributes:
+        status: how this process is to end; None: not yet.
+    """
+
+    def __init__(
+        self,
+        machine: Holding,
+        opened: Opened,
+        reactor: Reactor,
+        wanted: Wanted,
+        environment: Mapping[str, str],
+        partition: str,
+        *,
+        is_embedded: bool,
+        is_quiet: bool,
+        debug: bool,
+    ) -> None:
+        self.status: int | None = None
+        self._machine = machine
+        self._opened = opened
+        self._reactor = reactor
+        self._wanted = wanted
+        self._environment = environment
+        self._partition = partition
+        self._is_embedded = is_embedded
+        self._is_quiet = is_quiet
+        self._debug = debug
+        self._limits = limits_module.load(environment)
+        self._tail = Tail(stdio.say if debug else None)
+        self._command = Command(reactor, lambda done: self._handle(CommandEnded(exit_status(done))))
+        self._watch = opened.port.listen(reactor, self._port_ready)
+        self._timer = reactor.timer(lambda: self._handle(DeadlineReached()))
+        self._nodes: AllocatedNodes | None = None
+        self._name = ""  # what users call the allocation
+
+    def start(self) -> None:
+        """Begin."""
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._reactor.on_signal(number, partial(self._handle, Signalled(number)))
+        self._perform(self._machine.begin(self._reactor.monotonic()))
+
+    def close(self) -> None:
+        """Give everything back; what is left of the allocation ends."""
+        self._timer.close()
+        self._watch.close()
+        if self._nodes is not None:
+            self._nodes.close()
+        else:
+            self._opened.close()
+
+    def _port_ready(self) -> None:
+        for event in self._opened.port.events():
+            match event:
+                case Received(source, principal, message):
+                    self._handle(MessageReceived(source, principal, message))
+                case PeerLost(peer, _, text):
+                    self._handle(PeerGone(peer, text))
+            if self._nodes is not None:  # which listens from now on
+                return
+
+    def _handle(self, event: Event) -> None:
+        self._perform(self._machine.handle(event, self._reactor.monotonic()))
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Send(target, message):
+                    self._opened.port.send(target, message)
+                case Tell(text, is_error):
+                    if is_error or not self._is_quiet:
+                        stdio.say(f"yodjob: {self._name}{text}")
+                case OpenNodes(grant):
+                    self._open(grant)
+                case StartCommand():
+                    self._start_command()
+                case HangUp():
+                    self._command.hang_up()
+                case KillCommand():
+                    self._command.signal(signal.SIGKILL)
+                case EndNodes():
+                    assert self._nodes is not None
+                    self._nodes.end()
+                case Finish(status):
+                    self.status = status
+                    self._reactor.stop()
+                case _:
+                    raise AssertionError(f"no case for {action!r}")
+        self._timer.set(self._machine.deadline())
+
+    def _open(self, grant: Grant) -> None:
+        self._watch.close()
+        try:
+            self._nodes = AllocatedNodes(
+                grant,
+                self._opened,
+                self._reactor,
+                self._limits,
+                self._environment,
+                partition=self._partition,
+                is_embedded=self._is_embedded,
+                name=" ".join(self._wanted.words),
+                tail=self._tail,
+                on_up=lambda count: self._handle(NodesUp(count)),
+                on_ended=lambda text: self._handle(NodesEnded(text)),
+            )
+            self._nodes.start()
+        except YodError as error:
+            self._soon(NodesEnded(str(error)))
+
+    def _soon(self, event: Event) -> None:
+        """Handle an event when the actions that it follows from have been carried out."""
+        self._reactor.call_soon(partial(self._handle, event))
+
+    def _start_command(self) -> None:
+        assert self._nodes is not None
+        self._name = f"job {self._nodes.job_id}: "
+        if not self._is_quiet:
+            stdio.say(f"yodjob: {self._name}{self._nodes.text}")
+        environment = {**self._environment, **self._nodes.variables}
+        try:
+            self._command.start(self._wanted.words, environment)
+        except CannotStartError as error:
+            stdio.say(f"yodjob: {error}")
+            self._soon(CommandEnded(error.exit_status))

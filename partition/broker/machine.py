@@ -1,0 +1,288 @@
+"""An allocation that a command holds, from the request for nodes to its end.
+
+::
+
+    ASKING --granted--> OPENING --all nodes up--> HELD --the command ends--> ENDING --> OVER
+       |                   |                       |                           ^
+       |                   `--too slow, signal-----'--signal, time limit-------'
+       |                   `--the PCTs end---------'--the PCTs end-------------'
+       `--refused, Ctrl-C, no time left----------------------------------------> OVER
+
+ENDING lasts until the command and the PCTs have ended. Pure: no clock, no transport.
+"""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+from math import inf
+
+from msgspec import Struct
+
+from native.errors import IllegalTransition
+from native.ids import PortalId
+from native.limits import Limits
+from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
+from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
+
+LOST = 125  # exit status: there was no allocation, or it ended before the command
+TIMED_OUT = 124  # exit status: the time limit, as that of timeout(1)
+START_S = 30.0  # all PCTs must be up within this
+START_NODE_S = 0.1  # more time for each node
+PROGRAM_MAX = 4096  # characters of the command that bebopd is told
+_OF_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)  # keys of the terminal, while it runs
+
+
+class Wanted(Struct, frozen=True):
+    """What the user asks for.
+
+    Attributes:
+        spec: slots, and of which nodes.
+        words: the command.
+        wait_s: how long to wait for nodes that others have; infinity: any time.
+        time_s: how long the allocation may last; infinity: any time.
+    """
+
+    spec: NodeSpec
+    words: tuple[str, ...]
+    wait_s: float = inf
+    time_s: float = inf
+
+
+class Phase(Enum):
+    """Where an allocation is."""
+
+    ASKING = "asks for nodes"
+    OPENING = "PCTs start on its nodes"
+    HELD = "the command runs"
+    ENDING = "the command and the PCTs end"
+    OVER = "over"
+
+
+class NodesUp(Event, frozen=True):
+    """So many of the nodes belong to the allocation's bebopd."""
+
+    count: int
+
+
+class NodesEnded(Event, frozen=True):
+    """The launch of the PCTs is over; the text says how."""
+
+    text: str
+
+
+class CommandEnded(Event, frozen=True):
+    """The command has ended, or did not start, with this exit status."""
+
+    exit_status: int
+
+
+class Signalled(Event, frozen=True):
+    """This process has got a signal."""
+
+    number: int
+
+
+class Tell(Action, frozen=True):
+    """Show the user a line.
+
+    Attributes:
+        is_error: also to a user who wants to see nothing else.
+    """
+
+    text: str
+    is_error: bool = True
+
+
+class OpenNodes(Action, frozen=True):
+    """Start a PCT on each node, and a bebopd for them."""
+
+    grant: Grant
+
+
+class StartCommand(Action, frozen=True):
+    """Start the user's command."""
+
+
+class HangUp(Action, frozen=True):
+    """Tell the command that the allocation is over."""
+
+
+class KillCommand(Action, frozen=True):
+    """Kill the command."""
+
+
+class EndNodes(Action, frozen=True):
+    """End the PCTs; a second time: kill them."""
+
+
+class Finish(Action, frozen=True):
+    """End this process: with an exit status, or by a signal if that is negative."""
+
+    status: int
+
+
+class Holding:
+    """State machine of one allocation.
+
+    Feed events to :meth:`handle`; carry out the actions it returns, in order.
+
+    Args:
+        bebopd_name: the address of the partition's bebopd, as the user knows it.
+    """
+
+    def __init__(self, wanted: Wanted, bebopd: PortalId, bebopd_name: str, limits: Limits) -> None:
+        self.phase = Phase.ASKING
+        self._wanted = wanted
+        self._bebopd = bebopd
+        self._bebopd_name = bebopd_name
+        self._limits = limits
+        self._began = 0.0
+        self._until: float | None = None
+        self._awaited = ""  # what the request waits for in bebopd's line
+        self._node_count = 0
+        self._up_count = 0
+        self._status: int | None = None  # how this process will end
+        self._has_command = False
+        self._has_nodes = False
+
+    def deadline(self) -> float | None:
+        """Time of the next ``DeadlineReached``; None: nothing is timed."""
+        return self._until
+
+    def begin(self, now: float) -> list[Action]:
+        """Ask for nodes."""
+        wanted = self._wanted
+        self._began, self._until = now, now + self._limits.allocate_s
+        program = " ".join(wanted.words)[:PROGRAM_MAX]
+        request = NodeRequest((wanted.spec,), program, waits=wanted.wait_s > 0)
+        return [Send(self._bebopd, request)]
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Advance by one event.
+
+        Raises:
+            IllegalTransition: not an event of this machine. No message does that.
+        """
+        if isinstance(event, DeadlineReached) and not self._take_due(now):
+            return []
+        match self.phase, event:
+            case Phase.ASKING, MessageReceived(_, _, message):
+                return self._answered(message, now)
+            case Phase.ASKING, PeerGone(peer, text):
+                return self._no_answer(text) if peer == self._bebopd else []
+            case Phase.ASKING, DeadlineReached():
+                return self._waited_enough()
+            case Phase.ASKING, Signalled(number):
+                return self._finish(-number)
+            case Phase.OPENING, NodesUp(count):
+                return self._up(count, now)
+            case ((Phase.OPENING | Phase.HELD), NodesEnded(text)):
+                return self._lost(text, now)
+            case Phase.OPENING, DeadlineReached():
+                return self._too_slow(now)
+            case Phase.HELD, DeadlineReached():
+                return self._time_over(now)
+            case Phase.HELD, CommandEnded(status):
+                self._has_command = False
+                return self._end(status, now)
+            case Phase.HELD, Signalled(number) if number in _OF_THE_COMMAND:
+                return []
+            case ((Phase.OPENING | Phase.HELD), Signalled(number)):
+                return self._end(-number, now)
+            case Phase.ENDING, CommandEnded():
+                self._has_command = False
+                return self._look_at_end()
+            case Phase.ENDING, NodesEnded():
+                self._has_nodes = False
+                return self._look_at_end()
+            case Phase.ENDING, Signalled():
+                return [KillCommand(), EndNodes()]
+            case Phase.ENDING, DeadlineReached():
+                return [KillCommand()]
+            case _, (MessageReceived() | PeerGone() | NodesUp()):
+                return []  # the launch of the PCTs hears it, too
+            case Phase.OVER, _:
+                return []
+        raise IllegalTransition(self.phase, event)
+
+    def _take_due(self, now: float) -> bool:
+        if self._until is None or now < self._until:
+            return False
+        self._until = None
+        return True
+
+    # -- ASKING -----------------------------------------------------------
+
+    def _answered(self, message: object, now: float) -> list[Action]:
+        match message:
+            case Grant() as grant:
+                self.phase, self._has_nodes = Phase.OPENING, True
+                self._node_count = len(grant.nodes)
+                self._until = now + START_S + START_NODE_S * self._node_count
+                return [OpenNodes(grant)]
+            case Refused(_, text):
+                return self._fail(text)
+            case Queued(place, text):
+                if not self._awaited:
+                    wait_s = self._wanted.wait_s
+                    self._until = self._began + wait_s if wait_s < inf else None
+                self._awaited = text
+                line = f"waits for nodes, place {place} in the line: {text}; Ctrl-C leaves"
+                return [Tell(line, is_error=False)]
+        return []
+
+    def _waited_enough(self) -> list[Action]:
+        if self._awaited:
+            return self._fail(f"no nodes in {self._wanted.wait_s:g} s: {self._awaited}")
+        return self._no_answer(f"did not answer in {self._limits.allocate_s:g} s")
+
+    def _no_answer(self, text: str) -> list[Action]:
+        return self._fail(f"bebopd at {self._bebopd_name} {text}")
+
+    def _fail(self, text: str) -> list[Action]:
+        return [Tell(text), *self._finish(LOST)]
+
+    # -- OPENING, HELD ----------------------------------------------------
+
+    def _up(self, count: int, now: float) -> list[Action]:
+        self._up_count = count
+        if count < self._node_count:
+            return []
+        self.phase, self._has_command = Phase.HELD, True
+        self._until = now + self._wanted.time_s if self._wanted.time_s < inf else None
+        return [StartCommand()]
+
+    def _too_slow(self, now: float) -> list[Action]:
+        text = f"{self._up_count} of {self._node_count} nodes came up in time"
+        return [Tell(text), *self._end(LOST, now)]
+
+    def _time_over(self, now: float) -> list[Action]:
+        text = f"the time limit of {self._wanted.time_s:g} s is over"
+        return [Tell(text), *self._end(TIMED_OUT, now)]
+
+    def _lost(self, text: str, now: float) -> list[Action]:
+        self._has_nodes = False
+        return [Tell(text), *self._end(LOST, now)]
+
+    # -- ENDING -----------------------------------------------------------
+
+    def _end(self, status: int, now: float) -> list[Action]:
+        self.phase, self._status = Phase.ENDING, status
+        self._until = now + self._limits.kill_delay_s if self._has_command else None
+        actions: list[Action] = []
+        if self._has_command:
+            actions.append(HangUp())
+        if self._has_nodes:
+            actions.append(EndNodes())
+        return actions + self._look_at_end()
+
+    def _look_at_end(self) -> list[Action]:
+        if self._has_command or self._has_nodes:
+            return []
+        assert self._status is not None
+        return self._finish(self._status)
+
+    def _finish(self, status: int) -> list[Action]:
+        self.phase, self._until = Phase.OVER, None
+        return [Finish(status)]

@@ -1,0 +1,183 @@
+"""An allocation's nodes: the launch of a PCT on each of them, and their own bebopd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from itertools import groupby
+from time import monotonic
+
+from msgspec.structs import replace
+
+from native.errors import PartitionError
+from native.host.keyfile import VARIABLE
+from native.ids import PortalId
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.nodelist import named_nodes
+from native.port.address import facing
+from native.port.port import Opened
+from native.wire.alloc import Grant, GrantedNode, NodeSpec, Run
+from partition.broker.front import BrokerFront, Tail
+from partition.broker.partition import AllocationPartition
+from partition.up import processes
+from yod import launching
+from yod.host import own
+from yod.launch.closing import LOG_VARIABLE, NO_LOG
+from yod.plan.invocation import Invocation
+from yod.plan.plan import Member, Options
+
+_OPTIONS = Options(is_quiet=True, has_input=False, mpi="none", wait_s=0.0)
+_NOT_FOR_DAEMONS = (b"PYTHONPATH",)  # they import their own modules, not the user's
+_NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address
+
+
+class AllocatedNodes:
+    """The nodes of one allocation, from its grant to the end of its PCTs.
+
+    Args:
+        opened: the launch's place in the partition that has granted them.
+        environment: of this process.
+        partition: address of that partition; empty: found as by yod.
+        is_embedded: it is in this process.
+        name: what commands show of the allocation.
+        tail: takes what the PCTs and the bebopd say.
+        on_up: called with how many are up, when something has happened.
+        on_ended: called with the reason when no PCT is left.
+    """
+
+    def __init__(
+        self,
+        grant: Grant,
+        opened: Opened,
+        reactor: Reactor,
+        limits: Limits,
+        environment: Mapping[str, str],
+        *,
+        partition: str,
+        is_embedded: bool,
+        name: str,
+        tail: Tail,
+        on_up: Callable[[int], None],
+        on_ended: Callable[[str], None],
+    ) -> None:
+        self.job_id = ""
+        self._grant = grant
+        self._slots = slots_of(grant)
+        self._environment = environment
+        self._tail = tail
+        self._on_up = on_up
+        self._on_ended = on_ended
+        self._stack = ExitStack()
+        host = "127.0.0.1" if is_embedded else _facing(grant.nodes[0])
+        self._bebopd = AllocationPartition(host, reactor, limits)
+        self._stack.callback(self._bebopd.close)
+        invocation = _of_daemons(own.invocation(("yodjob",)), self._bebopd.key)
+        prepared = launching.prepare(
+            members(self._slots, self._bebopd.address),
+            _OPTIONS,
+            invocation,
+            partition=partition,
+            limits=limits,
+            settings={**environment, LOG_VARIABLE: NO_LOG},
+            monotonic=monotonic,
+        )
+        front = BrokerFront(reactor, invocation, prepared.shared_directory, tail)
+        self._launching = launching.Launching(
+            prepared, front, opened, reactor, self._over, name=name
+        )
+        self._stack.callback(self._launching.close)
+        self._cancellation = launching.Cancellation(self._launching.driver, reactor, limits)
+        self._stack.callback(self._cancellation.close)
+
+    @property
+    def text(self) -> str:
+        """Which nodes they are, for people."""
+        slots = sum(self._slots)
+        where = named_nodes([node.node for node in self._grant.nodes])
+        return f"holds {slots} {'slot' if slots == 1 else 'slots'} on {where}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a command in the allocation finds in its environment."""
+        return {
+            "YOD_ALLOCATION": self.job_id,
+            "YOD_PARTITION": self._bebopd.address,
+            "YOD_KEY_FILE": self._bebopd.key_file,
+            "YOD_SLOTS": str(sum(self._slots)),
+            "YOD_NODE_COUNT": str(len(self._slots)),
+            "YOD_NODE_NAMES": ",".join(node.name for node in self._grant.nodes),
+            "YOD_NODE_SLOTS": ",".join(map(str, self._slots)),
+        }
+
+    def start(self) -> None:
+        """Start the PCTs.
+
+        Raises:
+            PartitionError: the owner's key cannot be written.
+        """
+        self._launching.driver.start(one_rank_each(self._grant))
+        self.job_id = self._launching.job_id or str(self._grant.job_id)
+        self._bebopd.serve(
+            self.job_id, self._environment, on_up=self._on_up, say=self._tail.add_line
+        )
+
+    def end(self) -> None:
+        """End the PCTs, and with them all steps; a second time: kill them."""
+        self._cancellation.begin("the end of the allocation")
+
+    def close(self) -> None:
+        """Give everything back; what is left of the allocation ends."""
+        self._stack.close()
+
+    def _over(self) -> None:
+        result = self._launching.driver.result
+        assert result is not None
+        reason = result.report.reason or result.report.first_failure or "its PCTs have ended"
+        self._on_ended("".join([reason, *(f"\n    {line}" for line in self._tail.lines)]))
+
+
+def slots_of(grant: Grant) -> list[int]:
+    """The slots of each node of a grant, in the order of its nodes."""
+    slots = [0] * len(grant.nodes)
+    for run in grant.runs:
+        slots[run.place] += run.count
+    return slots
+
+
+def one_rank_each(grant: Grant) -> Grant:
+    """The same nodes with one rank on each. The credential still has all their slots."""
+    return replace(grant, runs=tuple(Run(place, 1) for place in range(len(grant.nodes))))
+
+
+def members(slots: list[int], bebopd: str) -> list[Member]:
+    """The programs to launch: a member for each row of nodes with equal slots.
+
+    Args:
+        slots: of each node.
+        bebopd: address of the allocation's own.
+    """
+    words = (*processes.command_line("pct"), "--bebopd", bebopd, "--in-job", "--slots")
+    return [Member(NodeSpec(len(list(row))), (*words, str(count))) for count, row in groupby(slots)]
+
+
+def _of_daemons(invocation: Invocation, key: bytes) -> Invocation:
+    """What the PCTs are started with, from what this process was."""
+    environment = {
+        name: value
+        for name, value in invocation.environment.items()
+        if name not in _NOT_FOR_DAEMONS
+    }
+    environment[VARIABLE.encode()] = key.hex().encode()
+    return replace(invocation, environment=environment, directory="/")
+
+
+def _facing(node: GrantedNode) -> str:
+    """The address of this host that a node sees.
+
+    Raises:
+        PartitionError: the nodes have no IPv4 addresses.
+    """
+    if node.nid < _NIDS_IN_TABLE:
+        raise PartitionError(f"node {node.node} ({node.name}) has no IPv4 address")
+    return facing(str(PortalId(node.nid, node.pid)))

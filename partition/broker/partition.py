@@ -1,0 +1,159 @@
+"""The partition that an allocation is: a bebopd in this process, for the PCTs on its nodes.
+
+It gives the allocation's slots to steps, in the order of their requests. Its daemons run as the
+allocation's owner, so that no step can become anybody else.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+
+from allocator.bebopd import Bebopd
+from allocator.driver import Driver
+from allocator.host.owners import Owners
+from allocator.nodes.placement_list import ListPlacement
+from allocator.records import MemoryLedger
+from native import auth
+from native.errors import PartitionError
+from native.host import userdirs
+from native.host.keyfile import user_key_line
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.machine import fault_text
+from native.port.portals import PortalsPort
+from native.text import shown
+from native.transport.raw import PtlError
+
+FIRST_STEP = 1  # step 0 is a batch job's script
+
+
+class AllocationPartition:
+    """Listens for the PCTs of an allocation, and for the yods of its owner.
+
+    Args:
+        host: the address of this host that the nodes see.
+
+    Attributes:
+        key: that the daemons share.
+        key_file: path of the owner's key; empty until :meth:`serve`.
+
+    Raises:
+        PartitionError: it cannot listen.
+    """
+
+    def __init__(self, host: str, reactor: Reactor, limits: Limits) -> None:
+        self.key = key = os.urandom(auth.KEY_BYTES)
+        self.key_file = ""
+        self._reactor = reactor
+        self._limits = limits
+        self._stack = ExitStack()
+        try:
+            self._port = PortalsPort(
+                listen=f"{host}:0",
+                advertise=host,
+                partition_key=key,
+                connect_timeout_s=limits.connect_s,
+                liveness_s=limits.liveness_s,
+                max_unproven=limits.unproven_count,
+                max_unproven_each=limits.unproven_each_count,
+            )
+        except PtlError as error:
+            raise PartitionError(f"cannot listen at {host}: {error.reason}") from None
+        self._stack.callback(self._port.close)
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for PCTs and yods."""
+        return str(self._port.id)
+
+    def serve(
+        self,
+        job_id: str,
+        environment: Mapping[str, str],
+        *,
+        on_up: Callable[[int], None],
+        say: Callable[[str], None],
+    ) -> None:
+        """Begin to answer, under the allocation's id.
+
+        Args:
+            job_id: as users call it.
+            on_up: called with the number of nodes that are up when something has happened.
+            say: takes a line for the log.
+
+        Raises:
+            PartitionError: the key cannot be written.
+        """
+        key = self.key
+
+        def contain(whose: str, error: Exception) -> None:
+            say(f"{whose}: {fault_text(error)}")
+
+        machine = Bebopd(
+            ListPlacement(),
+            epoch=time.time_ns() // 1000,
+            next_job_id=FIRST_STEP,
+            sign=lambda data: auth.sign(key, data),
+            job_key=lambda job_id, uid, expires: auth.derive_job_key(key, job_id, uid, expires),
+            owner_of=Owners().find,
+            wall_clock=time.time,
+            limits=self._limits,
+            name=f"job {job_id}",
+            only_uid=os.geteuid(),
+            allocation=job_id,
+            contain=contain,
+        )
+        driver = Driver(
+            machine,
+            self._port,
+            self._reactor,
+            MemoryLedger(),
+            say=lambda text, step: say(f"job {job_id}.{step}: {text}" if step else text),
+            warn=say,
+            on_event=lambda: on_up(machine.nodes.up_count()),
+            contain=contain,
+        )
+        self._stack.callback(driver.close)
+        try:
+            self.key_file = self._write_key(job_id, environment)
+        except OSError as error:
+            where = shown(error.filename or "the key")
+            raise PartitionError(f"{where}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Serve no step any more; remove the key."""
+        self._stack.close()
+
+    def _write_key(self, job_id: str, environment: Mapping[str, str]) -> str:
+        """Write the owner's key where the yods in the allocation find it."""
+        directory = os.path.join(userdirs.make_state(environment), userdirs.ALLOCATIONS)
+        with suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+        _sweep(directory)
+        path = os.path.join(directory, f"{job_id}{_mark(os.getpid())}")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._stack.callback(_remove, path)
+        with open(fd, "w", encoding="ascii") as file:
+            file.write(user_key_line(self.key, os.geteuid()))
+        return path
+
+
+def _mark(unix_pid: int | str) -> str:
+    """The end of a key file's name: hosts may share a home."""
+    return f"@{os.uname().nodename}.{unix_pid}"
+
+
+def _sweep(directory: str) -> None:
+    """Remove the keys that killed processes of this host have left."""
+    for name in os.listdir(directory):
+        unix_pid = name.rpartition(".")[2]
+        if name.endswith(_mark(unix_pid)) and not os.path.exists(f"/proc/{unix_pid}"):
+            _remove(os.path.join(directory, name))
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):  # it is gone
+        os.unlink(path)
