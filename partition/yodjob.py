@@ -14,7 +14,7 @@ from msgspec import json
 
 from native import duration, limits, nodelist, options
 from native.errors import UsageError, YodError
-from native.host import stdio, userdirs
+from native.host import process, stdio, userdirs
 from native.text import shown
 from native.waitstatus import SIGNAL_BASE
 from native.wire import job
@@ -81,7 +81,11 @@ def alloc(
         inf if wait_s is None else wait_s,
         inf if time_text is None else duration.parse(time_text, "-time"),
     )
-    sys.exit(hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug))
+    try:
+        status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)
+    except YodError as error:
+        sys.exit(_fail(str(error), error.exit_status))
+    sys.exit(status if status >= 0 else process.die(-status))
 
 
 @command.command("list")

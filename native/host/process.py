@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import os
+import signal
+
+from native.waitstatus import SIGNAL_BASE
 
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
@@ -50,6 +54,23 @@ def leave_subreaper() -> None:
         _needed_count -= 1
         if not _needed_count and not _was_subreaper:
             _prctl(_PR_SET_CHILD_SUBREAPER, 0)
+
+
+def die(number: int) -> int:
+    """End this process by a signal, without a core file.
+
+    A shell ends its loop if a command was killed by SIGINT, but not if the command exited.
+
+    Returns:
+        The exit status, if the signal does not kill this process, as it does not kill process 1
+        of a container.
+    """
+    if number == signal.SIGQUIT:
+        forbid_core()
+    signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
+    os.kill(os.getpid(), number)
+    return SIGNAL_BASE + number
 
 
 def forbid_core() -> None:

@@ -133,7 +133,11 @@ class AllocatedNodes:
     def _over(self) -> None:
         result = self._launching.driver.result
         assert result is not None
-        reason = result.report.reason or result.report.first_failure or "its PCTs have ended"
+        report = result.report
+        if report.interrupted_by:
+            self._on_ended("cancelled")
+            return
+        reason = report.reason or report.first_failure or "its PCTs have ended"
         self._on_ended("".join([reason, *(f"\n    {line}" for line in self._tail.lines)]))
 
 

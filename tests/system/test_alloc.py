@@ -1,0 +1,235 @@
+"""yodjob alloc: slots that are held while a command runs, and the steps in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.partition import BIN, Done, Partition, finish
+from tests.support.processes import command_line, descendants
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
+
+HOLDS = ("sh", "-c", "echo up; read line")  # until the end of input
+STAYS = ("sh", "-c", "echo up; exec sleep 600")  # until it is told to end
+
+
+def start(partition: Partition, *words: str, **options) -> subprocess.Popen[bytes]:
+    return partition.start_command(BIN / "yodjob", "alloc", *words, **options)
+
+
+def alloc(partition: Partition, *words: str) -> Done:
+    return finish(start(partition, *words))
+
+
+def steps(partition: Partition, size: int, script: str) -> Done:
+    """Run a shell script in an allocation."""
+    return alloc(partition, "-quiet", "-sz", str(size), "sh", "-c", script)
+
+
+@pytest.fixture
+def four(start_local) -> Partition:
+    """Two nodes of two slots."""
+    return start_local(2, slots=2)
+
+
+def start_held(partition: Partition, *words: str, command=HOLDS) -> subprocess.Popen[bytes]:
+    """An allocation whose command has said that it runs."""
+    process = start(partition, *words, *command)
+    read_until(process.stdout.fileno(), b"up\n")
+    return process
+
+
+def pcts_of(process: subprocess.Popen[bytes], partition: Partition) -> list[int]:
+    """The PCTs of allocations, wherever they are below this process."""
+    return [pid for pid in descendants(os.getpid()) if "--in-job" in command_line(pid)]
+
+
+def test_the_command_has_the_slots_and_its_exit_status_is_the_commands(anywhere):
+    done = alloc(anywhere, "-sz", "2", "sh", "-c", "yod -sz 2 echo in $YOD_SLOTS; exit 7")
+    assert (done.status, done.out) == (7, "in 2\n" * 2)
+    (line,) = done.err.splitlines()
+    assert "holds 2 slots on node" in line
+
+
+def test_a_step_has_the_allocations_id_and_its_own_number(anywhere):
+    script = "echo $YOD_ALLOCATION; for i in 1 2; do yod sh -c 'echo $YOD_JOB_ID'; done"
+    done = steps(anywhere, 1, script)
+    allocation, *ids = done.out.split()
+    assert (done.status, ids, done.err) == (0, [f"{allocation}.1", f"{allocation}.2"], "")
+
+
+def test_a_step_may_start_a_step_from_any_node(anywhere):
+    inner = "[ $YOD_RANK = 1 ] && yod sh -c 'echo $YOD_JOB_ID' || true"
+    done = steps(anywhere, 3, f'yod -sz 2 sh -c "{inner.replace("$", chr(92) + "$")}"')
+    assert (done.status, done.out[-3:], done.err) == (0, ".2\n", "")
+
+
+def test_steps_share_the_slots_and_wait_in_the_order_of_their_requests(four):
+    script = """
+        mkfifo first go
+        yod -sz 3 sh -c '[ $YOD_RANK != 0 ] || { echo up > first; read line < go; echo a; }' &
+        read line < first
+        yod -sz 4 echo b 2> told & waiting=$!
+        yod --immediate -sz 2 true; echo immediate $?
+        tail -f --pid=$waiting told | { read line; echo "$line"; }
+        yod -sz 1 echo c & last=$!
+        echo > go
+        wait
+    """
+    with four.start_command("mktemp", "-d") as made:
+        directory = made.stdout.read().decode().strip()
+    try:
+        done = finish(start(four, "-quiet", "-sz", "4", "sh", "-c", script, cwd=directory))
+    finally:
+        for path in Path(directory).iterdir():
+            path.unlink()
+        Path(directory).rmdir()
+    first, second, *rest = done.out.splitlines()
+    assert first == "immediate 125"
+    assert "waits for nodes, place 1 in the line: 4 ranks requested" in second
+    assert (done.status, rest) == (0, ["a", *"bbbb", "c"])
+
+
+def test_a_step_that_waits_for_the_step_that_waits_for_it_is_refused(four):
+    done = steps(four, 4, "yod -sz 4 sh -c '[ $YOD_RANK != 0 ] || yod -sz 1 true'")
+    assert done.status == 125
+    assert ", which asks, could make room" in done.err
+
+
+def test_what_can_never_be_met_is_refused_with_the_number_in_its_way(four):
+    done = alloc(four, "-sz", "5", "true")
+    said = "yodjob: 5 ranks requested, partition `local` has 4 slots on 2 nodes\n"
+    assert done == (125, "", said)
+    done = steps(four, 3, "yod -sz 4 true")
+    assert done.status == 125
+    assert "4 ranks requested" in done.err and "has 3 slots on 2 nodes" in done.err
+
+
+def test_an_allocation_waits_for_its_turn(four):
+    first = start_held(four, "-sz", "4")
+    second = start(four, "-sz", "4", "echo", "second")
+    told = read_until(second.stderr.fileno(), b"\n").decode()
+    assert told.startswith("yodjob: waits for nodes, place 1 in the line: 4 ranks requested")
+    third = start(four, "-sz", "1", "echo", "third")
+    read_until(third.stderr.fileno(), b"\n")
+    second.send_signal(signal.SIGINT)
+    assert finish(second).status == -signal.SIGINT
+    assert finish(first).status == 1  # `read` at the end of input
+    assert finish(third).out == "third\n"
+
+
+def test_one_that_gets_no_nodes_in_time_says_who_has_them(four):
+    first = start_held(four, "-sz", "4")
+    done = alloc(four, "-wait", "0.2", "-sz", "1", "true")
+    assert done.status == 125
+    assert done.err.splitlines()[-1].startswith("yodjob: no nodes in 0.2 s: 1 rank requested, 0 of")
+    finish(first)
+
+
+@pytest.mark.parametrize(
+    "command", ["exec sleep 600", "trap '' HUP TERM; while :; do sleep 1; done"]
+)
+def test_the_time_limit_ends_the_command_and_its_steps(four, command):
+    done = alloc(four, "-time", "0:01", "-sz", "1", "sh", "-c", f"yod sleep 600 & {command}")
+    assert done.status == 124
+    assert "the time limit of 1 s is over" in done.err
+
+
+def test_steps_in_the_background_end_with_the_allocation(anywhere):
+    script = "yod sh -c 'echo up; exec sleep 600' & read line"
+    process = start(anywhere, "sh", "-c", script)
+    read_until(process.stdout.fileno(), b"up\n")
+    assert finish(process, b"\n").status == 0
+
+
+def test_a_cancelled_allocation_tells_its_command_to_end(four):
+    process = start_held(four, "-sz", "2", command=STAYS)
+    job_id = read_until(process.stderr.fileno(), b"\n").decode().split()[2].rstrip(":")
+    cancelled = finish(four.start_command(BIN / "yodjob", "cancel", job_id))
+    assert cancelled == (0, "", "")
+    done = finish(process, b"")
+    assert done == (125, "", f"yodjob: job {job_id}: cancelled\n")
+
+
+def test_a_pct_that_is_killed_ends_the_allocation_and_its_last_words_are_shown(four):
+    process = start_held(four, "-sz", "4", command=STAYS)
+    os.kill(pcts_of(process, four)[0], signal.SIGKILL)
+    done = finish(process)
+    assert done.status == 125
+    assert "killed by SIGKILL" in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_the_steps_and_the_allocation(four, number):
+    process = start_held(four, "-sz", "4", command=STAYS)
+    process.send_signal(number)
+    assert finish(process).status == -number
+    assert four.yod("-sz", "4", "true").status == 0
+
+
+def test_a_killed_broker_leaves_no_pct_and_no_slot_behind(four):
+    process = start_held(four, "-sz", "4")
+    pcts = pcts_of(process, four)
+    assert len(pcts) == 2
+    process.kill()
+    for unix_pid in pcts:
+        wait_for_exit(unix_pid)
+    process.communicate(b"", timeout=LIMIT_S)  # the command ends with its input
+    wait_until(lambda: "free 4" in four.pingd() or "busy" not in four.pingd())
+    assert four.yod("--wait", "-sz", "4", "true").status == 0
+    assert alloc(four, "true").status == 0  # removes the key that was left
+
+
+def test_only_the_owner_can_read_the_key_and_it_goes_with_the_allocation(four):
+    done = steps(four, 1, "stat -c %a $YOD_KEY_FILE; echo $YOD_KEY_FILE")
+    mode, path = done.out.split()
+    assert mode == "600"
+    assert not Path(path).exists()
+
+
+def test_another_key_than_the_allocations_opens_nothing(four, tmp_path):
+    key = tmp_path / "key"
+    key.write_text(f"user {os.geteuid()} {'0' * 64}\n")
+    key.chmod(0o600)
+    done = steps(four, 1, f"YOD_KEY_FILE={key} yod true")
+    assert done.status == 125
+    assert "bebopd at" in done.err
+
+
+def test_a_late_step_of_an_allocation_that_has_ended_finds_nobody(four):
+    variables = "YOD_ALLOCATION YOD_PARTITION YOD_KEY_FILE"
+    done = steps(four, 1, f"for each in {variables}; do printenv $each; done")
+    found = dict(zip(variables.split(), done.out.split(), strict=True))
+    late = four.yod("true", env=found)
+    assert late.status == 125
+
+
+def test_an_allocation_in_an_allocation_is_refused(four):
+    done = steps(four, 2, "yodjob alloc true")
+    assert done.status == 125
+    assert "yod runs steps" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("no-such-program",), 127, "yodjob: no-such-program: no such program"),
+        (("/",), 126, "yodjob: /: Permission denied"),
+        (("-time", "soon", "true"), 2, "yodjob: -time soon: no time above 0; use minutes,"),
+        (("-sz", "0", "true"), 2, "yodjob: Invalid value for '-sz'"),
+    ],
+)
+def test_wrong_words_get_one_line(embedded, words, status, said):
+    done = alloc(embedded, "-quiet", *words)
+    assert (done.status, done.out, done.err.count("\n")) == (status, "", 1)
+    assert done.err.startswith(said)
+
+
+def test_a_program_of_another_python_runs_as_a_step(four):
+    script = f"{sys.executable} -c 'import yod.api as a; print(a.run([\"true\"]).exit_status)'"
+    assert steps(four, 1, script).out == "0\n"
