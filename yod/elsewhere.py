@@ -113,7 +113,6 @@ TABLE = {
     "multi-prog": _MEMBERS,
     "configfile": _MEMBERS,
     "app": _MEMBERS,
-    "immediate": _BATCH,
     "account": _BATCH,
     "job-name": _BATCH,
     "unbuffered": _LINES,
