@@ -110,3 +110,28 @@ def test_the_state_names_who_waits(partition):
     partition.request(spec(4), source=LARGE, principal=ALICE, waits=True)
     partition.now += 5
     assert partition.machine.state(partition.now)[-1] == "alice waits for 4 ranks, for 5 s"
+
+
+def test_a_request_that_only_its_own_asker_could_make_room_for_is_refused(partition):
+    partition.grant(spec(1), asker=1)  # job 2 runs in job 1
+    refused = partition.request(spec(2), waits=True, asker=2)
+    assert refused.code is Refusal.BUSY
+    assert refused.text.endswith("; only the end of job 2, which asks, could make room")
+
+
+def test_a_step_is_called_by_its_allocation_in_what_it_is_told():
+    steps = Partition(count=1, allocation="17")
+    assert steps.grant(spec(1)).allocation == "17"
+    refused = steps.request(spec(1), waits=True, asker=1)
+    assert refused.text.endswith("; only the end of job 17.1, which asks, could make room")
+
+
+def test_a_request_waits_where_others_than_its_asker_could_make_room(partition):
+    partition.grant(spec(1))
+    assert isinstance(partition.request(spec(2), waits=True, asker=1), Queued)
+
+
+def test_an_asker_that_is_no_job_means_nothing(partition):
+    partition.grant(spec(1), asker=4)  # itself becomes job 2, and 4 comes later
+    assert partition.machine.jobs[2].asker == 0
+    assert isinstance(partition.request(spec(3), waits=True, asker=99), Queued)

@@ -206,3 +206,20 @@ def test_without_a_number_nothing_is_left(directory):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert directory.ids() == []
+
+
+def test_a_step_is_found_by_its_allocations_id_and_its_own(directory):
+    ends = [directory.listen(*each) for each in ((3, "17"), (20, "17"), (2, "local.4"), (18, ""))]
+    assert directory.ids() == ["17.3", "17.20", "18", "local.4.2"]
+    for _, end in ends:
+        end.close()
+
+
+@pytest.mark.parametrize("text", ["17", "17.3", "local.2", "local.2.3"])
+def test_an_id_is_a_number_or_two_behind_what_is_local(text):
+    assert jobsockets.is_id(text)
+
+
+@pytest.mark.parametrize("text", ["", "0", "17.", "17.0", ".3", "1.2.3", "local", "local.", "a.1"])
+def test_nothing_else_is_an_id(text):
+    assert not jobsockets.is_id(text)

@@ -1,12 +1,16 @@
 """Sizes and lists of the command line and of a load file, combined."""
 
+from math import inf
+
 import pytest
+from msgspec.structs import replace
 
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
+from tests.unit.yod.launch_of import plan
 from yod.plan.loadfile import Line, parse
-from yod.plan.plan import Member, from_command_line, from_load_file
+from yod.plan.plan import Member, Options, from_command_line, from_load_file
 
 
 def specs(text, size=None, nodes=None):
@@ -98,3 +102,12 @@ def test_members_together_are_no_more_ranks_than_a_job_has():
     half = Line("f:1", SIZE_MAX // 2 + 1, None, ("a",))
     with pytest.raises(UsageError, match="1048578 ranks in all, at most 1048576"):
         from_load_file([half, half], None, None)
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "allocation", "waits_s"),
+    [(None, "", 0.0), (None, "17", inf), (0.0, "17", 0.0), (5.0, "", 5.0)],
+)
+def test_a_step_waits_for_its_turn_unless_it_is_told_otherwise(wait_s, allocation, waits_s):
+    made = replace(plan(2), options=Options(wait_s=wait_s), allocation=allocation)
+    assert made.wait_s == waits_s

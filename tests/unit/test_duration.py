@@ -1,0 +1,32 @@
+"""Lengths of time as batch systems write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from native import duration
+from native.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1", 60),
+        ("90:30", 90 * 60 + 30),
+        ("0:01", 1),
+        ("1:30:05", 5405),
+        ("2-12", 60 * 3600),
+        ("1-2:03", 86400 + 2 * 3600 + 180),
+        ("1-00:00:01", 86401),
+    ],
+)
+def test_each_form_of_slurm_is_read(text, seconds):
+    assert duration.parse(text, "-time") == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "0:00", "1:2:3:4", "-1", "1h", "1-", "\u0661", " 1", "1\n"]
+)
+def test_anything_else_is_refused_with_the_forms(text):
+    with pytest.raises(UsageError, match=r"^-time .*: no time above 0; use minutes, "):
+        duration.parse(text, "-time")
