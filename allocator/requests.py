@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocator.jobs import ids
-from allocator.jobs.assign import RequestRefused, assign, fits, fits_beside
+from allocator.jobs.assign import RequestRefused, all_slots, assign, fits, fits_beside
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
 from allocator.jobs.ids import JobIds
@@ -112,6 +112,8 @@ class Requests:
     def _answer(
         self, source: PortalId, owner: Owner, request: NodeRequest, now: float
     ) -> list[Action]:
+        if request.overlaps and not self._allocation:
+            raise RequestRefused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap")
         try:
             self._demand_turn(request)
             return self._give(source, owner, request, now)
@@ -144,7 +146,7 @@ class Requests:
         Raises:
             RequestRefused: free slots are kept for one of them.
         """
-        keeper = self._line.keeper
+        keeper = None if request.overlaps else self._line.keeper
         if keeper is not None and fits(request.specs, self._nodes, self._placement):
             free = sum(node.free() for node in self._nodes)
             raise RequestRefused(Refusal.BUSY, kept_text(keeper, free))
@@ -163,7 +165,9 @@ class Requests:
         if asking and not fits_beside(request.specs, self._nodes, asking):
             name = name_of_job(asking[0], self._allocation)
             raise RequestRefused(
-                Refusal.BUSY, f"{text}; only the end of job {name}, which asks, could make room"
+                Refusal.BUSY,
+                f"{text}; only the end of job {name}, which asks, could make room;"
+                " with --overlap it runs beside it",
             )
 
     def _wait(self, waiting: Waiting) -> list[Action]:
@@ -238,7 +242,8 @@ class Requests:
     def _give(
         self, source: PortalId, owner: Owner, request: NodeRequest, now: float
     ) -> list[Action]:
-        picks = assign(request.specs, self._nodes, self._placement, self._name)
+        placement = all_slots(self._nodes) if request.overlaps else self._placement
+        picks = assign(request.specs, self._nodes, placement, self._name)
         ranks, runs = runs_of(picks)
         size = sum(run.count for run in runs)
         held = self._jobs.nodes_of_batch(request.batch_job)
@@ -257,6 +262,7 @@ class Requests:
             wall_s=self._wall_clock(),
             pending_s=self._limits.pending_s,
             allocation=self._allocation,
+            overlaps=request.overlaps,
         )
         if len(ranks) > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
             raise RequestRefused(
@@ -274,7 +280,10 @@ class Requests:
             batch_job=request.batch_job,
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=grant.nodes[0].node,
-            holdings={number: Holding(len(here), here) for number, here in ranks.items()},
+            holdings={
+                number: Holding(0 if request.overlaps else len(here), here)
+                for number, here in ranks.items()
+            },
         )
         self._jobs.add(job, now)
         nodes = tuple(ranks)

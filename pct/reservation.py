@@ -60,7 +60,8 @@ class Reservation:
             return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is {late:.0f} s old"
         if job_id in self._used:
             return Refusal.STALE_RESERVATION, f"job {job_id} is here already"
-        wanted = credential.slots[credential.nodes.index(node)]
+        granted = credential.slots[credential.nodes.index(node)]
+        wanted = 0 if credential.overlaps else granted
         free = self.slots - self.slots_used
         if wanted > free:
             return Refusal.BUSY, f"{wanted} slots granted, {free} of {self.slots} are free"

@@ -69,6 +69,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         has_portals="--with-portals" in given,
         debug=len(given.get("-D", ())),
         style=_style(given),
+        overlaps="--overlap" in given,
         wait_s=_wait_s(given),
     )
     members, warnings = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)

@@ -81,6 +81,14 @@ def fits_beside(specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[in
     return isinstance(_attempt(specs, nodes, _without(jobs, nodes)), list)
 
 
+def all_slots(nodes: NodeTable) -> Placement:
+    """The slots of all nodes that are up, for a step that shares them."""
+    placement = ListPlacement()
+    for node in nodes:
+        placement.set_free(node.number, node.slots if node.is_up else 0)
+    return placement
+
+
 def _without(jobs: Collection[int], nodes: NodeTable) -> ListPlacement:
     """The slots of all nodes, but for those that these jobs hold."""
     placement = ListPlacement()

@@ -74,6 +74,7 @@ def make_grant(
     wall_s: float,
     pending_s: float,
     allocation: str = "",
+    overlaps: bool = False,
 ) -> Grant:
     """The grant of a job, with its credential.
 
@@ -81,6 +82,7 @@ def make_grant(
         ranks: by node, in the order of their lowest rank.
         wall_s: unix time now; the grant expires ``pending_s`` later.
         allocation: whose step the job is; empty: it is none.
+        overlaps: it shares the slots that other steps have.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     granted = tuple(_granted(number, nodes) for number in ranks)
@@ -96,6 +98,7 @@ def make_grant(
             slots=tuple(len(of_node) for of_node in ranks.values()),
             nodes_digest=codec.nodes_digest(granted),
             allocation=allocation,
+            overlaps=overlaps,
         )
     )
     return Grant(

@@ -30,6 +30,7 @@ class Holding(Struct):
     """One job on one node.
 
     Attributes:
+        slots: that it takes from the node; 0: it shares those of other steps.
         ranks: ascending.
         is_asked: a revoke is on its way, no answer yet.
     """

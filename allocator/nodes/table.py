@@ -220,7 +220,7 @@ class NodeTable:
         """Assert what must always hold."""
         for number, node in self._nodes.items():
             assert node.number == number
-            assert all(slots >= 1 for slots in node.held.values()), node
+            assert all(slots >= 0 for slots in node.held.values()), node
             assert node.orders == self.orders(number), node
         for peer, node in self._by_peer.items():
             assert node.peer == peer and self._nodes[node.number] is node

@@ -54,6 +54,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     Attributes:
         waits: where too few slots are free, it waits for its turn.
         asker: the step, in this allocation, in which the yod runs; 0: in none.
+        overlaps: the step shares the slots that other steps have.
     """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
@@ -61,6 +62,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     batch_job: Name = ""  # the batch system's id; empty: none
     waits: bool = False
     asker: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
+    overlaps: bool = False
 
 
 class GrantedNode(Part, frozen=True):
@@ -135,6 +137,7 @@ class Credential(Part, frozen=True):
         nodes, slots: each node and the slots given on it.
         nodes_digest: of the grant's nodes, so that nobody makes a PCT dial another address.
         allocation: as in the grant.
+        overlaps: the slots are not taken from the node's; others may have them.
     """
 
     job_id: JobId
@@ -147,6 +150,7 @@ class Credential(Part, frozen=True):
     slots: tuple[Annotated[int, Meta(ge=1, le=SLOTS_MAX)], ...]
     nodes_digest: Digest
     allocation: Name = ""
+    overlaps: bool = False
 
     def __post_init__(self) -> None:
         demand_distinct("nodes", self.nodes)

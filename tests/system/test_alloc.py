@@ -101,6 +101,23 @@ def test_a_step_that_waits_for_the_step_that_waits_for_it_is_refused(four):
     assert ", which asks, could make room" in done.err
 
 
+def test_a_step_that_overlaps_runs_beside_the_one_that_has_the_slots(anywhere):
+    inner = "yod --overlap -sz 3 sh -c 'echo $YOD_JOB_ID'"
+    done = steps(
+        anywhere,
+        3,
+        """yod -sz 3 sh -c '[ $YOD_RANK != 2 ] || exec sh inner'""".replace(
+            "exec sh inner", inner.replace("'", "'\\''")
+        ),
+    )
+    assert (done.status, {line[-2:] for line in done.out.split()}, done.err) == (0, {".2"}, "")
+
+
+def test_outside_of_an_allocation_nothing_overlaps(four):
+    said = "yod: only steps of an allocation can overlap\n"
+    assert four.yod("--overlap", "true") == (125, "", said)
+
+
 def test_what_can_never_be_met_is_refused_with_the_number_in_its_way(four):
     done = alloc(four, "-sz", "5", "true")
     said = "yodjob: 5 ranks requested, partition `local` has 4 slots on 2 nodes\n"

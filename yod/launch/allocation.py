@@ -51,7 +51,9 @@ class Allocation:
         programs = " ".join(self._plan.names)[:PROGRAM_MAX]
         plan = self._plan
         waits = plan.wait_s > 0
-        request = alloc.NodeRequest(plan.specs, programs, plan.batch_job, waits, plan.asker)
+        request = alloc.NodeRequest(
+            plan.specs, programs, plan.batch_job, waits, plan.asker, plan.options.overlaps
+        )
         return [Send(self._bebopd, request)]
 
     def queued(self, queued: alloc.Queued, now: float) -> list[Action]:

@@ -36,6 +36,7 @@ class Options(Struct, frozen=True):
         libpmix: the PMIx library to use; empty: found as the manual says.
         has_portals: ranks use Portals, also if no program is linked to it.
         style: how the output of several ranks is shown (``--raw``, ``--label``).
+        overlaps: a step shares the slots that others have (``--overlap``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation any time, another job not at all.
     """
@@ -49,6 +50,7 @@ class Options(Struct, frozen=True):
     has_portals: bool = False
     debug: int = 0
     style: Style = Style.WHOLE
+    overlaps: bool = False
     wait_s: float | None = None
 
 

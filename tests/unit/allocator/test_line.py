@@ -9,6 +9,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Send
 from native.wire.alloc import Freed, Grant, Queued, Refused
+from native.wire.codec import decode_credential
 from tests.unit.allocator.partition_of import ALICE, BOB, Partition, pct, ranks_by_node, spec
 
 LARGE, SMALL, NAMED = PortalId(1, 70001), PortalId(1, 70002), PortalId(1, 70003)
@@ -112,26 +113,50 @@ def test_the_state_names_who_waits(partition):
     assert partition.machine.state(partition.now)[-1] == "alice waits for 4 ranks, for 5 s"
 
 
-def test_a_request_that_only_its_own_asker_could_make_room_for_is_refused(partition):
-    partition.grant(spec(1), asker=1)  # job 2 runs in job 1
-    refused = partition.request(spec(2), waits=True, asker=2)
+@pytest.fixture
+def steps() -> Partition:
+    """An allocation of four nodes of one slot; a step has the first two."""
+    made = Partition(allocation="17")
+    made.grant(spec(2))
+    return made
+
+
+def test_a_step_that_only_the_one_it_runs_in_could_make_room_for_is_refused(steps):
+    steps.grant(spec(1), asker=1)  # step 2 runs in step 1
+    refused = steps.request(spec(2), waits=True, asker=2)
     assert refused.code is Refusal.BUSY
-    assert refused.text.endswith("; only the end of job 2, which asks, could make room")
+    assert refused.text == (
+        "2 ranks requested, 1 of 4 slots free now (nodes 0..2 are in use); only the end of job"
+        " 17.2, which asks, could make room; with --overlap it runs beside it"
+    )
 
 
-def test_a_step_is_called_by_its_allocation_in_what_it_is_told():
-    steps = Partition(count=1, allocation="17")
-    assert steps.grant(spec(1)).allocation == "17"
-    refused = steps.request(spec(1), waits=True, asker=1)
-    assert refused.text.endswith("; only the end of job 17.1, which asks, could make room")
+def test_a_step_waits_where_others_than_the_one_it_runs_in_could_make_room(steps):
+    steps.grant(spec(1))
+    assert isinstance(steps.request(spec(2), waits=True, asker=1), Queued)
 
 
-def test_a_request_waits_where_others_than_its_asker_could_make_room(partition):
-    partition.grant(spec(1))
-    assert isinstance(partition.request(spec(2), waits=True, asker=1), Queued)
+def test_an_asker_that_is_no_job_means_nothing(steps):
+    steps.grant(spec(1), asker=4)  # itself becomes job 2, and 4 comes later
+    assert steps.machine.jobs[2].asker == 0
+    assert isinstance(steps.request(spec(3), waits=True, asker=99), Queued)
 
 
-def test_an_asker_that_is_no_job_means_nothing(partition):
-    partition.grant(spec(1), asker=4)  # itself becomes job 2, and 4 comes later
-    assert partition.machine.jobs[2].asker == 0
-    assert isinstance(partition.request(spec(3), waits=True, asker=99), Queued)
+def test_a_step_that_overlaps_takes_no_slot_and_passes_all_others(steps):
+    steps.request(spec(4), source=LARGE, waits=True)
+    granted = steps.grant(spec(4), overlaps=True)
+    assert ranks_by_node(granted) == [0, 1, 2, 3]
+    assert decode_credential(granted.credential).overlaps
+    assert steps.free() == {0: 0, 1: 0, 2: 1, 3: 1}
+    steps.receive(pct(0), Freed(granted.job_id, (0, 1, 2, 3)))
+    assert list(grants(finish(steps))) == [LARGE]
+
+
+def test_a_step_that_overlaps_still_fits_into_the_allocation(steps):
+    refused = steps.request(spec(5), overlaps=True)
+    assert refused.code is Refusal.NOT_ENOUGH_NODES
+
+
+def test_only_steps_can_overlap(partition):
+    refused = partition.request(spec(1), overlaps=True)
+    assert refused == Refused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap", -1)
