@@ -88,8 +88,8 @@ class Way:
         command = subprocess.Popen([*self.launch, "sh", "-c", "echo up; sleep 60"], **self._piped())
         try:
             assert command.stdout is not None and command.stdout.readline() == b"up\n"
-            amounts = dict(_amounts(command.pid))
-            return amounts["Rss"] / 1024, amounts["Pss"] / 1024
+            found = dict(amounts(command.pid))
+            return found["Rss"] / 1024, found["Pss"] / 1024
         finally:
             command.terminate()  # to srun an interrupt is a question
             command.communicate()
@@ -111,7 +111,8 @@ class Way:
         return ours.ru_utime + ours.ru_stime + theirs / 1e9
 
 
-def _amounts(unix_pid: int) -> Iterator[tuple[str, int]]:
+def amounts(unix_pid: int) -> Iterator[tuple[str, int]]:
+    """Name and KiB of each kind of memory of a process."""
     for line in Path(f"/proc/{unix_pid}/smaps_rollup").read_text().splitlines()[1:]:
         name, _, rest = line.partition(":")
         yield name, int(rest.split()[0])

@@ -54,6 +54,7 @@ def command() -> None:
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
 @click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="No status messages.")
+@click.option("--json", "is_json", is_flag=True, help="For programs: hold until end of input.")
 @click.option("-D", "debug", is_flag=True, help="Show what the allocation's daemons say.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[COMMAND [ARG]...]")
 def alloc(
@@ -63,6 +64,7 @@ def alloc(
     wait_s: float | None,
     partition: str,
     is_quiet: bool,
+    is_json: bool,
     debug: bool,
     words: tuple[str, ...],
 ) -> None:
@@ -74,10 +76,13 @@ def alloc(
     from partition.broker.driver import hold
     from partition.broker.machine import Wanted
 
+    if is_json and words:
+        raise UsageError("--json and a command exclude each other")
+    shell = () if is_json else (os.environ.get("SHELL") or "/bin/sh",)
     spec = spec_of(size, tuple(nodelist.parse(nodes)) if nodes is not None else None, "")
     wanted = Wanted(
         spec,
-        words or (os.environ.get("SHELL") or "/bin/sh",),
+        words or shell,
         inf if wait_s is None else wait_s,
         inf if time_text is None else duration.parse(time_text, "-time"),
     )

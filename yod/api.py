@@ -26,6 +26,7 @@ from yod.guest.results import JobFailedError, JobTimeoutError, RankResult, Resul
 if TYPE_CHECKING:
     from partition.up.guest import GuestPartition
     from yod.aio import Job, launch
+    from yod.guest.allocation import Allocation, allocate
 
 
 def run(
@@ -107,6 +108,10 @@ def _settle(guest: GuestPartition, reactor: Reactor, limits: Limits) -> None:
 
 def __getattr__(name: str) -> Any:
     """What is asyncio's, when it is used."""
+    if name in ("Allocation", "allocate"):
+        from yod.guest import allocation
+
+        return getattr(allocation, name)
     if name not in ("Job", "launch"):
         raise AttributeError(f"module {__name__} has no attribute {name}")
     from yod import aio
@@ -115,6 +120,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Allocation",
     "Choices",
     "Command",
     "Ended",
@@ -131,6 +137,7 @@ __all__ = [
     "Result",
     "Started",
     "YodError",
+    "allocate",
     "launch",
     "read_load_file",
     "run",

@@ -1,14 +1,18 @@
-"""The user's command in an allocation: a child with our terminal."""
+"""What runs in an allocation: the user's command, or the program that reads our output."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import json
 
 from native.errors import YodError
-from native.loop.reactor import Reactor
+from native.loop.reactor import Reactor, Watch
 from native.text import shown
+from native.waitstatus import exit_status
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit statuses, as a shell's
 
@@ -25,33 +29,55 @@ class CannotStartError(YodError):
         self.exit_status = exit_status
 
 
+class Tenant(Protocol):
+    """What has an allocation."""
+
+    def start(self, job_id: str, variables: Mapping[str, str]) -> None:
+        """Give it the allocation.
+
+        Args:
+            job_id: of the allocation, as users call it.
+            variables: by which it is found.
+
+        Raises:
+            CannotStartError: it cannot have it.
+        """
+
+    def signal(self, *numbers: int) -> None:
+        """Send it signals."""
+
+    def hang_up(self) -> None:
+        """Tell it that the allocation is over."""
+
+
 class Command:
-    """Runs a command, in our process group: it has the terminal if we have.
+    """A command in our process group: it has the terminal if we have.
 
     Args:
-        on_end: called with its wait status.
-
-    Attributes:
-        has_ended: it has; nothing reaches it any more.
+        environment: of this process.
+        on_end: called with its exit status.
     """
 
-    def __init__(self, reactor: Reactor, on_end: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        reactor: Reactor,
+        on_end: Callable[[int], None],
+    ) -> None:
+        self._words = words
+        self._environment = environment
         self._reactor = reactor
         self._on_end = on_end
-        self._unix_pid = 0
-        self.has_ended = False
+        self._unix_pid = 0  # 0: it does not run
 
-    @property
-    def is_running(self) -> bool:
-        """It has begun, and has not ended."""
-        return self._unix_pid != 0 and not self.has_ended
-
-    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+    def start(self, job_id: str, variables: Mapping[str, str]) -> None:
         """Start it.
 
         Raises:
             CannotStartError: there is no such program, or it cannot be executed.
         """
+        words, environment = self._words, {**self._environment, **variables}
         try:
             # What we handle has its default action again; what we ignore stays ignored.
             self._unix_pid = os.posix_spawnp(words[0], list(words), environment, setsigmask=())
@@ -64,7 +90,7 @@ class Command:
 
     def signal(self, *numbers: int) -> None:
         """Send it signals."""
-        if self.is_running:
+        if self._unix_pid:
             for number in numbers:
                 os.kill(self._unix_pid, number)  # a child that is not reaped keeps its id
 
@@ -73,5 +99,52 @@ class Command:
         self.signal(signal.SIGHUP, signal.SIGTERM, signal.SIGCONT)
 
     def _ended(self, status: int) -> None:
-        self.has_ended = True
-        self._on_end(status)
+        self._unix_pid = 0
+        self._on_end(exit_status(status))
+
+
+class Reader:
+    """The program that has started this one. It reads in a line of JSON which allocation it has,
+    and has it until it closes our standard input.
+
+    Args:
+        on_end: called with an exit status.
+    """
+
+    def __init__(self, reactor: Reactor, on_end: Callable[[int], None]) -> None:
+        self._reactor = reactor
+        self._on_end = on_end
+        self._watch: Watch | None = None
+
+    def start(self, job_id: str, variables: Mapping[str, str]) -> None:
+        """Tell it.
+
+        Raises:
+            CannotStartError: it does not read.
+        """
+        line = json.encode({"id": job_id, "environment": dict(variables)}) + b"\n"
+        try:
+            while line:
+                line = line[os.write(1, line) :]
+        except OSError as error:
+            raise CannotStartError(f"standard output: {error.strerror}", NOT_EXECUTABLE) from None
+        try:
+            self._watch = self._reactor.watch(0, self._read)
+        except OSError:  # a file, or closed
+            self.hang_up()
+
+    def signal(self, *numbers: int) -> None:
+        """It is not ours to signal."""
+
+    def hang_up(self) -> None:
+        """It hears of our end."""
+        self._reactor.call_soon(self._end)
+
+    def _read(self) -> None:
+        if not os.read(0, 4096):
+            self._end()
+
+    def _end(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._on_end(0)

@@ -13,10 +13,9 @@ from native.host import stdio
 from native.loop.reactor import Reactor
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.port.port import Opened, PeerLost, Received
-from native.waitstatus import exit_status
 from native.wire.alloc import Grant
 from partition import open as opening
-from partition.broker.command import CannotStartError, Command
+from partition.broker.command import CannotStartError, Command, Reader, Tenant
 from partition.broker.front import Tail
 from partition.broker.machine import (
     CommandEnded,
@@ -126,7 +125,11 @@ class Driver:
         self._debug = debug
         self._limits = limits_module.load(environment)
         self._tail = Tail(stdio.say if debug else None)
-        self._command = Command(reactor, lambda done: self._handle(CommandEnded(exit_status(done))))
+        self._command: Tenant = (
+            Command(wanted.words, environment, reactor, self._command_ended)
+            if wanted.words
+            else Reader(reactor, self._command_ended)
+        )
         self._watch = opened.port.listen(reactor, self._port_ready)
         self._timer = reactor.timer(lambda: self._handle(DeadlineReached()))
         self._nodes: AllocatedNodes | None = None
@@ -211,14 +214,16 @@ class Driver:
         """Handle an event when the actions that it follows from have been carried out."""
         self._reactor.call_soon(partial(self._handle, event))
 
+    def _command_ended(self, status: int) -> None:
+        self._handle(CommandEnded(status))
+
     def _start_command(self) -> None:
         assert self._nodes is not None
         self._name = f"job {self._nodes.job_id}: "
         if not self._is_quiet:
             stdio.say(f"yodjob: {self._name}{self._nodes.text}")
-        environment = {**self._environment, **self._nodes.variables}
         try:
-            self._command.start(self._wanted.words, environment)
+            self._command.start(self._nodes.job_id, self._nodes.variables)
         except CannotStartError as error:
             stdio.say(f"yodjob: {error}")
             self._soon(CommandEnded(error.exit_status))

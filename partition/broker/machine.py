@@ -38,7 +38,7 @@ class Wanted(Struct, frozen=True):
 
     Attributes:
         spec: slots, and of which nodes.
-        words: the command.
+        words: the command; empty: the program that reads our output has the allocation.
         wait_s: how long to wait for nodes that others have; infinity: any time.
         time_s: how long the allocation may last; infinity: any time.
     """

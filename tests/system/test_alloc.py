@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -102,14 +103,11 @@ def test_a_step_that_waits_for_the_step_that_waits_for_it_is_refused(four):
 
 
 def test_a_step_that_overlaps_runs_beside_the_one_that_has_the_slots(anywhere):
-    inner = "yod --overlap -sz 3 sh -c 'echo $YOD_JOB_ID'"
-    done = steps(
-        anywhere,
-        3,
-        """yod -sz 3 sh -c '[ $YOD_RANK != 2 ] || exec sh inner'""".replace(
-            "exec sh inner", inner.replace("'", "'\\''")
-        ),
-    )
+    script = """
+        export INNER="yod --overlap -sz 3 sh -c 'echo \\$YOD_JOB_ID'"
+        yod -sz 3 sh -c '[ $YOD_RANK != 2 ] || eval "$INNER"'
+    """
+    done = steps(anywhere, 3, script)
     assert (done.status, {line[-2:] for line in done.out.split()}, done.err) == (0, {".2"}, "")
 
 
@@ -247,6 +245,14 @@ def test_wrong_words_get_one_line(embedded, words, status, said):
     assert done.err.startswith(said)
 
 
-def test_a_program_of_another_python_runs_as_a_step(four):
+def test_a_python_program_launches_steps_by_itself(four):
     script = f"{sys.executable} -c 'import yod.api as a; print(a.run([\"true\"]).exit_status)'"
     assert steps(four, 1, script).out == "0\n"
+
+
+def test_for_a_program_the_slots_are_held_until_the_end_of_its_output(anywhere):
+    process = start(anywhere, "--json", "-sz", "2")
+    said = json.loads(read_until(process.stdout.fileno(), b"\n"))
+    done = anywhere.yod("-sz", "2", "sh", "-c", "echo $YOD_JOB_ID", env=said["environment"])
+    assert done == (0, f"{said['id']}.1\n" * 2, "")
+    assert finish(process).status == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +43,14 @@ class Member(Struct, frozen=True):
     origin: str = ""
 
 
+class Held(Protocol):
+    """An allocation that is held, :class:`yod.guest.allocation.Allocation`."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """By which it is found."""
+
+
 Command = Word | Sequence[Word] | Member | Sequence[Member]
 
 
@@ -65,6 +73,8 @@ class Choices(TypedDict, total=False):
         with_portals: ranks use Portals, though no program is linked to it.
         wait_s: how long to wait for nodes that others have. Default: a step of an allocation
             any time, another job not at all.
+        allocation: whose step it is to be. Default: that in which this process runs, or none.
+        overlap: share the slots that other steps of the allocation have.
         limits: in force for this launch. Default: as this process's environment says.
     """
 
@@ -82,6 +92,8 @@ class Choices(TypedDict, total=False):
     libpmix: str
     with_portals: bool
     wait_s: float | None
+    allocation: Held | None
+    overlap: bool
     limits: Limits | None
 
 
@@ -130,6 +142,8 @@ def request(
     libpmix: str = "",
     with_portals: bool = False,
     wait_s: float | None = None,
+    allocation: Held | None = None,
+    overlap: bool = False,
     limits: Limits | None = None,
 ) -> Request:
     """What is asked for, with all that it takes from this process now.
@@ -159,6 +173,13 @@ def request(
             raise UsageError(f"{shown(directory)}: no such directory")
         invocation = replace(invocation, directory=directory)
     settings = dict(os.environ)
+    if allocation is not None:
+        if partition:
+            raise UsageError("partition and allocation exclude each other")
+        variables = allocation.variables
+        settings |= variables
+        both = invocation.environment | _entries(variables)
+        invocation = replace(invocation, environment=both)
     return Request(
         members=tuple(members),
         options=Options(
@@ -170,6 +191,7 @@ def request(
             libpmix=libpmix and os.path.abspath(libpmix),
             has_portals=with_portals,
             style=Style.LABELLED if label else Style.RAW if raw else Style.WHOLE,
+            overlaps=overlap,
             wait_s=wait_s,
         ),
         invocation=invocation,

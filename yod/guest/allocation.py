@@ -1,0 +1,171 @@
+"""Slots that a Python program holds, for steps: ``yodjob alloc --json`` in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from math import inf
+from types import TracebackType
+from typing import Self
+
+from msgspec import MsgspecError, Struct, json
+
+from native.errors import UsageError, YodError
+from yod.guest.request import Nodes
+
+_PREFIX = "yodjob: "
+
+
+class _Held(Struct):
+    """What ``yodjob alloc --json`` says."""
+
+    id: str
+    environment: dict[str, str]
+
+
+class Allocation:
+    """Slots, from the beginning of a ``with`` or ``async with`` block to its end.
+
+    What is launched with ``allocation=`` runs in it as a step. Behind the block no step is left.
+
+    Args:
+        words: arguments of ``yodjob alloc``.
+    """
+
+    def __init__(self, words: list[str]) -> None:
+        self._words = words
+        self._process: subprocess.Popen[bytes] | None = None
+        self._held: _Held | None = None
+
+    @property
+    def id(self) -> str:
+        """What yodjob calls it."""
+        return self._now.id
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a program that runs ``yod`` in it needs in its environment."""
+        return dict(self._now.environment)
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """The slots on each node, by the node's name."""
+        names, slots = self.variables["YOD_NODE_NAMES"], self.variables["YOD_NODE_SLOTS"]
+        return dict(zip(names.split(","), map(int, slots.split(",")), strict=True))
+
+    @property
+    def is_lost(self) -> bool:
+        """It has ended before its block: by its time, a lost node, ``yodjob cancel``."""
+        process = self._process
+        return self._held is not None and process is not None and process.poll() is not None
+
+    def __enter__(self) -> Self:
+        self._start()
+        try:
+            self._take()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._start()
+        taken = loop.run_in_executor(None, self._take)
+        try:
+            await asyncio.shield(taken)
+        except BaseException:
+            assert self._process is not None
+            self._process.terminate()  # it may wait in the line
+            await asyncio.wait([taken])
+            taken.exception()  # we know why
+            await loop.run_in_executor(None, self._end)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        ending = asyncio.get_running_loop().run_in_executor(None, self._end)
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait([ending])
+            raise
+
+    @property
+    def _now(self) -> _Held:
+        if self._held is None:
+            raise RuntimeError("an allocation is held inside `with` or `async with`")
+        return self._held
+
+    def _start(self) -> None:
+        if self._process is not None:
+            raise RuntimeError("an allocation is held once")
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-P", "-m", "partition.yodjob", "alloc", "--json", *self._words]
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+
+    def _take(self) -> None:
+        """Wait until the slots are held.
+
+        Raises:
+            YodError: they are not; the text says why.
+        """
+        process = self._process
+        assert process is not None and process.stdout is not None
+        try:
+            self._held = json.decode(process.stdout.readline(), type=_Held)
+        except MsgspecError:
+            _, said = process.communicate()
+            lines = said.decode(errors="replace").splitlines() or [f"ended with {process.wait()}"]
+            raise YodError(lines[-1].removeprefix(_PREFIX)) from None
+
+    def _end(self) -> None:
+        """Give the slots back, and wait until nothing is left of the steps."""
+        assert self._process is not None
+        self._process.communicate()
+        self._held = None
+
+
+def allocate(
+    size: int | None = None,
+    *,
+    nodes: Nodes = (),
+    partition: str = "",
+    wait_s: float = inf,
+    time_s: float = inf,
+) -> Allocation:
+    """Slots to be held by ``with`` or ``async with``.
+
+    Args:
+        size: slots. Default: one on each of ``nodes``, or 1.
+        nodes: only of these nodes: numbers, or text such as ``5,1..3``.
+        partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
+        wait_s: how long to wait for nodes that others have.
+        time_s: how long the allocation may last, in whole seconds.
+
+    Raises:
+        UsageError: a negative time.
+    """
+    if not (wait_s >= 0 and time_s >= 1):
+        raise UsageError(f"wait_s={wait_s}, time_s={time_s}: at least 0 and 1 seconds")
+    text = nodes if isinstance(nodes, str) else ",".join(map(str, nodes))
+    words = ["-quiet", *(("-sz", str(size)) if size is not None else ())]
+    words += ["-list", text] if text else []
+    words += ["--partition", partition] if partition else []
+    words += ["-wait", str(wait_s)] if wait_s < inf else []
+    words += ["-time", f"0:{round(time_s)}"] if time_s < inf else []
+    return Allocation(words)
