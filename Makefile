@@ -73,6 +73,7 @@ bench: $(VENV)/.installed-test
 	bench/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/launch.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/rate.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/steps.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/daemons.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/relay.py --write bench/RESULTS.md

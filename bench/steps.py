@@ -119,8 +119,8 @@ def report(
         "",
         f"Medians of {rounds} rounds in one run, interleaved: {count} steps of `true` with 1 and",
         f"with {NODES} ranks, {count // SLOW_SHARE} where a step takes tens of milliseconds, by a",
-        f"loop in a shell, in an allocation over {NODES} nodes of this host. At once: `xargs -P50`,",
-        "and there are slots for all.",
+        f"loop in a shell, in an allocation over {NODES} nodes of this host. At once: by",
+        "`xargs -P50`, and there are slots for all.",
         "",
         *table(
             ["steps a second", IN_TURN, FIFTY],

@@ -26,7 +26,7 @@ from yod.guest.results import JobFailedError, JobTimeoutError, RankResult, Resul
 if TYPE_CHECKING:
     from partition.up.guest import GuestPartition
     from yod.aio import Job, launch
-    from yod.guest.allocation import Allocation, allocate
+    from yod.allocation import Allocation, allocate
 
 
 def run(
@@ -109,7 +109,7 @@ def _settle(guest: GuestPartition, reactor: Reactor, limits: Limits) -> None:
 def __getattr__(name: str) -> Any:
     """What is asyncio's, when it is used."""
     if name in ("Allocation", "allocate"):
-        from yod.guest import allocation
+        from yod import allocation
 
         return getattr(allocation, name)
     if name not in ("Job", "launch"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 
 from native import limits as limits_module
 from native.errors import PartitionError, YodError
@@ -214,6 +216,11 @@ class Driver:
         """Handle an event when the actions that it follows from have been carried out."""
         self._reactor.call_soon(partial(self._handle, event))
 
+    def _end_time(self) -> dict[str, str]:
+        if self._wanted.time_s == inf:
+            return {}
+        return {"YOD_END_TIME": str(int(time.time() + self._wanted.time_s))}
+
     def _command_ended(self, status: int) -> None:
         self._handle(CommandEnded(status))
 
@@ -223,7 +230,7 @@ class Driver:
         if not self._is_quiet:
             stdio.say(f"yodjob: {self._name}{self._nodes.text}")
         try:
-            self._command.start(self._nodes.job_id, self._nodes.variables)
+            self._command.start(self._nodes.job_id, self._nodes.variables | self._end_time())
         except CannotStartError as error:
             stdio.say(f"yodjob: {error}")
             self._soon(CommandEnded(error.exit_status))

@@ -177,6 +177,8 @@ class Holding:
                 return self._finish(-number)
             case Phase.OPENING, NodesUp(count):
                 return self._up(count, now)
+            case Phase.HELD, NodesUp(count):
+                return self._still_up(count)
             case ((Phase.OPENING | Phase.HELD), NodesEnded(text)):
                 return self._lost(text, now)
             case Phase.OPENING, DeadlineReached():
@@ -252,6 +254,12 @@ class Holding:
         self.phase, self._has_command = Phase.HELD, True
         self._until = now + self._wanted.time_s if self._wanted.time_s < inf else None
         return [StartCommand()]
+
+    def _still_up(self, count: int) -> list[Action]:
+        before, self._up_count = self._up_count, count
+        if count >= before:
+            return []
+        return [Tell(f"a node was lost; {count} of {self._node_count} are left")]
 
     def _too_slow(self, now: float) -> list[Action]:
         text = f"{self._up_count} of {self._node_count} nodes came up in time"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def start_held(partition: Partition, *words: str, command=HOLDS) -> subprocess.P
     return process
 
 
-def pcts_of(process: subprocess.Popen[bytes], partition: Partition) -> list[int]:
+def pcts_of() -> list[int]:
     """The PCTs of allocations, wherever they are below this process."""
     return [pid for pid in descendants(os.getpid()) if "--in-job" in command_line(pid)]
 
@@ -146,6 +147,13 @@ def test_one_that_gets_no_nodes_in_time_says_who_has_them(four):
     finish(first)
 
 
+def test_the_command_knows_when_its_time_will_be_over(embedded):
+    now = time.time()
+    done = alloc(embedded, "-quiet", "-time", "10", "printenv", "YOD_END_TIME")
+    assert now + 599 <= int(done.out) <= time.time() + 600
+    assert alloc(embedded, "-quiet", "printenv", "YOD_END_TIME").status == 1
+
+
 @pytest.mark.parametrize(
     "command", ["exec sleep 600", "trap '' HUP TERM; while :; do sleep 1; done"]
 )
@@ -171,9 +179,20 @@ def test_a_cancelled_allocation_tells_its_command_to_end(four):
     assert done == (125, "", f"yodjob: job {job_id}: cancelled\n")
 
 
-def test_a_pct_that_is_killed_ends_the_allocation_and_its_last_words_are_shown(four):
+def test_a_pct_that_is_killed_ends_the_steps_on_its_node_and_no_others(four):
+    process = start(four, "-quiet", "-sz", "4", "sh", "-c", "echo up; read line; yod -sz 2 echo on")
+    read_until(process.stdout.fileno(), b"up\n")
+    os.kill(pcts_of()[0], signal.SIGKILL)
+    said = read_until(process.stderr.fileno(), b"\n").decode()
+    assert said.endswith(": a node was lost; 1 of 2 are left\n")
+    done = finish(process, b"\n")
+    assert (done.status, done.out) == (0, "on\non\n")
+
+
+def test_when_no_pct_is_left_the_allocation_ends_and_says_what_they_said(four):
     process = start_held(four, "-sz", "4", command=STAYS)
-    os.kill(pcts_of(process, four)[0], signal.SIGKILL)
+    for unix_pid in pcts_of():
+        os.kill(unix_pid, signal.SIGKILL)
     done = finish(process)
     assert done.status == 125
     assert "killed by SIGKILL" in done.err
@@ -189,7 +208,7 @@ def test_a_signal_ends_the_command_the_steps_and_the_allocation(four, number):
 
 def test_a_killed_broker_leaves_no_pct_and_no_slot_behind(four):
     process = start_held(four, "-sz", "4")
-    pcts = pcts_of(process, four)
+    pcts = pcts_of()
     assert len(pcts) == 2
     process.kill()
     for unix_pid in pcts:

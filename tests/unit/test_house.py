@@ -29,10 +29,10 @@ COMMANDS = {
     "partition.server.cli",
 }
 
+# Parts of the interface for Python programs that asyncio programs use.
+ASYNCIO = {"yod.aio", "yod.aiohost", "yod.allocation"}
 # They read the process's own state: directory, environment, streams.
-FRONT = {"yod.aio", "yod.aiohost", "yod.api", "yod.frontend", "yod.launching"}
-# Of these, what only programs that use asyncio import.
-ASYNCIO = {"yod.aio", "yod.aiohost"}
+FRONT = {*ASYNCIO, "yod.api", "yod.frontend", "yod.launching"}
 
 # The standard library's pure parts: values, types and functions of their
 # arguments. `signal` and `errno` are for their numbers.

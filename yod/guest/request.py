@@ -44,7 +44,7 @@ class Member(Struct, frozen=True):
 
 
 class Held(Protocol):
-    """An allocation that is held, :class:`yod.guest.allocation.Allocation`."""
+    """An allocation that is held, :class:`yod.allocation.Allocation`."""
 
     @property
     def variables(self) -> dict[str, str]:

@@ -155,6 +155,12 @@ def test_the_end_of_the_command_ends_the_nodes_and_then_all(held):
     assert held.do(Signalled(SIGTERM)) == []
 
 
+def test_the_loss_of_a_node_is_told_and_ends_nothing(held):
+    assert held.do(NodesUp(3)) == []
+    assert held.do(NodesUp(2)) == [Tell("a node was lost; 2 of 3 are left")]
+    assert held.machine.phase is Phase.HELD
+
+
 def test_the_end_of_the_nodes_ends_the_command(held):
     assert held.do(NodesEnded("node 1 was lost")) == [Tell("node 1 was lost"), HangUp()]
     assert held.due() == [KillCommand()]
