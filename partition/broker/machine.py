@@ -257,7 +257,7 @@ class Holding:
 
     def _still_up(self, count: int) -> list[Action]:
         before, self._up_count = self._up_count, count
-        if count >= before:
+        if count >= before or not count:  # the end of the last is told by itself
             return []
         return [Tell(f"a node was lost; {count} of {self._node_count} are left")]
 

@@ -119,9 +119,7 @@ class AllocatedNodes:
         """
         self._launching.driver.start(one_rank_each(self._grant))
         self.job_id = self._launching.job_id or str(self._grant.job_id)
-        self._bebopd.serve(
-            self.job_id, self._environment, on_up=self._on_up, say=self._tail.add_line
-        )
+        self._bebopd.serve(self.job_id, self._environment, on_up=self._up, say=self._tail.add_line)
 
     def end(self) -> None:
         """End the PCTs, and with them all steps; a second time: kill them."""
@@ -130,6 +128,10 @@ class AllocatedNodes:
     def close(self) -> None:
         """Give everything back; what is left of the allocation ends."""
         self._stack.close()
+
+    def _up(self, count: int) -> None:
+        if not self._launching.driver.machine.report.interrupted_by:  # else they are told to end
+            self._on_up(count)
 
     def _over(self) -> None:
         result = self._launching.driver.result

@@ -171,7 +171,7 @@ def test_steps_in_the_background_end_with_the_allocation(anywhere):
 
 
 def test_a_cancelled_allocation_tells_its_command_to_end(four):
-    process = start_held(four, "-sz", "2", command=STAYS)
+    process = start_held(four, "-sz", "4", command=STAYS)
     job_id = read_until(process.stderr.fileno(), b"\n").decode().split()[2].rstrip(":")
     cancelled = finish(four.start_command(BIN / "yodjob", "cancel", job_id))
     assert cancelled == (0, "", "")

@@ -158,6 +158,7 @@ def test_the_end_of_the_command_ends_the_nodes_and_then_all(held):
 def test_the_loss_of_a_node_is_told_and_ends_nothing(held):
     assert held.do(NodesUp(3)) == []
     assert held.do(NodesUp(2)) == [Tell("a node was lost; 2 of 3 are left")]
+    assert held.do(NodesUp(0)) == []
     assert held.machine.phase is Phase.HELD
 
 
