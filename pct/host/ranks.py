@@ -53,7 +53,7 @@ class JobRanks:
         self._on_client = on_client
         self._spawner = spawner
         self._keepers: dict[int, Keeper] = {}  # by world
-        self._outputs: dict[tuple[int, int], OutputPipe] = {}  # by rank and stream
+        self._outputs: dict[tuple[int, int], OutputPipe] = {}  # by rank and stream, until its end
         self._input: InputPipe | None = None
         self._paused: set[int] = set()  # streams
         self._map_fd = -1  # the file for the ranks' map
@@ -150,7 +150,8 @@ class JobRanks:
     ) -> None:
         for stream, fd in ((1, stdout), (2, stderr)):
             pipe = OutputPipe(self._reactor, fd, partial(self._read, rank, stream))
-            pipe.pause(stream in self._paused)
+            if stream in self._paused:
+                pipe.pause(True)
             self._outputs[rank, stream] = pipe
         if stdin is not None:
             self._input = InputPipe(self._reactor, stdin, self._input_taken)
@@ -158,6 +159,8 @@ class JobRanks:
             self._on_client(client, rank)
 
     def _read(self, rank: int, stream: int, data: bytes) -> None:
+        if not data:
+            del self._outputs[rank, stream]
         self._handle(events.OutputRead(self._job_id, rank, stream, data))
 
     def _input_taken(self, count_bytes: int) -> None:
