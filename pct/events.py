@@ -20,6 +20,12 @@ PMIX_SERVER = -1  # in place of a world's number: the keeper of the job's PMIx s
 # -- events ---------------------------------------------------------------
 
 
+class Several(JobEvent, frozen=True):
+    """Events of one job that have happened together, in order."""
+
+    events: tuple[JobEvent, ...]
+
+
 class NoPlace(Struct, frozen=True):
     """An object for which no store has room; part of :class:`ObjectsChecked`."""
 

@@ -29,7 +29,7 @@ from native.nodelist import format_nodes
 from native.wire import alloc, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.admission import Admission
-from pct.events import DropJob, Leave, Restart, TellBebopd
+from pct.events import DropJob, Leave, Restart, Several, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.reservation import Reservation
@@ -109,6 +109,8 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
+            case Several(job_id, events) if job_id in self.jobs:
+                return self._several(self.jobs[job_id], events, now)
             case JobEvent(job_id) if job_id in self.jobs:
                 return self._of_job(self.jobs[job_id], event, now)
             case JobEvent():  # it has been dropped
@@ -283,6 +285,17 @@ class Node:
     def _of_job(self, job: Job, event: Event, now: float) -> list[Action]:
         may_refuse = not isinstance(event, (PeerGone, DeadlineReached))
         return self._guarded(job, lambda: job.handle(event, now), now, may_refuse)
+
+    def _several(self, job: Job, events: tuple[JobEvent, ...], now: float) -> list[Action]:
+        """Handle events one by one. What followed from the first stays if a later one raises."""
+        actions: list[Action] = []
+        try:
+            for event in events:
+                actions += job.handle(event, now)
+        except Exception as error:
+            self._contain(f"job {job.job_id}", error)
+            return [*self._translated(job, actions), *self._faulted(job.job_id, error, now)]
+        return self._translated(job, actions)
 
     def _guarded(
         self, job: Job, handle: Callable[[], list[Action]], now: float, may_refuse: bool = False

@@ -16,7 +16,7 @@ from functools import partial
 from native.host.files import Owner
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
-from native.machine import Event
+from native.machine import Event, JobEvent
 from native.wire import keeper as wire
 from pct import events
 from pct.host import leftovers
@@ -57,6 +57,7 @@ class JobRanks:
         self._input: InputPipe | None = None
         self._paused: set[int] = set()  # streams
         self._map_fd = -1  # the file for the ranks' map
+        self._untold: list[JobEvent] = []
         self._began_unix_s = time.time()
 
     # -- keepers ----------------------------------------------------------
@@ -124,7 +125,7 @@ class JobRanks:
     def _report(self, world: int, report: wire.Report) -> None:
         if isinstance(report, wire.KeeperLost):
             del self._keepers[world]  # nobody is there who would take a command
-        self._handle(events.KeeperReported(self._job_id, report, world))
+        self._happened(events.KeeperReported(self._job_id, report, world))
 
     # -- streams ----------------------------------------------------------
 
@@ -161,10 +162,25 @@ class JobRanks:
     def _read(self, rank: int, stream: int, data: bytes) -> None:
         if not data:
             del self._outputs[rank, stream]
-        self._handle(events.OutputRead(self._job_id, rank, stream, data))
+        self._happened(events.OutputRead(self._job_id, rank, stream, data))
+        if data:
+            self._tell()  # the stream is paused before more is read
 
     def _input_taken(self, count_bytes: int) -> None:
         self._handle(events.InputTaken(self._job_id, count_bytes))
+
+    # -- what has happened ------------------------------------------------
+
+    def _happened(self, event: JobEvent) -> None:
+        """Tell it with all else that happens in this turn of the loop: much ends together."""
+        if not self._untold:
+            self._reactor.call_soon(self._tell)
+        self._untold.append(event)
+
+    def _tell(self) -> None:
+        untold, self._untold = self._untold, []
+        if untold:
+            self._handle(events.Several(self._job_id, tuple(untold)))
 
     # -- the end ----------------------------------------------------------
 
@@ -179,6 +195,7 @@ class JobRanks:
 
     def close(self) -> None:
         """Hang up on every keeper, which then ends its ranks; give everything back."""
+        self._untold.clear()
         with ExitStack() as stack:  # the last first, and also what comes behind an exception
             if self._input is not None:
                 stack.callback(self._input.close)
