@@ -34,6 +34,7 @@
 
 #define COMPANY_MS 2
 #define HELD_TOGETHER_MS 20
+#define ENDED_TOGETHER_MS 2
 
 enum command_kind {
     COMMAND_GO = 1,
@@ -112,16 +113,19 @@ _Noreturn static void leave (struct keeper *k)
 
 /* How long reports may still wait. That ranks are held is of use to the PCT when
  * the last one is; told of each, it would be woken for each while they start.
- * A rank that comes late is not to hide for long who is there.
+ * A rank that comes late is not to hide for long who is there. Ranks that end
+ * normally mostly end together; the last one is told at once, with EMPTY.
  */
 static int held_back_ms (const struct keeper *k)
 {
-    int64_t left_ms;
+    int64_t left_ms = 0;
 
-    if (k->n_held == 0 || k->n_held == k->spec->n_ranks || k->is_go
-        || k->is_ending)
+    if (k->is_ending)
         return 0;
-    left_ms = k->held_at_ms + HELD_TOGETHER_MS - clock_ms ();
+    if (k->n_held > 0 && k->n_held < k->spec->n_ranks && !k->is_go)
+        left_ms = k->held_at_ms + HELD_TOGETHER_MS - clock_ms ();
+    else if (k->box.first < k->box.count && !k->box.is_urgent)
+        left_ms = k->ended_at_ms + ENDED_TOGETHER_MS - clock_ms ();
     return left_ms > 0 ? (int) left_ms : 0;
 }
 
@@ -131,6 +135,13 @@ static int held_back_ms (const struct keeper *k)
 static bool send_reports (struct keeper *k)
 {
     return held_back_ms (k) > 0 || report_flush (&k->box);
+}
+
+static int sooner (int look_ms, int back_ms)
+{
+    if (back_ms == 0)
+        return look_ms;
+    return look_ms < 0 || back_ms < look_ms ? back_ms : look_ms;
 }
 
 /* Sleep until something happens.
@@ -158,10 +169,8 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
             fds[0].fd = -1;             /* it would report its end at once */
     } else if (!keeper_has_started_all (k) && is_flushed) {
         timeout_ms = 0;
-    } else if (k->look_ms > 0) {
-        timeout_ms = look_when_due (k);
-    } else if (held_back_ms (k) > 0) {
-        timeout_ms = held_back_ms (k);
+    } else {
+        timeout_ms = sooner (look_when_due (k), held_back_ms (k));
     }
     n = poll (fds, 4, timeout_ms);
     if (n > 0 && fds[0].revents & (POLLHUP | POLLERR)) {

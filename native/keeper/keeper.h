@@ -48,7 +48,8 @@ struct keeper {
     struct rank *ranks;
     size_t n_started;                   /* ranks [0, n_started) were tried */
     size_t n_held;                      /* came to their entry */
-    int64_t held_at_ms;                /* monotonic: the first of them */
+    int64_t held_at_ms;                 /* monotonic: the first of them */
+    int64_t ended_at_ms;                /* the first whose end is to be sent */
     bool is_go;
     size_t go_owed;                     /* bytes that the pipe has not taken */
     bool is_ending;

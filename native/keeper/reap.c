@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "claim.h"
+#include "clock.h"
 #include "hold.h"
 #include "trace.h"
 
@@ -51,8 +52,11 @@ static void report_ended (struct keeper *k, size_t index, int wait_status,
     if (rank->state != RANK_RELEASED || rank->how == HELD_BEFORE_EXEC)
         hold_take_messages (k);
     clock_gettime (CLOCK_MONOTONIC, &now);
+    if (k->box.first == k->box.count)
+        k->ended_at_ms = clock_ms ();
     report = report_add (&k->box, REPORT_ENDED, keeper_rank (k, index));
     report->value = wait_status;
+    k->box.is_urgent |= wait_status != 0;
     report->flags = rank->state == RANK_RELEASED ? REPORT_WAS_RELEASED : 0;
     if (WIFSIGNALED (wait_status)
         && rank->sent & keeper_signal_bit (WTERMSIG (wait_status)))

@@ -25,6 +25,7 @@ struct report *report_add (struct outbox *box, enum report_kind kind,
     report = &box->reports[box->count++];
     memset (report, 0, sizeof (*report));
     report->kind = (uint16_t) kind;
+    box->is_urgent |= kind != REPORT_ENDED;
     report->rank = rank;
     return report;
 }
@@ -108,5 +109,6 @@ bool report_flush (struct outbox *box)
         close_fds (box, n_fds);
         box->first += n;
     }
+    box->is_urgent = false;
     return true;
 }

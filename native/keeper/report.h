@@ -72,6 +72,7 @@ _Static_assert (sizeof (struct report) == 256, "native/wire/KEEPER.md");
 struct outbox {
     int socket;
     bool is_broken;                     /* the PCT is gone; all is dropped */
+    bool is_urgent;                     /* not only normal ends wait */
     struct report *reports;
     size_t first, count, room;
     int fds[PACKET_FDS];
