@@ -98,11 +98,20 @@ static void take_signal_records (struct keeper *k)
 
 /* --- the end ------------------------------------------------------------- */
 
+/* Of ranks that have ended, and whose ends are reported now. */
+static void drop_outputs (struct keeper *k)
+{
+    for (size_t i = 0; i < k->n_started && i < KEPT_OUTPUTS; i++)
+        if (k->ranks[i].state == RANK_ENDED)
+            start_drop_output (&k->starter, i);
+}
+
 _Noreturn static void leave (struct keeper *k)
 {
     struct pollfd out = { .fd = CONTROL_FD, .events = POLLOUT };
 
     hold_take_messages (k);
+    drop_outputs (k);
     report_add (&k->box, REPORT_EMPTY, 0);
     while (!report_flush (&k->box))
         poll (&out, 1, KILL_WAIT_MAX_MS);
@@ -134,7 +143,10 @@ static int held_back_ms (const struct keeper *k)
  */
 static bool send_reports (struct keeper *k)
 {
-    return held_back_ms (k) > 0 || report_flush (&k->box);
+    if (held_back_ms (k) > 0)
+        return true;
+    drop_outputs (k);
+    return report_flush (&k->box);
 }
 
 static int sooner (int look_ms, int back_ms)

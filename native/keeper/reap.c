@@ -68,7 +68,6 @@ static void report_ended (struct keeper *k, size_t index, int wait_status,
                           + (uint64_t) now.tv_nsec;
     report_claim (k, index, wait_status, report);
     rank->state = RANK_ENDED;
-    start_drop_output (&k->starter);
 }
 
 void reap_children (struct keeper *k)

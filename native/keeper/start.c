@@ -55,7 +55,7 @@ const char *start_prepare (struct starter *starter, const struct spec *spec)
 
     starter->spec = spec;
     starter->keeper = getpid ();
-    starter->output_ends[0] = starter->output_ends[1] = -1;
+    memset (starter->output_ends, 0xff, sizeof (starter->output_ends));
     starter->may_preload = has_plain_ids ()
                            && can_preload (spec->hold_library);
     starter->null_fd = open ("/dev/null", O_RDWR | O_CLOEXEC);
@@ -154,20 +154,23 @@ static int make_streams (struct streams *streams, uint32_t flags,
     return fcntl (ends[0], F_SETFL, O_NONBLOCK);
 }
 
-static void keep_output (struct starter *starter, struct streams *streams)
+static void keep_output (struct starter *starter, size_t index,
+                         struct streams *streams)
 {
+    if (index >= KEPT_OUTPUTS)
+        return;
     for (int i = 0; i < 2; i++) {
-        starter->output_ends[i] = streams->theirs[1 + i];
+        starter->output_ends[index][i] = streams->theirs[1 + i];
         streams->theirs[1 + i] = -1;
     }
 }
 
-void start_drop_output (struct starter *starter)
+void start_drop_output (struct starter *starter, size_t index)
 {
     for (int i = 0; i < 2; i++) {
-        if (starter->output_ends[i] >= 0)
-            close (starter->output_ends[i]);
-        starter->output_ends[i] = -1;
+        if (starter->output_ends[index][i] >= 0)
+            close (starter->output_ends[index][i]);
+        starter->output_ends[index][i] = -1;
     }
 }
 
@@ -223,8 +226,7 @@ pid_t start_rank (struct starter *starter, size_t index,
     } else {
         *pmi_fd = streams.theirs[3];
         report_start (box, rank->rank, child, &streams);
-        if (starter->spec->n_ranks == 1)
-            keep_output (starter, &streams);
+        keep_output (starter, index, &streams);
     }
     close_theirs (&streams);
     return child < 0 ? 0 : child;

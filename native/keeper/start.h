@@ -23,6 +23,8 @@ enum gate {
     GATE_GO = 3,
 };
 
+#define KEPT_OUTPUTS 64                 /* more would be many descriptors */
+
 struct starter {
     const struct spec *spec;
     pid_t keeper;
@@ -34,7 +36,7 @@ struct starter {
     int claims_fd;                      /* -1: none can be made here */
     bool may_preload;
     uint32_t *gate;                     /* one word per rank */
-    int output_ends[2];                 /* see start_drop_output; -1: none */
+    int output_ends[KEPT_OUTPUTS][2];   /* see start_drop_output; -1: none */
 };
 
 /* Make the pipes and the gate. NULL, or what can not be made. */
@@ -48,10 +50,10 @@ const char *start_prepare (struct starter *starter, const struct spec *spec);
 pid_t start_rank (struct starter *starter, size_t index,
                   struct outbox *box, int *pmi_fd);
 
-/* A rank has ended. A keeper of one rank holds the writing ends of its output
- * until then: else the end of each stream would wake the PCT, and the report
- * once more. */
-void start_drop_output (struct starter *starter);
+/* The end of one of the first KEPT_OUTPUTS ranks is about to be reported. The
+ * keeper holds the writing ends of its output until then: else the end of each
+ * stream would wake the PCT, and the report once more. */
+void start_drop_output (struct starter *starter, size_t index);
 
 /* Answer a child that waits at the gate. */
 void start_open_gate (const struct starter *starter, size_t index,

@@ -40,24 +40,25 @@ def test_a_rank_that_ends_tells_status_and_what_it_used() -> None:
         assert ended.max_rss_bytes > 50 << 20
 
 
-def test_the_output_of_a_keepers_only_rank_ends_with_the_rank() -> None:
+def test_the_output_of_a_rank_ends_with_the_rank() -> None:
     closes = ("/bin/sh", "-c", "exec >&-; echo closed >&2; exec sleep 1000")
-    with Job(make_spec(closes)) as job:
+    with Job(make_spec(closes, ranks=2)) as job:
         job.wait_held()
         job.keeper.go()
-        job.wait_output(b"closed", stream=2)
-        assert job.open_streams() == 2
+        for rank in range(2):
+            job.wait_output(b"closed", rank, stream=2)
+        assert job.open_streams() == 4
         job.keeper.signal(signal.SIGKILL)
         job.wait_ended()
         job.drain()
 
 
-def test_the_output_of_one_rank_of_several_ends_when_it_is_closed() -> None:
+def test_the_output_of_a_rank_behind_the_first_64_ends_when_it_is_closed() -> None:
     closes = ("/bin/sh", "-c", "exec >&-; echo closed >&2; exec sleep 1000")
-    with Job(make_spec(closes, ranks=2)) as job:
+    with Job(make_spec(closes, ranks=66)) as job:
         job.wait_held()
         job.keeper.go()
-        job.run_until(lambda: job.open_streams() == 2, "both outputs closed")
+        job.run_until(lambda: job.open_streams() == 2 * 66 - 2, "two outputs closed")
         job.keeper.signal(signal.SIGKILL)
         job.wait_ended()
         job.drain()
