@@ -44,7 +44,8 @@ PRODUCTS = [
     "native/client/release",  # which client works with these packages
 ]
 
-# The command itself is a program. It becomes the script `yod-cold` where no launch server is.
+# The command `yod` is this program in C. Where no launch server is it executes the script
+# `yod-cold`.
 CLIENT = HERE / "native" / "client" / "yod"
 
 # To the shell, the docstring is the program: it starts the interpreter beside the

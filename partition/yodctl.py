@@ -38,7 +38,9 @@ class JobsRunError(YodError):
     """What is to be taken down has jobs."""
 
 
-@click.group(context_settings={"help_option_names": ["--help", "-help", "-h"]})
+@click.group(
+    no_args_is_help=False, context_settings={"help_option_names": ["--help", "-help", "-h"]}
+)
 @click.version_option(**options.VERSION)
 def command() -> None:
     """Bring a partition up, look at it, take it down; take nodes out of use, and back.

@@ -34,16 +34,19 @@ _JSON = click.option("--json", "is_json", is_flag=True, help="For programs.")
 _user_name = cache(userdirs.user_name)
 
 
-@click.group(context_settings={"help_option_names": ["--help", "-help", "-h"]})
+@click.group(
+    no_args_is_help=False, context_settings={"help_option_names": ["--help", "-help", "-h"]}
+)
 @click.version_option(**options.VERSION)
 def command() -> None:
-    """Look at jobs, signal them, end them and wait for them, by their ids.
+    """Hold slots for a command; look at jobs, signal them, end them, wait for them.
 
-    These are your jobs whose yod runs on this host: local.N is one that yod runs on this
-    host alone, a number is the id that the partition gave.
+    Jobs are found by their ids. They are yours, and their yod runs on this host: local.N is
+    one that yod runs on this host alone, a number is the id that the partition gave, and
+    17.3 is step 3 of allocation 17.
 
     Exit status: 0; 1 a job is not there, does not answer or refuses; 2 wrong usage. That
-    of `wait` is the job's.
+    of `alloc` is the command's, that of `wait` the job's.
     """
 
 

@@ -29,7 +29,7 @@ _taken: set[int] = set()  # numbers of the partitions of this process
 class GuestPartition:
     """An embedded partition, for any number of launches at a time.
 
-    Its launches are opened and closed in the thread that has made it.
+    Open and close its launches in the thread that made it.
     """
 
     def __init__(self, reactor: Reactor, limits: Limits) -> None:
