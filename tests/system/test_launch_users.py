@@ -106,3 +106,9 @@ def test_roots_own_run_time_directory_is_no_store_for_others(start_hosts, progra
     done = yod(hosts, theirs, "/dev/shm/theirs", env={"YOD_KEY_FILE": str(key)})
     program.unlink()
     assert done == (0, "rank 0\n", "")
+
+
+def test_an_allocation_and_its_steps_run_as_their_owner(embedded, theirs):
+    words = ("alloc", "-quiet", "-sz", "2", "sh", "-c", "id -u; yod -sz 2 id -u")
+    done = finish(as_nobody(embedded, theirs, BIN / "yodjob", *words))
+    assert (done.status, done.out.split(), done.err) == (0, [str(NOBODY)] * 3, "")
