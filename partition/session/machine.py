@@ -3,7 +3,8 @@
     GREETED    the client was sent a greeting; its request is awaited
     PREPARING  a helper reads the command line and measures the programs
     RUNNING    the launch has begun
-    LEAVING    the client was told how the launch ended, or to run it itself
+    LEAVING    the client was told how the launch ended, or to run it itself; a server that ends
+               waits LEAVE_S for it, because a stopped client may not leave for days
     OVER       the connection is closed
 
 The client may be told to run the launch itself (Cold), but only before RUNNING: from then on
@@ -40,6 +41,7 @@ from partition.session.events import (
 )
 from yod.launch.report import NEVER_STARTED
 
+LEAVE_S = 2.0  # what it was told waits in its socket, where it finds it later
 ENDING_TEXT = "the launch server was told to end (yodctl down); the job has been ended"
 
 
@@ -97,8 +99,10 @@ class Session:
                 LaunchFailed: self._failed,
             },
             State.LEAVING: {
-                **dict.fromkeys((*late, Signalled, ServerEnds), _ignore),
+                **dict.fromkeys((*late, Signalled), _ignore),
+                ServerEnds: self._leaves_at_end,
                 ClientGone: self._gone,
+                DeadlineReached: self._gone,
             },
             State.OVER: dict.fromkeys(
                 (*late, Signalled, ServerEnds, ClientGone, DeadlineReached), _ignore
@@ -125,8 +129,9 @@ class Session:
 
     def check(self) -> None:
         """Assert the invariants."""
-        timed = self.state in (State.GREETED, State.PREPARING)
-        assert timed == (self._until is not None)
+        if self.state is not State.LEAVING:
+            timed = self.state in (State.GREETED, State.PREPARING)
+            assert timed == (self._until is not None)
 
     # -- before the launch ------------------------------------------------
 
@@ -162,8 +167,9 @@ class Session:
         self._enter(State.LEAVING)
         return [*cancel, Tell(client.Exit(-event.number))]
 
-    def _go_cold_at_end(self, _: ServerEnds, now: float) -> list[Action]:
-        return [*self._cancel_preparing(), *self._go_cold("the launch server ends")]
+    def _go_cold_at_end(self, event: ServerEnds, now: float) -> list[Action]:
+        actions = [*self._cancel_preparing(), *self._go_cold("the launch server ends")]
+        return actions + self._leaves_at_end(event, now)
 
     def _go_cold(self, reason: str, is_launch: bool = True) -> list[Action]:
         self._enter(State.LEAVING)
@@ -184,10 +190,17 @@ class Session:
         self._enter(State.LEAVING)
         return [Abandon(), _line(event.text), Tell(client.Exit(NEVER_STARTED))]
 
-    def _server_ends(self, _: ServerEnds, now: float) -> list[Action]:
-        return self._failed(LaunchFailed(ENDING_TEXT), now)
+    def _server_ends(self, event: ServerEnds, now: float) -> list[Action]:
+        actions = self._failed(LaunchFailed(ENDING_TEXT), now)
+        return actions + self._leaves_at_end(event, now)
 
     # -- the end ----------------------------------------------------------
+
+    def _leaves_at_end(self, _: ServerEnds, now: float) -> list[Action]:
+        """The server ends soon, be the client gone or not."""
+        if self._until is None:
+            self._until = now + LEAVE_S
+        return []
 
     def _gone(self, _: Event, now: float) -> list[Action]:
         given_up = [Abandon()] if self.state is State.RUNNING else self._cancel_preparing()

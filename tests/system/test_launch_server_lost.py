@@ -141,3 +141,18 @@ def test_a_server_that_is_told_to_end_ends_its_launches(server, counted: Counted
         "yod: the launch server was told to end (yodctl down); the job has been ended\n",
     )
     assert counted.ranks == ["0", "1"]
+
+
+def test_a_server_that_is_told_to_end_leaves_a_stopped_client_that_reads_of_it_later(
+    server, counted: Counted
+):
+    yod = server.start_warm("-sz", "2", *counted.words("echo up; sleep 1000 & wait"))
+    read_until(yod.stdout.fileno(), b"up\nup\n")
+    with stopped(yod.pid):
+        server.daemon.stop()
+    done = finish(yod)
+    assert (done.status, done.err) == (
+        125,
+        "yod: the launch server was told to end (yodctl down); the job has been ended\n",
+    )
+    assert counted.ranks == ["0", "1"]

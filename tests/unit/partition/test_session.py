@@ -12,7 +12,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event
 from native.wire import client
 from partition.session import events
-from partition.session.machine import ENDING_TEXT, Session, State
+from partition.session.machine import ENDING_TEXT, LEAVE_S, Session, State
 from tests.unit.yod.launch_of import plan
 from yod.launch.report import NEVER_STARTED
 from yod.plan.prepared import Prepared, Records
@@ -95,6 +95,7 @@ TABLE: list[tuple[State, Event, list[Action], State]] = [
     (R, GONE, [ABANDON, HANG_UP], X),
     (R, ENDS, [ABANDON, line(ENDING_TEXT), leave(NEVER_STARTED)], L),
     (L, GONE, [HANG_UP], X),
+    (L, LATE, [HANG_UP], X),
     *((L, event, [], L) for event in (READY, REFUSED, NOT_PREPARED, ENDED, FAILED, PRESS, ENDS)),
     *((X, event, [], X) for event in (READY, REFUSED, NOT_PREPARED, ENDED, FAILED, PRESS, ENDS)),
     (X, GONE, [], X),
@@ -131,6 +132,15 @@ def test_a_client_that_asks_nothing_and_a_preparation_that_does_not_end_have_the
     assert session(State.PREPARING).deadline() == BEGIN + LIMITS.prepare_s
     for state in (State.RUNNING, State.LEAVING, State.OVER):
         assert session(state).deadline() is None
+
+
+@pytest.mark.parametrize("state", [G, P, R, L])
+def test_a_server_that_ends_waits_for_a_client_to_leave_but_not_for_ever(state: State):
+    machine = session(state)
+    machine.handle(ENDS, BEGIN)
+    assert machine.deadline() == BEGIN + LEAVE_S
+    machine.handle(ENDS, BEGIN + 1)  # told again
+    assert machine.deadline() == BEGIN + LEAVE_S
 
 
 @pytest.mark.parametrize("seed", range(100))
