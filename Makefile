@@ -3,8 +3,10 @@
 # make test-long  repeats tests with more MPI libraries, ranks, seeds and checks, which takes minutes
 # make test-newest DIR=/some/directory  runs the MPI and launch tests with Debian's newest suite (root, debootstrap)
 # make fuzz    looks for inputs that harm the transport; SECONDS=600 says how long
-# make hostile sends messages that a hostile user could to daemons of its own, for SECONDS=600
-# make kills   sends random signals to processes of daemons and of two users' jobs, COUNT=1000 times
+# make hostile sends messages that a hostile user could to daemons of its own, for SECONDS=600,
+#              and packets of clients that lie to a launch server, for as long
+# make kills   sends random signals to processes of daemons and of two users' jobs, COUNT=1000 times,
+#              and as often to a launch server and what is around it
 # make bench   measures launches, daemons, MPI, output and the transport beside others; writes bench/RESULTS.md
 # make clean   removes what the others made
 #
@@ -62,11 +64,13 @@ fuzz: $(VENV)/.installed-test
 hostile: $(VENV)/.installed-test
 	tests/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.fuzz.hostile $(SECONDS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.fuzz.hostile_clients $(SECONDS)
 
 # The seed is told first here, too.
 kills: $(VENV)/.installed-test
 	tests/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.fuzz.kills $(COUNT)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.fuzz.server_kills $(COUNT)
 
 bench: $(VENV)/.installed-test
 	tests/setup

@@ -5,6 +5,7 @@ Root's daemons run jobs of two users, several at a time. In each round one proce
 moment, or told to end. Then every yod must end in time with a documented status, and say why where
 that is not 0; jobs that the signal did not concern must end well; nothing of a
 job may be left, and every node must be free. Daemons that have ended are started again.
+A launch server and its clients are struck by :mod:`tests.fuzz.server_kills`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
-from typing import NamedTuple
 
+from tests.fuzz.strikes import KINDS, MOMENT_S, NUMBER, SIGNALS, environment_of
 from tests.support.daemons import FAULT, Daemons
 from tests.support.leaks import command_line, descendants, is_a_stores, marked
 from tests.support.nobody import NOBODY, as_nobody
@@ -31,30 +32,7 @@ NODES = 3
 SLOTS = 8
 JOBS = 4  # at a time
 NOTICE_S = 30  # what is awaited for longer, yod says
-MOMENT_S = 0.5  # at most, from the start of a round to its signal, and of a stop
 SHOWN = 4000  # characters of a log
-NUMBER = "TRIAL_JOB"  # in the environment of a job's processes
-WORDS = "of the input\n" * 1000
-SIGNALS = (*[signal.SIGKILL] * 5, signal.SIGSTOP, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT)
-
-
-class Kind(NamedTuple):
-    """A program for a job, and what its ranks print in all when nothing disturbs them."""
-
-    name: str
-    ranks: int
-    words: tuple[str, ...]
-    said: str
-    given: str = ""
-
-
-KINDS = (
-    Kind("short", 4, ("echo", "hi"), "hi\n" * 4),
-    Kind("output", 3, ("seq", "3000"), "".join(f"{n}\n" for n in range(1, 3001)) * 3),
-    Kind("input", 2, ("cat",), WORDS, WORDS),
-    Kind("lasting", 4, ("sh", "-c", "read line </dev/null; sleep 1; echo up"), "up\n" * 4),
-    Kind("daemon", 2, ("sh", "-c", "setsid sleep 1000 & echo up"), "up\n" * 2),
-)
 
 
 class Job:
@@ -198,14 +176,6 @@ class Trial:
             wait_until(lambda: not left())
         except AssertionError:
             raise AssertionError(f"left behind: {left()}") from None
-
-
-def environment_of(unix_pid: int) -> bytes:
-    """Of a process, as it began; empty when it has ended."""
-    try:
-        return Path(f"/proc/{unix_pid}/environ").read_bytes()
-    except OSError:
-        return b""
 
 
 def trial(partition: Daemons, seed: int, count: int) -> list[str]:

@@ -271,12 +271,12 @@ class Counted:
         words: of the command; more are added behind.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._file = directory / "ran"
+    def __init__(self, directory: Path, name: str = "ran") -> None:
+        self._file = directory / name
 
     def words(self, then: str) -> tuple[str, ...]:
         """A command that leaves its line and then does what these words of a shell say."""
-        return ("sh", "-c", f"echo $YOD_RANK >> {self._file}; {then}")
+        return ("sh", "-c", f"echo $YOD_RANK >> '{self._file}'; {then}")
 
     @property
     def ranks(self) -> list[str]:
