@@ -6,6 +6,8 @@ import _thread
 import errno
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _RAISED = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE)
 
@@ -41,6 +43,20 @@ def restore() -> None:
             for number, (soft, _) in _before:
                 resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
             _before = ()
+
+
+@contextmanager
+def as_before() -> Iterator[None]:
+    """Have the limits as the user has set them, for a child that is started in the block."""
+    with _lock:
+        raised = [(number, resource.getrlimit(number)) for number, _ in _before]
+        for number, (limit, _) in _before:
+            resource.setrlimit(number, (limit, resource.getrlimit(number)[1]))
+        try:
+            yield
+        finally:
+            for number, limits in raised:
+                resource.setrlimit(number, limits)
 
 
 def soft(number: int) -> int:

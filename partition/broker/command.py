@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from msgspec import json
 
 from native.errors import YodError
+from native.host import rlimits
 from native.loop.reactor import Reactor, Watch
 from native.text import shown
 from native.waitstatus import exit_status
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit statuses, as a shell's
+_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python
 
 
 class CannotStartError(YodError):
@@ -27,6 +30,17 @@ class CannotStartError(YodError):
     def __init__(self, text: str, exit_status: int) -> None:
         super().__init__(text)
         self.exit_status = exit_status
+
+
+@contextmanager
+def _defaults() -> Iterator[None]:
+    """Have the default actions of what Python ignores."""
+    before = [(number, signal.signal(number, signal.SIG_DFL)) for number in _IGNORED]
+    try:
+        yield
+    finally:
+        for number, action in before:
+            signal.signal(number, action)
 
 
 class Tenant(Protocol):
@@ -79,8 +93,9 @@ class Command:
         """
         words, environment = self._words, {**self._environment, **variables}
         try:
-            # What we handle has its default action again; what we ignore stays ignored.
-            self._unix_pid = os.posix_spawnp(words[0], list(words), environment, setsigmask=())
+            # What we handle has its default action again.
+            with rlimits.as_before(), _defaults():
+                self._unix_pid = os.posix_spawnp(words[0], list(words), environment, setsigmask=())
         except FileNotFoundError:
             raise CannotStartError(f"{shown(words[0])}: no such program", NOT_FOUND) from None
         except OSError as error:

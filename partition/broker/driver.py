@@ -11,7 +11,7 @@ from math import inf
 
 from native import limits as limits_module
 from native.errors import PartitionError, YodError
-from native.host import stdio
+from native.host import rlimits, stdio
 from native.loop.reactor import Reactor
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.port.port import Opened, PeerLost, Received
@@ -74,6 +74,8 @@ def hold(
     with ExitStack() as stack:
         reactor = Reactor()
         stack.callback(reactor.close)
+        rlimits.raise_soft()  # each PCT and each step is a connection
+        stack.callback(rlimits.restore)
         opened = opening.open_partition(reach, reactor, limits)
         machine = Holding(wanted, opened.bebopd, where.name, limits)
         driver = Driver(

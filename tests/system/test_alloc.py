@@ -16,6 +16,7 @@ from tests.support.partition import BIN, Done, Partition, finish
 from tests.support.processes import command_line, descendants
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
+LIBC_KEEPS = 3 << 31  # signals 32 and 33: glibc's posix_spawn leaves them ignored
 HOLDS = ("sh", "-c", "echo up; read line")  # until the end of input
 STAYS = ("sh", "-c", "echo up; exec sleep 600")  # until it is told to end
 
@@ -56,6 +57,21 @@ def test_the_command_has_the_slots_and_its_exit_status_is_the_commands(anywhere)
     assert (done.status, done.out) == (7, "in 2\n" * 2)
     (line,) = done.err.splitlines()
     assert "holds 2 slots on node" in line
+
+
+def test_the_command_inherits_what_a_command_of_the_users_would(anywhere):
+    script = 'ulimit -Sn 77; ulimit -Sf 5000000; umask 027; exec "$@"'
+    looks = "ulimit -Sn; ulimit -Sf; umask; grep -E 'Sig(Blk|Ign)' /proc/self/status"
+    held = (BIN / "yodjob", "alloc", "-quiet", "sh", "-c", looks)
+
+    def inherited(*words: str) -> tuple[list[str], int]:
+        done = finish(anywhere.start_command("sh", "-c", script, "sh", *words))
+        *rows, ignored = done.out.split()
+        return rows, int(ignored, 16) & ~LIBC_KEEPS
+
+    plain = inherited("sh", "-c", looks)
+    assert inherited(*held) == plain
+    assert plain[0][:3] == ["77", "5000000", "0027"]
 
 
 def test_a_step_has_the_allocations_id_and_its_own_number(anywhere):
