@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -99,18 +100,31 @@ def test_steps_share_the_slots_and_wait_in_the_order_of_their_requests(four):
         echo > go
         wait
     """
-    with four.start_command("mktemp", "-d") as made:
-        directory = made.stdout.read().decode().strip()
-    try:
+    with tempfile.TemporaryDirectory() as directory:
         done = finish(start(four, "-quiet", "-sz", "4", "sh", "-c", script, cwd=directory))
-    finally:
-        for path in Path(directory).iterdir():
-            path.unlink()
-        Path(directory).rmdir()
     first, second, *rest = done.out.splitlines()
     assert first == "immediate 125"
     assert "waits for nodes, place 1 in the line: 4 ranks requested" in second
     assert (done.status, rest) == (0, ["a", *"bbbb", "c"])
+
+
+def test_yodjob_finds_an_allocation_and_each_of_its_steps(anywhere):
+    script = """
+        mkfifo up
+        yod sh -c 'echo > up; exec sleep 600' & step=$!
+        read line < up
+        yodjob list | sort | cut -c1-10
+        yodjob cancel $YOD_ALLOCATION.1
+        wait $step; echo $?
+        yod echo goes on
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        held = start(anywhere, "-quiet", "-sz", "1", "sh", "-c", script, cwd=directory)
+        done = finish(held)
+    *listed, status, last = done.out.splitlines()
+    ids = [row.split()[0] for row in listed if not row.strip().startswith("JOBID")]
+    assert len(ids) == 2 and f"{min(ids, key=len)}.1" == max(ids, key=len)
+    assert (done.status, status, last) == (0, str(128 + signal.SIGTERM), "goes on")
 
 
 def test_a_step_that_waits_for_the_step_that_waits_for_it_is_refused(four):
