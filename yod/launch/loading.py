@@ -64,7 +64,9 @@ class Loading:
         size = len(codec.encode_part(message))
         if size > MESSAGE_MAX_BYTES:
             return self._too_large(size, now)
-        return [UseGrant(grant), *self._tree.send(message)]
+        # The ranks of a single node do not wait for our go.
+        told = map(Tell, self._plan.warnings)
+        return [UseGrant(grant), *told, *self._tree.send(message)]
 
     def _too_large(self, size: int, now: float) -> list[Action]:
         text = (
@@ -142,7 +144,6 @@ class Loading:
         if count := self._before_exec_count:
             text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
             actions.append(Tell(text, is_error=False))
-        actions += map(Tell, self._plan.warnings)
         actions += self._tree.send(load.Go(self._tree.job_id))
         if self._plan.options.style is not Style.RAW:
             actions += self._outputs.credit_for_lines()

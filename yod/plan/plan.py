@@ -72,7 +72,7 @@ class Plan(Struct, frozen=True):
     Attributes:
         names: the program of each member, for reports.
         mpi_reason: why ``mpi`` was chosen, for people.
-        warnings: lines that the user is shown before go.
+        warnings: lines that the user is shown before a rank can run.
         ignored_signals: signals that yod was started to ignore, as by nohup.
         allocation: whose step it is to be; empty: it is none.
         asker: the step in which yod runs; 0: none.

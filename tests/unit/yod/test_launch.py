@@ -8,7 +8,7 @@ import pytest
 
 from native.errors import IllegalTransition, PeerProtocolError, Refusal
 from native.limits import Limits
-from native.machine import DeadlineReached, Event, PeerGone
+from native.machine import DeadlineReached, Event, PeerGone, Send
 from native.wire import alloc, io, load
 from native.wire.load import FailureKind, Mpi, Protocol
 from tests.unit.yod.launch_of import (
@@ -163,9 +163,10 @@ def test_ranks_held_before_exec_are_counted_over_all_pieces():
     assert yod.receive(held(1, before_exec=(1,))) == [Tell(text, is_error=False), GO, *LINES]
 
 
-def test_a_warning_of_the_plan_is_said_before_go():
-    yod = Yod(1, warnings=("take care",)).to(Phase.STARTING)
-    assert yod.receive(held(0)) == [Tell("take care"), GO, *LINES]
+def test_a_warning_of_the_plan_is_said_before_a_node_hears_of_the_job():
+    yod = Yod(1, warnings=("take care",))
+    use, *told = yod.receive(grant(1), BEBOPD)
+    assert (type(use), told[0], type(told[1])) == (UseGrant, Tell("take care"), Send)
 
 
 def test_phases_and_who_was_slowest_are_kept_for_timing():
