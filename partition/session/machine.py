@@ -100,6 +100,7 @@ class Session:
             },
             State.LEAVING: {
                 **dict.fromkeys((*late, Signalled), _ignore),
+                Asked: _ignore,  # it had not read yet what it was told without a request
                 ServerEnds: self._leaves_at_end,
                 ClientGone: self._gone,
                 DeadlineReached: self._gone,

@@ -96,6 +96,7 @@ TABLE: list[tuple[State, Event, list[Action], State]] = [
     (R, ENDS, [ABANDON, line(ENDING_TEXT), leave(NEVER_STARTED)], L),
     (L, GONE, [HANG_UP], X),
     (L, LATE, [HANG_UP], X),
+    (L, ASKED, [], L),  # on its way when the client was told
     *((L, event, [], L) for event in (READY, REFUSED, NOT_PREPARED, ENDED, FAILED, PRESS, ENDS)),
     *((X, event, [], X) for event in (READY, REFUSED, NOT_PREPARED, ENDED, FAILED, PRESS, ENDS)),
     (X, GONE, [], X),
