@@ -32,6 +32,7 @@ from pct.admission import Admission
 from pct.events import DropJob, Leave, Restart, Several, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
+from pct.peers import Peers
 from pct.reservation import Reservation
 
 
@@ -76,6 +77,7 @@ class Node:
         self._contain = contain
         self._deadlines: Deadlines[int] = Deadlines()  # of the jobs
         self._faulty: Deadlines[int] = Deadlines()  # jobs that have raised: when they are dropped
+        self._peers = Peers()
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
@@ -104,8 +106,8 @@ class Node:
                 return self._message(event, now)
             case PeerGone(peer, text):
                 actions = self._bebopd_lost(text, now) if peer == self._bebopd else []
-                for job in list(self.jobs.values()):
-                    actions += self._of_job(job, event, now)
+                for job_id in self._peers.concerned(peer):
+                    actions += self._of_job(self.jobs[job_id], event, now)
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
@@ -153,6 +155,7 @@ class Node:
             job.check()
             assert job.state is not JobState.RELEASED, job.job_id
             assert job.deadline() == self._deadlines.get(job.job_id), job.job_id
+        self._peers.check(self.jobs)
         assert self.jobs.keys() >= self._deadlines.keys() | self._faulty.keys()
 
     # -- messages ---------------------------------------------------------
@@ -212,6 +215,7 @@ class Node:
             self.reservation.give_back(message.job_id)
             return self._refused(source, message.job_id, clipped(fault_text(error)))
         self.jobs[job.job_id] = job
+        self._peers.add(job.job_id, len(message.nodes) > 1)
         return self._guarded(job, lambda: job.begin(now), now)
 
     def _refused(self, source: PortalId, job_id: int, why: str) -> list[Action]:
@@ -318,10 +322,12 @@ class Node:
         if self.jobs.get(job.job_id) is not job:
             return out
         self._deadlines.set(job.job_id, job.deadline())
+        self._peers.note(job.job_id, job.parent)
         if job.state is JobState.RELEASED:
             del self.jobs[job.job_id]
             self._deadlines.set(job.job_id, None)
             self._faulty.set(job.job_id, None)
+            self._peers.remove(job.job_id)
             self.reservation.give_back(job.job_id)
         return out
 

@@ -54,6 +54,7 @@ class JobTable:
         self._contain = contain
         self._jobs: dict[int, Job] = {}
         self._due: Deadlines[int] = Deadlines()  # of the jobs' states
+        self._requested: dict[PortalId, set[int]] = {}  # jobs by their requesters
 
     def __iter__(self) -> Iterator[Job]:
         return iter(list(self._jobs.values()))
@@ -88,6 +89,8 @@ class JobTable:
             for number, holding in job.holdings.items()
         }, "the nodes and the jobs disagree"
         assert self._due.keys() <= self._jobs.keys()
+        requested = {job_id: peer for peer, jobs in self._requested.items() for job_id in jobs}
+        assert requested == {job.job_id: job.requester for job in self if job.requester}
         for job in self:
             assert job.holdings, job
             match job.state:
@@ -103,6 +106,8 @@ class JobTable:
     def add(self, job: Job, now: float) -> None:
         """Hold the slots of a new grant, pending."""
         self._jobs[job.job_id] = job
+        requester, job.requester = job.requester, None
+        self._answer_to(job, requester)
         self._due.set(job.job_id, now + self._limits.pending_s)
         for number, holding in job.holdings.items():
             self._nodes.hold(self._node(number), job.job_id, holding.slots)
@@ -198,7 +203,8 @@ class JobTable:
 
     def release(self, job: Job, requester: PortalId, now: float) -> list[Action]:
         """yod ends a job; it is answered when every node that is up is free."""
-        before, job.state, job.requester = job.state, JobState.RELEASING, requester
+        before, job.state = job.state, JobState.RELEASING
+        self._answer_to(job, requester)
         actions: list[Action] = []
         match before:
             case JobState.RUNNING if self._is_root_up(job):
@@ -212,10 +218,9 @@ class JobTable:
     def requester_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
         """A yod is gone. The PCTs of a running job notice that themselves."""
         actions: list[Action] = []
-        for job in self:
-            if job.requester != peer:
-                continue
-            job.requester = None
+        for job_id in sorted(self._requested.get(peer, ())):
+            job = self._jobs[job_id]
+            self._answer_to(job, None)
             if job.state is JobState.PENDING:
                 actions.append(Log(f"revoked, its yod is gone: {text}", job.job_id))
                 actions += self._revoke(job, now)
@@ -300,8 +305,20 @@ class JobTable:
             and not self._is_any_up(job)
         ):
             actions.append(Send(job.requester, Released(job.job_id, tuple(job.holdings))))
-            job.requester = None
+            self._answer_to(job, None)
+        if not job.holdings:
+            self._answer_to(job, None)
         return actions
+
+    def _answer_to(self, job: Job, requester: PortalId | None) -> None:
+        """Who is told of a job's end; None: nobody. Found by a lost peer, however many jobs."""
+        before, job.requester = job.requester, requester
+        if before is not None:
+            self._requested[before].discard(job.job_id)
+            if not self._requested[before]:
+                del self._requested[before]
+        if requester is not None:
+            self._requested.setdefault(requester, set()).add(job.job_id)
 
     def _node(self, number: int) -> Node:
         node = self._nodes.get(number)

@@ -98,6 +98,20 @@ def test_a_yod_that_is_lost_before_the_load_gives_its_grant_back_at_once():
     assert partition.free() == {0: 1, 1: 1}
 
 
+def test_a_lost_peer_is_looked_up_and_not_looked_for_in_all_jobs():
+    class Named(dict):
+        def values(self):
+            raise AssertionError("all jobs are gone through")
+
+    partition = Partition(count=1, slots=99)
+    for number in range(50):
+        partition.request(spec(1), source=PortalId(1, 70000 + number))
+    partition.checks = False
+    partition.machine.jobs._jobs = Named(partition.machine.jobs._jobs)
+    assert partition.lose(PortalId(1, 70023)) == revokes(0, job_id=24)
+    assert partition.lose(PortalId(1, 70023)) == []
+
+
 def test_a_yod_that_is_lost_while_its_job_runs_is_the_pcts_business():
     partition = Partition(2)
     running(partition, spec(2))

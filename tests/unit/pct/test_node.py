@@ -4,11 +4,12 @@ import msgspec
 import pytest
 
 from native.errors import PeerProtocolError
-from native.ids import Principal, PrincipalKind
+from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, nodes, status
 from native.wire.alloc import Run
 from pct.events import CheckObjects, Leave, ObjectsChecked, OpenPmi, PmiReceived, Restart
+from pct.job.machine import Job
 from pct.job.progress import JobState
 from tests.unit.pct.job_of import (
     CARRIER,
@@ -350,6 +351,42 @@ def test_every_job_of_a_lost_peer_is_told():
     machine.handle(received(granted()), 0.0)
     machine.handle(PeerGone(YOD, "killed"), 0.0)
     assert machine.jobs == {}  # nothing had been started: it is over at once
+
+
+def test_the_loss_of_a_peer_is_told_to_the_jobs_that_know_it_however_many_there_are(monkeypatch):
+    machine = ready(slots=99, jobs_per_node_count=99)
+    told = []
+    handle = Job.handle
+
+    def watched(job, event, now):
+        told.append(job.job_id)
+        return handle(job, event, now)
+
+    for number in range(50):
+        of_job = {"job_id": 100 + number, "of_job_id": 100 + number}
+        size = 2 if number == 7 else 1  # the one on two nodes is always asked
+        yod = Principal(PrincipalKind.JOB, 1000, 100 + number)
+        machine.handle(received(granted(size, **of_job), yod, PortalId(9, number)), 0.0)
+        machine.check()
+    assert len(machine.jobs) == 50
+    monkeypatch.setattr(Job, "handle", watched)
+    machine.handle(PeerGone(PortalId(9, 23), "killed"), 1.0)
+    machine.check()
+    assert told == [107, 123]
+    assert 123 not in machine.jobs and len(machine.jobs) == 49
+    told.clear()
+    machine.handle(PeerGone(PortalId(9, 23), "killed"), 2.0)
+    assert told == [107]
+
+
+def test_a_job_that_obeys_another_peer_after_a_reset_hears_of_the_loss_of_that_one():
+    machine = ready()
+    machine.handle(received(granted()), 0.0)
+    machine.handle(received(load.Reset(JOB_ID), source=PortalId(9, 9)), 0.0)
+    machine.check()
+    machine.handle(PeerGone(PortalId(9, 9), "killed"), 0.0)
+    machine.check()
+    assert machine.jobs == {}
 
 
 def test_the_earliest_deadline_of_all_jobs_is_the_nodes():
