@@ -35,6 +35,7 @@ class FakeKeeper:
         self.job_id = spec.job_id
         self.truth = truth
         self.is_alive = True
+        self.was_empty = False  # when it left
         self.ranks: dict[int, RankProcess] = {}
         self.children: list[UnixProcess] = []
         self.spec = spec
@@ -50,6 +51,8 @@ class FakeKeeper:
         self._input_ended = False
         self._input_reader: Callable[[bytes], None] | None = None
         self.on_input_room: Callable[[], None] = lambda: None
+        self.on_exit: Callable[[], None] = lambda: None
+        self.reports_until = 0.0  # when the last of what it has said arrives
         host.keepers.append(self)
         host.clock.after(self._soon(), self._start)
 
@@ -159,8 +162,10 @@ class FakeKeeper:
                     self.host.clock.after(1e-3, self._leave_if_empty)
                 return
         self.is_alive = False
+        self.was_empty = True
         self.host.keepers.remove(self)
         self.report(wire.KeeperEmpty())
+        self.on_exit()
 
     # -- its reports --------------------------------------------------------------
 
@@ -170,7 +175,7 @@ class FakeKeeper:
 
     def _report_with(self, report: wire.Report, rank: RankProcess | None) -> None:
         clock = self.host.clock
-        self._report_due = max(getattr(self, "_report_due", 0.0), clock.now + self._soon())
+        self.reports_until = max(self.reports_until, clock.now + self._soon())
 
         def arrive() -> None:
             if self._on_report is None:
@@ -182,7 +187,7 @@ class FakeKeeper:
                 self._on_report = None
             on_report(report)
 
-        clock.at(self._report_due, arrive)
+        clock.at(self.reports_until, arrive)
 
     def reap(self, rank: RankProcess, wait_status: int, was_released: bool) -> None:
         """A rank has ended."""
@@ -208,6 +213,7 @@ class FakeKeeper:
                 rank.is_dying = False
                 rank.die(int(signal.SIGKILL))
         self.report(wire.KeeperLost("the keeper failed: killed by SIGKILL"))
+        self.on_exit()
 
     # -- input ----------------------------------------------------------------------
 

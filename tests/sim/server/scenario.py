@@ -1,0 +1,161 @@
+"""Crowds of clients: who comes when, for what, and what happens to them."""
+
+from __future__ import annotations
+
+import errno
+import random
+import signal
+from enum import Enum
+
+from msgspec import Struct
+
+from native.limits import Limits
+from native.wire.load import Mpi
+from tests.sim.apps import Mix, draw
+from tests.sim.launchers import Job, Reader
+from tests.sim.server.client import Answer, Client, Wish
+from tests.sim.server.record import Record
+from tests.sim.server.world import ServerSim
+from yod.launch.phases import Phase
+from yod.plan.plan import Options
+
+
+class Harm(Enum):
+    """What happens to a client."""
+
+    KILL = "it is killed"
+    KILL_ALL = "it is killed with its keepers"
+    STOP = "it is stopped for a while"
+    KEEPER = "its keeper is killed"
+    PRESS = "its user presses"
+    USR1 = "its user sends SIGUSR1"
+    SUSPEND = "its user presses Ctrl-Z"
+
+
+class Fault(Struct, frozen=True):
+    """One fault: strikes when the client comes to a phase, and ``delay_s`` later."""
+
+    harm: Harm
+    phase: object
+    delay_s: float
+    times: int = 1
+    seconds: float = 1.0
+
+
+PHASES = (
+    "connected",
+    "asked",
+    Phase.ALLOCATING,
+    Phase.FORMING,
+    Phase.STARTING,
+    Phase.RUNNING,
+    Phase.ENDING,
+    Phase.RELEASING,
+    Phase.DONE,
+)
+_MIXES = (
+    Mix(uses_pmi=False, seconds=0.3, writes=2, largest_write=500),
+    Mix(uses_pmi=False, seconds=0.05, writes=0),
+    Mix(uses_pmi=False, seconds=0.3, writes=2, largest_write=500, ends_badly=0.1),
+    Mix(uses_pmi=False, seconds=0.1, writes=1, starts_badly=0.05),
+    Mix(uses_pmi=False, seconds=0.3, writes=4, largest_write=4000, forks=0.3),
+    Mix(uses_pmi=False, seconds=0.2, writes=1, reads_stdin=True),
+)
+
+
+class Faults:
+    """Strikes clients as they come to their phases."""
+
+    def __init__(self, sim: ServerSim) -> None:
+        self._sim = sim
+        self._of: dict[Record, tuple[Client, Fault]] = {}
+        self.struck: dict[tuple[Harm, object], int] = {}
+        sim.on_entered = self._entered
+
+    def plan(self, client: Client, fault: Fault) -> None:
+        """What shall happen to a client."""
+        self._of[client.record] = client, fault
+
+    def _entered(self, record: Record, phase: object) -> None:
+        client, fault = self._of.get(record, (None, None))
+        if client is not None and fault is not None and fault.phase is phase:
+            self._sim.clock.after(fault.delay_s, lambda: self._strike(client, fault))
+
+    def _strike(self, client: Client, fault: Fault) -> None:
+        if not client.is_alive:
+            return
+        self._sim.clock.note(client.name, fault)
+        key = fault.harm, fault.phase
+        self.struck[key] = self.struck.get(key, 0) + 1
+        match fault.harm:
+            case Harm.KILL | Harm.KILL_ALL:
+                client.kill(fault.harm is Harm.KILL_ALL)
+            case Harm.STOP:
+                client.stop(fault.seconds)
+            case Harm.KEEPER:
+                for keeper in list(client.keepers.values()):
+                    if client.record.truth is not None:
+                        client.record.truth.trouble.add("keeper killed")
+                    keeper.be_killed()
+            case Harm.PRESS:
+                for number in range(fault.times):
+                    self._sim.clock.after(number * 1.1, client.press)
+            case Harm.USR1:
+                client.signalled(signal.SIGUSR1)
+            case Harm.SUSPEND:
+                client.signalled(signal.SIGTSTP)
+
+
+def crowd(seed: int, clients: int = 1000, harmed: float = 0.3) -> ServerSim:
+    """So many clients that come near together; some of them meet with harm."""
+    rng = random.Random(seed)
+    few = seed % 4 == 3
+    limits = Limits(launches_count=clients * 9 // 10 if seed % 5 == 4 else clients + 1)
+    sim = ServerSim(seed, limits, slots=clients if few else None)
+    faults = Faults(sim)
+
+    def play() -> None:
+        for number in range(clients):
+            client = sim.connect(_wish(rng, harmed), rng.uniform(0, clients * 2e-4))
+            if rng.random() < harmed:
+                faults.plan(client, _fault(rng, seed + number))
+        if seed % 7 == 6:
+            sim.clock.after(rng.uniform(0, 1.0), sim.end)
+        sim.finish()
+
+    sim.run(play)
+    return sim
+
+
+def _wish(rng: random.Random, harmed: float) -> Wish:
+    mix = rng.choice(_MIXES) if rng.random() < harmed else _MIXES[0]
+    job = Job(
+        draw(rng, rng.randint(1, 8), mix),
+        options=Options(
+            kills_at_once=rng.random() < 0.2,
+            wait_s=rng.choice([0.0, 60.0]),
+        ),
+        mpi=Mpi(()),
+        is_shipped=False,
+        image_bytes=rng.randint(1, 1_000_000),
+        input_bytes=rng.choice([0, 1000, 200_000]),
+        reads_input=mix.reads_stdin,
+        reader=rng.choice(list(Reader)) if rng.random() < harmed else Reader.FAST,
+    )
+    wish = Wish(job, answer_s=rng.uniform(1e-4, 5e-3), room=rng.choice([1, 2, 64, 64]))
+    if rng.random() < harmed / 6:
+        wish.answer = rng.choice(list(Answer))
+        wish.has_descriptors = rng.random() < 0.5
+        wish.keeper_errno = rng.choice([0, errno.EAGAIN])
+    return wish
+
+
+def _fault(rng: random.Random, number: int) -> Fault:
+    harms = list(Harm)
+    return Fault(
+        harms[number % len(harms)],
+        PHASES[number // len(harms) % len(PHASES)],
+        rng.choice([0.0, rng.uniform(0, 1e-3), rng.uniform(0, 0.3)]),
+        rng.randint(1, 3),
+        rng.choice([0.01, 1.0, 8.0, 30.0]),
+    )
