@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import signal
 from collections import deque
 from collections.abc import Callable
@@ -83,7 +84,8 @@ class Client:
         self._unwritten: deque[tuple[int, int]] = deque()
         self._is_writing = False
         self._broken: set[int] = set()
-        self._pressed_at = -1e9
+        self._pressed_at = -math.inf
+        self._presses = 0
         self._input_left = wish.job.input_bytes
         self._has_input = True
         self._allowed = 0
@@ -153,8 +155,8 @@ class Client:
         now = self.sim.clock.now
         if now - self._pressed_at >= self.sim.limits.press_s:
             self._pressed_at = now
-            self.record.presses.append(signo)
-            if len(self.record.presses) == PRESSES_MAX:
+            self._presses += 1
+            if self._presses == PRESSES_MAX:
                 self.sim.clock.after(1.0, lambda: None if self._exit else self.kill())
         self.signalled(signo)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from tests.sim.truth import JobTruth
 from yod.launch import events
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
+from yod.launch.report import NEVER_STARTED
 
 if TYPE_CHECKING:
     from tests.sim.server.world import ServerSim
@@ -86,6 +88,8 @@ class Record:
         self.was_confirmed = False
         self.was_refused = False
         self._gap = 0
+        self._pressed_at = -math.inf
+        self.own = b""  # lines of the session, which go to standard error
         self._began = False
 
     # -- packets --------------------------------------------------------------
@@ -103,15 +107,13 @@ class Record:
             self.told = message
         elif not isinstance(message, _HARMLESS):
             self._began = True
-        if isinstance(message, client.Output) and self.machine is None:
-            self.given[message.stream] += message.data  # a line of the session's own
 
     def _check_exit(self, status: int) -> None:
         report = self.machine.report
-        if self.machine.phase is not Phase.DONE:
-            if not self.sim.is_ending:
-                raise Violation(f"{self.name}: exit {status} in phase {self.machine.phase}")
+        if status == NEVER_STARTED and self.sim.is_ending:
             return
+        if self.machine.phase is not Phase.DONE:
+            raise Violation(f"{self.name}: exit {status} in phase {self.machine.phase}")
         if status != (-report.interrupted_by or report.exit_status):
             raise Violation(f"{self.name}: exit {status}, the launch has {report.exit_status}")
         rules.check_ended(self)  # type: ignore[arg-type]
@@ -122,8 +124,13 @@ class Record:
 
     def takes(self, event: Event) -> None:
         """Its launch is given an event."""
-        if isinstance(event, events.OutputClosed):
-            self.presses.append(signal.SIGPIPE)
+        match event:
+            case events.OutputClosed():
+                self.presses.append(signal.SIGPIPE)
+            case events.Interrupted(number):
+                if self.sim.clock.now - self._pressed_at >= self.sim.limits.press_s:
+                    self._pressed_at = self.sim.clock.now
+                    self.presses.append(number)
         if isinstance(event, MessageReceived):
             if isinstance(event.message, Completions):
                 for outcome in event.message.outcomes:

@@ -54,12 +54,12 @@ PHASES = (
     Phase.DONE,
 )
 _MIXES = (
-    Mix(uses_pmi=False, seconds=0.3, writes=2, largest_write=500),
-    Mix(uses_pmi=False, seconds=0.05, writes=0),
-    Mix(uses_pmi=False, seconds=0.3, writes=2, largest_write=500, ends_badly=0.1),
-    Mix(uses_pmi=False, seconds=0.1, writes=1, starts_badly=0.05),
+    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.3, writes=2, largest_write=500),
+    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.05, writes=0),
+    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.3, writes=2, largest_write=500, ends_badly=0.1),
+    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.1, writes=1, starts_badly=0.05),
     Mix(uses_pmi=False, seconds=0.3, writes=4, largest_write=4000, forks=0.3),
-    Mix(uses_pmi=False, seconds=0.2, writes=1, reads_stdin=True),
+    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.2, writes=1, reads_stdin=True),
 )
 
 

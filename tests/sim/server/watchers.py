@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allocator.bebopd import Bebopd
-from native.machine import Action, Event, Send
+from native.machine import Action, Event, JobEvent, Send
 from native.wire.alloc import Grant
+from native.wire.client import Output
 from partition.server.front import ClientOutput
 from partition.server.session import ClientSession
+from partition.session import events
 from pct.node import Node
 from tests.sim.clock import Violation
 from yod.launch.lines import Piece
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from allocator.nodes.table import Node as Row
     from tests.sim.server.world import ServerSim
 
-CHECK_EVERY = 199  # events
+CHECK_EVERY = 1999  # events, all of it
+CHECK_JOB_EVERY = 7  # events, the job that the event is of
 
 
 class Slots:
@@ -64,7 +67,7 @@ class Slots:
 
 
 class Touched(dict[int, Any]):
-    """Jobs of a node; counts how many are looked at without being named."""
+    """Jobs by their ids; counts how many are looked at without being named."""
 
     count = 0
 
@@ -94,6 +97,9 @@ def node(sim: ServerSim) -> type[Node]:
             self.events += 1
             if not self.events % CHECK_EVERY:
                 self.check()
+            if not self.events % CHECK_JOB_EVERY and isinstance(event, JobEvent):
+                if (job := self.jobs.get(event.job_id)) is not None:
+                    job.check()
             return actions
 
     return WatchedNode
@@ -106,6 +112,7 @@ def bebopd(sim: ServerSim) -> type[Bebopd]:
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             self.events = 0
+            self.jobs._jobs = Touched()
             free = self.nodes.free
 
             def watched(row: Row, job_id: int) -> None:
@@ -116,7 +123,9 @@ def bebopd(sim: ServerSim) -> type[Bebopd]:
 
         def handle(self, event: Event, now: float) -> list[Action]:
             sim.clock.note("bebopd", event)
+            before = self.jobs._jobs.count  # type: ignore[attr-defined]
             actions = super().handle(event, now)
+            sim.looks_at(event, self.jobs._jobs.count - before)  # type: ignore[attr-defined]
             for action in actions:
                 if isinstance(action, Send) and isinstance(action.message, Grant):
                     grant = action.message
@@ -135,6 +144,11 @@ class WatchedSession(ClientSession):
     def handle(self, event: Event) -> None:
         super().handle(event)
         self._machine.check()
+
+    def _perform(self, action: Action) -> None:
+        if isinstance(action, events.Tell) and isinstance(action.message, Output):
+            self._channel.record.own += action.message.data  # type: ignore[attr-defined]
+        super()._perform(action)
 
     def _fault(self, error: Exception) -> None:
         raise error

@@ -45,7 +45,7 @@ class ServerSim:
         is_ending: the server was told to end.
         starting: the keeper that is being asked for.
         on_entered: called when a client, or its launch, has come to a phase.
-        looked_at: the most jobs that a node has looked at for an event of one.
+        looked_at: the most jobs that were looked at for one event.
     """
 
     def __init__(self, seed: int, limits: Limits | None = None, slots: int | None = None) -> None:
@@ -185,7 +185,7 @@ class ServerSim:
             raise Violation(f"rule 1: job {job_id} is freed, and {left} live")
 
     def looks_at(self, event: Event, count: int) -> None:
-        """The node has gone through so many jobs for one event."""
+        """The node, or bebopd, has gone through so many jobs for one event."""
         self.looked_at = max(self.looked_at, count)
 
     def check_window(self, client: Client, in_flight: int) -> None:
