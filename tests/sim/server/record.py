@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from native.machine import Action, Event, MessageReceived, Send
+from native.waitstatus import SIGNAL_BASE
 from native.wire import client
 from native.wire.alloc import Grant
 from native.wire.client import FromServer
@@ -116,6 +117,10 @@ class Record:
             raise Violation(f"{self.name}: exit {status} in phase {self.machine.phase}")
         if status != (-report.interrupted_by or report.exit_status):
             raise Violation(f"{self.name}: exit {status}, the launch has {report.exit_status}")
+        if report.was_left:  # the user has not waited for the output of a job that is over, either
+            if report.exit_status - SIGNAL_BASE not in self.presses:
+                raise Violation(f"{self.name}: exit {status}, the user has sent {self.presses}")
+            return
         rules.check_ended(self)  # type: ignore[arg-type]
         if self.told is None and self.shown != self.written and not self.presses:
             raise Violation(f"{self.name}: {self.shown} bytes shown, {self.written} written")
