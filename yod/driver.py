@@ -340,8 +340,9 @@ class Driver:
         """Write a line of yod itself to standard error, after what is queued there."""
         self._screens[2].say(f"yod: {text}")
 
-    def _each_screen(self) -> set[Screen]:
-        return set(self._screens.values())
+    def _each_screen(self) -> list[Screen]:
+        """Standard output first; where both are one, that one."""
+        return list(dict.fromkeys(self._screens.values()))
 
     def _send_object(self, action: events.SendObject) -> None:
         shipped = self._plan.objects[action.number]

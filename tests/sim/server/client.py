@@ -356,6 +356,7 @@ class Client:
 
     def _gone(self) -> None:
         self.is_alive = False
+        self.sim.living -= 1
         self._inbox.clear()
         self._unwritten.clear()
         if self.channel is not None:

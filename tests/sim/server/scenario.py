@@ -54,7 +54,7 @@ PHASES = (
     Phase.DONE,
 )
 _MIXES = (
-    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.3, writes=2, largest_write=500),
+    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.3, writes=1, largest_write=500),
     Mix(uses_pmi=False, is_stuck=0.0, seconds=0.05, writes=0),
     Mix(uses_pmi=False, is_stuck=0.0, seconds=0.3, writes=2, largest_write=500, ends_badly=0.1),
     Mix(uses_pmi=False, is_stuck=0.0, seconds=0.1, writes=1, starts_badly=0.05),
@@ -130,7 +130,7 @@ def crowd(seed: int, clients: int = 1000, harmed: float = 0.3) -> ServerSim:
 def _wish(rng: random.Random, harmed: float) -> Wish:
     mix = rng.choice(_MIXES) if rng.random() < harmed else _MIXES[0]
     job = Job(
-        draw(rng, rng.randint(1, 8), mix),
+        draw(rng, rng.choice((1, 1, 1, 1, 2, 2, 3, 8)), mix),
         options=Options(
             kills_at_once=rng.random() < 0.2,
             wait_s=rng.choice([0.0, 60.0]),
