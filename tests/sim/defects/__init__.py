@@ -4,7 +4,7 @@ Each defect changes one rule of one machine, as a wrong edit might; ``apply`` ge
 pytest's monkeypatch. A module of this folder has the defects of one program or concern.
 """
 
-from tests.sim.defects import bebopd, operators, pct, pmix, worlds, yod
+from tests.sim.defects import bebopd, operators, pct, pmix, server, worlds, yod
 from tests.sim.defects.registry import DEFECTS, PLAYS
 
-__all__ = ["DEFECTS", "PLAYS", "bebopd", "operators", "pct", "pmix", "worlds", "yod"]
+__all__ = ["DEFECTS", "PLAYS", "bebopd", "operators", "pct", "pmix", "server", "worlds", "yod"]

@@ -60,6 +60,7 @@ _MIXES = (
     Mix(uses_pmi=False, is_stuck=0.0, seconds=0.1, writes=1, starts_badly=0.05),
     Mix(uses_pmi=False, seconds=0.3, writes=4, largest_write=4000, forks=0.3),
     Mix(uses_pmi=False, is_stuck=0.0, seconds=0.2, writes=1, reads_stdin=True),
+    Mix(uses_pmi=False, is_stuck=0.0, seconds=0.2, writes=12, largest_write=60_000),
 )
 
 
@@ -69,14 +70,24 @@ class Faults:
     def __init__(self, sim: ServerSim) -> None:
         self._sim = sim
         self._of: dict[Record, tuple[Client, Fault]] = {}
-        self.struck: dict[tuple[Harm, object], int] = {}
+        self.struck: set[tuple[object, object]] = set()
+        self._ends_at: tuple[object, int] | None = None
         sim.on_entered = self._entered
 
     def plan(self, client: Client, fault: Fault) -> None:
         """What shall happen to a client."""
         self._of[client.record] = client, fault
 
+    def end_server_at(self, phase: object, count: int) -> None:
+        """The server is told to end when one client more than so many comes to a phase."""
+        self._ends_at = phase, count
+
     def _entered(self, record: Record, phase: object) -> None:
+        if self._ends_at is not None and self._ends_at[0] is phase:
+            self._ends_at = phase, self._ends_at[1] - 1
+            if self._ends_at[1] < 0:
+                self._ends_at = None
+                self._sim.clock.after(0.0, self._sim.end)
         client, fault = self._of.get(record, (None, None))
         if client is not None and fault is not None and fault.phase is phase:
             self._sim.clock.after(fault.delay_s, lambda: self._strike(client, fault))
@@ -85,8 +96,7 @@ class Faults:
         if not client.is_alive:
             return
         self._sim.clock.note(client.name, fault)
-        key = fault.harm, fault.phase
-        self.struck[key] = self.struck.get(key, 0) + 1
+        self.struck.add((fault.harm, fault.phase))
         match fault.harm:
             case Harm.KILL | Harm.KILL_ALL:
                 client.kill(fault.harm is Harm.KILL_ALL)
@@ -116,15 +126,23 @@ def crowd(seed: int, clients: int = 1000, harmed: float = 0.3) -> ServerSim:
 
     def play() -> None:
         for number in range(clients):
-            client = sim.connect(_wish(rng, harmed), rng.uniform(0, clients * 2e-4))
+            client = sim.connect(_wish(rng, harmed), rng.uniform(0, clients * 4e-5))
             if rng.random() < harmed:
                 faults.plan(client, _fault(rng, seed + number))
-        if seed % 7 == 6:
+        if seed % 14 == 6:
             sim.clock.after(rng.uniform(0, 1.0), sim.end)
+        elif seed % 14 == 13:
+            faults.end_server_at(rng.choice(PHASES), rng.randrange(clients // 2))
         sim.finish()
 
     sim.run(play)
+    sim.struck = faults.struck
     return sim
+
+
+def small(seed: int) -> ServerSim:
+    """Few clients, most of which meet with harm."""
+    return crowd(seed, clients=40, harmed=0.6)
 
 
 def _wish(rng: random.Random, harmed: float) -> Wish:

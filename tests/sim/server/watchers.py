@@ -14,6 +14,7 @@ from native.wire.client import Output
 from partition.server.front import ClientOutput
 from partition.server.session import ClientSession
 from partition.session import events
+from pct.job.machine import Job
 from pct.node import Node
 from tests.sim.clock import Violation
 from yod.launch.lines import Piece
@@ -88,12 +89,14 @@ def node(sim: ServerSim) -> type[Node]:
             super().__init__(**named)
             self.jobs = Touched()
             self.events = 0
+            self.told = 0
 
         def handle(self, event: Event, now: float) -> list[Action]:
             sim.clock.note("node", event)
+            self.told = 0
             before = self.jobs.count  # type: ignore[attr-defined]
             actions = super().handle(event, now)
-            sim.looks_at(event, self.jobs.count - before)  # type: ignore[attr-defined]
+            sim.looks_at(event, self.told + self.jobs.count - before)  # type: ignore[attr-defined]
             self.events += 1
             if not self.events % CHECK_EVERY:
                 self.check()
@@ -101,6 +104,10 @@ def node(sim: ServerSim) -> type[Node]:
                 if (job := self.jobs.get(event.job_id)) is not None:
                     job.check()
             return actions
+
+        def _of_job(self, job: Job, event: Event, now: float) -> list[Action]:
+            self.told += 1
+            return super()._of_job(job, event, now)
 
     return WatchedNode
 
