@@ -1,9 +1,9 @@
 """Which jobs of a node the loss of a peer may concern.
 
 A launch server has a thousand jobs, each of its own launch, and loses a peer with each launch
-that ends: to ask every job would cost a thousand launches a million answers. A job that is on this node alone
-hears of the loss of its parent only, so it is found by that. A job that has more nodes is always
-asked: it knows its neighbours in the tree, which change.
+that ends: to ask every job would cost a thousand launches a million answers. A job that is on
+this node alone hears of the loss of its parent only, so it is found by that. A job that has more
+nodes is always asked: it knows its neighbours in the tree, which change.
 """
 
 from __future__ import annotations

@@ -288,7 +288,9 @@ class Client:
     def _kill_orphans(self, token: int) -> None:
         truth = self.record.truth
         keepers = truth.keepers if truth is not None else []
-        left = [each for k in keepers if not k.is_alive for each in (*k.ranks.values(), *k.children)]
+        left = [
+            each for k in keepers if not k.is_alive for each in (*k.ranks.values(), *k.children)
+        ]
         for process in left:
             process.die(int(signal.SIGKILL))
         if any(each.unix_pid in self.sim.host.processes for each in left):
@@ -301,11 +303,11 @@ class Client:
     def _output(self, stream: int, data: bytes) -> None:
         self.record.got[stream] += data
         reader = self.wish.job.reader
-        if reader is Reader.LEAVES and stream not in self._broken:
-            if len(self.record.got[stream]) > READER_LEAVES_BYTES:
-                self._broken.add(stream)
-                self.record.has_lost_reader = True
-                self.send(client.OutputFailed(stream, errno.EPIPE))
+        has_enough = len(self.record.got[stream]) > READER_LEAVES_BYTES
+        if reader is Reader.LEAVES and has_enough and stream not in self._broken:
+            self._broken.add(stream)
+            self.record.has_lost_reader = True
+            self.send(client.OutputFailed(stream, errno.EPIPE))
         self._unwritten.append((stream, len(data)))
         in_flight = sum(count for each, count in self._unwritten if each == stream)
         self.sim.check_window(self, in_flight)
@@ -361,4 +363,3 @@ class Client:
         self._unwritten.clear()
         if self.channel is not None:
             self.channel.from_client(None)
-

@@ -103,4 +103,6 @@ class Channel:
         except Violation:
             raise
         except Exception as error:
-            raise Violation(f"{self._client.name}: the server refuses {message}: {error}") from error
+            raise Violation(
+                f"{self._client.name}: the server refuses {message}: {error}"
+            ) from error

@@ -3,7 +3,7 @@
 11. Every client has one end: EXIT, COLD, or the loss of a connection that it has not served.
 12. A launch begins once at most, and never for a client that was told to run cold.
 13. A client that has lived has each byte that it was to be shown, in order and once.
-14. Nothing is left of a launch: no session, no slot, no port, no descriptor, no errand, no deadline.
+14. Nothing is left of a launch: no session, slot, port, descriptor, errand or deadline.
 15. What an event of one launch costs does not depend on how many there are.
 """
 
@@ -97,7 +97,9 @@ def _check_rest(sim: ServerSim) -> None:
         "deadlines of the node": len(node._deadlines) + len(node._faulty),
         "deadlines of bebopd": len(bebopd.jobs._due),
         "deadlines of the loop": [
-            timer.at for timer in reactor._deadlines.keys() if (timer.at or 0) < TIME_MAX_S
+            timer.at
+            for timer in reactor._deadlines.keys()  # noqa: SIM118  # it is no dict
+            if (timer.at or 0) < TIME_MAX_S
         ],
         "calls of the loop": len(reactor._soon) + len(reactor._idle),
         "watches of the loop": len(reactor._watches),

@@ -100,9 +100,10 @@ def node(sim: ServerSim) -> type[Node]:
             self.events += 1
             if not self.events % CHECK_EVERY:
                 self.check()
-            if not self.events % CHECK_JOB_EVERY and isinstance(event, JobEvent):
-                if (job := self.jobs.get(event.job_id)) is not None:
-                    job.check()
+            is_due = not self.events % CHECK_JOB_EVERY
+            job = self.jobs.get(event.job_id) if isinstance(event, JobEvent) else None
+            if is_due and job is not None:
+                job.check()
             return actions
 
         def _of_job(self, job: Job, event: Event, now: float) -> list[Action]:
