@@ -14,7 +14,7 @@ from yod.guest.front import GuestFront, Source
 from yod.guest.request import Request
 from yod.guest.results import JobTimeoutError, Result, rank_of, result_of
 from yod.host.front import OnBroken, OnWritten, Screen
-from yod.launch.phases import Phase
+from yod.launch.phases import BEFORE_GO, Phase
 from yod.launching import Cancellation, Launching
 from yod.plan.prepared import Prepared
 
@@ -165,6 +165,8 @@ class GuestLaunch:
             pids = islice(report.unix_pids.items(), self._told_pids, None)
             self._told_pids = len(report.unix_pids)
             feed.put(Started(self.job_id, dict(pids)))
+        if machine.phase not in BEFORE_GO:
+            feed.release()
         if len(report.completions) > self._told_ends:
             ended = list(islice(report.completions, self._told_ends, None))
             self._told_ends = len(report.completions)

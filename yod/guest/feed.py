@@ -83,6 +83,7 @@ class Feed:
         self._unread: dict[tuple[int, int], _Unread] = {}
         self._unread_bytes = {1: 0, 2: 0}
         self._is_dropping = False
+        self._is_released = False
         self._message_count = 0
 
     def open(self, on_written: Callable[[int, int], None]) -> dict[int, Tap]:
@@ -124,9 +125,21 @@ class Feed:
         self._unread_bytes[stream] += len(data)
         self._on_more()
 
+    def release(self) -> None:
+        """Give output, too: all that is to come before it has been put.
+
+        A node that lets its ranks go by itself may send output before it says that they run.
+        """
+        if not self._is_released:
+            self._is_released = True
+            self._events = deque(sorted(self._events, key=lambda each: isinstance(each, _Unread)))
+            self._on_more()
+
     def take(self) -> Event | None:
         """The next event; None: there is none yet."""
         if not self._events:
+            return None
+        if not self._is_released and isinstance(self._events[0], _Unread):
             return None
         event = self._events.popleft()
         if not isinstance(event, _Unread):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from yod.guest.collected import LEFT_OUT, MESSAGES_MAX
-from yod.guest.feed import Feed, Message, Output, RankEnded
+from yod.guest.feed import Feed, Message, Output, RankEnded, Started
 from yod.guest.results import RankResult
 
 RANK = RankResult(0, "n", 0, 1, 0, None, "run")
@@ -15,9 +15,10 @@ class Reader:
     """A feed, and what the launch hears of it."""
 
     def __init__(self) -> None:
-        self.woken = 0
         self.read: list[tuple[int, int]] = []
+        self.woken = -1  # by its release
         self.feed = Feed(self._more)
+        self.feed.release()
         self.screens = self.feed.open(lambda stream, count: self.read.append((stream, count)))
 
     def _more(self) -> None:
@@ -45,6 +46,19 @@ def test_events_come_in_order_and_output_counts_when_it_is_read(reader):
     assert reader.read == [(1, 1), (2, 5)]
     assert reader.screens[1].is_empty and reader.screens[2].is_empty
     assert reader.feed.take() is None
+
+
+def test_output_waits_until_it_is_known_that_the_ranks_run():
+    feed = Feed(lambda: None)
+    screens = feed.open(lambda stream, count: None)
+    feed.put(Message("take care"))
+    screens[1].show(0, 1, b"early")
+    assert (feed.take(), feed.take()) == (Message("take care"), None)
+    feed.put(Started("local.1", {0: 7}))
+    assert feed.take() is None
+    feed.release()
+    assert feed.take() == Started("local.1", {0: 7})
+    assert (feed.take(), feed.take()) == (Output(0, 1, b"early"), None)
 
 
 def test_what_a_rank_has_written_in_many_pieces_is_one_event(reader):
