@@ -65,7 +65,7 @@ OF_A_LAUNCH = {
     "partition": "open",
     "partition.find": "discover state",
     "partition.up": "embedded",
-    "pct": "account admission driver events node reservation",
+    "pct": "account admission driver events node peers reservation",
     "pct.host": (
         "connections fabrics hostfiles keeper leftovers objects pmi_port ranks removal "
         "reports services store streams"
