@@ -47,10 +47,17 @@ class Node:
     def send(self, message: PmixMessage) -> None:
         self.socket.sendall(encode(message))
 
+    def _received(self) -> bytes:
+        """Some bytes; none when the server has ended, be it with ours unread."""
+        try:
+            return self.socket.recv(1 << 20)
+        except ConnectionResetError:
+            return b""
+
     def receive(self) -> list[Any]:
         """Some whole messages; none when the server has ended."""
         messages: list[Any] = []
-        while not messages and (data := self.socket.recv(1 << 20)):
+        while not messages and (data := self._received()):
             self._buffer += data
             while (message := take(self._buffer)) is not None:
                 messages.append(decode_from_server(message))
