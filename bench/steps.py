@@ -66,7 +66,6 @@ def ways(stack: ExitStack, scratch: Path) -> tuple[list[Way], list[Way], int, di
         absent[SRUN] = reason
         return steps, opens, broker, absent
     slurm = stack.enter_context(Slurm(NODES))
-    opens.append(Way("salloc", ["salloc", "-Q", "-N", "1"], slurm.environment, is_slow=True))
     names = "env | grep ^SLURM | tr '\\n' '\\t'; echo; cat"
     _, said = hold(["salloc", "-Q", "-N", str(NODES), "sh", "-c", names], slurm.environment, stack)
     inside = dict(entry.split("=", 1) for entry in said.strip().split("\t"))
