@@ -12,10 +12,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-import tempfile
 import time
-import uuid
-from pathlib import Path
 
 from native.auth import derive_user_key
 from native.ids import PortalId
@@ -23,9 +20,9 @@ from native.port.port import Received
 from native.port.portals import JobKey, PortalsPort, UserKey
 from native.wire import alloc, codec, load
 from native.wire.base import Message
+from tests.fuzz.runs import own_place
 from tests.support.daemons import FAULT, Daemons
 from tests.support.hostile import Maker
-from tests.support.place import Place
 from tests.support.wait import LIMIT_S, wait_until
 
 NOBODY = 65534
@@ -179,11 +176,7 @@ def attack(partition: Daemons, seed: int, until: float, rounds: int) -> int:
 def main() -> None:
     """Attack daemons of our own for so many seconds; tell the seed before each attack."""
     until = time.monotonic() + float(sys.argv[1])
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(3), "little")
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
-        place = Place(Path(directory) / "place", uuid.uuid4().hex)
-        os.environ.update(place.environment())
+    with own_place() as (place, seed):
         partition = Daemons(place, 2)
         partition.start()
         try:
@@ -191,7 +184,6 @@ def main() -> None:
             print(f"{rounds} rounds of {MESSAGES} messages, nothing found")
         finally:
             partition.stop()
-            place.remove()
 
 
 if __name__ == "__main__":

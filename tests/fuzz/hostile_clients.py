@@ -13,13 +13,12 @@ import random
 import select
 import socket
 import sys
-import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.fuzz.runs import own_place
 from tests.support.daemons import FAULT
 from tests.support.hostile_client import HostileClient
 from tests.support.nobody import NOBODY
@@ -187,16 +186,9 @@ def attack(place: Place, seed: int, until: float, rounds: int) -> int:
 def main() -> None:
     """Attack a launch server of our own for so many seconds; the seed is told first."""
     until = time.monotonic() + float(sys.argv[1])
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(3), "little")
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
-        place = Place(Path(directory) / "place", uuid.uuid4().hex)
-        os.environ.update(place.environment())
-        try:
-            rounds = attack(place, seed, until, sys.maxsize)
-            print(f"{rounds} rounds of {STEPS} steps, nothing found")
-        finally:
-            place.remove()
+    with own_place() as (place, seed):
+        rounds = attack(place, seed, until, sys.maxsize)
+        print(f"{rounds} rounds of {STEPS} steps, nothing found")
 
 
 if __name__ == "__main__":

@@ -17,15 +17,15 @@ import signal
 import sys
 import tempfile
 import time
-import uuid
+from functools import partial
 from pathlib import Path
 
+from tests.fuzz.runs import in_tens, own_place
 from tests.fuzz.strikes import KINDS, MOMENT_S, NUMBER, SIGNALS, environment_of
 from tests.support.daemons import FAULT, Daemons
 from tests.support.leaks import command_line, descendants, is_a_stores, marked
 from tests.support.nobody import NOBODY, as_nobody
 from tests.support.partition import BIN, finish
-from tests.support.place import Place
 from tests.support.wait import wait_for_exit, wait_until
 
 NODES = 3
@@ -195,21 +195,14 @@ def trial(partition: Daemons, seed: int, count: int) -> list[str]:
 
 def main() -> None:
     """Rounds on daemons of our own, ten to a line of progress; the seed is told first."""
-    count = int(sys.argv[1])
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(3), "little")
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
-        place = Place(Path(directory) / "place", uuid.uuid4().hex)
-        os.environ.update(place.environment(), YOD_NOTICE_S=str(NOTICE_S))
+    with own_place() as (place, seed):
+        os.environ["YOD_NOTICE_S"] = str(NOTICE_S)
         partition = Daemons(place, NODES, slots=SLOTS)
         partition.start()
         try:
-            for number in range(0, count, 10):
-                done = trial(partition, seed + number, min(10, count - number))
-                print(f"{number + len(done)}: {done[-1]}", flush=True)
+            in_tens(int(sys.argv[1]), seed, partial(trial, partition))
         finally:
             partition.stop()
-            place.remove()
     print("nothing found")
 
 

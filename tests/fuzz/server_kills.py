@@ -17,11 +17,12 @@ import signal
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from tests.fuzz.runs import in_tens, own_place
 from tests.fuzz.strikes import KINDS, MOMENT_S, NUMBER, SIGNALS
 from tests.support.daemons import FAULT
 from tests.support.leaks import Watch, command_line, descendants
@@ -261,18 +262,8 @@ def trial(place: Place, seed: int, count: int) -> list[str]:
 
 def main() -> None:
     """Rounds with launch servers of our own, ten to a line of progress; the seed is told first."""
-    count = int(sys.argv[1])
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(3), "little")
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
-        place = Place(Path(directory) / "place", uuid.uuid4().hex)
-        os.environ.update(place.environment())
-        try:
-            for number in range(0, count, 10):
-                done = trial(place, seed + number, min(10, count - number))
-                print(f"{number + len(done)}: {done[-1]}", flush=True)
-        finally:
-            place.remove()
+    with own_place() as (place, seed):
+        in_tens(int(sys.argv[1]), seed, partial(trial, place))
     print("nothing found")
 
 
