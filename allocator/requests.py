@@ -214,7 +214,7 @@ class Requests:
     # Permission, and the grant
 
     def _excuse(self, code: Refusal, now: float) -> str:
-        """The end of a refusal's text when nodes may still announce themselves."""
+        """What is added to a refusal while nodes may still announce themselves; else empty."""
         is_new = now - self._began < self._limits.heartbeat_s
         if is_new and code in (Refusal.NOT_ENOUGH_NODES, Refusal.UNKNOWN_NODE):
             return f" (bebopd began {now - self._began:.0f} s ago, more nodes may come)"

@@ -247,8 +247,8 @@ class NodeTable:
     def _again(self, node: Node, announce: Announce, peer: PortalId, now: float) -> Arrival:
         if node.incarnation == announce.incarnation:
             return Arrival.STILL_HERE if node.is_up else Arrival.BACK
-        # A PCT that announces from the same address replaces the earlier one, which is dead;
-        # so does one that was told to restart, and whose end is not noticed yet.
+        # A PCT that announces from the same address replaces the earlier one, which is dead.
+        # A new PCT also replaces one that was told to restart and whose end we have not noticed.
         restart = node.orders.restart
         is_told = restart is not None and (restart.is_forced or not node.held)
         if node.is_up and peer != node.peer and not is_told:

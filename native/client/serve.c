@@ -126,7 +126,7 @@ static void suspend (struct client *client)
     outbox_add (&client->box, CLIENT_SIGNAL, SIGCONT);
 }
 
-/* Those that may come before anything has begun. */
+/* Messages that the server may send before it starts a launch. */
 static bool is_early (uint32_t kind)
 {
     return kind == SERVER_COLD || kind == SERVER_PONG || kind == SERVER_TIMES

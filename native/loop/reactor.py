@@ -120,7 +120,7 @@ class Timer:
         self.at: float | None = None
 
     def set(self, at: float | None) -> None:
-        """Call once at this time, and not at one that was set before; None: do not call.
+        """Call once, at this time. It replaces the time that was set before; None: do not call.
 
         Args:
             at: seconds, as :meth:`Reactor.monotonic`. A time that has passed is due at once.

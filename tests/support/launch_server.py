@@ -245,7 +245,11 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def lost_line(what: str) -> bytes:
-    """What a client says whose server is of no use any more; this process is the server."""
+    """The last line of a client that gives its server up. The server is this process.
+
+    Args:
+        what: why it gives it up.
+    """
     return (
         f"yod: the launch server (process {os.getpid()}) {what}; the job has been ended\n".encode()
     )

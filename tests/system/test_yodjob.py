@@ -180,7 +180,7 @@ def has_asked(waits: subprocess.Popen[bytes]) -> bool:
 
 
 def pretend_later(place) -> Path:
-    """A directory of a module by which Python believes that it is an hour later."""
+    """A directory for PYTHONPATH. A Python that has it there reads a clock that is an hour fast."""
     directory = place.directory / "later"
     directory.mkdir()
     (directory / "sitecustomize.py").write_text(
