@@ -12,7 +12,7 @@ from typing import Self
 from msgspec import MsgspecError, Struct, json
 
 from native.errors import UsageError, YodError
-from yod.guest.request import Nodes
+from yod.guest.request import Nodes, text_of
 
 _PREFIX = "yodjob: "
 
@@ -158,11 +158,11 @@ def allocate(
         time_s: how long the allocation may last, in whole seconds.
 
     Raises:
-        UsageError: a negative time.
+        UsageError: a negative wait, or less than a second.
     """
     if not (wait_s >= 0 and time_s >= 1):
         raise UsageError(f"wait_s={wait_s}, time_s={time_s}: at least 0 and 1 seconds")
-    text = nodes if isinstance(nodes, str) else ",".join(map(str, nodes))
+    text = text_of(nodes)
     words = ["-quiet", *(("-sz", str(size)) if size is not None else ())]
     words += ["-list", text] if text else []
     words += ["--partition", partition] if partition else []

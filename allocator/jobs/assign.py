@@ -9,7 +9,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node, NodeTable, Placement
@@ -65,7 +65,7 @@ def assign(
     if isinstance(picks, list):
         return picks
     # A request that would fit if every slot were free gets "not now" instead of "too many".
-    never = _attempt(specs, nodes, _without(frozenset(), nodes))
+    never = _attempt(specs, nodes, _placement(nodes, lambda node: node.slots))
     if isinstance(never, list):
         raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, size), picks)
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
@@ -78,23 +78,23 @@ def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> b
 
 def fits_beside(specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[int]) -> bool:
     """Whether a request could be met if these jobs alone held slots."""
-    return isinstance(_attempt(specs, nodes, _without(jobs, nodes)), list)
+
+    def left(node: Node) -> int:
+        return node.slots - sum(node.held.get(job_id, 0) for job_id in jobs)
+
+    return isinstance(_attempt(specs, nodes, _placement(nodes, left)), list)
 
 
 def all_slots(nodes: NodeTable) -> Placement:
     """The slots of all nodes that are up, for a step that shares them."""
-    placement = ListPlacement()
-    for node in nodes:
-        placement.set_free(node.number, node.slots if node.is_up else 0)
-    return placement
+    return _placement(nodes, lambda node: node.slots if node.is_up else 0)
 
 
-def _without(jobs: Collection[int], nodes: NodeTable) -> ListPlacement:
-    """The slots of all nodes, but for those that these jobs hold."""
+def _placement(nodes: NodeTable, free: Callable[[Node], int]) -> Placement:
+    """A placement in which each node has as many free slots as this says."""
     placement = ListPlacement()
     for node in nodes:
-        held = sum(node.held.get(job_id, 0) for job_id in jobs)
-        placement.set_free(node.number, node.slots - held)
+        placement.set_free(node.number, free(node))
     return placement
 
 

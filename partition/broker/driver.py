@@ -12,6 +12,7 @@ from math import inf
 from native import limits as limits_module
 from native.errors import PartitionError, YodError
 from native.host import rlimits, stdio
+from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.port.port import Opened, PeerLost, Received
@@ -36,6 +37,7 @@ from partition.broker.machine import (
 )
 from partition.broker.nodes import AllocatedNodes
 from partition.find import discover
+from yod.plan.prepared import Reach
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -84,8 +86,9 @@ def hold(
             reactor,
             wanted,
             environment,
-            partition,
-            is_embedded=reach is None,
+            limits,
+            partition=partition,
+            reach=reach,
             is_quiet=is_quiet,
             debug=debug,
         )
@@ -111,9 +114,10 @@ class Driver:
         reactor: Reactor,
         wanted: Wanted,
         environment: Mapping[str, str],
-        partition: str,
+        limits: Limits,
         *,
-        is_embedded: bool,
+        partition: str,
+        reach: Reach | None,
         is_quiet: bool,
         debug: bool,
     ) -> None:
@@ -123,11 +127,10 @@ class Driver:
         self._reactor = reactor
         self._wanted = wanted
         self._environment = environment
+        self._limits = limits
         self._partition = partition
-        self._is_embedded = is_embedded
+        self._reach = reach
         self._is_quiet = is_quiet
-        self._debug = debug
-        self._limits = limits_module.load(environment)
         self._tail = Tail(stdio.say if debug else None)
         self._command: Tenant = (
             Command(wanted.words, environment, reactor, self._command_ended)
@@ -204,7 +207,7 @@ class Driver:
                 self._limits,
                 self._environment,
                 partition=self._partition,
-                is_embedded=self._is_embedded,
+                reach=self._reach,
                 name=" ".join(self._wanted.words),
                 tail=self._tail,
                 on_up=lambda count: self._handle(NodesUp(count)),

@@ -24,12 +24,12 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
+from yod.launch.allocation import PROGRAM_MAX, no_answer_text, queued_text
 
 LOST = 125  # exit status: there was no allocation, or it ended before the command
 TIMED_OUT = 124  # exit status: the time limit, as that of timeout(1)
 START_S = 30.0  # all PCTs must be up within this
 START_NODE_S = 0.1  # more time for each node
-PROGRAM_MAX = 4096  # characters of the command that bebopd is told
 _OF_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)  # keys of the terminal, while it runs
 
 
@@ -225,19 +225,18 @@ class Holding:
                 return [OpenNodes(grant)]
             case Refused(_, text):
                 return self._fail(text)
-            case Queued(place, text):
+            case Queued() as queued:
                 if not self._awaited:
                     wait_s = self._wanted.wait_s
                     self._until = self._began + wait_s if wait_s < inf else None
-                self._awaited = text
-                line = f"waits for nodes, place {place} in the line: {text}; Ctrl-C leaves"
-                return [Tell(line, is_error=False)]
+                self._awaited = queued.text
+                return [Tell(queued_text(queued), is_error=False)]
         return []
 
     def _waited_enough(self) -> list[Action]:
         if self._awaited:
             return self._fail(f"no nodes in {self._wanted.wait_s:g} s: {self._awaited}")
-        return self._no_answer(f"did not answer in {self._limits.allocate_s:g} s")
+        return self._no_answer(no_answer_text(self._limits))
 
     def _no_answer(self, text: str) -> list[Action]:
         return self._fail(f"bebopd at {self._bebopd_name} {text}")

@@ -26,6 +26,7 @@ from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
+from yod.plan.prepared import Reach
 
 # The loss of one PCT ends the steps on its node, and no others.
 _OPTIONS = Options(is_quiet=True, has_input=False, keeps_going=True, mpi="none", wait_s=0.0)
@@ -40,7 +41,7 @@ class AllocatedNodes:
         opened: the launch's place in the partition that has granted them.
         environment: of this process.
         partition: address of that partition; empty: found as by yod.
-        is_embedded: it is in this process.
+        reach: how it is reached; None: it is in this process.
         name: what commands show of the allocation.
         tail: takes what the PCTs and the bebopd say.
         on_up: called with how many are up, when something has happened.
@@ -56,7 +57,7 @@ class AllocatedNodes:
         environment: Mapping[str, str],
         *,
         partition: str,
-        is_embedded: bool,
+        reach: Reach | None,
         name: str,
         tail: Tail,
         on_up: Callable[[int], None],
@@ -70,7 +71,7 @@ class AllocatedNodes:
         self._on_up = on_up
         self._on_ended = on_ended
         self._stack = ExitStack()
-        host = "127.0.0.1" if is_embedded else _facing(grant.nodes[0])
+        host = "127.0.0.1" if reach is None else _facing(grant.nodes[0])
         self._bebopd = AllocationPartition(host, reactor, limits)
         self._stack.callback(self._bebopd.close)
         invocation = _of_daemons(own.invocation(("yodjob",)), self._bebopd.key)
@@ -80,9 +81,11 @@ class AllocatedNodes:
             invocation,
             partition=partition,
             limits=limits,
+            is_reached=False,  # we have reached it
             settings={**environment, LOG_VARIABLE: NO_LOG},
             monotonic=monotonic,
         )
+        prepared = replace(prepared, reach=reach)
         front = BrokerFront(reactor, invocation, prepared.shared_directory, tail)
         self._launching = launching.Launching(
             prepared, front, opened, reactor, self._over, name=name

@@ -256,8 +256,13 @@ def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Memb
     return members
 
 
+def text_of(nodes: Nodes) -> str:
+    """Nodes as the commands take them; empty: any."""
+    return nodes if isinstance(nodes, str) else ",".join(map(str, nodes))
+
+
 def _numbers(nodes: Nodes) -> tuple[int, ...] | None:
-    text = nodes if isinstance(nodes, str) else ",".join(map(str, nodes))
+    text = text_of(nodes)
     return nodelist.parse(text) if text else None
 
 

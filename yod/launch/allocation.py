@@ -19,6 +19,16 @@ ADVICE = "is the partition up (yodctl status)? --partition or YOD_PARTITION choo
 PROGRAM_MAX = 4096  # characters of the programs' names that bebopd is told
 
 
+def queued_text(queued: alloc.Queued) -> str:
+    """That a request waits, for the user."""
+    return f"waits for nodes, place {queued.place} in the line: {queued.text}; Ctrl-C leaves"
+
+
+def no_answer_text(limits: Limits) -> str:
+    """That bebopd has said nothing, behind its name."""
+    return f"did not answer in {limits.allocate_s:g} s"
+
+
 class Allocation:
     """Asks bebopd for nodes.
 
@@ -47,9 +57,9 @@ class Allocation:
 
     def begin(self, now: float) -> list[Action]:
         """Ask for nodes."""
-        self._progress.enter(Phase.ALLOCATING, now, self._limits.allocate_s)
-        programs = " ".join(self._plan.names)[:PROGRAM_MAX]
         plan = self._plan
+        self._progress.enter(Phase.ALLOCATING, now, self._limits.allocate_s)
+        programs = " ".join(plan.names)[:PROGRAM_MAX]
         waits = plan.wait_s > 0
         request = alloc.NodeRequest(
             plan.specs, programs, plan.batch_job, waits, plan.asker, plan.options.overlaps
@@ -61,8 +71,7 @@ class Allocation:
         if not self._awaited:
             self._progress.wait_silently(self._plan.wait_s)
         self._awaited = queued.text
-        text = f"waits for nodes, place {queued.place} in the line: {queued.text}; Ctrl-C leaves"
-        return [Tell(text, is_error=False)]
+        return [Tell(queued_text(queued), is_error=False)]
 
     def refused(self, refused: alloc.Refused, now: float) -> list[Action]:
         """bebopd gives no nodes; a line of a load file may be why."""
@@ -82,7 +91,7 @@ class Allocation:
         if self._awaited:
             text = f"no nodes in {self._plan.wait_s:g} s (--wait): {self._awaited}"
             return [Tell(text), *self._fail(NEVER_STARTED, text)]
-        return self._no_answer(f"did not answer in {self._limits.allocate_s:g} s")
+        return self._no_answer(no_answer_text(self._limits))
 
     def output_failed(self, event: OutputFailed, now: float) -> list[Action]:
         """yod ends without a line: the output that failed may be standard error."""
