@@ -15,7 +15,7 @@
 
 #include "outbox.h"
 
-#define OUTPUT_LINE_MAX 512             /* of the client itself */
+#define OUTPUT_LINE_MAX 512             /* of the client itself, or the server */
 #define OUTPUT_ROOM (WIRE_OUTPUT_WINDOW + OUTPUT_LINE_MAX)
 
 enum output_how {

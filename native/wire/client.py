@@ -23,6 +23,7 @@ RELEASE_BYTES = 32
 DATA_MAX = 65536  # bytes of output or input in one packet
 PACKET_MAX_BYTES = 8 + DATA_MAX
 OUTPUT_WINDOW_BYTES = 256 * 1024  # of one stream that the client has not written yet
+OWN_LINE_MAX_BYTES = 512  # of a line of the server's own, which may come beyond the window
 STRINGS_MAX = 1 << 20  # arguments, and likewise variables, of one invocation
 LIMITS_MAX = 64
 INVOCATION_MAX_BYTES = 16 * 1024 * 1024

@@ -16,6 +16,7 @@ from native.wire.client import (
     MAGIC,
     NAMESPACES,
     OUTPUT_WINDOW_BYTES,
+    OWN_LINE_MAX_BYTES,
     PACKET_MAX_BYTES,
     RELEASE_BYTES,
     STRINGS_MAX,
@@ -215,7 +216,7 @@ def decode_from_client(packet: bytes) -> FromClient:
         match kind:
             case ClientKind.WRITTEN:
                 count_bytes = _u32(payload)
-                _demand(1 <= count_bytes <= OUTPUT_WINDOW_BYTES)
+                _demand(1 <= count_bytes <= OUTPUT_WINDOW_BYTES + OWN_LINE_MAX_BYTES)
                 return Written(_stream(value), count_bytes)
             case ClientKind.INPUT:
                 _demand(value == 0 and len(payload) <= DATA_MAX)

@@ -57,6 +57,8 @@ class State(Enum):
     OVER = "over"
 
 
+_CUT = "…\n".encode()
+
 Method = Callable[[Any, float], list[Action]]
 
 
@@ -189,7 +191,9 @@ class Session:
 
     def _failed(self, event: LaunchFailed, now: float) -> list[Action]:
         self._enter(State.LEAVING)
-        return [Abandon(), _line(event.text), Tell(client.Exit(NEVER_STARTED))]
+        # Output that the client has not written may fill the window.
+        line = _line(event.text, client.OWN_LINE_MAX_BYTES)
+        return [Abandon(), line, Tell(client.Exit(NEVER_STARTED))]
 
     def _server_ends(self, event: ServerEnds, now: float) -> list[Action]:
         actions = self._failed(LaunchFailed(ENDING_TEXT), now)
@@ -212,8 +216,12 @@ class Session:
         self.state, self._until = state, until
 
 
-def _line(text: str) -> Tell:
-    return Tell(client.Output(2, f"yod: {text}\n".encode(errors="surrogateescape")))
+def _line(text: str, most_bytes: int = client.DATA_MAX) -> Tell:
+    """A line of the session's own; an ellipsis stands for what is too long."""
+    data = f"yod: {text}\n".encode(errors="surrogateescape")
+    if len(data) > most_bytes:
+        data = data[: most_bytes - len(_CUT)].decode(errors="ignore").encode() + _CUT
+    return Tell(client.Output(2, data))
 
 
 def _times(limits: Limits) -> client.Times:

@@ -119,7 +119,7 @@ def test_the_extremes_go_through_of_a_server(message):
     "message",
     [
         wire.Input(b""),
-        wire.Written(1, wire.OUTPUT_WINDOW_BYTES),
+        wire.Written(1, wire.OUTPUT_WINDOW_BYTES + wire.OWN_LINE_MAX_BYTES),
         wire.Started(5, 0, 11),
         wire.Ended(5, 0xFF00),
         wire.Appended(0, 0),
@@ -202,7 +202,7 @@ HEAD = struct.Struct("<IIQIII")
         packet_of(ClientKind.INPUT, 0, b"x" * 65537),
         packet_of(ClientKind.WRITTEN, 0, b"\1\0\0\0"),
         packet_of(ClientKind.WRITTEN, 1, b"\0\0\0\0"),
-        packet_of(ClientKind.WRITTEN, 1, b"\1\0\4\0"),
+        packet_of(ClientKind.WRITTEN, 1, b"\1\2\4\0"),
         packet_of(ClientKind.SIGNAL, 9),
         packet_of(ClientKind.OUTPUT_FAILED, 1, b"\0\0\0\0"),
         packet_of(ClientKind.STARTED, 0, b"\1\0\0\0"),

@@ -10,7 +10,7 @@ import pytest
 from native.errors import IllegalTransition, PeerProtocolError
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event
-from native.wire import client
+from native.wire import client, client_codec
 from partition.session import events
 from partition.session.machine import ENDING_TEXT, LEAVE_S, Session, State
 from tests.unit.yod.launch_of import plan
@@ -126,6 +126,23 @@ def test_every_other_event_is_refused(state: State):
             wanted = PeerProtocolError if event is ASKED else IllegalTransition
             with pytest.raises(wanted):
                 session(state).handle(event, BEGIN)
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "é" * 100_000, "\udcff" * 100_000])
+def test_a_text_that_is_too_long_for_a_packet_is_cut_and_the_client_has_its_end(text: str):
+    told, end = session(State.PREPARING).handle(events.Refused(text, 2), BEGIN)
+    assert isinstance(told, events.Tell) and end == leave(2)
+    assert isinstance(told.message, client.Output)
+    assert client_codec.decode_from_server(client_codec.encode(told.message)) == told.message
+    assert told.message.data.startswith(b"yod: ") and told.message.data.endswith("…\n".encode())
+
+
+def test_a_line_that_may_come_beyond_the_window_of_output_is_short():
+    _, told, end = session(State.RUNNING).handle(events.LaunchFailed("é" * 1000), BEGIN)
+    assert isinstance(told, events.Tell) and end == leave(NEVER_STARTED)
+    assert isinstance(told.message, client.Output)
+    assert 500 < len(told.message.data) <= client.OWN_LINE_MAX_BYTES
+    told.message.data.decode()  # no character is torn
 
 
 def test_a_client_that_asks_nothing_and_a_preparation_that_does_not_end_have_their_time():
