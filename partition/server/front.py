@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from native.wire import client
+from native.wire.base import PATH_MAX
 from native.wire.client import DATA_MAX, OUTPUT_WINDOW_BYTES, Stdio
 from native.wire.load import ShippedObject
 from partition.server import errands
@@ -156,11 +157,14 @@ class ClientFront:
 
     def append(self, append: Append, done: Callable[[str], None]) -> None:
         """Have the client add to a file."""
+        path, data = os.fsencode(append.path), append.data
+        if len(path) >= PATH_MAX:  # the kernel takes none, and no packet
+            done(append_fault(append, errno.ENAMETOOLONG))
+            return
         self._last_token += 1
         if append.is_awaited:
             self._appends[self._last_token] = append, done
         flags = client.AppendFlag.LOG if append.is_log else client.AppendFlag(0)
-        path, data = os.fsencode(append.path), append.data
         for start in range(0, len(data), _APPEND_BYTES):
             is_last = start + _APPEND_BYTES >= len(data)
             more = client.AppendFlag(0) if is_last else client.AppendFlag.MORE
