@@ -50,6 +50,8 @@ class Wish(Struct):
     job: Job
     room: int = 64
     answer: Answer = Answer.READY
+    refusal: str = "no such program"
+    log_file: str = ""
     answer_s: float = 0.001
     has_descriptors: bool = True
     keeper_errno: int = 0  # of the fork

@@ -90,12 +90,12 @@ class Helpers:
     def _answer_to(self, wish: Any, record: Any) -> errands.Answer:
         match wish.answer:
             case Answer.READY:
-                records = Records(log_file="/home/user/log" if wish.job.image_bytes % 2 else "")
+                records = Records(log_file=wish.log_file)
                 plan, limits = self._sim.plan_of(record), self._sim.limits
                 prepared = Prepared(plan, b"", limits, "embedded", None, "/enfs/tmp", records)
                 return errands.Launch(prepared)
             case Answer.REFUSED:
-                return errands.NoLaunch("no such program", 127)
+                return errands.NoLaunch(wish.refusal, 127)
             case Answer.NOTHING:
                 return errands.Nothing()
         return errands.Failed("a helper has ended")

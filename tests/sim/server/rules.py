@@ -64,6 +64,8 @@ def _check_output(client: Client) -> None:
     for stream in (1, 2):
         given, got = bytes(record.given[stream]), bytes(record.got[stream])
         if stream == 2 and record.own:
+            if len(record.own) > wire.DATA_MAX:
+                raise Violation(f"rule 13: {client.name} is told a line of {len(record.own)} bytes")
             if has_all and not got.endswith(record.own):
                 raise Violation(f"rule 13: {client.name} has not got {record.own!r}")
             got = got.removesuffix(record.own)

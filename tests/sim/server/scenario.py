@@ -160,9 +160,12 @@ def _wish(rng: random.Random, harmed: float) -> Wish:
         reads_input=mix.reads_stdin,
         reader=rng.choice(list(Reader)) if rng.random() < harmed else Reader.FAST,
     )
+    logs = "/home/user/log", "", "/home/" + "user/" * rng.choice([1000, 20_000]) + "log"
     wish = Wish(job, answer_s=rng.uniform(1e-4, 5e-3), room=rng.choice([1, 2, 64, 64]))
+    wish.log_file = rng.choices(logs, (10, 10, 1))[0]
     if rng.random() < harmed / 6:
         wish.answer = rng.choice(list(Answer))
+        wish.refusal = rng.choice(["no such program", "no such program: " + 100_000 * "é"])
         wish.has_descriptors = rng.random() < 0.5
         wish.keeper_errno = rng.choice([0, errno.EAGAIN])
     return wish
