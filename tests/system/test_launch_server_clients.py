@@ -175,3 +175,16 @@ def test_a_press_while_its_launch_is_prepared_ends_it_by_that_signal(server: Own
         yod.send_signal(number)
         done = finish(yod)
     assert (done.status, done.out, done.err) == (-number, "", "")
+
+
+def test_refused_with_more_words_than_a_packet_takes(server: OwnServer):
+    done = finish(server.start_warm("-sz", "1", "x" * 70_000))
+    assert done.status in (126, 127) and done.err.startswith("yod: "), done.err[:200]
+    assert done.err.endswith("…\n") and len(done.err.encode()) == 65536
+
+
+@pytest.mark.parametrize("length", [5000, 70_000])
+def test_with_a_log_whose_path_is_too_long(server: OwnServer, length: int):
+    path = "/" * length
+    done = finish(server.start_warm("-sz", "1", "true", env={"LOGFILENAME": path}))
+    assert done.status == 0 and "file name too long" in done.err.lower(), done.err[-200:]
