@@ -1,7 +1,8 @@
 """A thousand launches at once in one launch server, with faults by seeds.
 
 What runs is the server's own code, on the virtual clock; see :mod:`tests.sim.server`. One seed
-alone, which gives the same run each time: ``pytest tests/sim/test_launch_server.py -k "rules[0]"``.
+alone: ``pytest "tests/sim/test_launch_server.py::test_a_thousand_launches_at_once[0]"``; the same
+seed gives the same run.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ def a_thousand(seed: int) -> ServerSim:
     return sim
 
 
-@pytest.mark.parametrize("seed", [0, 3])
-def test_a_thousand_launches_at_once_obey_all_rules(seed: int):
+@pytest.mark.parametrize("seed", [0])
+def test_a_thousand_launches_at_once(seed: int):
     a_thousand(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2, *range(4, 30)])
-def test_a_thousand_launches_at_once_obey_all_rules_under_more_seeds(seed: int):
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_a_thousand_launches_at_once_under_more_seeds(seed: int):
     a_thousand(seed)
 
 
 @pytest.mark.parametrize("seed", range(14))
-def test_few_launches_with_many_faults_obey_all_rules(seed: int):
+def test_few_launches_with_many_faults(seed: int):
     scenario.small(seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(14, 500))
-def test_few_launches_with_many_faults_obey_all_rules_under_more_seeds(seed: int):
+def test_few_launches_with_many_faults_under_more_seeds(seed: int):
     scenario.small(seed)
 
 
@@ -59,7 +60,7 @@ def test_a_seed_gives_the_same_run():
 
 
 def test_the_work_for_a_launch_does_not_grow_with_the_number_of_launches():
-    few, many = (calls_for(clients) / clients for clients in (20, 120))
+    few, many = (calls_for(clients) / clients for clients in (15, 90))
     assert many < 1.1 * few
 
 
