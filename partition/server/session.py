@@ -257,6 +257,7 @@ class ClientSession:
         self._abandon()
         self._timer.close()
         self._channel.close()
+        self._spawner.gone()  # nothing is heard of its keepers any more
         for fd in self._fds:
             os.close(fd)
         self._fds = ()
