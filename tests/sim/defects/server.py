@@ -173,6 +173,16 @@ def nobody_hears_that_the_parent_of_keepers_has_gone(patch: Patch) -> None:
     patch.setattr(ClientSpawner, "gone", lambda self: None)
 
 
+@defect
+def keepers_of_a_client_that_was_hung_up_on_are_waited_for(patch: Patch) -> None:
+    def close(original: Any, self: ClientSession) -> None:
+        spawner, self._spawner = self._spawner, ClientSpawner(0, self._reactor, self)
+        original(self)
+        self._spawner = spawner
+
+    wrap(patch, ClientSession, "_close", close)
+
+
 # -- 15: work -------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import errno
 import math
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,7 @@ class Client:
     def stop(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT so much later."""
         if self.is_alive:
-            self.was_stopped = True
+            self.was_stopped = self.record.was_stopped = True
             self.stopped_until = self.sim.clock.now + seconds
             self.sim.clock.after(seconds, self._continued)
 
@@ -184,9 +184,18 @@ class Client:
         self._inbox.append(message)
         self.wake()
 
+    def drop_starts(self, messages: Iterable[FromServer]) -> None:
+        """Nobody reads these packets: what they carry is closed."""
+        for message in messages:
+            if isinstance(message, client.Start):
+                self.sim.starting_of(self, message.keeper).dropped()
+
     def hung_up(self) -> None:
         """The server has closed the connection."""
         self._is_hung_up = True
+        truth = self.record.truth
+        if self.is_alive and truth is not None and any(not k.is_alive for k in truth.keepers):
+            truth.is_forsaken = True  # it kills orphans when it sees the end
         self.wake()
 
     def wake(self) -> None:
@@ -219,10 +228,14 @@ class Client:
         elif self._is_hung_up and self._exit is None and self.is_alive:
             for keeper in self.keepers.values():
                 keeper.end()
+            for keeper in self.record.truth.keepers if self.record.truth else ():
+                if not keeper.is_alive:
+                    for process in (*keeper.ranks.values(), *keeper.children):
+                        process.die(int(signal.SIGKILL))
             self._end("lost")
 
     def _take(self, message: FromServer) -> None:
-        if not self.is_alive:
+        if not self.is_alive or self._exit is not None:
             return
         clock = self.sim.clock
         match message:
@@ -252,6 +265,9 @@ class Client:
     # -- keepers --------------------------------------------------------------------
 
     def _start(self, number: int, stand_in: Keeper) -> None:
+        if not self.is_alive:
+            stand_in.dropped()
+            return
         if self._is_held(lambda: self._start(number, stand_in)):
             return
         if self.wish.keeper_errno:
@@ -361,6 +377,7 @@ class Client:
     def _gone(self) -> None:
         self.is_alive = False
         self.sim.living -= 1
+        self.drop_starts(self._inbox)
         self._inbox.clear()
         self._unwritten.clear()
         if self.channel is not None:

@@ -56,6 +56,7 @@ class Keeper:
         self._on_not_started = on_not_started
         self._unsent: list[Callable[[FakeKeeper], None]] = []
         self._is_orphan = False
+        self._is_dropped = False  # nobody has its descriptors
 
     def begin(self, spawner: Spawner) -> None:
         """Ask for the process."""
@@ -74,6 +75,12 @@ class Keeper:
         for command in self._unsent:
             command(self.process)
         return self.process
+
+    def dropped(self) -> None:
+        """The client has not read the START, and never will: its descriptors are closed."""
+        self._is_dropped = True
+        if self._is_orphan:
+            self._behind_reports(self._lost)
 
     def _exited(self) -> None:
         if self._is_orphan:
@@ -100,10 +107,11 @@ class Keeper:
         """Its parent has died."""
         self._number = None
         self._is_orphan = True
-        if self.process is None or not self.process.is_alive:
+        is_gone = self._is_dropped if self.process is None else not self.process.is_alive
+        if is_gone:
             self._behind_reports(self._lost)
         else:
-            self.process.end()
+            self._send(lambda process: process.end())
 
     def _behind_reports(self, call: Callable[[], None]) -> None:
         due = self.process.reports_until if self.process else 0.0

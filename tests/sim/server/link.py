@@ -66,7 +66,7 @@ class Channel:
         """Hang up; what is queued is dropped, what the socket has is read."""
         if self._is_open:
             self._is_open = False
-            self._queue.clear()
+            self._drop()
             self._client.hung_up()
 
     # -- the kernel, and the other end ------------------------------------------
@@ -74,9 +74,13 @@ class Channel:
     def flush(self) -> None:
         """Put into the socket what it takes."""
         if not self._client.is_alive:
-            self._queue.clear()  # the end is told behind what the client has sent
+            self._drop()  # the end is told behind what the client has sent
         while self._queue and self._client.has_room:
             self._client.put(self._queue.popleft())
+
+    def _drop(self) -> None:
+        self._client.drop_starts(self._queue)
+        self._queue.clear()
 
     def from_client(self, message: FromClient | None) -> None:
         """The client has sent a packet; None: its end of the connection is closed."""

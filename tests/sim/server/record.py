@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.sim.server.world import ServerSim
 
 _LAST = (client.Exit, client.Cold)
+_LATE = (client.Pong, client.Continue, client.KillOrphans)  # behind EXIT, and not read
 _HARMLESS = (client.Times, client.Pong, client.Suspend)  # may precede COLD
 
 
@@ -82,6 +83,7 @@ class Record:
         self.written = {1: 0, 2: 0}
         self.shown = {1: 0, 2: 0}
         self.has_lost_reader = False
+        self.was_stopped = False
         # For tests/sim/rules.py, which has them of a yod:
         self.said: list[str] = []
         self.presses: list[int] = []
@@ -97,7 +99,7 @@ class Record:
 
     def tells(self, message: FromServer) -> None:
         """The server sends a packet."""
-        if self.told is not None and not isinstance(message, client.Pong | client.Continue):
+        if self.told is not None and not isinstance(message, _LATE):
             raise Violation(f"{self.name}: {message!r:.100} behind {self.told}")
         match message:
             case client.Cold() if self._began or self.machine is not None:
@@ -121,6 +123,8 @@ class Record:
             if report.exit_status - SIGNAL_BASE not in self.presses:
                 raise Violation(f"{self.name}: exit {status}, the user has sent {self.presses}")
             return
+        if self.was_stopped and self.truth is not None:
+            self.truth.trouble.add("the client was stopped")
         rules.check_ended(self)  # type: ignore[arg-type]
         if self.told is None and self.shown != self.written and not self.presses:
             raise Violation(f"{self.name}: {self.shown} bytes shown, {self.written} written")
