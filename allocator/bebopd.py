@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from allocator.batch.job import BatchRecorded, Earlier, SendEvents, SendHistory
+from allocator.batch.table import BatchJobs
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
 from allocator.jobs.grants import Keys, Owner
@@ -19,6 +21,7 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.orders import Orders, OrdersRecorded
 from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
 from allocator.requests import Requests
+from native.deadlines import earliest
 from native.errors import IllegalTransition, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -35,6 +38,7 @@ from native.machine import (
 )
 from native.nodelist import format_nodes
 from native.text import shown
+from native.wire import batch
 from native.wire.alloc import Freed, Hosting, NodeRequest, Refused, Release, Released, Revoked
 from native.wire.base import Message, clipped
 from native.wire.nodes import Order
@@ -76,9 +80,10 @@ class Bebopd:
         fixed_names: Mapping[str, int] | None = None,
         remembered_names: Mapping[str, int] | None = None,
         orders: Mapping[int, Orders] | None = None,
-        batch: BatchLimits | None = None,
+        batch_limits: BatchLimits | None = None,
         began: float = float("-inf"),
         allocation: str = "",
+        earlier: Earlier | None = None,
         contain: Contain = propagate,
     ) -> None:
         """Begin with no nodes.
@@ -99,6 +104,7 @@ class Bebopd:
             began: seconds, monotonic; a refusal soon after this says that nodes may still
                 announce themselves.
             allocation: whose steps the jobs are; empty: they are none.
+            earlier: batch jobs of an earlier bebopd; None: this one takes none.
             contain: called with an exception that the deadline of one job raised.
         """
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {}, orders or {})
@@ -122,10 +128,24 @@ class Bebopd:
             limits=limits,
             name=name,
             only_uid=only_uid,
-            batch=batch,
+            batch=batch_limits,
             began=began,
             allocation=allocation,
+            on_granted=lambda *granted: self.batch.granted(*granted),
+            on_refused=lambda *refused: self.batch.refused(*refused),
         )
+        self.batch = BatchJobs(
+            self.nodes,
+            self.jobs,
+            self._requests,
+            limits,
+            new_id=self._ids.take,
+            owner_of=owner_of,
+            unix_time=wall_clock,
+            earlier=earlier or Earlier(),
+        )
+        self._takes_batch = earlier is not None
+        self._has_begun = False
         self._sweep_at: float | None = None  # when a node may have been silent too long
 
     @property
@@ -135,8 +155,7 @@ class Bebopd:
 
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
-        dues = [due for due in (self._sweep_at, self.jobs.deadline()) if due is not None]
-        return min(dues) if dues else None
+        return earliest(self._sweep_at, self.jobs.deadline(), self.batch.deadline())
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -144,7 +163,11 @@ class Bebopd:
         Raises:
             IllegalTransition: not an event of this machine. No message does that.
         """
-        actions = [*self._changed_by(event, now), *self._requests.serve(now)]
+        begun: list[Action] = []
+        if not self._has_begun:
+            self._has_begun = True
+            begun = self.batch.begin(now)
+        actions = [*begun, *self._changed_by(event, now), *self._requests.serve(now)]
         if self.nodes.to_restart:
             from allocator.operators import due
 
@@ -160,9 +183,12 @@ class Bebopd:
                 node = self.nodes.of_peer(peer)
                 down = self._down(node, text, now) if node is not None else []
                 self._requests.gone(peer)
+                self.batch.gone(peer)
                 return down + self.jobs.requester_gone(peer, text, now)
             case DeadlineReached():
-                return self._sweep(now) + self.jobs.due(now)
+                return self._sweep(now) + self.jobs.due(now) + self.batch.due(now)
+            case BatchRecorded():
+                return self.batch.recorded(event, now)
             case OrdersRecorded():
                 from allocator.operators import recorded
 
@@ -191,6 +217,7 @@ class Bebopd:
         for job in self.jobs:
             assert job.job_id < self._ids.next <= self._ids.reserved, job
         self._requests.check()
+        self.batch.check()
 
     def _received(
         self, source: PortalId, principal: Principal, message: Message, now: float
@@ -204,10 +231,26 @@ class Bebopd:
                 return self._announced(source, message, now)
             case Hosting() | Freed() | Revoked() if node is not None:
                 return self._from_node(node, message, now)
+            case batch.Started(job_id) if node is not None:
+                return self.batch.started(node, job_id)
+            case batch.BrokerEnded() if node is not None:
+                return self.batch.broker_ended(node, message, now)
             case NodeRequest() if principal.kind in _DAEMON_OR_USER:
                 return self._requests.requested(source, principal, message, now)
             case Release(job_id) if principal.kind in _DAEMON_OR_USER:
                 return self._release_asked(source, principal, job_id, now)
+            case (
+                batch.Submit()
+                | batch.Ask()
+                | batch.History()
+                | batch.AskEvents()
+                | batch.Cancel()
+                | batch.SignalScript()
+            ) if principal.kind in _DAEMON_OR_USER:
+                try:
+                    return self._batch_asked(source, principal, message, now)
+                except RequestRefused as refused:
+                    return self._requests.refuse(source, principal.uid, refused, now)
             case Query() if principal.kind in _DAEMON_OR_USER:
                 from allocator.rows import tables  # few launches are looked at
 
@@ -215,6 +258,43 @@ class Bebopd:
             case Order() if principal.kind in _DAEMON_OR_USER:
                 return self._ordered(source, principal, message, now)
         return _violation(source, principal, message)
+
+    def _batch_asked(
+        self, source: PortalId, principal: Principal, message: Message, now: float
+    ) -> list[Action]:
+        """A user hands a batch job in, or asks something about one.
+
+        Raises:
+            RequestRefused: the text says why.
+        """
+        if not self._takes_batch:
+            raise RequestRefused(Refusal.BAD_REQUEST, f"{self._name} takes no batch jobs")
+        match message:
+            case batch.Submit():
+                owner = self._requests.permitted(principal)
+                actions = self.batch.submitted(source, owner, message, now)
+                return [*actions, *self._requests.reserve()]
+            case batch.Ask():
+                return self.batch.asked(source, message)
+            case batch.History(count):
+                return [SendHistory(source, count)]
+            case batch.AskEvents(job_id):
+                return [SendEvents(source, job_id)]
+            case batch.Cancel(job_id) | batch.SignalScript(job_id):
+                job = self.batch.get(job_id)
+                if job is None or job.state.is_final:
+                    text = f"no batch job {job_id} waits or runs here"
+                    raise RequestRefused(Refusal.UNKNOWN_JOB, text)
+                if principal.uid != job.uid and not self._is_operator(principal):
+                    text = f"job {job_id} belongs to {job.owner}"
+                    raise RequestRefused(Refusal.NOT_PERMITTED, text)
+                if isinstance(message, batch.SignalScript):
+                    actions = self.batch.signal(job, message.number)
+                else:
+                    by = self._requests.name_of(principal.uid)
+                    actions = self.batch.cancel(job, by, now)
+                return [*actions, Send(source, batch.Done(job_id))]
+        raise AssertionError(f"no case for {message!r}")
 
     def _from_node(self, node: Node, message: Message, now: float) -> list[Action]:
         """Take a PCT's report about a job; one about a job that has ended is ignored."""
@@ -262,7 +342,7 @@ class Bebopd:
         for hosted in announce.jobs:
             if hosted.job_id not in held:
                 actions += self._hosts_unknown(node, hosted, now)
-        return actions
+        return actions + self.batch.announced(node, announce.brokers, now)
 
     def _hosts_unknown(self, node: Node, hosted: HostedJob, now: float) -> list[Action]:
         """Take in a job that this bebopd did not place on the node.
@@ -279,6 +359,7 @@ class Bebopd:
         if not node.is_up:
             return []
         self.nodes.mark_down(node, text)
+        self.batch.node_down(node, now)
         return [Log(f"{node} is down: {text}"), *self.jobs.node_down(node, now)]
 
     def _sweep(self, now: float) -> list[Action]:
@@ -338,7 +419,7 @@ def _violation(source: PortalId, principal: Principal, message: Message) -> list
     text = f"{type(message).__name__} is not for this peer ({principal.kind.name}) to send"
     actions: list[Action] = [Log(f"{source}: {text}")]
     match message:
-        case NodeRequest() | Release() | Order():
+        case NodeRequest() | Release() | Order() | batch.Submit():
             actions.append(Send(source, Refused(Refusal.NOT_PERMITTED, text)))
         case Announce():
             actions.append(Send(source, Rejected("a PCT needs the partition's key")))

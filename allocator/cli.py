@@ -82,7 +82,7 @@ def command(
     directory = Path(state_dir) if state_dir else _default_state_directory()
     names = _read_nodes(nodes_file) if nodes_file else {}
     raise_soft()  # every PCT and yod is a connection
-    ledger = Ledger(directory)
+    ledger = Ledger(directory, in_force.history_count)
     key = keys.read_or_make(key_file or str(directory / "key"))
     reactor = Reactor()
     try:
@@ -127,6 +127,7 @@ def command(
         fixed_names=names,
         remembered_names=ledger.names(),
         orders=ledger.orders(),
+        earlier=ledger.batch.earlier(),
         # With --expect the starter waits until all nodes are up: no more will come.
         began=-math.inf if expect else reactor.monotonic(),
         contain=contain,

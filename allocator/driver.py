@@ -7,13 +7,23 @@ decided in this module.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from allocator.batch.job import (
+    BatchRecorded,
+    RecordBatchJob,
+    RecordEvent,
+    SendEvents,
+    SendHistory,
+    SendRows,
+    StartBroker,
+)
 from allocator.bebopd import Bebopd, RecordNode
 from allocator.jobs.table import RecordEnd
 from allocator.nodes.orders import OrdersRecorded, RecordOrders
 from allocator.records import FLUSH_AFTER_S, FLUSH_AGAIN_S, Ledger, LedgerError
 from allocator.requests import RecordGrant, ReserveJobIds
+from native.errors import Refusal
 from native.ids import PortalId
 from native.loop.reactor import Reactor
 from native.machine import (
@@ -28,7 +38,9 @@ from native.machine import (
     propagate,
 )
 from native.port.port import PeerLost, Port, Received, Refused
-from native.wire.base import Message
+from native.wire import alloc
+from native.wire.base import Message, clipped, pieces
+from native.wire.batch import ROWS_MAX, Events, Row, Rows, Start
 
 
 class Driver:
@@ -68,6 +80,7 @@ class Driver:
         self._timer = reactor.timer(self._due)
         self._timer.set(machine.deadline())
         self._flush_timer = reactor.timer(self._flush)
+        self._unkept: list[RecordBatchJob] = []
 
     def close(self) -> None:
         """Stop listening to the port; jobs go on without a bebopd."""
@@ -119,8 +132,15 @@ class Driver:
                 self._send(target, message)
             case Log(text, job_id):
                 self._say(text, job_id)
-            case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd():
+            case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd() | RecordEvent():
                 self._record(action)
+            case RecordBatchJob():
+                # With all others of this turn: the disk is waited for once.
+                if not self._unkept:
+                    self._reactor.call_soon(self._keep_batch)
+                self._unkept.append(action)
+            case StartBroker() | SendRows() | SendHistory() | SendEvents():
+                self._answer_from_disk(action)
             case RecordOrders():
                 self._keep_orders(action)
             case _:
@@ -141,6 +161,50 @@ class Driver:
             error = str(raised)
         self._handle(OrdersRecorded(action.changes, action.asker, error))
 
+    def _keep_batch(self) -> None:
+        records, self._unkept = self._unkept, []
+        assert self._ledger.batch is not None
+        error = ""
+        try:
+            self._ledger.batch.keep(records)
+        except LedgerError as raised:
+            error = str(raised)
+        job_ids = dict.fromkeys(record.job.job_id for record in records)
+        self._handle(BatchRecorded(tuple(job_ids), error))
+
+    def _answer_from_disk(
+        self, action: StartBroker | SendRows | SendHistory | SendEvents
+    ) -> None:
+        """What is on the disk alone goes with the answer; without the disk, without it."""
+        records = self._ledger.batch
+        assert records is not None
+        try:
+            match action:
+                case StartBroker(target, job, gid, groups):
+                    assert job.grant is not None
+                    task = records.task(job.job_id)
+                    start = Start(job.job_id, job.uid, gid, groups, job.name, job.time_s, task)
+                    self._send(target, start)
+                    self._send(target, job.grant)
+                case SendRows(target, rows, others):
+                    found = records.rows(others) if others else []
+                    self._send_rows(target, sorted([*rows, *found], key=lambda row: row.job_id))
+                case SendHistory(target, count):
+                    self._ledger.flush()
+                    self._send_rows(target, records.last(count))
+                case SendEvents(target, job_id):
+                    self._ledger.flush()
+                    for part, is_last in pieces(records.events(job_id), ROWS_MAX):
+                        self._send(target, Events(job_id, part, is_last))
+        except LedgerError as error:
+            self._warn(str(error))
+            if not isinstance(action, StartBroker):
+                self._send(action.target, alloc.Refused(Refusal.NOT_RECORDED, clipped(str(error))))
+
+    def _send_rows(self, target: PortalId, rows: Sequence[Row]) -> None:
+        for part, is_last in pieces(rows, ROWS_MAX):
+            self._send(target, Rows(part, is_last))
+
     def _record(self, action: Action) -> None:
         ledger = self._ledger
         match action:
@@ -153,6 +217,8 @@ class Driver:
                 ledger.job_granted(job_id, uid, program, batch_job, size, nodes, now)
             case RecordEnd(job_id, outcome):
                 ledger.job_ended(job_id, outcome, self._wall_clock())
+            case RecordEvent(job_id, text):
+                ledger.happened(job_id, text, self._wall_clock())
         if ledger.has_waiting and self._flush_timer.at is None:
             self._flush_timer.set(self._reactor.monotonic() + FLUSH_AFTER_S)
 

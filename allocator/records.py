@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from allocator.batch.job import RecordBatchJob
 from allocator.nodes.orders import Change
 from native.errors import YodError
+from native.wire.batch import Happened, Row
 
 FLUSH_AFTER_S = 0.2  # from the first collected record
 FLUSH_AGAIN_S = 20.0  # after a flush that failed
@@ -16,8 +18,38 @@ class LedgerError(YodError):
     """The records cannot be read or written; the text says why."""
 
 
+class BatchLedger(Protocol):
+    """The batch jobs of one partition, on the disk."""
+
+    def keep(self, records: Iterable[RecordBatchJob]) -> None:
+        """Write jobs as they are now, all or none, and wait for the disk.
+
+        Raises:
+            LedgerError: that is impossible.
+        """
+
+    def task(self, job_id: int) -> bytes:
+        """What a job runs, encoded; empty: it has ended."""
+
+    def rows(self, job_ids: Sequence[int]) -> list[Row]:
+        """Those of these jobs that are on record, ids ascending."""
+
+    def last(self, count: int) -> list[Row]:
+        """The last jobs, ids ascending."""
+
+    def events(self, job_id: int) -> list[Happened]:
+        """What has happened to a job, the oldest first."""
+
+
 class Ledger(Protocol):
     """The records of one partition."""
+
+    @property
+    def batch(self) -> BatchLedger | None:
+        """The batch jobs; None: the partition takes none."""
+
+    def happened(self, job_id: int, text: str, unix_s: float) -> None:
+        """Keep a line of a job's history."""
 
     def reserve(self, end: int) -> None:
         """Note at once that ids below ``end`` are used.
@@ -67,6 +99,10 @@ class MemoryLedger:
     """The records of a partition that ends with its process: nobody will read them."""
 
     has_waiting = False
+    batch = None
+
+    def happened(self, *record: object) -> None:
+        """Nobody looks for past jobs."""
 
     def reserve(self, end: int) -> None:
         """Nobody else gives out ids."""

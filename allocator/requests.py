@@ -5,8 +5,9 @@ Pure: no clock, no transport, no key.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from allocator.batch.job import BatchJob
 from allocator.jobs import ids
 from allocator.jobs.assign import RequestRefused, all_slots, assign, fits, fits_beside
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
@@ -22,7 +23,7 @@ from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.nodelist import format_nodes
 from native.wire import codec
-from native.wire.alloc import NodeRequest, Refused
+from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, clipped
 
 _SURELY_FITS = 128  # nodes whose grant is below MESSAGE_MAX_BYTES whatever their names
@@ -48,7 +49,11 @@ class RecordGrant(Action, frozen=True):
 class Requests:
     """The requests for nodes of one partition. Methods return the actions to carry out.
 
-    The arguments are those of :class:`allocator.bebopd.Bebopd`.
+    The arguments are those of :class:`allocator.bebopd.Bebopd`, and:
+
+    Args:
+        on_granted: takes the grant of a batch job, instead of a yod.
+        on_refused: takes the reason why a batch job can be given nothing any more.
     """
 
     def __init__(
@@ -68,6 +73,8 @@ class Requests:
         batch: BatchLimits | None,
         began: float,
         allocation: str,
+        on_granted: Callable[[int, Grant, float], list[Action]],
+        on_refused: Callable[[int, str, float], list[Action]],
     ) -> None:
         self._nodes = nodes
         self._jobs = jobs
@@ -83,6 +90,8 @@ class Requests:
         self._batch = batch or BatchTable()
         self._began = began
         self._allocation = allocation
+        self._on_granted = on_granted
+        self._on_refused = on_refused
         self._line = Line(limits)
         self._served_at = 0  # the nodes' count of changes, when the line was last looked at
 
@@ -105,7 +114,7 @@ class Requests:
     ) -> list[Action]:
         """A yod asks: it is granted nodes, refused, or waits in the line."""
         try:
-            return self._answer(source, self._permitted(principal), request, now)
+            return self._answer(source, self.permitted(principal), request, now)
         except RequestRefused as refused:
             return self.refuse(source, principal.uid, refused, now)
 
@@ -137,6 +146,37 @@ class Requests:
         """A user's name, or number where there is no such user."""
         owner = self._owner_of(uid)
         return owner.name if owner else str(uid)
+
+    # Batch jobs
+
+    def could(self, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give.
+
+        Raises:
+            RequestRefused: the text has the numbers.
+        """
+        try:
+            assign((spec,), self._nodes, self._placement, self._name)
+        except RequestRefused as refused:
+            if refused.code is not Refusal.BUSY:
+                raise
+
+    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
+        """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
+        request = NodeRequest((job.spec,), job.name, waits=True)
+        keeper = self._line.keeper
+        text = self._lacks(request.specs)
+        if not text and keeper is not None:
+            text = kept_text(keeper, sum(node.free() for node in self._nodes))
+        self._line.add_batch(Waiting(None, owner, request, now, text, job_id=job.job_id))
+        self._served_at = -1
+        return text
+
+    def withdraw(self, job_id: int) -> None:
+        """A batch job waits no more."""
+        if (waiting := self._line.of_batch(job_id)) is not None:
+            self._line.remove(waiting)
+            self._served_at = -1
 
     # The line
 
@@ -182,19 +222,24 @@ class Requests:
         for waiting in self._line:
             if fits(waiting.request.specs, self._nodes, self._placement):
                 self._line.remove(waiting)
-                try:
-                    actions += self._give(waiting.source, waiting.owner, waiting.request, now)
-                except RequestRefused as refused:
-                    actions += self.refuse(waiting.source, waiting.owner.uid, refused, now)
+                actions += self._serve_one(waiting, now)
             elif waiting.holds_back:
                 break
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
 
+    def _serve_one(self, waiting: Waiting, now: float) -> list[Action]:
+        source, owner, request = waiting.source, waiting.owner, waiting.request
+        try:
+            return self._give(source, owner, request, now, waiting.job_id)
+        except RequestRefused as refused:
+            if source is None:
+                return self._on_refused(waiting.job_id, str(refused), now)
+            return self.refuse(source, owner.uid, refused, now)
+
     def gone(self, peer: PortalId) -> None:
         """A yod is gone, and waits no more."""
-        if self._line:
-            self._line.gone(peer)
+        if self._line and self._line.gone(peer):
             self._served_at = -1  # it may have held others back
 
     def _tell_line(self) -> list[Action]:
@@ -205,11 +250,15 @@ class Requests:
 
     def _awaited(self, waiting: Waiting) -> str:
         """What a request waits for now."""
+        return self._lacks(waiting.request.specs) or waiting.text
+
+    def _lacks(self, specs: Sequence[NodeSpec]) -> str:
+        """Why a request cannot be met now; empty: it can."""
         try:
-            assign(waiting.request.specs, self._nodes, self._placement, self._name)
+            assign(specs, self._nodes, self._placement, self._name)
         except RequestRefused as refused:
             return str(refused)
-        return waiting.text
+        return ""
 
     # Permission, and the grant
 
@@ -220,7 +269,7 @@ class Requests:
             return f" (bebopd began {now - self._began:.0f} s ago, more nodes may come)"
         return ""
 
-    def _permitted(self, principal: Principal) -> Owner:
+    def permitted(self, principal: Principal) -> Owner:
         """The owner of the principal's job.
 
         Raises:
@@ -240,8 +289,14 @@ class Requests:
         return owner
 
     def _give(
-        self, source: PortalId, owner: Owner, request: NodeRequest, now: float
+        self,
+        source: PortalId | None,
+        owner: Owner,
+        request: NodeRequest,
+        now: float,
+        job_id: int = 0,
     ) -> list[Action]:
+        """Give slots to a yod, or to the batch job with this id."""
         placement = all_slots(self._nodes) if request.overlaps else self._placement
         picks = assign(request.specs, self._nodes, placement, self._name)
         ranks, runs = runs_of(picks)
@@ -252,7 +307,7 @@ class Requests:
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
         grant = make_grant(
-            self._ids.next,
+            job_id or self._ids.next,
             owner,
             ranks,
             runs,
@@ -268,7 +323,9 @@ class Requests:
             raise RequestRefused(
                 Refusal.BAD_REQUEST, f"a grant of {len(ranks)} nodes does not fit in a message"
             )
-        job_id = self._ids.take()
+        if source is not None:
+            self._ids.take()
+        job_id = grant.job_id
         job = Job(
             job_id=job_id,
             uid=owner.uid,
@@ -287,8 +344,9 @@ class Requests:
         )
         self._jobs.add(job, now)
         nodes = tuple(ranks)
+        answer = [Send(source, grant)] if source else self._on_granted(job_id, grant, now)
         return [
-            Send(source, grant),
+            *answer,
             *self.reserve(),
             RecordGrant(job_id, owner.uid, request.program, request.batch_job, size, nodes),
             Log(f"granted to {owner.name}: ranks {size}, nodes {format_nodes(nodes)}", job_id),

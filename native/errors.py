@@ -86,3 +86,4 @@ class Refusal(IntEnum):
     NO_ROOM = 8  # no place for an object on the node
     BAD_REQUEST = 9
     NOT_RECORDED = 10  # bebopd cannot write its records
+    UNKNOWN_JOB = 11

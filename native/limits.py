@@ -36,6 +36,10 @@ class Limits(Struct, frozen=True):
     jobs_per_node_count: int = 64
     waiting_count: int = 4096
     waiting_each_count: int = 256
+    submitted_count: int = 100_000
+    submitted_each_count: int = 20_000
+    history_count: int = 100_000
+    node_fail_s: float = 300.0
     connect_s: float = 5.0
     liveness_s: float = 20.0
     notice_s: float = 2.0
@@ -78,6 +82,10 @@ MEANINGS = {
     "jobs_per_node_count": "jobs on one node at a time",
     "waiting_count": "requests that wait for nodes of a partition at a time (yod --wait)",
     "waiting_each_count": "the same of one user",
+    "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
+    "submitted_each_count": "the same of one user",
+    "history_count": "past jobs that bebopd's records keep",
+    "node_fail_s": "a batch job ends when the node of its script has been down for this long",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "notice_s": "yod says what it waits for after this, then at double times",

@@ -28,6 +28,7 @@ from native.machine import (
     MessageReceived,
     PeerGone,
     Send,
+    fault_text,
     job_of,
     propagate,
 )
@@ -42,7 +43,8 @@ from native.port.port import (
     Refused,
 )
 from native.wire.base import JobMessage, Message
-from pct import events
+from pct import brokers, events
+from pct.host.brokers import BrokerProcess
 from pct.host.objects import JobObjects
 from pct.host.ranks import JobRanks
 from pct.host.services import JobServices
@@ -105,6 +107,7 @@ class Driver:
         self._early_servers = {early_server.job_id: early_server} if early_server else {}
         self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
         self._jobs: dict[int, _JobParts] = {}
+        self._brokers: dict[int, BrokerProcess] = {}
         self._own_spawner = own = own_spawner or OwnSpawner(reactor)
         self._spawner_of = spawner_of or (lambda job_id: own)
         self._watch = port.listen(reactor, self._port_ready)
@@ -120,6 +123,8 @@ class Driver:
         self._timer.close()
         for job_id in list(self._jobs):
             self._drop(job_id)
+        for broker in self._brokers.values():
+            broker.close()
         for server in self._early_servers.values():
             server.close()
         self._store.close()
@@ -221,6 +226,9 @@ class Driver:
                 self._on_leave(text)
             case events.Restart():
                 self._on_restart()
+            case brokers.BrokerAction(job_id):
+                faulty = partial(self._broker_fault, job_id)
+                self._reactor.run_for(faulty, self._perform_of_broker, action)
             case events.CheckObjects(job_id, uid=uid, gid=gid, groups=groups):
                 self._jobs[job_id] = self._parts(job_id, Owner(uid, gid, groups))
                 self._jobs[job_id].objects.check(action)
@@ -232,6 +240,31 @@ class Driver:
                     self._perform_of_job(parts, action)
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _perform_of_broker(self, action: brokers.BrokerAction) -> None:
+        broker = self._brokers.get(action.job_id)
+        match action:
+            case brokers.BeginBroker(job_id):
+                self._brokers[job_id] = BrokerProcess(
+                    action, self._reactor, self._own_spawner, self._broker_happened
+                )
+            case brokers.TellBroker(_, message) if broker is not None:
+                broker.tell(message)
+            case brokers.KillBroker() if broker is not None:
+                broker.kill()
+
+    def _broker_happened(self, event: brokers.BrokerEvent) -> None:
+        if isinstance(event, brokers.BrokerGone):
+            self._brokers.pop(event.job_id).close()
+        self.handle(event)
+
+    def _broker_fault(self, job_id: int, error: Exception) -> None:
+        """Something that was done for a broker has raised: it ends, and nothing else does."""
+        self._contain(f"broker of job {job_id}", error)
+        if (broker := self._brokers.pop(job_id, None)) is not None:
+            broker.close()
+        text = fault_text(error).encode()
+        self.handle(brokers.BrokerGone(job_id, -1, text))
 
     def _perform_of_job(self, parts: _JobParts, action: JobAction) -> None:
         owner, objects, ranks, services = parts

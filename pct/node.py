@@ -26,9 +26,10 @@ from native.machine import (
     propagate,
 )
 from native.nodelist import format_nodes
-from native.wire import alloc, codec, group, load, nodes, status
+from native.wire import alloc, batch, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.admission import Admission
+from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, Leave, Restart, Several, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
@@ -67,6 +68,7 @@ class Node:
     ) -> None:
         self.number = wanted
         self.jobs: dict[int, Job] = {}
+        self.brokers = Brokers()
         self.reservation = Reservation(slots, limits.jobs_per_node_count)
         self._name = name
         self._address = address
@@ -111,6 +113,8 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
+            case BrokerEvent():
+                return self.brokers.happened(event, self._bebopd)
             case Several(job_id, events) if job_id in self.jobs:
                 return self._several(self.jobs[job_id], events, now)
             case JobEvent(job_id) if job_id in self.jobs:
@@ -146,11 +150,12 @@ class Node:
             ranks, age = format_nodes(job.ranks) or "none", now - job.started_at
             said = f"uid {job.uid}, {job.state.value}, ranks {ranks}, for {age:.0f} s"
             lines.append(f"job {job.job_id}: {said}")
-        return lines
+        return lines + self.brokers.lines()
 
     def check(self) -> None:
         """Assert the invariants."""
         self.reservation.check()
+        self.brokers.check()
         for job in self.jobs.values():
             job.check()
             assert job.state is not JobState.RELEASED, job.job_id
@@ -246,6 +251,7 @@ class Node:
             self._address.pid,
             self._incarnation,
             jobs,
+            self.brokers.job_ids,
         )
         return [Send(self._bebopd, announce)]
 
@@ -256,11 +262,27 @@ class Node:
         self.reservation.epoch = message.epoch
         self._heartbeat_s = message.heartbeat_s
         self._announce_at = now + message.heartbeat_s
-        return [Log(f"node {self.number} of the partition")] if is_new else []
+        log = [Log(f"node {self.number} of the partition")] if is_new else []
+        return [*log, *self.brokers.unheard(self._bebopd)]
 
     def _rejected(self, source: PortalId, message: status.Rejected, now: float) -> list[Action]:
         text = f"bebopd does not take this node: {message.text}"
         return [Log(text), Leave(message.text)]
+
+    def _broker(self, source: PortalId, message: Message, now: float) -> list[Action]:
+        """bebopd speaks of the broker of a batch job."""
+        match message:
+            case batch.Start():
+                return self.brokers.told(message)
+            case alloc.Grant():
+                return self.brokers.granted(self._bebopd, message)
+            case batch.EndBroker():
+                return self.brokers.end(message)
+            case batch.SignalScript():
+                return self.brokers.signal(message)
+            case batch.Heard():
+                return self.brokers.heard(message)
+        raise IllegalTransition(self.number, message)
 
     def _revoke(self, source: PortalId, message: alloc.Revoke, now: float) -> list[Action]:
         is_hosting = self.reservation.refuse(message.job_id)
@@ -268,11 +290,12 @@ class Node:
 
     def _restart_now(self, source: PortalId, message: nodes.RestartNow, now: float) -> list[Action]:
         self._is_restarting = True
-        return [Restart()] if message.is_forced and self.jobs else []
+        is_busy = bool(self.jobs) or bool(self.brokers)
+        return [Restart()] if message.is_forced and is_busy else []
 
     def _then_restart(self, actions: list[Action]) -> list[Action]:
         """Restart behind the actions that end the last job."""
-        if self._is_restarting and not self.jobs:
+        if self._is_restarting and not self.jobs and not self.brokers:
             return [*actions, Restart()]
         return actions
 
@@ -357,6 +380,11 @@ FROM_BEBOPD: dict[type[Message], Method] = {
     status.Rejected: Node._rejected,
     alloc.Revoke: Node._revoke,
     nodes.RestartNow: Node._restart_now,
+    batch.Start: Node._broker,
+    alloc.Grant: Node._broker,
+    batch.EndBroker: Node._broker,
+    batch.SignalScript: Node._broker,
+    batch.Heard: Node._broker,
 }
 
 # About a job that is not here, or not any more; other messages about it are late.

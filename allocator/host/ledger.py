@@ -16,9 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from allocator.host import batch_records
+from allocator.host.batch_records import BatchRecords
 from allocator.jobs import ids
 from allocator.nodes.orders import Change, Drain, Orders, Restart
 from allocator.records import LedgerError
+from native.nodelist import named_nodes
 from native.text import shown
 
 _SCHEMA = """
@@ -52,10 +55,17 @@ CREATE TABLE IF NOT EXISTS restarts (
 
 
 class Ledger:
-    """The records of one partition. Only one bebopd can have them open."""
+    """The records of one partition. Only one bebopd can have them open.
 
-    def __init__(self, directory: Path) -> None:
+    Attributes:
+        batch: the batch jobs.
+    """
+
+    def __init__(self, directory: Path, history_count: int = 100_000) -> None:
         """Open the ledger of a state directory, which is made where its parent is there.
+
+        Args:
+            history_count: past jobs to keep; older ones are removed.
 
         Raises:
             LedgerError: another bebopd has it, or it cannot be read or written.
@@ -79,6 +89,8 @@ class Ledger:
         except sqlite3.Error as error:
             os.close(self._lock)
             raise LedgerError(f"{shown(str(self._path))}: {error}") from None
+        self.batch = BatchRecords(self._query, self._write_through)
+        self._write(batch_records.pruned(history_count))
 
     def first_job_id(self) -> int:
         """The first id of a block that nobody has used, now reserved."""
@@ -117,11 +129,7 @@ class Ledger:
                 row = (node, restart.by, restart.since, restart.incarnation, restart.is_forced)
                 statements.append(("INSERT INTO restarts VALUES (?, ?, ?, ?, ?)", row))
         # The node's name goes with its number: a name that was forgotten may get another one.
-        self._query("PRAGMA synchronous = FULL")
-        try:
-            self._write([*self._waiting, *statements])
-        finally:
-            self._query("PRAGMA synchronous = NORMAL")
+        self._write_through([*self._waiting, *statements])
         self._waiting.clear()
 
     def orders(self) -> dict[int, Orders]:
@@ -156,12 +164,19 @@ class Ledger:
             "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
             *(job_id, uid, program, batch_job, size, json.dumps(list(nodes)), unix_s),
         )
+        slots = "1 slot" if size == 1 else f"{size} slots"
+        self.happened(job_id, f"granted: {slots} on {named_nodes(nodes)}", unix_s)
 
     def job_ended(self, job_id: int, outcome: str, unix_s: float) -> None:
         """Record the end of a job: it holds no slot any more."""
         self._collect(
             "UPDATE jobs SET ended = ?, outcome = ? WHERE job_id = ?", unix_s, outcome, job_id
         )
+        self.happened(job_id, f"its slots are free: {outcome}", unix_s)
+
+    def happened(self, job_id: int, text: str, unix_s: float) -> None:
+        """Keep a line of a job's history."""
+        self._waiting.append(batch_records.event(job_id, unix_s, text))
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every job on record, oldest first."""
@@ -205,9 +220,17 @@ class Ledger:
                 self._db.execute("ROLLBACK")
             raise LedgerError(f"{self._path}: {error}") from None
 
-    def _query(self, statement: str) -> sqlite3.Cursor:
+    def _write_through(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
+        """The same, and wait for the disk."""
+        self._query("PRAGMA synchronous = FULL")
         try:
-            return self._db.execute(statement)
+            self._write(statements)
+        finally:
+            self._query("PRAGMA synchronous = NORMAL")
+
+    def _query(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(statement, values)
         except sqlite3.Error as error:
             raise LedgerError(f"{self._path}: {error}") from None
 
@@ -225,7 +248,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         records.execute("PRAGMA journal_mode = WAL")
         records.execute("PRAGMA synchronous = NORMAL")
-        records.executescript(_SCHEMA)
+        records.executescript(_SCHEMA + batch_records.SCHEMA)
     except sqlite3.Error:
         records.close()
         raise

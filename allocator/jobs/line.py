@@ -7,6 +7,7 @@ down. Pure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -24,17 +25,20 @@ class Waiting(Struct, eq=False):
     """A request in the line.
 
     Attributes:
+        source: its yod; None: it is a batch job's, which nobody waits with.
         since: when it came; seconds, monotonic.
         text: what it waits for, for the user.
         told_place: the place that its yod was told last; 0: none.
+        job_id: of the batch job; 0: of none.
     """
 
-    source: PortalId
+    source: PortalId | None
     owner: Owner
     request: NodeRequest
     since: float
     text: str
     told_place: int = 0
+    job_id: int = 0
 
     @property
     def size(self) -> int:
@@ -53,6 +57,8 @@ class Line:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._waiting: list[Waiting] = []
+        self._batch: dict[int, Waiting] = {}  # the batch jobs among them
+        self._count_of: Counter[int] = Counter()  # the others, by user
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -77,8 +83,8 @@ class Line:
         Raises:
             RequestRefused: too many wait, of all users or of this one.
         """
-        total = len(self._waiting)
-        of_user = sum(each.owner.uid == waiting.owner.uid for each in self._waiting)
+        total = len(self._waiting) - len(self._batch)
+        of_user = self._count_of[waiting.owner.uid]
         full = ""
         if total >= self._limits.waiting_count:
             full = f"{total} requests wait already (YOD_WAITING_COUNT)"
@@ -87,20 +93,39 @@ class Line:
             full = f"{of_user} requests of {name} wait already (YOD_WAITING_EACH_COUNT)"
         if full:
             raise RequestRefused(Refusal.BUSY, f"{waiting.text}; {full}")
+        self._count_of[waiting.owner.uid] += 1
         self._waiting.append(waiting)
 
-    def remove(self, waiting: Waiting) -> None:
-        """It has been answered."""
-        self._waiting.remove(waiting)
+    def add_batch(self, waiting: Waiting) -> None:
+        """A batch job waits, behind all others; how many do is limited elsewhere."""
+        self._batch[waiting.job_id] = waiting
+        self._waiting.append(waiting)
 
-    def gone(self, peer: PortalId) -> None:
-        """A yod is gone, and waits no more."""
-        self._waiting = [each for each in self._waiting if each.source != peer]
+    def of_batch(self, job_id: int) -> Waiting | None:
+        """The request of a batch job; None: it does not wait."""
+        return self._batch.get(job_id)
+
+    def remove(self, waiting: Waiting) -> None:
+        """It has been answered, or is withdrawn."""
+        self._waiting.remove(waiting)
+        if waiting.source is None:
+            del self._batch[waiting.job_id]
+        else:
+            self._count_of[waiting.owner.uid] -= 1
+
+    def gone(self, peer: PortalId) -> bool:
+        """A yod is gone, and waits no more. Whether it has waited."""
+        gone = [each for each in self._waiting if each.source == peer]
+        for waiting in gone:
+            self.remove(waiting)
+        return bool(gone)
 
     def news(self) -> Iterator[tuple[PortalId, Queued]]:
         """What yods are to be told of their places: when they come, and when they are first."""
         ends = {1: self._waiting[0], len(self): self._waiting[-1]} if self._waiting else {}
         for place, waiting in ends.items():  # the others have been told, and are not first
+            if waiting.source is None:
+                continue
             if not waiting.told_place or place == 1 < waiting.told_place:
                 waiting.told_place = place
                 yield waiting.source, Queued(place, clipped(waiting.text))
@@ -110,4 +135,7 @@ def kept_text(keeper: Waiting, free: int) -> str:
     """Why a request that does not wait gets nothing, though slots are free."""
     slots = "1 free slot is" if free == 1 else f"{free} free slots are"
     ranks = "1 rank" if keeper.size == 1 else f"{keeper.size} ranks"
-    return f"{slots} kept for {keeper.owner.name}, who waits for {ranks}"
+    name = keeper.owner.name
+    if keeper.job_id:
+        return f"{slots} kept for job {keeper.job_id} of {name}, which waits for {ranks}"
+    return f"{slots} kept for {name}, who waits for {ranks}"

@@ -201,8 +201,17 @@ class JobTable:
 
     # Events of yod, and deadlines
 
-    def release(self, job: Job, requester: PortalId, now: float) -> list[Action]:
-        """yod ends a job; it is answered when every node that is up is free."""
+    def forget(self, job_id: int) -> list[Action]:
+        """Nobody has heard of a grant: its slots are free."""
+        job = self._jobs[job_id]
+        return self._take_back(job, list(job.holdings), "nobody has heard of it")
+
+    def release(self, job: Job, requester: PortalId | None, now: float) -> list[Action]:
+        """yod ends a job; it is answered when every node that is up is free.
+
+        Args:
+            requester: who is answered; None: nobody.
+        """
         before, job.state = job.state, JobState.RELEASING
         self._answer_to(job, requester)
         actions: list[Action] = []

@@ -81,6 +81,8 @@ class Announce(Message, frozen=True, tag="status.announce"):
             number not in use).
         incarnation: random, new at each start of the PCT.
         jobs: what it hosts now.
+        brokers: batch jobs whose brokers run here, or have ended and bebopd has not said
+            that it has heard.
     """
 
     node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
@@ -90,9 +92,11 @@ class Announce(Message, frozen=True, tag="status.announce"):
     pid: U32
     incarnation: U63
     jobs: tuple[HostedJob, ...] = ()
+    brokers: Annotated[tuple[JobId, ...], Meta(max_length=SLOTS_MAX)] = ()
 
     def __post_init__(self) -> None:
         demand_distinct("jobs", tuple(job.job_id for job in self.jobs))
+        demand_distinct("brokers", self.brokers)
 
 
 class Accepted(Message, frozen=True, tag="status.accepted"):

@@ -33,7 +33,7 @@ class CannotStartError(YodError):
 
 
 @contextmanager
-def _defaults() -> Iterator[None]:
+def default_signals() -> Iterator[None]:
     """Have the default actions of what Python ignores."""
     before = [(number, signal.signal(number, signal.SIG_DFL)) for number in _IGNORED]
     try:
@@ -94,7 +94,7 @@ class Command:
         words, environment = self._words, {**self._environment, **variables}
         try:
             # What we handle has its default action again.
-            with rlimits.as_before(), _defaults():
+            with rlimits.as_before(), default_signals():
                 self._unix_pid = os.posix_spawnp(words[0], list(words), environment, setsigmask=())
         except FileNotFoundError:
             raise CannotStartError(f"{shown(words[0])}: no such program", NOT_FOUND) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from math import inf
@@ -103,6 +103,10 @@ def hold(
 class Driver:
     """Runs one :class:`partition.broker.machine.Holding`.
 
+    Args:
+        tenant: what has the allocation; None: the command that is wanted.
+        on_tell: takes each line for the user as well.
+
     Attributes:
         status: how this process is to end; None: not yet.
     """
@@ -120,6 +124,8 @@ class Driver:
         reach: Reach | None,
         is_quiet: bool,
         debug: bool,
+        tenant: Tenant | None = None,
+        on_tell: Callable[[Tell], None] = lambda tell: None,
     ) -> None:
         self.status: int | None = None
         self._machine = machine
@@ -132,22 +138,25 @@ class Driver:
         self._reach = reach
         self._is_quiet = is_quiet
         self._tail = Tail(stdio.say if debug else None)
-        self._command: Tenant = (
-            Command(wanted.words, environment, reactor, self._command_ended)
+        self._on_tell = on_tell
+        self._command: Tenant = tenant or (
+            Command(wanted.words, environment, reactor, self.command_ended)
             if wanted.words
-            else Reader(reactor, self._command_ended)
+            else Reader(reactor, self.command_ended)
         )
         self._watch = opened.port.listen(reactor, self._port_ready)
-        self._timer = reactor.timer(lambda: self._handle(DeadlineReached()))
+        self._timer = reactor.timer(lambda: self.handle(DeadlineReached()))
         self._nodes: AllocatedNodes | None = None
         self._name = ""  # what users call the allocation
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self, grant: Grant | None = None) -> None:
+        """Begin: ask for nodes, or have those of a grant."""
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._reactor.on_signal(number, partial(self._handle, Signalled(number)))
-        self._perform(self._machine.begin(self._reactor.monotonic()))
+                self._reactor.on_signal(number, partial(self.handle, Signalled(number)))
+        now = self._reactor.monotonic()
+        begin = self._machine.begin_with(grant, now) if grant else self._machine.begin(now)
+        self._perform(begin)
 
     def close(self) -> None:
         """Give everything back; what is left of the allocation ends."""
@@ -162,13 +171,14 @@ class Driver:
         for event in self._opened.port.events():
             match event:
                 case Received(source, principal, message):
-                    self._handle(MessageReceived(source, principal, message))
+                    self.handle(MessageReceived(source, principal, message))
                 case PeerLost(peer, _, text):
-                    self._handle(PeerGone(peer, text))
+                    self.handle(PeerGone(peer, text))
             if self._nodes is not None:  # which listens from now on
                 return
 
-    def _handle(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
+        """Give the machine an event, and carry out what it decides."""
         self._perform(self._machine.handle(event, self._reactor.monotonic()))
 
     def _perform(self, actions: list[Action]) -> None:
@@ -176,7 +186,8 @@ class Driver:
             match action:
                 case Send(target, message):
                     self._opened.port.send(target, message)
-                case Tell(text, is_error):
+                case Tell(text, is_error) as tell:
+                    self._on_tell(tell)
                     if is_error or not self._is_quiet:
                         stdio.say(f"yodjob: {self._name}{text}")
                 case OpenNodes(grant):
@@ -210,8 +221,8 @@ class Driver:
                 reach=self._reach,
                 name=" ".join(self._wanted.words),
                 tail=self._tail,
-                on_up=lambda count: self._handle(NodesUp(count)),
-                on_ended=lambda text: self._handle(NodesEnded(text)),
+                on_up=lambda count: self.handle(NodesUp(count)),
+                on_ended=lambda text: self.handle(NodesEnded(text)),
             )
             self._nodes.start()
         except YodError as error:
@@ -219,15 +230,16 @@ class Driver:
 
     def _soon(self, event: Event) -> None:
         """Handle an event when the actions that it follows from have been carried out."""
-        self._reactor.call_soon(partial(self._handle, event))
+        self._reactor.call_soon(partial(self.handle, event))
 
     def _end_time(self) -> dict[str, str]:
         if self._wanted.time_s == inf:
             return {}
         return {"YOD_END_TIME": str(int(time.time() + self._wanted.time_s))}
 
-    def _command_ended(self, status: int) -> None:
-        self._handle(CommandEnded(status))
+    def command_ended(self, status: int) -> None:
+        """The command has ended with this exit status."""
+        self.handle(CommandEnded(status))
 
     def _start_command(self) -> None:
         assert self._nodes is not None
@@ -238,4 +250,5 @@ class Driver:
             self._command.start(self._nodes.job_id, self._nodes.variables | self._end_time())
         except CannotStartError as error:
             stdio.say(f"yodjob: {error}")
+            self._on_tell(Tell(str(error)))
             self._soon(CommandEnded(error.exit_status))

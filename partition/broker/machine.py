@@ -129,10 +129,14 @@ class Holding:
 
     Args:
         bebopd_name: the address of the partition's bebopd, as the user knows it.
+
+    Attributes:
+        is_by_command: the end of the command has ended it, and nothing else.
     """
 
     def __init__(self, wanted: Wanted, bebopd: PortalId, bebopd_name: str, limits: Limits) -> None:
         self.phase = Phase.ASKING
+        self.is_by_command = False
         self._wanted = wanted
         self._bebopd = bebopd
         self._bebopd_name = bebopd_name
@@ -157,6 +161,11 @@ class Holding:
         program = " ".join(wanted.words)[:PROGRAM_MAX]
         request = NodeRequest((wanted.spec,), program, waits=wanted.wait_s > 0)
         return [Send(self._bebopd, request)]
+
+    def begin_with(self, grant: Grant, now: float) -> list[Action]:
+        """Begin with nodes that somebody else has asked for."""
+        self._began = now
+        return self._answered(grant, now)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -187,6 +196,7 @@ class Holding:
                 return self._time_over(now)
             case Phase.HELD, CommandEnded(status):
                 self._has_command = False
+                self.is_by_command = True
                 return self._end(status, now)
             case Phase.HELD, Signalled(number) if number in _OF_THE_COMMAND:
                 return []

@@ -10,6 +10,7 @@ from time import monotonic
 from msgspec.structs import replace
 
 from native.errors import PartitionError
+from native.host import programs
 from native.host.keyfile import VARIABLE
 from native.ids import PortalId
 from native.limits import Limits
@@ -20,7 +21,7 @@ from native.port.port import Opened
 from native.wire.alloc import Grant, GrantedNode, NodeSpec, Run
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.partition import AllocationPartition
-from partition.up import processes
+from partition.find.discover import outer_variables
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
@@ -31,6 +32,7 @@ from yod.plan.prepared import Reach
 # The loss of one PCT ends the steps on its node, and no others.
 _OPTIONS = Options(is_quiet=True, has_input=False, keeps_going=True, mpi="none", wait_s=0.0)
 _NOT_FOR_DAEMONS = (b"PYTHONPATH",)  # they import their own modules, not the user's
+CANCELLED = "cancelled"  # how they have ended
 _NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address
 
 
@@ -105,6 +107,7 @@ class AllocatedNodes:
     def variables(self) -> dict[str, str]:
         """What a command in the allocation finds in its environment."""
         return {
+            **outer_variables(self._environment),
             "YOD_ALLOCATION": self.job_id,
             "YOD_PARTITION": self._bebopd.address,
             "YOD_KEY_FILE": self._bebopd.key_file,
@@ -141,7 +144,7 @@ class AllocatedNodes:
         assert result is not None
         report = result.report
         if report.interrupted_by:
-            self._on_ended("cancelled")
+            self._on_ended(CANCELLED)
             return
         reason = report.reason or report.first_failure or "its PCTs have ended"
         self._on_ended("".join([reason, *(f"\n    {line}" for line in self._tail.lines)]))
@@ -167,7 +170,7 @@ def members(slots: list[int], bebopd: str) -> list[Member]:
         slots: of each node.
         bebopd: address of the allocation's own.
     """
-    words = (*processes.command_line("pct"), "--bebopd", bebopd, "--in-job", "--slots")
+    words = (*programs.command_line("pct"), "--bebopd", bebopd, "--in-job", "--slots")
     return [Member(NodeSpec(len(list(row))), (*words, str(count))) for count, row in groupby(slots)]
 
 

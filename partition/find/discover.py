@@ -67,6 +67,38 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     return _site(environment, key_file) or Where(EMBEDDED)
 
 
+OUTER = "YOD_OUTER_"  # before the names of the variables that an allocation has replaced
+_REPLACED = ("YOD_PARTITION", KEY_VARIABLE)
+
+
+def find_outer(option: str, environment: Mapping[str, str]) -> Where:
+    """Choose a partition, and of an allocation the one that has granted it.
+
+    Args:
+        option: as for :func:`find`.
+
+    Raises:
+        PartitionError: the chosen address is malformed.
+    """
+    if not environment.get(ALLOCATION_VARIABLE):
+        return find(option, environment)
+    own = (*_REPLACED, ALLOCATION_VARIABLE)
+    outside = {name: value for name, value in environment.items() if name not in own}
+    for name in _REPLACED:
+        if value := environment.get(OUTER + name.removeprefix("YOD_")):
+            outside[name] = value
+    return find(option, outside)
+
+
+def outer_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """What an allocation's command finds instead of the variables that are replaced."""
+    return {
+        OUTER + name.removeprefix("YOD_"): environment[name]
+        for name in _REPLACED
+        if environment.get(name)
+    }
+
+
 def _where(address: str, source: str, key_file: str, place: str = "") -> Where:
     """A partition by its address.
 

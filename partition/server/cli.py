@@ -12,7 +12,7 @@ import click
 
 from native import limits, options
 from native.errors import UsageError, YodError
-from native.host import stdio
+from native.host import programs, stdio
 from native.host.process import become_subreaper
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
@@ -129,7 +129,7 @@ def main() -> None:
 
 def _spawn_helper(fd: int) -> int:
     """Start a helper with this descriptor."""
-    argv = [*processes.command_line("yod-server"), "--helper-fd", str(processes.READY_FD)]
+    argv = [*programs.command_line("yod-server"), "--helper-fd", str(processes.READY_FD)]
     return processes.spawn_attached(argv, dict(os.environ), fd)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from native.errors import PartitionError
 from native.ids import PortalId
 from native.loop.reactor import Reactor
-from native.port.port import PeerLost, Port, Received
+from native.port.port import Loss, PeerLost, Port, Received
 from native.wire.alloc import Refused
 from native.wire.base import Message
 from native.wire.nodes import Changed, Order
@@ -24,6 +24,18 @@ class OrderRefused(PartitionError):
     def __init__(self, refused: Refused) -> None:
         self.code = refused.code
         super().__init__(refused.text)
+
+
+class LostError(PartitionError):
+    """bebopd was lost before it has answered.
+
+    Attributes:
+        is_unreachable: no connection could be made.
+    """
+
+    def __init__(self, text: str, is_unreachable: bool) -> None:
+        super().__init__(text)
+        self.is_unreachable = is_unreachable
 
 
 def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float) -> list[NodeRow]:
@@ -45,7 +57,7 @@ def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
                 return is_last
         return False
 
-    _talk(port, bebopd, reactor, name, wait_s, Query(), take)
+    talk(port, bebopd, reactor, name, wait_s, Query(), take)
     return rows
 
 
@@ -68,7 +80,7 @@ def give(
             answers.append(message)
         return bool(answers)
 
-    _talk(port, bebopd, reactor, name, wait_s, order, take)
+    talk(port, bebopd, reactor, name, wait_s, order, take)
     match answers[0]:
         case Refused() as refused:
             raise OrderRefused(refused)
@@ -76,17 +88,27 @@ def give(
             return changed
 
 
-def _talk(
+def talk(
     port: Port,
     bebopd: PortalId,
     reactor: Reactor,
     name: str,
-    wait_s: float,
+    wait_s: float | None,
     request: Message,
     take: Callable[[Message], bool],
 ) -> None:
-    """Send a request, and give bebopd's messages to ``take`` until it says that it has all."""
-    failure = f"bebopd at {name} has not answered for {wait_s:g} s: is it stopped?"
+    """Send a request, and give bebopd's messages to ``take`` until it says that it has all.
+
+    Args:
+        name: as for :func:`ask`.
+        wait_s: how long to wait for the last one; None: any time.
+
+    Raises:
+        LostError: it was lost.
+        PartitionError: no answer in time.
+    """
+    late = f"bebopd at {name} has not answered for {wait_s or 0:g} s: is it stopped?"
+    failure = PartitionError(late)
     is_done = False
 
     def ready() -> None:
@@ -95,15 +117,16 @@ def _talk(
             match event:
                 case Received(source, _, message) if source == bebopd and not is_done:
                     is_done = take(message)
-                case PeerLost(peer, _, text) if peer == bebopd and not is_done:
-                    failure = f"bebopd at {name} {text}"
+                case PeerLost(peer, loss, text) if peer == bebopd and not is_done:
+                    is_unreachable = loss is Loss.UNREACHABLE
+                    failure = LostError(f"bebopd at {name} {text}", is_unreachable)
                     reactor.stop()
         if is_done:
             reactor.stop()
 
     watch = reactor.watch(port.fileno(), ready)
     timer = reactor.timer(reactor.stop)
-    timer.set(reactor.monotonic() + wait_s)
+    timer.set(None if wait_s is None else reactor.monotonic() + wait_s)
     try:
         port.send(bebopd, request)
         reactor.run()
@@ -111,4 +134,4 @@ def _talk(
         watch.close()
         timer.close()
     if not is_done:
-        raise PartitionError(failure)
+        raise failure

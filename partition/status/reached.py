@@ -23,7 +23,7 @@ def rows(where: Where, limits: Limits) -> list[NodeRow]:
     Raises:
         PartitionError: the partition is the embedded one, or does not answer.
     """
-    with _reached(where, limits) as (port, bebopd, reactor):
+    with reached(where, limits) as (port, bebopd, reactor):
         return query.ask(port, bebopd, reactor, where.name, limits.allocate_s)
 
 
@@ -34,12 +34,17 @@ def give(where: Where, limits: Limits, order: Order) -> Changed:
         OrderRefused: bebopd refuses.
         PartitionError: as :func:`rows`.
     """
-    with _reached(where, limits) as (port, bebopd, reactor):
+    with reached(where, limits) as (port, bebopd, reactor):
         return query.give(port, bebopd, reactor, where.name, limits.allocate_s, order)
 
 
 @contextmanager
-def _reached(where: Where, limits: Limits) -> Iterator[tuple[Port, PortalId, Reactor]]:
+def reached(where: Where, limits: Limits) -> Iterator[tuple[Port, PortalId, Reactor]]:
+    """A port to a partition's bebopd, and a loop.
+
+    Raises:
+        PartitionError: the partition is the embedded one, or no key of it is known.
+    """
     if where.is_embedded:
         raise PartitionError("no partition is up here; yod runs jobs on this host by itself")
     reactor = Reactor()

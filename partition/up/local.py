@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from native.errors import PartitionError
-from native.host import userdirs
+from native.host import programs, userdirs
 from native.loop.reactor import Reactor
 from native.text import shown
 from native.waitstatus import how_it_ended
@@ -175,7 +175,7 @@ class _Starter:
         unix = ["--unix", self._unix_path] if self._unix_path else []
         self._spawn(
             [
-                *processes.command_line("bebopd"),
+                *programs.command_line("bebopd"),
                 *("--listen", f"127.0.0.1:{self._base_port}", *unix),
                 *("--key-file", self._key_file, "--state-dir", str(self._records)),
                 *("--ready-fd", str(processes.READY_FD), "--expect", str(self._count)),
@@ -189,7 +189,7 @@ class _Starter:
         port = self._base_port + 1 + node if self._base_port else 0
         self._spawn(
             [
-                *processes.command_line("pct"),
+                *programs.command_line("pct"),
                 *("--bebopd", self._lines[0], "--key-file", self._key_file),
                 *("--listen", f"127.0.0.1:{port}", "--slots", str(self._slots)),
                 *("--node", str(node), "--name", f"node{node}", *self._debug),

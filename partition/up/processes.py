@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,20 +12,6 @@ from pathlib import Path
 from partition.find.state import Daemon
 
 READY_FD = 3  # where a started daemon finds its end of the ready pipe
-
-_OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
-_MODULES = {"bebopd": "allocator.cli", "pct": "pct.cli", "yod-server": "partition.server.cli"}
-
-
-def command_line(name: str) -> list[str]:
-    """The arguments that start one of our commands: the script beside this one, or its module."""
-    for beside in (_OWN, sys.executable):
-        script = Path(beside).with_name(name)
-        if script.is_file() and os.access(script, os.X_OK):
-            return [str(script)]
-    start = f"from {_MODULES[name]} import main; raise SystemExit(main())"
-    return [sys.executable, "-P", "-c", start]
-
 
 def spawn(argv: list[str], environment: Mapping[str, str], log: Path, ready_fd: int = -1) -> int:
     """Start a process in a session of its own; its output goes to a log file.

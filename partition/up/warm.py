@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from native.errors import PartitionError
+from native.host import programs
 from native.text import shown
 from partition.find import warm
 from partition.find.state import Daemon
@@ -42,7 +43,7 @@ def up(environment: Mapping[str, str], slots: int | None = None) -> int:
     log = Path(directory, LOG)
     log.unlink(missing_ok=True)
     reader, writer = os.pipe2(os.O_CLOEXEC)
-    argv = [*processes.command_line("yod-server"), "--ready-fd", str(processes.READY_FD)]
+    argv = [*programs.command_line("yod-server"), "--ready-fd", str(processes.READY_FD)]
     if slots is not None:
         argv += ["--slots", str(slots)]
     own = {name: value for name, value in environment.items() if name != "PYTHONPATH"}

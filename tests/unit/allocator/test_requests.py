@@ -222,7 +222,7 @@ def test_a_grant_too_large_for_a_message_is_refused():
 
 
 def test_a_batch_job_holds_no_more_nodes_than_it_was_given():
-    partition = Partition(6, slots=2, batch=BatchTable({"12": 3}))
+    partition = Partition(6, slots=2, batch_limits=BatchTable({"12": 3}))
     partition.grant(spec(3), batch_job="12")  # nodes 0 and 1
     assert partition.request(spec(5), batch_job="12") == Refused(
         Refusal.BATCH_LIMIT, "batch job 12 has 3 nodes, 2 of them in use: 2 more requested"

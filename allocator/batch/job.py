@@ -1,0 +1,154 @@
+"""One batch job as bebopd knows it. Pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from native.ids import PortalId
+from native.machine import Action, Event
+from native.wire.alloc import Grant, NodeSpec
+from native.wire.base import clipped
+from native.wire.batch import Row, State
+
+
+class BatchJob(Struct, eq=False):
+    """One job, from its submission to its end.
+
+    The fields up to ``signal`` are on the disk.
+
+    Attributes:
+        token: of its submission.
+        time_s: how long it may run; 0: any time.
+        reason: what it waits for, or why it has ended.
+        nodes: that it has or had; the first one runs its broker.
+        incarnation: of the PCT of the first node.
+        submitted, began, ended: unix time; 0: not yet.
+        is_cancelled: its end was asked for.
+        grant: until the broker is known to run; None: not this bebopd's.
+        is_sent: its PCT has been told to start the broker.
+        is_recorded: the disk knows of it.
+        asker: who submitted it and has no answer yet.
+    """
+
+    job_id: int
+    uid: int
+    owner: str
+    name: str
+    token: bytes
+    spec: NodeSpec
+    time_s: float
+    submitted: float
+    state: State = State.PENDING
+    reason: str = ""
+    nodes: tuple[int, ...] = ()
+    incarnation: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+    exit_status: int = 0
+    signal: int = 0
+    is_cancelled: bool = False
+    grant: Grant | None = None
+    is_sent: bool = False
+    is_recorded: bool = False
+    asker: PortalId | None = None
+
+    @property
+    def root(self) -> int:
+        """The node that runs its broker; -1: it has none."""
+        return self.nodes[0] if self.nodes else -1
+
+    def row(self, *, is_held: bool = False) -> Row:
+        """What is told of it.
+
+        Args:
+            is_held: it holds slots, also when it has ended.
+        """
+        state = State.COMPLETING if is_held and self.state.is_final else self.state
+        return Row(
+            job_id=self.job_id,
+            uid=self.uid,
+            owner=self.owner,
+            name=self.name,
+            state=state,
+            reason=clipped(self.reason),
+            slots=self.spec.size,
+            nodes=self.nodes,
+            submitted=self.submitted,
+            began=self.began,
+            ended=self.ended,
+            time_s=self.time_s,
+            exit_status=self.exit_status,
+            signal=self.signal,
+        )
+
+
+class Earlier(Struct, frozen=True):
+    """What an earlier bebopd has left.
+
+    Attributes:
+        jobs: that have not ended.
+        tokens: job ids of past submissions, by uid and token.
+    """
+
+    jobs: tuple[BatchJob, ...] = ()
+    tokens: dict[tuple[int, bytes], int] = {}
+
+
+class RecordBatchJob(Action, frozen=True):
+    """Write what is to be known of a job after a crash; :class:`BatchRecorded` answers.
+
+    Attributes:
+        task: of a job that is new; None: the disk has it.
+    """
+
+    job: BatchJob
+    task: bytes | None = None
+
+
+class BatchRecorded(Event, frozen=True):
+    """These jobs are on the disk as they were when it was asked for.
+
+    Attributes:
+        error: why they are not; empty: they are.
+    """
+
+    job_ids: tuple[int, ...]
+    error: str = ""
+
+
+class RecordEvent(Action, frozen=True):
+    """Keep a line of a job's history."""
+
+    job_id: int
+    text: str
+
+
+class StartBroker(Action, frozen=True):
+    """Send a PCT the task of a job, from the disk, and the grant."""
+
+    target: PortalId
+    job: BatchJob
+    gid: int
+    groups: tuple[int, ...]
+
+
+class SendRows(Action, frozen=True):
+    """Answer a question about jobs: with these rows, and what the disk has of others."""
+
+    target: PortalId
+    rows: tuple[Row, ...]
+    others: tuple[int, ...]
+
+
+class SendHistory(Action, frozen=True):
+    """Answer with the last jobs that the disk has."""
+
+    target: PortalId
+    count: int
+
+
+class SendEvents(Action, frozen=True):
+    """Answer with the lines of a job's history."""
+
+    target: PortalId
+    job_id: int

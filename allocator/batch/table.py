@@ -1,0 +1,461 @@
+"""The batch jobs of a partition, from the submission to the end.
+
+::
+
+    (asked) --on the disk--> PENDING --slots--> CONFIGURING --its broker runs--> RUNNING
+                                |                    |                              |
+                                `--cancelled---------'--the broker ends, or its-----'--> final
+                                                        node is lost for too long
+
+A job is answered when it is on the disk, its broker is started when its grant is, and a PCT
+hears that bebopd knows of the broker's end when that is. So a bebopd that is killed at any
+instruction neither loses a job nor runs one twice: a later one finds it as it was, and the
+PCT of its first node says whether it runs there.
+
+Pure: no clock, no transport.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+from allocator.batch.job import (
+    BatchJob,
+    BatchRecorded,
+    Earlier,
+    RecordBatchJob,
+    RecordEvent,
+    SendRows,
+    StartBroker,
+)
+from allocator.batch.outcome import outcome_of
+from allocator.jobs.assign import RequestRefused
+from allocator.jobs.grants import Owner
+from allocator.jobs.table import JobTable
+from allocator.nodes.table import Node, NodeTable
+from native.deadlines import Deadlines
+from native.errors import Refusal
+from native.ids import PortalId
+from native.limits import Limits
+from native.machine import Action, Log, Send
+from native.nodelist import named_nodes
+from native.wire import batch
+from native.wire.alloc import Grant, NodeSpec, Refused
+from native.wire.base import clipped
+from native.wire.batch import State
+
+RECORD_AGAIN_S = 20.0  # after the disk has refused
+
+
+class Queue(Protocol):
+    """Where jobs wait for their slots."""
+
+    def could(self, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give.
+
+        Raises:
+            RequestRefused: the text has the numbers.
+        """
+
+    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
+        """Let a job wait behind all others; what it waits for, empty: for nothing."""
+
+    def withdraw(self, job_id: int) -> None:
+        """A job waits no more."""
+
+
+class BatchJobs:
+    """Every batch job that has not ended. Methods return the actions to carry out.
+
+    Args:
+        new_id: a job id that nobody has had.
+        earlier: what an earlier bebopd has left.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        slots: JobTable,
+        queue: Queue,
+        limits: Limits,
+        *,
+        new_id: Callable[[], int],
+        owner_of: Callable[[int], Owner | None],
+        unix_time: Callable[[], float],
+        earlier: Earlier,
+    ) -> None:
+        self._nodes = nodes
+        self._slots = slots
+        self._queue = queue
+        self._limits = limits
+        self._new_id = new_id
+        self._owner_of = owner_of
+        self._unix_time = unix_time
+        self._jobs = {job.job_id: job for job in earlier.jobs}
+        self._tokens = dict(earlier.tokens)
+        self._count_of = Counter(job.uid for job in self._jobs.values())
+        self._by_root: dict[int, set[int]] = {}
+        self._due: Deadlines[int] = Deadlines()
+        self._waiters: dict[PortalId, tuple[tuple[int, ...], set[int]]] = {}
+        self._waited: dict[int, set[PortalId]] = {}  # by job
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def get(self, job_id: int) -> BatchJob | None:
+        """A job that has not ended."""
+        return self._jobs.get(job_id)
+
+    def deadline(self) -> float | None:
+        """When :meth:`due` has something to do."""
+        return self._due.earliest()
+
+    def check(self) -> None:
+        """Assert what must always hold."""
+        for job_id, job in self._jobs.items():
+            assert job_id == job.job_id
+            assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
+            assert job.root < 0 or job_id in self._by_root[job.root], job
+        assert self._count_of.total() == len(self._jobs)
+        assert self._due.keys() <= self._jobs.keys()
+
+    def begin(self, now: float) -> list[Action]:
+        """Go on with the jobs of an earlier bebopd, in the order of their submission."""
+        actions: list[Action] = []
+        for job_id in sorted(self._jobs):
+            job = self._jobs[job_id]
+            job.is_recorded = True
+            if job.state is State.PENDING:
+                actions += self._enqueue(job, now)[0]
+            else:
+                self._place(job)
+                self._due.set(job_id, now + self._limits.node_fail_s)
+        return actions
+
+    # -- submission -------------------------------------------------------
+
+    def submitted(
+        self, source: PortalId, owner: Owner, message: batch.Submit, now: float
+    ) -> list[Action]:
+        """A user hands a job in.
+
+        Raises:
+            RequestRefused: it cannot be taken.
+        """
+        if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
+            return self._submitted_again(source, job_id, message.token)
+        self._queue.could(message.spec)
+        self._demand_room(owner)
+        job = BatchJob(
+            job_id=self._new_id(),
+            uid=owner.uid,
+            owner=owner.name,
+            name=message.name,
+            token=message.token,
+            spec=message.spec,
+            time_s=message.time_s,
+            submitted=self._unix_time(),
+            asker=source,
+        )
+        self._jobs[job.job_id] = job
+        self._tokens[job.uid, job.token] = job.job_id
+        self._count_of[job.uid] += 1
+        return [RecordBatchJob(job, message.task)]
+
+    def _submitted_again(self, source: PortalId, job_id: int, token: bytes) -> list[Action]:
+        """The answer was lost, or is not given yet."""
+        job = self._jobs.get(job_id)
+        if job is not None and not job.is_recorded:
+            job.asker = source
+            return []
+        return [Send(source, batch.Submitted(job_id, token, clipped(job.reason if job else "")))]
+
+    def _demand_room(self, owner: Owner) -> None:
+        full = ""
+        if (total := len(self._jobs)) >= self._limits.submitted_count:
+            full = f"{total} batch jobs have not ended (YOD_SUBMITTED_COUNT of bebopd)"
+        elif (count := self._count_of[owner.uid]) >= self._limits.submitted_each_count:
+            full = f"{count} batch jobs of {owner.name} have not ended"
+            full += " (YOD_SUBMITTED_EACH_COUNT of bebopd)"
+        if full:
+            raise RequestRefused(Refusal.BUSY, full)
+
+    def recorded(self, event: BatchRecorded, now: float) -> list[Action]:
+        """The disk has written jobs, or refused to."""
+        actions: list[Action] = []
+        for job_id in event.job_ids:
+            if (job := self._jobs.get(job_id)) is None:
+                continue
+            if event.error:
+                actions += self._not_recorded(job, event.error, now)
+            elif not job.is_recorded:
+                job.is_recorded = True
+                actions += self._accept(job, now)
+            elif job.state.is_final:
+                actions += self._forget(job)
+            elif job.state is State.CONFIGURING and job.grant is not None:
+                actions += self._start(job, now)
+        return actions
+
+    def _accept(self, job: BatchJob, now: float) -> list[Action]:
+        asker, job.asker = job.asker, None
+        said = f"submitted by {job.owner}: {shown_size(job)}, {job.name}"
+        happened: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        if job.state.is_final:  # cancelled meanwhile
+            happened.append(RecordBatchJob(job))
+            text = job.reason
+        else:
+            queued, text = self._enqueue(job, now)
+            happened += queued
+        answer = batch.Submitted(job.job_id, job.token, clipped(text))
+        return [*happened, *([Send(asker, answer)] if asker is not None else [])]
+
+    def _enqueue(self, job: BatchJob, now: float) -> tuple[list[Action], str]:
+        owner = self._owner_of(job.uid)
+        if owner is None:
+            return self._end(job, State.FAILED, f"no user has uid {job.uid} any more", now), ""
+        job.reason = self._queue.enqueue(job, owner, now)
+        return [], job.reason
+
+    def _not_recorded(self, job: BatchJob, error: str, now: float) -> list[Action]:
+        text = clipped(f"job {job.job_id} is not recorded: {error}")
+        actions: list[Action] = [Log(text)]
+        if not job.is_recorded:
+            self._drop(job)
+            del self._tokens[job.uid, job.token]
+            if job.asker is not None:
+                actions.append(Send(job.asker, Refused(Refusal.NOT_RECORDED, text)))
+            return actions
+        if job.state is State.CONFIGURING and job.grant is not None:
+            # Nobody has heard of the grant. Its slots are free at once.
+            actions += self._slots.forget(job.job_id)
+            self._unplace(job)
+            job.state, job.reason = State.PENDING, text
+        if job.state is State.PENDING or job.state.is_final:
+            self._due.set(job.job_id, now + RECORD_AGAIN_S)
+        return actions
+
+    # -- slots ------------------------------------------------------------
+
+    def granted(self, job_id: int, grant: Grant, now: float) -> list[Action]:
+        """A job has its slots. They are used when the disk knows."""
+        job = self._jobs[job_id]
+        job.state, job.grant = State.CONFIGURING, grant
+        job.reason, job.began = "", self._unix_time()
+        job.nodes = tuple(node.node for node in grant.nodes)
+        node = self._nodes.get(job.root)
+        assert node is not None
+        job.incarnation = node.incarnation
+        self._place(job)
+        text = f"has {shown_size(job)} on {named_nodes(job.nodes)}"
+        return [RecordEvent(job_id, text), RecordBatchJob(job)]
+
+    def refused(self, job_id: int, text: str, now: float) -> list[Action]:
+        """A job that waited cannot be given slots any more."""
+        return self._end(self._jobs[job_id], State.FAILED, text, now)
+
+    def _start(self, job: BatchJob, now: float) -> list[Action]:
+        """Have the broker started; a second time does no harm."""
+        if job.is_cancelled:
+            return self._end(job, State.CANCELLED, job.reason, now)
+        node, owner = self._nodes.get(job.root), self._owner_of(job.uid)
+        assert node is not None
+        if not node.is_up or owner is None:
+            return []  # it is told when it is back, or given up
+        job.is_sent = True
+        return [StartBroker(node.peer, job, owner.gid, owner.groups)]
+
+    # -- words of PCTs ----------------------------------------------------
+
+    def started(self, node: Node, job_id: int) -> list[Action]:
+        """The broker runs."""
+        job = self._jobs.get(job_id)
+        if job is None or job.root != node.number or job.state is not State.CONFIGURING:
+            return []
+        return self._runs(job)
+
+    def _runs(self, job: BatchJob) -> list[Action]:
+        job.state, job.grant, job.reason = State.RUNNING, None, ""
+        return [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
+
+    def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
+        """The broker of a job has ended."""
+        job = self._jobs.get(message.job_id)
+        if job is None or job.root != node.number or job.state is State.PENDING:
+            return [Send(node.peer, batch.Heard(message.job_id))]  # it was given up
+        if job.state.is_final:
+            return []  # heard before, not on the disk yet
+        outcome = outcome_of(message, job.is_cancelled)
+        job.exit_status, job.signal = outcome.exit_status, outcome.signal
+        return self._end(job, outcome.state, outcome.reason, now)
+
+    def announced(self, node: Node, running: Collection[int], now: float) -> list[Action]:
+        """A PCT says which brokers it has, those included whose end nobody has heard."""
+        actions: list[Action] = []
+        for job_id in sorted(self._by_root.get(node.number, ())):
+            job = self._jobs[job_id]
+            if job.state.is_final:
+                continue
+            if job.incarnation == node.incarnation:
+                self._due.set(job_id, None)
+            if job_id in running:
+                actions += self._runs(job) if job.state is State.CONFIGURING else []
+            elif job.incarnation != node.incarnation:
+                text = f"{node}, where its script ran, has restarted"
+                actions += self._end(job, State.NODE_FAIL, text, now)
+            elif job.state is State.RUNNING:
+                actions += self._end(job, State.NODE_FAIL, f"{node} no longer has it", now)
+            elif job.grant is not None:
+                actions += self._start(job, now)  # the message may have been lost
+            else:
+                actions += self._again(job, now)
+        unknown = (job_id for job_id in running if not self._is_at(job_id, node))
+        actions += [Send(node.peer, batch.EndBroker(job_id, is_forced=True)) for job_id in unknown]
+        return actions
+
+    def _is_at(self, job_id: int, node: Node) -> bool:
+        job = self._jobs.get(job_id)
+        return job is not None and job.root == node.number
+
+    def _again(self, job: BatchJob, now: float) -> list[Action]:
+        """An earlier bebopd meant to start it, and its PCT has never heard of it."""
+        self._unplace(job)
+        job.state = State.PENDING
+        queued, _ = self._enqueue(job, now)
+        return [RecordEvent(job.job_id, "waits again: it was not started"), *queued]
+
+    def node_down(self, node: Node, now: float) -> None:
+        """The node of some brokers is out of reach; they may go on there."""
+        for job_id in self._by_root.get(node.number, ()):
+            job = self._jobs[job_id]
+            if not job.state.is_final:
+                job.reason = f"{node} is down: {node.down_text}"
+                self._due.set(job_id, now + self._limits.node_fail_s)
+
+    def due(self, now: float) -> list[Action]:
+        """Nodes have been down for too long, or the disk is asked again."""
+        actions: list[Action] = []
+        for job_id in self._due.due(now):
+            job = self._jobs[job_id]
+            self._due.set(job_id, None)
+            if job.state.is_final:
+                actions.append(RecordBatchJob(job))
+            elif job.state is State.PENDING:
+                actions += self._enqueue(job, now)[0]
+            else:
+                text = job.reason or "its node has not come back"
+                actions += self._end(job, State.NODE_FAIL, text, now)
+        return actions
+
+    # -- what users ask ---------------------------------------------------
+
+    def cancel(self, job: BatchJob, by: str, now: float) -> list[Action]:
+        """End a job."""
+        if job.state.is_final:
+            return []
+        is_again, job.is_cancelled = job.is_cancelled, True
+        node = self._nodes.get(job.root)
+        if job.state is State.PENDING:
+            self._queue.withdraw(job.job_id)
+            return self._end(job, State.CANCELLED, f"by {by}", now)
+        job.reason = f"by {by}"
+        actions: list[Action] = [RecordEvent(job.job_id, f"cancelled by {by}")]
+        if job.grant is not None and not job.is_sent:
+            return actions  # it ends instead of its start
+        if node is None or not node.is_up:
+            return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
+        return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
+
+    def signal(self, job: BatchJob, number: int) -> list[Action]:
+        """Send a job's script a signal.
+
+        Raises:
+            RequestRefused: it does not run.
+        """
+        node = self._nodes.get(job.root)
+        if job.state is not State.RUNNING or node is None or not node.is_up:
+            why = job.reason or job.state.value
+            raise RequestRefused(Refusal.BUSY, f"job {job.job_id} does not run: {why}")
+        return [Send(node.peer, batch.SignalScript(job.job_id, number))]
+
+    def asked(self, source: PortalId, message: batch.Ask) -> list[Action]:
+        """A user asks about jobs, or waits for their ends."""
+        if not message.jobs:
+            return [SendRows(source, tuple(self._row(job) for job in self._jobs.values()), ())]
+        left = {job_id for job_id in message.jobs if job_id in self._jobs}
+        if message.waits and left:
+            self.gone(source)  # a later question takes the place of an earlier one
+            self._waiters[source] = (message.jobs, left)
+            for job_id in left:
+                self._waited.setdefault(job_id, set()).add(source)
+            return []
+        return [self._answer(source, message.jobs)]
+
+    def gone(self, peer: PortalId) -> None:
+        """A user is gone, and waits for no job."""
+        for job_id in self._waiters.pop(peer, ((), set()))[1]:
+            self._waited[job_id].discard(peer)
+            if not self._waited[job_id]:
+                del self._waited[job_id]
+
+    def _answer(self, source: PortalId, job_ids: Iterable[int]) -> SendRows:
+        ids = dict.fromkeys(job_ids)
+        known = tuple(self._row(job) for job_id in ids if (job := self._jobs.get(job_id)))
+        return SendRows(source, known, tuple(job_id for job_id in ids if job_id not in self._jobs))
+
+    def _row(self, job: BatchJob) -> batch.Row:
+        return job.row(is_held=self._slots.get(job.job_id) is not None)
+
+    # -- the end ----------------------------------------------------------
+
+    def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
+        """A job has ended; it is forgotten when the disk knows."""
+        job.state, job.reason, job.ended = state, reason, self._unix_time()
+        job.grant = None
+        self._due.set(job.job_id, None)
+        said = f"{state.value}: {reason}" if reason else state.value
+        actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        held = self._slots.get(job.job_id)
+        if held is not None:
+            actions += self._slots.release(held, None, now)
+        if job.is_recorded:
+            actions.append(RecordBatchJob(job))
+        return actions
+
+    def _forget(self, job: BatchJob) -> list[Action]:
+        """The disk knows of a job's end: tell its PCT, and those who wait."""
+        actions: list[Action] = []
+        node = self._nodes.get(job.root)
+        if node is not None and node.is_up:
+            actions.append(Send(node.peer, batch.Heard(job.job_id)))
+        self._drop(job)
+        for source in sorted(self._waited.pop(job.job_id, ())):
+            asked, left = self._waiters[source]
+            left.discard(job.job_id)
+            if not left:
+                del self._waiters[source]
+                actions.append(self._answer(source, asked))
+        return actions
+
+    def _drop(self, job: BatchJob) -> None:
+        self._unplace(job)
+        del self._jobs[job.job_id]
+        self._due.set(job.job_id, None)
+        self._count_of[job.uid] -= 1
+
+    def _place(self, job: BatchJob) -> None:
+        self._by_root.setdefault(job.root, set()).add(job.job_id)
+
+    def _unplace(self, job: BatchJob) -> None:
+        if job.root in self._by_root:
+            self._by_root[job.root].discard(job.job_id)
+            if not self._by_root[job.root]:
+                del self._by_root[job.root]
+        job.nodes, job.grant, job.is_sent, job.began = (), None, False, 0.0
+
+
+def shown_size(job: BatchJob) -> str:
+    """How many slots, in words."""
+    return "1 slot" if job.spec.size == 1 else f"{job.spec.size} slots"

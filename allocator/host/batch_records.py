@@ -1,0 +1,171 @@
+"""Batch jobs on the disk: what bebopd must know after a crash, and what users ask later.
+
+The tables are in bebopd's own file. A job's script and environment are kept until it has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import convert, msgpack
+
+from allocator.batch.job import BatchJob, Earlier, RecordBatchJob
+from native.wire import codec
+from native.wire.alloc import NodeSpec
+from native.wire.batch import Happened, Row, State
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS batch (
+    job_id INTEGER PRIMARY KEY,
+    uid INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    token BLOB NOT NULL,
+    spec BLOB NOT NULL,       -- what it asks for, encoded
+    slots INTEGER NOT NULL,
+    time_s REAL NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    nodes TEXT NOT NULL,      -- JSON list of numbers, the broker's first
+    incarnation INTEGER NOT NULL,
+    submitted REAL NOT NULL,  -- unix time; so are began and ended, 0: not yet
+    began REAL NOT NULL,
+    ended REAL NOT NULL,
+    exit_status INTEGER NOT NULL,
+    signal INTEGER NOT NULL,
+    task BLOB                 -- NULL: it has ended
+);
+CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
+CREATE TABLE IF NOT EXISTS events (
+    job_id INTEGER NOT NULL,
+    at REAL NOT NULL,         -- unix time
+    text TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS events_of_job ON events (job_id);
+"""
+_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 18)})"
+_UPDATE = """
+UPDATE batch SET state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?,
+    exit_status = ?, signal = ?, task = CASE WHEN ? THEN NULL ELSE task END
+WHERE job_id = ?
+"""
+_ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
+    time_s, exit_status, signal"""
+TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
+
+Statement = tuple[str, Sequence[object]]
+
+
+class BatchRecords:
+    """The batch jobs of one partition.
+
+    Args:
+        query: gives the rows of a statement; raises LedgerError.
+        write: commits statements, all or none, and waits for the disk; raises LedgerError.
+    """
+
+    def __init__(
+        self,
+        query: Callable[[str, Sequence[object]], sqlite3.Cursor],
+        write: Callable[[Sequence[Statement]], None],
+    ) -> None:
+        self._query = query
+        self._write = write
+
+    def keep(self, records: Iterable[RecordBatchJob]) -> None:
+        """Write jobs as they are now, all or none, and wait for the disk.
+
+        Raises:
+            LedgerError: the disk refuses.
+        """
+        self._write([_statement(record) for record in records])
+
+    def earlier(self) -> Earlier:
+        """What an earlier bebopd has left."""
+        select = f"SELECT token, spec, incarnation, {_ROW} FROM batch WHERE ended = 0"
+        rows = self._query(select, ())
+        last = "SELECT uid, token, job_id FROM batch ORDER BY job_id DESC LIMIT ?"
+        found = self._query(last, (TOKENS_COUNT,))
+        tokens = {(uid, token): job_id for uid, token, job_id in found}
+        return Earlier(tuple(_job(*row) for row in rows), tokens)
+
+    def task(self, job_id: int) -> bytes:
+        """What a job runs, encoded; empty: it has ended."""
+        row = self._query("SELECT task FROM batch WHERE job_id = ?", (job_id,)).fetchone()
+        return bytes(row[0]) if row and row[0] is not None else b""
+
+    def rows(self, job_ids: Sequence[int]) -> list[Row]:
+        """Those of these jobs that are on record, ids ascending."""
+        places = ", ".join("?" * len(job_ids))
+        select = f"SELECT {_ROW} FROM batch WHERE job_id IN ({places}) ORDER BY job_id"
+        return [_row(*row) for row in self._query(select, job_ids)]
+
+    def last(self, count: int) -> list[Row]:
+        """The last jobs, ids ascending."""
+        select = f"SELECT {_ROW} FROM batch ORDER BY job_id DESC LIMIT ?"
+        return [_row(*row) for row in self._query(select, (count,))][::-1]
+
+    def events(self, job_id: int) -> list[Happened]:
+        """What has happened to a job, the oldest first."""
+        select = "SELECT at, text FROM events WHERE job_id = ? ORDER BY rowid"
+        return [Happened(at, text) for at, text in self._query(select, (job_id,))]
+
+
+def event(job_id: int, unix_s: float, text: str) -> Statement:
+    """Adds a line to a job's history."""
+    return "INSERT INTO events VALUES (?, ?, ?)", (job_id, unix_s, text)
+
+
+def pruned(count: int) -> list[Statement]:
+    """Removes all but the last jobs from the records; those that have not ended stay."""
+    oldest = "(SELECT coalesce(max(job_id), 0) - ? FROM {})"
+    jobs = oldest.format("jobs")
+    return [
+        (f"DELETE FROM events WHERE job_id <= {jobs}", (count,)),
+        (f"DELETE FROM batch WHERE ended > 0 AND job_id <= {jobs}", (count,)),
+        (f"DELETE FROM jobs WHERE ended IS NOT NULL AND job_id <= {jobs}", (count,)),
+    ]
+
+
+def _statement(record: RecordBatchJob) -> Statement:
+    job = record.job
+    nodes = json.dumps(job.nodes)
+    if record.task is None:
+        changed = (job.state.value, job.reason, nodes, job.incarnation, job.began, job.ended)
+        is_over = job.ended > 0
+        return _UPDATE, (*changed, job.exit_status, job.signal, is_over, job.job_id)
+    first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
+    second = (job.spec.size, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
+    third = (job.submitted, job.began, job.ended, job.exit_status, job.signal, record.task)
+    return _INSERT, (*first, *second, *third)
+
+
+def _job(token: bytes, spec: bytes, incarnation: int, *columns: object) -> BatchJob:
+    row = _row(*columns)
+    return BatchJob(
+        job_id=row.job_id,
+        uid=row.uid,
+        owner=row.owner,
+        name=row.name,
+        token=token,
+        spec=msgpack.decode(spec, type=NodeSpec),
+        time_s=row.time_s,
+        submitted=row.submitted,
+        state=row.state,
+        reason=row.reason,
+        nodes=row.nodes,
+        incarnation=incarnation,
+        began=row.began,
+        exit_status=row.exit_status,
+        signal=row.signal,
+    )
+
+
+def _row(*columns: object) -> Row:
+    job_id, uid, owner, name, state, reason, slots, nodes, *rest = columns
+    assert isinstance(nodes, str)
+    values = (job_id, uid, owner, name, State(state), reason, slots, json.loads(nodes), *rest)
+    names = Row.__struct_fields__
+    return convert(dict(zip(names, values, strict=True)), Row)

@@ -1,0 +1,267 @@
+"""Conversation `batch`: jobs that are handed in, run without their user, and are asked about later.
+
+yodjob hands a job in to bebopd, which answers when it is on its disk. When the job has its
+slots, bebopd tells the PCT of its first node to start the job's *broker*, a process of the
+owner, and sends it the grant. The PCT tells bebopd when the broker has ended.
+"""
+
+from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta
+
+from native.wire.alloc import NodeSpec
+from native.wire.base import (
+    JobId,
+    JobMessage,
+    Message,
+    Name,
+    NodeNumber,
+    Part,
+    Seconds,
+    SignalNumber,
+    Text,
+    Uid,
+)
+
+TASK_MAX_BYTES = 192 * 1024  # script, arguments and environment of one job
+OUTCOME_MAX_BYTES = 8192
+ASKED_MAX = 256  # jobs of one question
+ROWS_MAX = 64  # of one answer
+TOKEN_BYTES = 16
+
+Token = Annotated[bytes, Meta(min_length=TOKEN_BYTES, max_length=TOKEN_BYTES)]
+TaskData = Annotated[bytes, Meta(max_length=TASK_MAX_BYTES)]
+Some = Annotated[tuple[JobId, ...], Meta(max_length=ASKED_MAX)]
+
+
+class State(Enum):
+    """Where a job is. Names and codes are Slurm's; other programs read them."""
+
+    PENDING = "PENDING"
+    CONFIGURING = "CONFIGURING"
+    RUNNING = "RUNNING"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+
+    @property
+    def is_final(self) -> bool:
+        """The job has ended."""
+        return self in _FINAL
+
+
+_FINAL = frozenset(
+    (State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL)
+)
+
+
+class Submit(Message, frozen=True, tag="batch.submit"):
+    """yodjob hands a job in.
+
+    Attributes:
+        token: random; the same job handed in again, after a lost connection, has the same one.
+        time_s: how long it may run; 0: any time.
+        task: an encoded :class:`Task`, which bebopd does not read.
+    """
+
+    token: Token
+    spec: NodeSpec
+    name: Name
+    time_s: Seconds
+    task: TaskData
+
+
+class Submitted(JobMessage, frozen=True, tag="batch.submitted"):
+    """bebopd: it is on my disk. The text says what it waits for; empty: for nothing."""
+
+    token: Token
+    text: Text = ""
+
+
+class Ask(Message, frozen=True, tag="batch.ask"):
+    """yodjob asks about jobs.
+
+    Attributes:
+        jobs: these; empty: all that have not ended.
+        waits: the answer comes when all of them have ended.
+    """
+
+    jobs: Some = ()
+    waits: bool = False
+
+
+class History(Message, frozen=True, tag="batch.history"):
+    """yodjob asks about the jobs that were handed in last, ended or not; ids ascend."""
+
+    count: Annotated[int, Meta(ge=1, le=10000)]
+
+
+class Row(Part, frozen=True):
+    """One job.
+
+    Attributes:
+        reason: what it waits for, or why it has ended; empty: nothing to say.
+        slots: that it has, or asks for.
+        nodes: that it has or had.
+        submitted, began, ended: unix time; 0: not yet.
+        exit_status: of the script; 0 before its end.
+        signal: that has ended the script; 0: none.
+    """
+
+    job_id: JobId
+    uid: Uid
+    owner: Name
+    name: Name
+    state: State
+    reason: Text
+    slots: Annotated[int, Meta(ge=0, lt=1 << 32)]
+    nodes: tuple[NodeNumber, ...]
+    submitted: Seconds
+    began: Seconds
+    ended: Seconds
+    time_s: Seconds
+    exit_status: Annotated[int, Meta(ge=0, lt=256)]
+    signal: Annotated[int, Meta(ge=0, le=64)]
+
+
+class Rows(Message, frozen=True, tag="batch.rows"):
+    """A piece of the answer, ids ascending; a job that was asked about and is not here has none.
+
+    Attributes:
+        is_last: nothing follows.
+    """
+
+    rows: Annotated[tuple[Row, ...], Meta(max_length=ROWS_MAX)]
+    is_last: bool
+
+
+class AskEvents(JobMessage, frozen=True, tag="batch.ask_events"):
+    """yodjob asks what has happened to a job."""
+
+
+class Happened(Part, frozen=True):
+    """Something that has happened to a job, at this unix time."""
+
+    at: Seconds
+    text: Text
+
+
+class Events(JobMessage, frozen=True, tag="batch.events"):
+    """A piece of the answer, the oldest first."""
+
+    events: Annotated[tuple[Happened, ...], Meta(max_length=ROWS_MAX)]
+    is_last: bool
+
+
+class Cancel(JobMessage, frozen=True, tag="batch.cancel"):
+    """End a job, whether it waits or runs."""
+
+
+class SignalScript(JobMessage, frozen=True, tag="batch.signal"):
+    """From a user to bebopd, and from there to the PCT: send the job's script a signal."""
+
+    number: SignalNumber
+
+
+class Done(JobMessage, frozen=True, tag="batch.done"):
+    """bebopd: what was asked of a job is on its way."""
+
+
+# -- bebopd and the PCT of a job's first node ---------------------------------
+
+
+class Start(JobMessage, frozen=True, tag="batch.start"):
+    """Start the broker of a job as its owner. The job's grant follows."""
+
+    uid: Uid
+    gid: Uid
+    groups: tuple[Uid, ...]
+    name: Name
+    time_s: Seconds
+    task: TaskData
+
+
+class Started(JobMessage, frozen=True, tag="batch.started"):
+    """The PCT: the broker runs."""
+
+
+class EndBroker(JobMessage, frozen=True, tag="batch.end_broker"):
+    """End the broker: it ends the job.
+
+    Attributes:
+        is_forced: kill it.
+    """
+
+    is_forced: bool = False
+
+
+class BrokerEnded(JobMessage, frozen=True, tag="batch.ended"):
+    """The PCT: the broker has ended. Repeated until bebopd has it on its disk.
+
+    Attributes:
+        wait_status: of the broker, as waitpid gives it; -1: it could not be started.
+        outcome: what it has said at its end: an encoded :class:`Outcome`, or text. It is as
+            the job's owner has made it.
+    """
+
+    wait_status: Annotated[int, Meta(ge=-1, lt=1 << 16)]
+    outcome: Annotated[bytes, Meta(max_length=OUTCOME_MAX_BYTES)]
+
+
+class Heard(JobMessage, frozen=True, tag="batch.heard"):
+    """bebopd: the end of the broker is on my disk."""
+
+
+# -- what travels in these, and what a broker is given -------------------------
+
+
+class Task(Part, frozen=True):
+    """What a job runs, as its user's yodjob has found it.
+
+    Attributes:
+        script: its bytes; empty: ``words`` is a command.
+        words: the script's name and its arguments, or a command.
+        output: the file for standard output and error; see :mod:`partition.batch.output`.
+    """
+
+    script: bytes
+    words: Annotated[tuple[bytes, ...], Meta(min_length=1)]
+    environment: dict[bytes, bytes]
+    directory: bytes
+    umask: Annotated[int, Meta(ge=0, le=0o777)]
+    output: bytes
+
+
+class Given(Part, frozen=True):
+    """What a PCT gives a broker on its standard input.
+
+    Attributes:
+        grant: an encoded ``alloc.grant``.
+        task: an encoded :class:`Task`.
+        bebopd: address of the partition's, ``host:port``.
+    """
+
+    job_id: JobId
+    name: Name
+    time_s: Seconds
+    grant: bytes
+    task: bytes
+    bebopd: Name
+
+
+class Outcome(Part, frozen=True):
+    """What a broker says at its end, on its standard output.
+
+    Attributes:
+        state: a final one.
+        exit_status, signal: as in :class:`Row`.
+    """
+
+    state: State
+    exit_status: Annotated[int, Meta(ge=0, lt=256)]
+    signal: Annotated[int, Meta(ge=0, le=64)]
+    reason: Text

@@ -1,0 +1,126 @@
+"""Asks bebopd about batch jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from native.errors import PartitionError, Refusal
+from native.limits import Limits
+from native.wire import batch
+from native.wire.alloc import Refused
+from native.wire.base import Message
+from partition.find.discover import Where
+from partition.status import query
+from partition.status.reached import reached
+
+
+class RefusedError(PartitionError):
+    """bebopd refuses; the text says why.
+
+    Attributes:
+        code: the kind of reason.
+    """
+
+    def __init__(self, refused: Refused) -> None:
+        self.code = refused.code
+        super().__init__(refused.text)
+
+
+def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batch.Row]:
+    """The batch jobs with these ids that bebopd knows, ids ascending.
+
+    Args:
+        job_ids: none: all that have not ended.
+
+    Raises:
+        PartitionError: there is no bebopd, or it does not answer.
+    """
+    return _rows(where, limits, batch.Ask(tuple(job_ids)), limits.allocate_s)
+
+
+def wait(where: Where, limits: Limits, job_ids: Sequence[int]) -> list[batch.Row]:
+    """The same, when all of them have ended.
+
+    Raises:
+        PartitionError: as :func:`rows`.
+    """
+    return _rows(where, limits, batch.Ask(tuple(job_ids), waits=True), None)
+
+
+def history(where: Where, limits: Limits, count: int) -> list[batch.Row]:
+    """The batch jobs that were handed in last, ids ascending.
+
+    Raises:
+        PartitionError: as :func:`rows`.
+    """
+    return _rows(where, limits, batch.History(count), limits.allocate_s)
+
+
+def events(where: Where, limits: Limits, job_id: int) -> list[batch.Happened]:
+    """What has happened to a job of the partition, the oldest first.
+
+    Raises:
+        PartitionError: as :func:`rows`.
+    """
+    found: list[batch.Happened] = []
+
+    def take(answer: Message) -> bool:
+        match answer:
+            case batch.Events(_, piece, is_last):
+                found.extend(piece)
+                return is_last
+        return False
+
+    _ask(where, limits, batch.AskEvents(job_id), limits.allocate_s, take)
+    return found
+
+
+def order(where: Where, limits: Limits, message: batch.Cancel | batch.SignalScript) -> None:
+    """Have bebopd end or signal a job.
+
+    Raises:
+        RefusedError: it refuses.
+        PartitionError: as :func:`rows`.
+    """
+    _ask(where, limits, message, limits.allocate_s, lambda answer: isinstance(answer, batch.Done))
+
+
+def is_unknown(error: PartitionError) -> bool:
+    """bebopd knows no such batch job."""
+    return isinstance(error, RefusedError) and error.code is Refusal.UNKNOWN_JOB
+
+
+def _rows(
+    where: Where, limits: Limits, message: Message, wait_s: float | None
+) -> list[batch.Row]:
+    found: list[batch.Row] = []
+
+    def take(answer: Message) -> bool:
+        match answer:
+            case batch.Rows(piece, is_last):
+                found.extend(piece)
+                return is_last
+        return False
+
+    _ask(where, limits, message, wait_s, take)
+    return found
+
+
+def _ask(
+    where: Where,
+    limits: Limits,
+    message: Message,
+    wait_s: float | None,
+    take: Callable[[Message], bool],
+) -> None:
+    refused: list[Refused] = []
+
+    def take_all(answer: Message) -> bool:
+        if isinstance(answer, Refused):
+            refused.append(answer)
+        return bool(refused) or take(answer)
+
+    with reached(where, limits) as (port, bebopd, reactor):
+        query.talk(port, bebopd, reactor, where.name, wait_s, message, take_all)
+    if refused:
+        raise RefusedError(refused[0])

@@ -1,0 +1,222 @@
+"""The broker of a batch job: holds its slots, runs its script, says how it ended.
+
+The PCT of the job's first node starts it as the owner (:mod:`pct.host.brokers`) and gives it
+the grant. From there on it does what ``yodjob alloc`` does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import ExitStack, suppress
+from math import inf
+
+from msgspec import msgpack
+
+from native import limits as limits_module
+from native.errors import PeerProtocolError, YodError
+from native.host import rlimits, stdio
+from native.host.rlimits import write_whole
+from native.ids import PortalId
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.port.portals import JobKey, PortalsPort
+from native.text import shown
+from native.waitstatus import exit_status
+from native.wire.alloc import Grant, NodeSpec
+from native.wire.base import clipped
+from native.wire.batch import EndBroker, Outcome, SignalScript, State
+from partition.batch.given import Frames, Work, message_of, work_of
+from partition.batch.output import expand, open_output
+from partition.batch.script import Script
+from partition.broker.driver import Driver
+from partition.broker.machine import TIMED_OUT, Holding, Signalled, Tell, Wanted
+from partition.broker.nodes import CANCELLED
+from yod.plan.prepared import Reach
+
+_READ_BYTES = 65536
+
+
+class GrantedPartition:
+    """A port to the nodes of a grant, and to the bebopd that gave it.
+
+    Attributes:
+        bebopd: the id to send requests to.
+        port: does not listen.
+    """
+
+    def __init__(self, address: str, limits: Limits) -> None:
+        self.port = PortalsPort(
+            connect_timeout_s=limits.connect_s,
+            liveness_s=limits.liveness_s,
+            sending_bytes=limits.sending_bytes,
+        )
+        self.bebopd: PortalId = self.port.resolve(address)
+
+    def use_grant(self, grant: Grant) -> None:
+        """Use the job's key for connections from now on."""
+        self.port.use_key(None, JobKey(grant.job_id, grant.uid, grant.expires, grant.job_key))
+        if grant.addresses:
+            self.port.set_addresses(dict(grant.addresses))
+
+    def close(self) -> None:
+        """Send what is queued, and close the port."""
+        self.port.close()
+
+
+def run() -> int:
+    """Run the job that standard input tells of, and say how it ended on standard output."""
+    told = os.dup(1)
+    frames = Frames()
+    first: list[bytes] = []
+    while not first:
+        data = os.read(0, _READ_BYTES)
+        if not data:
+            return 0  # the PCT has ended
+        first = frames.add(data)
+    work, *early = first
+    outcome = _run(work_of(work), early, frames)
+    with suppress(BrokenPipeError):
+        write_whole(told, msgpack.encode(outcome))
+    return 0
+
+
+def _run(work: Work, early: list[bytes], frames: Frames) -> Outcome:
+    """Be the owner's process that has submitted the job, and run it."""
+    task = work.task
+    os.environ.clear()
+    os.environb.update(task.environment)
+    os.umask(task.umask)
+    try:
+        os.chdir(task.directory)
+        _redirect(work)
+    except OSError as error:
+        where = shown(os.fsdecode(error.filename or "its output file"))
+        return Outcome(State.FAILED, 0, 0, clipped(f"{where}: {error.strerror}"))
+    try:
+        with Batch(work, frames) as batch:
+            for frame in early:
+                batch.hear(frame)
+            return batch.run()
+    except YodError as error:
+        stdio.say(f"yodjob: job {work.given.job_id}: {error}")
+        return Outcome(State.FAILED, 0, 0, clipped(str(error)))
+
+
+def _redirect(work: Work) -> None:
+    """Have the output file as standard output and error."""
+    values = {
+        "%": "%",
+        **dict.fromkeys("jJA", str(work.given.job_id)),
+        "x": work.given.name.replace("/", "_"),
+        "u": os.environ.get("USER", str(os.geteuid())),
+        "N": work.grant.nodes[0].name,
+    }
+    path = os.fsencode(expand(os.fsdecode(work.task.output), values))
+    fd = open_output(path)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+
+
+class Batch:
+    """One batch job in this process, from its grant to its end."""
+
+    def __init__(self, work: Work, frames: Frames) -> None:
+        self._work = work
+        self._frames = frames
+        self._stack = ExitStack()
+        self._errors: list[str] = []
+
+    def __enter__(self) -> Batch:
+        work, stack = self._work, self._stack
+        limits = limits_module.load(os.environ)
+        self._reactor = reactor = Reactor()
+        stack.callback(reactor.close)
+        rlimits.raise_soft()
+        stack.callback(rlimits.restore)
+        given = work.given
+        variables = {
+            "YOD_JOB_NAME": given.name,
+            "YOD_SUBMIT_DIR": os.fsdecode(work.task.directory),
+        }
+        self._script = Script(work.task, variables, reactor, self._script_ended)
+        opened = GrantedPartition(given.bebopd, limits)
+        opened.use_grant(work.grant)
+        time_s = given.time_s or inf
+        wanted = Wanted(NodeSpec(1), (given.name,), time_s=time_s)
+        self._machine = Holding(wanted, opened.bebopd, given.bebopd, limits)
+        self._driver = Driver(
+            self._machine,
+            opened,
+            reactor,
+            wanted,
+            os.environ,
+            limits,
+            partition=given.bebopd,
+            reach=Reach(given.bebopd),
+            is_quiet=True,
+            debug=False,
+            tenant=self._script,
+            on_tell=self._tell,
+        )
+        stack.callback(self._driver.close)
+        self._watch = reactor.watch(0, self._read)
+        stack.callback(self._watch.close)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def run(self) -> Outcome:
+        """Run the job to its end."""
+        self._driver.start(self._work.grant)
+        if self._driver.status is None:
+            self._reactor.run()
+        assert self._driver.status is not None
+        return self._outcome(self._driver.status)
+
+    def hear(self, frame: bytes) -> None:
+        """A message of bebopd's, which the PCT passes on."""
+        match message_of(frame):
+            case EndBroker():
+                self._driver.handle(Signalled(signal.SIGTERM))
+            case SignalScript(_, number):
+                self._script.signal_alone(number)
+
+    def _read(self) -> None:
+        data = os.read(0, _READ_BYTES)
+        if not data:  # the PCT has ended: our keeper ends us as well
+            self._watch.close()
+            self._driver.handle(Signalled(signal.SIGTERM))
+            return
+        try:
+            for frame in self._frames.add(data):
+                self.hear(frame)
+        except PeerProtocolError as error:
+            stdio.say(f"yodjob: {error}")
+
+    def _tell(self, tell: Tell) -> None:
+        if tell.is_error:
+            self._errors.append(tell.text)
+
+    def _script_ended(self, wait_status: int) -> None:
+        self._driver.command_ended(exit_status(wait_status))
+
+    def _outcome(self, status: int) -> Outcome:
+        """How the job has ended; the machine's status tells why where it is not the script's."""
+        wait_status = self._script.wait_status
+        reason = clipped("; ".join(self._errors))
+        number = 0 if wait_status is None else wait_status & 0x7F
+        code = 0 if wait_status is None or number else wait_status >> 8 & 0xFF
+        if self._machine.is_by_command and wait_status is not None:
+            state = State.FAILED if wait_status else State.COMPLETED
+        elif self._machine.is_by_command:  # it could not be started
+            state, code = State.FAILED, status
+        elif status == TIMED_OUT:
+            state = State.TIMEOUT
+        elif status < 0 or reason == CANCELLED:
+            state = State.CANCELLED
+        else:
+            state = State.NODE_FAIL
+        return Outcome(state, code, number, reason)

@@ -1,0 +1,166 @@
+"""Options in the head of a batch script: ``#YOD`` lines, and those of Slurm and PBS.
+
+What ours has is read. What changes the run and ours has not refuses the script: it would run
+otherwise than its author wants. What changes nothing that runs gets a warning. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from native import duration, options
+from native.errors import UsageError
+from native.options import Option
+from native.text import shown
+
+# As a command line has them. The first spelling is the option of `yodjob submit`.
+_SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
+
+SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("n", "ntasks"), _SIZE),
+    (("t", "time"), _TIME),
+    (("o", "output"), _OUTPUT),
+    (("J", "job-name"), _NAME),
+    (("D", "chdir"), _DIRECTORY),
+)
+_SLURM_COSMETIC = frozenset(
+    "A account comment mail-type mail-user nice p partition parsable q qos Q quiet v verbose".split()
+)
+_SLURM_FLAGS = frozenset("parsable Q quiet v verbose".split())
+_PBS_COSMETIC = frozenset("A m M P p q S V j".split())
+_PBS_FLAGS = frozenset("V")
+_SELECT = re.compile(r"(?:select|nodes)=(\d+)(.*)", re.ASCII)
+
+
+class Read(Struct):
+    """What a script's head asks for.
+
+    Attributes:
+        words: options and their values, as a command line of `yodjob submit`.
+        warnings: lines for the user.
+    """
+
+    words: list[str]
+    warnings: list[str]
+
+
+def read(text: str, known: Sequence[Option]) -> Read:
+    """Read the lines up to the first that is a command.
+
+    Args:
+        known: the options that a ``#YOD`` line may have.
+
+    Raises:
+        UsageError: a line cannot be read, or asks for what cannot be had; it names the line.
+    """
+    found = Read([], [])
+    for number, line in _head(text):
+        for mark, take in _MARKS:
+            if line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t"):
+                try:
+                    words = shlex.split(line[len(mark) :], comments=True)
+                    take(words, known, found)
+                except (ValueError, UsageError) as error:
+                    raise UsageError(f"line {number}: {shown(line)}: {error}") from None
+    return found
+
+
+def _head(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            return
+        yield number, line
+
+
+def _yod(words: list[str], known: Sequence[Option], found: Read) -> None:
+    expanded = options.expand(words, known)
+    names = {option.spellings[0]: option.takes_value for option in known}
+    rest = list(expanded)
+    while rest:
+        name = rest.pop(0)
+        if name not in names:
+            raise UsageError(f"{shown(name)} is no option")
+        if names[name]:
+            rest.pop(0)
+    found.words += expanded
+
+
+def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
+    ours = {name: option for names, option in SLURM for name in names}
+    for name, value in _pairs(words, _SLURM_FLAGS):
+        if name in ours:
+            found.words += [ours[name], value]
+        elif name in _SLURM_COSMETIC:
+            found.warnings.append(f"#SBATCH {_dashed(name)}: ignored")
+        else:
+            raise UsageError(f"{_dashed(name)} is not there here, and would change what runs")
+
+
+def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
+    for name, value in _pairs(words, _PBS_FLAGS):
+        match name:
+            case "N":
+                found.words += [_NAME, value]
+            case "o":
+                found.words += [_OUTPUT, value]
+            case "l":
+                for item in value.split(","):
+                    found.words += _pbs_resource(item)
+            case _ if name in _PBS_COSMETIC:
+                found.warnings.append(f"#PBS {_dashed(name)}: ignored")
+            case _:
+                raise UsageError(f"{_dashed(name)} is not there here, and would change what runs")
+
+
+def _pbs_resource(item: str) -> list[str]:
+    """``select=2:ncpus=4:mpiprocs=4``, ``nodes=2:ppn=4``, ``walltime=1:00:00``."""
+    name, _, value = item.partition("=")
+    if name == "walltime":
+        return [_TIME, value if ":" in value else f"0:{value}"]  # seconds alone
+    if (chosen := _SELECT.fullmatch(item)) is None:
+        raise UsageError(f"-l {shown(item)} is not there here, and would change what runs")
+    each = 1
+    for part in filter(None, chosen[2].split(":")):
+        key, _, amount = part.partition("=")
+        if key not in ("mpiprocs", "ppn", "ncpus") or not amount.isdecimal():
+            raise UsageError(f"-l {shown(item)}: {shown(part)} is not there here")
+        each = max(each, int(amount))
+    return [_SIZE, str(int(chosen[1]) * each)]
+
+
+def _pairs(words: list[str], flags: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Names without dashes, and values; of ``--time=5``, ``--time 5``, ``-t5`` and ``-t 5``."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+        elif word.startswith("-") and len(word) > 1:
+            name, value = word[1], word[2:]
+            equals = "=" if value else ""
+        else:
+            raise UsageError(f"{shown(word)} is no option")
+        if not equals and name not in flags and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        yield name, value
+
+
+def _dashed(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name}"
+
+
+_Take = Callable[[list[str], Sequence[Option], Read], None]
+_MARKS: tuple[tuple[str, _Take], ...] = (("#YOD", _yod), ("#SBATCH", _slurm), ("#PBS", _pbs))
+
+
+def time_s(text: str) -> int:
+    """Seconds of a time limit.
+
+    Raises:
+        UsageError: no time.
+    """
+    return duration.parse(text, "-time")

@@ -1,0 +1,53 @@
+"""The output file of a batch job. Pure but for :func:`open_output`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from native.errors import UsageError
+from native.text import shown
+
+DEFAULT = "yod-%j.out"
+_CODE = re.compile(r"%(\d*)(.)", re.DOTALL)
+_WIDTH_MAX = 10
+MEANINGS = {
+    "%": "%",
+    "j": "the job's id",
+    "J": "the job's id",
+    "A": "the job's id",
+    "x": "the job's name",
+    "u": "the user's name",
+    "N": "the name of the first node",
+}
+
+
+def check(pattern: str) -> None:
+    """Refuse a pattern that has an unknown code.
+
+    Raises:
+        UsageError: it has one.
+    """
+    for _, code in _CODE.findall(pattern):
+        if code not in MEANINGS:
+            known = ", ".join(f"%{each}" for each in MEANINGS)
+            what = f"output file {shown(pattern)}: no code %{shown(code)}"
+            raise UsageError(f"{what}; known: {known}")
+
+
+def expand(pattern: str, values: Mapping[str, str]) -> str:
+    """A pattern as a path: ``%5j`` is the job's id with five digits."""
+
+    def value(found: re.Match[str]) -> str:
+        width, code = found.groups()
+        text = values.get(code, found[0])
+        return text.zfill(min(int(width), _WIDTH_MAX)) if width and text.isdecimal() else text
+
+    return _CODE.sub(value, pattern)
+
+
+def open_output(path: bytes) -> int:
+    """Open it anew, in the present directory and with the present umask."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+    return os.open(path, flags, 0o666)

@@ -1,0 +1,144 @@
+"""Hands a batch job in: what it runs, and the conversation with bebopd."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from native.errors import PartitionError, UsageError
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.text import shown
+from native.wire import codec
+from native.wire.alloc import NodeSpec, Refused
+from native.wire.base import NAME_MAX, Message
+from native.wire.batch import TASK_MAX_BYTES, TOKEN_BYTES, Submit, Submitted, Task
+from partition.find.discover import Where
+from partition.status import query
+from partition.status.reached import reached
+
+AGAIN_S = 0.25  # bebopd is asked again after this
+_OURS = (b"YOD_JOB_ID", b"YOD_ALLOCATION", b"YOD_PARTITION", b"YOD_KEY_FILE")  # of an allocation
+
+
+class Script(Struct, frozen=True):
+    """What is to run.
+
+    Attributes:
+        name: of the job.
+        content: of the script; empty: the words are a command.
+        words: the script's name, or the command, with arguments.
+    """
+
+    name: str
+    content: bytes
+    words: tuple[str, ...]
+
+
+def read_script(words: Sequence[str]) -> Script:
+    """A script and its arguments; ``-`` is standard input.
+
+    Raises:
+        UsageError: it cannot be read, or is no script.
+    """
+    path = words[0]
+    name = "stdin" if path == "-" else os.path.basename(path)
+    try:
+        fd = os.dup(0) if path == "-" else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if stat.S_ISDIR(os.fstat(fd).st_mode):
+                raise UsageError(f"{shown(path)}: is a directory")
+            content = file.read(TASK_MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{shown(path)}: {error.strerror}") from None
+    if content.startswith(b"\x7fELF"):
+        raise UsageError(f"{shown(path)}: a program, not a script; use --wrap {shown(path)}")
+    if not content.startswith(b"#!"):
+        raise UsageError(f"{shown(path)}: a script begins with #! and its interpreter")
+    return Script(name, content, (name, *words[1:]))
+
+
+def wrapped(command: str) -> Script:
+    """A script that runs a command of the shell."""
+    return Script("wrap", f"#!/bin/sh\n{command}\n".encode(errors="surrogateescape"), ("wrap",))
+
+
+def submission(
+    script: Script, spec: NodeSpec, name: str, time_s: float, directory: str, output: str
+) -> Submit:
+    """The message that hands a job in, with what this process has of its user.
+
+    Args:
+        name: of the job; empty: the script's.
+
+    Raises:
+        UsageError: it is too large, or the directory is none.
+    """
+    where = os.path.abspath(directory) if directory else os.getcwd()
+    if directory and not os.path.isdir(where):
+        raise UsageError(f"-directory {shown(directory)}: no such directory")
+    environment = {name: value for name, value in os.environb.items() if name not in _OURS}
+    os.umask(umask := os.umask(0o077))
+    task = codec.encode_part(
+        Task(
+            script=script.content,
+            words=tuple(map(os.fsencode, script.words)),
+            environment=environment,
+            directory=os.fsencode(where),
+            umask=umask & 0o777,
+            output=os.fsencode(output),
+        )
+    )
+    if len(task) > TASK_MAX_BYTES:
+        raise UsageError(
+            f"script and environment have {len(task)} bytes, at most {TASK_MAX_BYTES}:"
+            " keep large data in a file"
+        )
+    title = (name or script.name)[:NAME_MAX].encode(errors="replace").decode()
+    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task)
+
+
+def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:
+    """Hand a job in; it is on bebopd's disk when this returns.
+
+    A bebopd that is lost before it has answered is asked again for ``allocate_s``; it knows
+    by the token what it has taken already.
+
+    Raises:
+        PartitionError: it is refused, or bebopd does not answer.
+    """
+    clock = Reactor()
+    until = clock.monotonic() + limits.allocate_s
+    was_reached = False
+    try:
+        while True:
+            try:
+                return _once(where, limits, message)
+            except query.LostError as error:
+                was_reached |= not error.is_unreachable
+                if not was_reached or clock.monotonic() >= until:
+                    raise
+            timer = clock.timer(clock.stop)
+            timer.set(clock.monotonic() + AGAIN_S)
+            clock.run()
+            timer.close()
+    finally:
+        clock.close()
+
+
+def _once(where: Where, limits: Limits, message: Submit) -> Submitted:
+    answers: list[Submitted | Refused] = []
+
+    def take(answer: Message) -> bool:
+        if isinstance(answer, Submitted | Refused):
+            answers.append(answer)
+        return bool(answers)
+
+    with reached(where, limits) as (port, bebopd, reactor):
+        query.talk(port, bebopd, reactor, where.name, limits.allocate_s, message, take)
+    if isinstance(answers[0], Refused):
+        raise PartitionError(answers[0].text)
+    return answers[0]

@@ -1,0 +1,166 @@
+"""The brokers of batch jobs whose first node this is.
+
+bebopd says what to start, the job's grant follows, and the broker's end is told until bebopd
+has heard it::
+
+    (start) --grant--> STARTING --> RUNNING --> ENDED --heard--> (gone)
+
+Pure: no clock, no transport.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from native.ids import PortalId
+from native.machine import Action, Event, Log, Send
+from native.wire import batch
+from native.wire.alloc import Grant
+
+
+class BrokerState(Enum):
+    """Where a broker is."""
+
+    TOLD = "its grant is on the way"
+    STARTING = "starts"
+    RUNNING = "runs"
+    ENDED = "has ended, bebopd has not heard"
+
+
+class BrokerEvent(Event, frozen=True):
+    """Something that happened to the broker of a batch job."""
+
+    job_id: int
+
+
+class BrokerStarted(BrokerEvent, frozen=True):
+    """It runs."""
+
+
+class BrokerGone(BrokerEvent, frozen=True):
+    """It has ended, and nothing of it is left; the fields are those of ``batch.ended``."""
+
+    wait_status: int
+    outcome: bytes
+
+
+class BrokerAction(Action, frozen=True):
+    """Something to do for the broker of a batch job."""
+
+    job_id: int
+
+
+class BeginBroker(BrokerAction, frozen=True):
+    """Start it."""
+
+    start: batch.Start
+    grant: Grant
+    bebopd: PortalId
+
+
+class TellBroker(BrokerAction, frozen=True):
+    """Pass a message on to it."""
+
+    message: batch.EndBroker | batch.SignalScript
+
+
+class KillBroker(BrokerAction, frozen=True):
+    """Kill it, and everything below it."""
+
+
+class Broker(Struct):
+    """One broker."""
+
+    start: batch.Start
+    state: BrokerState = BrokerState.TOLD
+    ended: batch.BrokerEnded | None = None
+
+
+class Brokers:
+    """All brokers of a node, by job. Methods return the actions to carry out."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[int, Broker] = {}
+
+    def __len__(self) -> int:
+        return len(self._brokers)
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """The jobs whose brokers bebopd must know of, ascending."""
+        return tuple(sorted(self._brokers))
+
+    def lines(self) -> list[str]:
+        """For people: a line for each."""
+        return [
+            f"job {job_id}: batch job of uid {broker.start.uid}: its broker {broker.state.value}"
+            for job_id, broker in self._brokers.items()
+        ]
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for job_id, broker in self._brokers.items():
+            assert job_id == broker.start.job_id
+            assert (broker.ended is not None) == (broker.state is BrokerState.ENDED), broker
+
+    # -- from bebopd -------------------------------------------------------
+
+    def told(self, message: batch.Start) -> list[Action]:
+        """Start a broker when its grant is here. bebopd may say so twice."""
+        self._brokers.setdefault(message.job_id, Broker(message))
+        return []
+
+    def granted(self, bebopd: PortalId, grant: Grant) -> list[Action]:
+        """The grant of a job."""
+        broker = self._brokers.get(grant.job_id)
+        if broker is None or broker.state is not BrokerState.TOLD:
+            return []
+        broker.state = BrokerState.STARTING
+        return [BeginBroker(grant.job_id, broker.start, grant, bebopd)]
+
+    def end(self, message: batch.EndBroker) -> list[Action]:
+        """End a broker, which ends its job; or kill it."""
+        if not self._is_alive(message.job_id):
+            return []
+        if message.is_forced:
+            return [KillBroker(message.job_id)]
+        return [TellBroker(message.job_id, message)]
+
+    def signal(self, message: batch.SignalScript) -> list[Action]:
+        """Send the script of a job a signal."""
+        return [TellBroker(message.job_id, message)] if self._is_alive(message.job_id) else []
+
+    def heard(self, message: batch.Heard) -> list[Action]:
+        """bebopd has the end of a broker on its disk."""
+        broker = self._brokers.get(message.job_id)
+        if broker is not None and broker.state is BrokerState.ENDED:
+            del self._brokers[message.job_id]
+        return []
+
+    def unheard(self, bebopd: PortalId) -> list[Action]:
+        """Tell bebopd again of the ends that it has not heard."""
+        ended = [broker.ended for broker in self._brokers.values()]
+        return [Send(bebopd, message) for message in ended if message is not None]
+
+    def _is_alive(self, job_id: int) -> bool:
+        broker = self._brokers.get(job_id)
+        return broker is not None and broker.state in (BrokerState.STARTING, BrokerState.RUNNING)
+
+    # -- from this host ----------------------------------------------------
+
+    def happened(self, event: BrokerEvent, bebopd: PortalId) -> list[Action]:
+        """A broker runs, or has ended."""
+        broker = self._brokers.get(event.job_id)
+        if broker is None or broker.state is BrokerState.ENDED:
+            return []
+        match event:
+            case BrokerStarted(job_id):
+                broker.state = BrokerState.RUNNING
+                return [Send(bebopd, batch.Started(job_id))]
+            case BrokerGone(job_id, wait_status, outcome):
+                broker.state = BrokerState.ENDED
+                broker.ended = batch.BrokerEnded(job_id, wait_status, outcome)
+                return [Log("its broker has ended", job_id), Send(bebopd, broker.ended)]
+        raise AssertionError(f"no case for {event!r}")
