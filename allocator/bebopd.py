@@ -237,7 +237,9 @@ class Bebopd:
                 return self.batch.broker_ended(node, message, now)
             case NodeRequest() if principal.kind in _DAEMON_OR_USER:
                 return self._requests.requested(source, principal, message, now)
-            case Release(job_id) if principal.kind in _DAEMON_OR_USER:
+            case Release(job_id) if principal.kind in _DAEMON_OR_USER or (
+                principal.job_id == job_id  # the broker of a batch job has no other key
+            ):
                 return self._release_asked(source, principal, job_id, now)
             case (
                 batch.Submit()

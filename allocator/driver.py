@@ -170,11 +170,14 @@ class Driver:
         except LedgerError as raised:
             error = str(raised)
         job_ids = dict.fromkeys(record.job.job_id for record in records)
-        self._handle(BatchRecorded(tuple(job_ids), error))
+        try:
+            self._handle(BatchRecorded(tuple(job_ids), error))
+        except LedgerError:
+            raise
+        except Exception as raised:
+            self._contain("batch jobs", raised)
 
-    def _answer_from_disk(
-        self, action: StartBroker | SendRows | SendHistory | SendEvents
-    ) -> None:
+    def _answer_from_disk(self, action: StartBroker | SendRows | SendHistory | SendEvents) -> None:
         """What is on the disk alone goes with the answer; without the disk, without it."""
         records = self._ledger.batch
         assert records is not None

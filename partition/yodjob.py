@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from functools import cache
 from math import inf
+from typing import Any
 
 import click
 from msgspec import json
@@ -19,8 +21,11 @@ from native.text import shown
 from native.waitstatus import SIGNAL_BASE
 from native.wire import job
 from native.wire.base import SIZE_MAX
+from native.wire.batch import Cancel, SignalScript
+from partition.batch import show as batch_show
+from partition.batch.ids import Asked
 from partition.jobs import show
-from partition.jobs.ask import Answer, ask, ask_all
+from partition.jobs.ask import Answer, Silent, ask, ask_all
 from yod.plan.plan import spec_of
 
 FAILED = 1
@@ -31,6 +36,10 @@ SIGNAL_MAX = 64
 _IDS = click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 _JSON = click.option("--json", "is_json", is_flag=True, help="For programs.")
 
+_PARTITION = click.option(
+    "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
+)
+
 _user_name = cache(userdirs.user_name)
 
 
@@ -39,11 +48,11 @@ _user_name = cache(userdirs.user_name)
 )
 @click.version_option(**options.VERSION)
 def command() -> None:
-    """Hold slots for a command; look at jobs, signal them, end them, wait for them.
+    """Hold slots for a command; hand scripts in; look at jobs, signal, end, await them.
 
-    Jobs are found by their ids. They are yours, and their yod runs on this host: local.N is
-    one that yod runs on this host alone, a number is the id that the partition gave, and
-    17.3 is step 3 of allocation 17.
+    Jobs are found by their ids: local.N is one that yod runs on this host alone, a number is
+    the id that the partition gave, and 17.3 is step 3 of allocation 17. Batch jobs are found
+    from any host, others where their yod runs.
 
     Exit status: 0; 1 a job is not there, does not answer or refuses; 2 wrong usage. That
     of `alloc` is the command's, that of `wait` the job's.
@@ -96,66 +105,210 @@ def alloc(
     sys.exit(status if status >= 0 else process.die(-status))
 
 
+@command.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-sz",
+    "-n",
+    "size",
+    type=click.IntRange(1, SIZE_MAX),
+    envvar="YODJOB_SZ",
+    metavar="N",
+    help="Slots.",
+)
+@click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
+@click.option(
+    "-time",
+    "time_text",
+    envvar="YODJOB_TIME",
+    metavar="T",
+    help="For so long: minutes, or h:mm:ss.",
+)
+@click.option(
+    "-o",
+    "-output",
+    "output",
+    envvar="YODJOB_OUTPUT",
+    metavar="FILE",
+    help="For output; %j is the id.",
+)
+@click.option(
+    "-name", "-J", "name", envvar="YODJOB_NAME", metavar="NAME", help="Default: the script's."
+)
+@click.option(
+    "-directory", "--chdir", "directory", metavar="DIR", help="To run in; default: this one."
+)
+@click.option(
+    "--wrap", "wrap", metavar="COMMAND", help="A command of the shell, instead of a script."
+)
+@click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
+@click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")
+@_PARTITION
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT [ARG]...]")
+def submit(
+    words: tuple[str, ...],
+    wrap: str | None,
+    waits: bool,
+    is_quiet: bool,
+    partition: str,
+    **given: Any,
+) -> None:
+    """Hand SCRIPT in: it runs when its slots are free, also when you have gone.
+
+    Lines `#YOD -sz 4` in its head are options; #SBATCH and #PBS lines are read as well.
+    Exit status: 0; 1 it is not taken; 2 wrong usage; with --wait the job's.
+    """
+    from partition.batch import handing
+
+    if bool(words) == (wrap is not None):
+        raise UsageError("say either a script or --wrap COMMAND")
+    submitted = handing.submit(words, wrap, given, partition, os.environ)
+    for line in submitted.warnings:
+        stdio.say(f"yodjob: {line}")
+    text = f"; it waits: {shown(submitted.text)}" if submitted.text else ""
+    job_id = str(submitted.job_id)
+    _print([job_id if is_quiet else f"job {job_id} submitted{text}"])
+    sys.stdout.flush()
+    if waits:
+        sys.exit(_status_of([job_id], Asked([job_id], partition, limits.load(os.environ))))
+
+
+@command.command(hidden=True)
+def broker() -> None:
+    """Run the batch job that a pct tells of on standard input."""
+    from partition.batch.broker import run
+
+    sys.exit(run())
+
+
 @command.command("list")
+@_PARTITION
 @_JSON
-def show_all(is_json: bool) -> None:
-    """Show your jobs, a line for each."""
+def show_all(is_json: bool, partition: str) -> None:
+    """Show your jobs on this host and all batch jobs, a line for each."""
     in_force = limits.load(os.environ)
-    answers = list(ask_all(job.Show(), in_force.job_answer_s))
+    asked = Asked([], partition, in_force)
+    rows = asked.rows()
+    if asked.trouble:
+        stdio.say(f"yodjob: no batch jobs are shown: {asked.trouble}")
+    known = {str(row.job_id) for row in rows}
+    answers = [each for each in ask_all(job.Show(), in_force.job_answer_s) if each.id not in known]
     if is_json:
-        _print_json({"jobs": [show.record(answer, _user_name) for answer in answers]})
+        records = [batch_show.record(row) for row in rows]
+        records += [show.record(answer, _user_name) for answer in answers]
+        _print_json({"jobs": records})
     else:
-        _print(show.table(answers, _user_name))
+        now = time.time()
+        lines = [batch_show.cells(row, now) for row in rows]
+        _print(show.table(lines + [show.cells(answer, _user_name) for answer in answers]))
 
 
 @command.command("show")
+@click.option("--events", "has_events", is_flag=True, help="What has happened to them.")
+@_PARTITION
 @_JSON
 @_IDS
-def show_some(job_ids: tuple[str, ...], is_json: bool) -> None:
+def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partition: str) -> None:
     """Show all that is known of jobs."""
-    answers = _ask(job_ids, job.Show())
+    in_force = limits.load(os.environ)
+    asked = Asked(job_ids, partition, in_force)
+    rows = {str(row.job_id): row for row in asked.rows()}
+    others = [job_id for job_id in job_ids if job_id not in rows]
+    events = {job_id: asked.events(int(job_id)) for job_id in asked.ids} if has_events else {}
+    answers = [
+        answer
+        for answer in ask(others, job.Show(), in_force.job_answer_s)
+        if not (answer.silent is Silent.UNKNOWN and events.get(answer.id))
+    ]
     known = [answer for answer in answers if isinstance(answer.reply, job.Shown)]
     if is_json:
-        _print_json({"jobs": [show.record(answer, _user_name) for answer in known]})
+        records = [batch_show.record(row) for row in rows.values()]
+        records += [show.record(answer, _user_name) for answer in known]
+        if has_events:
+            told = {job_id: batch_show.event_records(some) for job_id, some in events.items()}
+            _print_json({"jobs": records, "events": told})
+        else:
+            _print_json({"jobs": records})
     else:
-        for answer in known:
-            assert isinstance(answer.reply, job.Shown)
-            _print(show.paragraph(answer.reply, _user_name))
+        for job_id in dict.fromkeys(job_ids):
+            if job_id in rows:
+                _print(batch_show.paragraph(rows[job_id]))
+            for answer in known:
+                if answer.id == job_id and isinstance(answer.reply, job.Shown):
+                    _print(show.paragraph(answer.reply, _user_name))
+            _print(batch_show.event_lines(events.get(job_id, ())))
     _demand_done(answers)
 
 
+@command.command()
+@click.option(
+    "-count",
+    "-n",
+    "count",
+    type=click.IntRange(1, 10000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="The last N jobs.",
+)
+@_PARTITION
+@_JSON
+def history(count: int, is_json: bool, partition: str) -> None:
+    """Show the batch jobs that were handed in last, ended or not."""
+    rows = Asked([], partition, limits.load(os.environ)).history(count)
+    if is_json:
+        _print_json({"jobs": [batch_show.record(row) for row in rows]})
+    else:
+        _print(batch_show.history(rows))
+
+
 @command.command("signal")
+@_PARTITION
 @click.argument("signal_name", metavar="SIGNAL")
 @_IDS
-def send_signal(signal_name: str, job_ids: tuple[str, ...]) -> None:
-    """Send SIGNAL, a name or a number, to every rank of jobs."""
-    _demand_done(_ask(job_ids, job.Signal(_signal_number(signal_name))))
+def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> None:
+    """Send SIGNAL, a name or a number, to every rank of jobs; of batch jobs to the script."""
+    number = _signal_number(signal_name)
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    others = asked.order(job_ids, lambda job_id: SignalScript(job_id, number))
+    _demand_done(_ask(others, job.Signal(number)), asked)
 
 
 @command.command()
+@_PARTITION
 @_IDS
-def cancel(job_ids: tuple[str, ...]) -> None:
+def cancel(job_ids: tuple[str, ...], partition: str) -> None:
     """End jobs as an interrupt of yod does: SIGTERM to all ranks; again: SIGKILL."""
-    _demand_done(_ask(job_ids, job.Cancel()))
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    others = asked.order(job_ids, Cancel)
+    _demand_done(_ask(others, job.Cancel()), asked)
 
 
 @command.command()
+@_PARTITION
 @_IDS
-def wait(job_ids: tuple[str, ...]) -> None:
+def wait(job_ids: tuple[str, ...], partition: str) -> None:
     """Wait until jobs have ended.
 
     Exit status: the job's. Of several the first, in the order given, that is not 0. 125:
     a job is not there, or its yod was killed.
     """
-    answers = ask(job_ids, job.Wait(), None)
-    statuses = []
-    for answer in answers:
+    sys.exit(_status_of(job_ids, Asked(job_ids, partition, limits.load(os.environ))))
+
+
+def _status_of(job_ids: Sequence[str], asked: Asked) -> int:
+    """The exit status of `wait`."""
+    of_batch = {str(row.job_id) for row in asked.rows()}
+    others = [job_id for job_id in job_ids if job_id not in of_batch]
+    statuses = {}
+    for answer in ask(others, job.Wait(), None):
         if isinstance(answer.reply, job.Ended):
-            statuses.append(answer.reply.exit_status)
+            statuses[answer.id] = answer.reply.exit_status
         else:
             _complain(answer)
-            statuses.append(UNKNOWN_STATUS)
-    sys.exit(next(filter(None, statuses), 0))
+            statuses[answer.id] = UNKNOWN_STATUS
+    for row in asked.wait(of_batch):
+        statuses[str(row.job_id)] = batch_show.exit_status(row)
+    return next(filter(None, (statuses[job_id] for job_id in job_ids)), 0)
 
 
 def main() -> None:
@@ -179,17 +332,20 @@ def main() -> None:
     sys.exit(stdio.ended("yodjob", status, FAILED))
 
 
-def _ask(job_ids: tuple[str, ...], request: job.Request) -> list[Answer]:
+def _ask(job_ids: Sequence[str], request: job.Request) -> list[Answer]:
     in_force = limits.load(os.environ)
     return ask(job_ids, request, in_force.job_answer_s)
 
 
-def _demand_done(answers: Sequence[Answer]) -> None:
+def _demand_done(answers: Sequence[Answer], asked: Asked | None = None) -> None:
     """A line for each job that has not done what it was asked; any is a failure."""
     failed = [answer for answer in answers if answer.trouble]
     for answer in failed:
         _complain(answer)
-    if failed:
+    lines = asked.failures if asked is not None else []
+    for line in lines:
+        stdio.say(f"yodjob: {line}")
+    if failed or lines:
         sys.exit(FAILED)
 
 

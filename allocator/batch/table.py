@@ -40,7 +40,6 @@ from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
-from native.nodelist import named_nodes
 from native.wire import batch
 from native.wire.alloc import Grant, NodeSpec, Refused
 from native.wire.base import clipped
@@ -249,8 +248,7 @@ class BatchJobs:
         assert node is not None
         job.incarnation = node.incarnation
         self._place(job)
-        text = f"has {shown_size(job)} on {named_nodes(job.nodes)}"
-        return [RecordEvent(job_id, text), RecordBatchJob(job)]
+        return [RecordBatchJob(job)]
 
     def refused(self, job_id: int, text: str, now: float) -> list[Action]:
         """A job that waited cannot be given slots any more."""

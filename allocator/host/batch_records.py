@@ -14,7 +14,7 @@ from msgspec import convert, msgpack
 from allocator.batch.job import BatchJob, Earlier, RecordBatchJob
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Happened, Row, State
+from native.wire.batch import Happened, Row
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
@@ -164,8 +164,7 @@ def _job(token: bytes, spec: bytes, incarnation: int, *columns: object) -> Batch
 
 
 def _row(*columns: object) -> Row:
-    job_id, uid, owner, name, state, reason, slots, nodes, *rest = columns
+    *before, nodes, submitted, began, ended, time_s, exit_status, signal = columns
     assert isinstance(nodes, str)
-    values = (job_id, uid, owner, name, State(state), reason, slots, json.loads(nodes), *rest)
-    names = Row.__struct_fields__
-    return convert(dict(zip(names, values, strict=True)), Row)
+    after = (submitted, began, ended, time_s, exit_status, signal)
+    return convert((*before, json.loads(nodes), *after), Row)

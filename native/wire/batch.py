@@ -54,9 +54,7 @@ class State(Enum):
         return self in _FINAL
 
 
-_FINAL = frozenset(
-    (State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL)
-)
+_FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
 
 
 class Submit(Message, frozen=True, tag="batch.submit"):

@@ -90,9 +90,7 @@ def is_unknown(error: PartitionError) -> bool:
     return isinstance(error, RefusedError) and error.code is Refusal.UNKNOWN_JOB
 
 
-def _rows(
-    where: Where, limits: Limits, message: Message, wait_s: float | None
-) -> list[batch.Row]:
+def _rows(where: Where, limits: Limits, message: Message, wait_s: float | None) -> list[batch.Row]:
     found: list[batch.Row] = []
 
     def take(answer: Message) -> bool:

@@ -28,10 +28,10 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("D", "chdir"), _DIRECTORY),
 )
 _SLURM_COSMETIC = frozenset(
-    "A account comment mail-type mail-user nice p partition parsable q qos Q quiet v verbose".split()
+    ("A", "account", "comment", "mail-type", "mail-user", "nice", "p", "partition", "q", "qos")
 )
-_SLURM_FLAGS = frozenset("parsable Q quiet v verbose".split())
-_PBS_COSMETIC = frozenset("A m M P p q S V j".split())
+_SLURM_FLAGS = frozenset(("parsable", "Q", "quiet", "v", "verbose"))
+_PBS_COSMETIC = frozenset("AmMPpqSVj")
 _PBS_FLAGS = frozenset("V")
 _SELECT = re.compile(r"(?:select|nodes)=(\d+)(.*)", re.ASCII)
 
@@ -94,7 +94,7 @@ def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
     for name, value in _pairs(words, _SLURM_FLAGS):
         if name in ours:
             found.words += [ours[name], value]
-        elif name in _SLURM_COSMETIC:
+        elif name in _SLURM_COSMETIC | _SLURM_FLAGS:
             found.warnings.append(f"#SBATCH {_dashed(name)}: ignored")
         else:
             raise UsageError(f"{_dashed(name)} is not there here, and would change what runs")

@@ -12,6 +12,7 @@ from native.wire.job import CODES, State
 from partition.jobs.ask import Answer, Silent
 
 HEADER = ("JOBID", "NAME", "USER", "ST", "TIME", "RANKS", "NODES", "WHERE")
+Cells = tuple[str, ...]  # of one line
 _RIGHT = ("JOBID", "TIME", "RANKS", "NODES")
 UNKNOWN = "?"
 NAME_WIDTH = 32  # characters of a name in the table
@@ -19,9 +20,9 @@ NAME_WIDTH = 32  # characters of a name in the table
 UserName = Callable[[int], str]
 
 
-def table(answers: Sequence[Answer], user_name: UserName) -> list[str]:
+def table(lines: Sequence[Cells]) -> list[str]:
     """A line for each job, in columns, below :data:`HEADER`."""
-    rows = [HEADER, *(_cells(answer, user_name) for answer in answers)]
+    rows = [HEADER, *lines]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     return [
         "  ".join(
@@ -32,17 +33,15 @@ def table(answers: Sequence[Answer], user_name: UserName) -> list[str]:
     ]
 
 
-def _cells(answer: Answer, user_name: UserName) -> tuple[str, ...]:
+def cells(answer: Answer, user_name: UserName) -> Cells:
+    """The line of a job whose launch was asked."""
     reply = answer.reply
     if not isinstance(reply, job.Shown):
         code = CODES[State.SUSPENDED] if answer.silent is Silent.STOPPED else UNKNOWN
         return answer.id, UNKNOWN, UNKNOWN, code, *(UNKNOWN,) * 3, f"process {answer.unix_pid}"
-    name = shown(reply.name)
-    if len(name) > NAME_WIDTH:
-        name = name[: NAME_WIDTH - 1] + "…"
     return (
         reply.id,
-        name,
+        short(reply.name),
         shown(user_name(reply.uid)),
         CODES[reply.state],
         elapsed(reply.elapsed_s),
@@ -50,6 +49,12 @@ def _cells(answer: Answer, user_name: UserName) -> tuple[str, ...]:
         str(reply.nodes),
         shown(reply.where),
     )
+
+
+def short(name: str) -> str:
+    """A job's name as a table shows it."""
+    text = shown(name)
+    return text if len(text) <= NAME_WIDTH else text[: NAME_WIDTH - 1] + "…"
 
 
 def paragraph(reply: job.Shown, user_name: UserName) -> list[str]:

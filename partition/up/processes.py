@@ -13,6 +13,7 @@ from partition.find.state import Daemon
 
 READY_FD = 3  # where a started daemon finds its end of the ready pipe
 
+
 def spawn(argv: list[str], environment: Mapping[str, str], log: Path, ready_fd: int = -1) -> int:
     """Start a process in a session of its own; its output goes to a log file.
 

@@ -1,0 +1,99 @@
+"""The jobs that a command names: which of them are batch jobs, and what bebopd says of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from native.errors import PartitionError
+from native.limits import Limits
+from native.text import shown
+from native.wire import batch
+from partition.batch import ask
+from partition.find import discover
+
+_ID_END = 1 << 47
+
+
+class Asked:
+    """Jobs by their ids, some of which a bebopd may have as batch jobs.
+
+    Args:
+        job_ids: as the user has written them; none: all.
+        partition: an address; empty: found as by yod.
+
+    Attributes:
+        ids: those that a bebopd may know.
+        trouble: why bebopd could not be asked; empty: it was, or there is none.
+        failures: a line for each batch job that has not done what it was asked.
+    """
+
+    def __init__(self, job_ids: Iterable[str], partition: str, limits: Limits) -> None:
+        self.ids = [job_id for job_id in dict.fromkeys(job_ids) if _is_number(job_id)]
+        self.trouble = ""
+        self.failures: list[str] = []
+        self._is_all = not job_ids
+        self._is_named = bool(partition)
+        self._limits = limits
+        self._where = discover.find_outer(partition, os.environ)
+        self._rows: list[batch.Row] | None = None
+
+    def rows(self) -> list[batch.Row]:
+        """The batch jobs among them, ids ascending."""
+        if self._rows is None:
+            self._rows = self._asked() if self.ids or self._is_all else []
+        return self._rows
+
+    def _asked(self) -> list[batch.Row]:
+        if self._where.is_embedded:
+            return []
+        try:
+            return ask.rows(self._where, self._limits, list(map(int, self.ids)))
+        except PartitionError as error:
+            if self._is_named:
+                raise
+            self.trouble = str(error)
+            return []
+
+    def order(
+        self,
+        job_ids: Sequence[str],
+        message: Callable[[int], batch.Cancel | batch.SignalScript],
+    ) -> list[str]:
+        """Have bebopd end or signal the batch jobs among these.
+
+        Returns:
+            The others.
+        """
+        known = {str(row.job_id): row for row in self.rows()}
+        for job_id in dict.fromkeys(job_ids):
+            if job_id not in known:
+                continue
+            if known[job_id].state.is_final:
+                self.failures.append(f"{job_id}: has ended")
+                continue
+            try:
+                ask.order(self._where, self._limits, message(int(job_id)))
+            except PartitionError as error:
+                ended = ask.is_unknown(error)
+                self.failures.append(f"{job_id}: {'has ended' if ended else shown(str(error))}")
+        return [job_id for job_id in job_ids if job_id not in known]
+
+    def wait(self, job_ids: Iterable[str]) -> list[batch.Row]:
+        """Batch jobs when they have ended."""
+        ids = sorted(map(int, job_ids))
+        return ask.wait(self._where, self._limits, ids) if ids else []
+
+    def history(self, count: int) -> list[batch.Row]:
+        """The last batch jobs."""
+        return ask.history(self._where, self._limits, count)
+
+    def events(self, job_id: int) -> list[batch.Happened]:
+        """What has happened to a job of the partition; nothing where none is up."""
+        if self._where.is_embedded:
+            return []
+        return ask.events(self._where, self._limits, job_id)
+
+
+def _is_number(job_id: str) -> bool:
+    return job_id.isascii() and job_id.isdecimal() and 0 < int(job_id) < _ID_END

@@ -1,0 +1,128 @@
+"""What yodjob prints of batch jobs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import localtime, strftime
+from typing import Any
+
+from native.nodelist import named_nodes
+from native.text import shown
+from native.waitstatus import SIGNAL_BASE
+from native.wire.batch import Happened, Row, State
+from partition.jobs.show import Cells, elapsed, short
+
+CODES = {
+    State.PENDING: "PD",
+    State.CONFIGURING: "CF",
+    State.RUNNING: "R",
+    State.COMPLETING: "CG",
+    State.COMPLETED: "CD",
+    State.CANCELLED: "CA",
+    State.FAILED: "F",
+    State.TIMEOUT: "TO",
+    State.NODE_FAIL: "NF",
+}
+HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "SUBMITTED", "TIME", "REASON")
+_STATUSES = {State.CANCELLED: 143, State.TIMEOUT: 124, State.NODE_FAIL: 125}
+_NEVER_RAN = 125
+
+
+def exit_status(row: Row) -> int:
+    """What `yodjob wait` ends with."""
+    if row.state in _STATUSES:
+        return _STATUSES[row.state]
+    status = SIGNAL_BASE + row.signal if row.signal else row.exit_status
+    return _NEVER_RAN if row.state is State.FAILED and not status else status
+
+
+def cells(row: Row, unix_s: float) -> Cells:
+    """The line of `yodjob list`.
+
+    Args:
+        unix_s: the time now.
+    """
+    where = named_nodes(row.nodes) if row.nodes else ""
+    if row.reason:
+        where = f"{where} ({shown(row.reason)})".strip()
+    ran_s = (row.ended or unix_s) - row.began if row.began else 0.0
+    nodes = str(len(row.nodes)) if row.nodes else ""
+    title = (str(row.job_id), short(row.name), shown(row.owner), CODES[row.state])
+    return (*title, elapsed(max(0.0, ran_s)), str(row.slots), nodes, where)
+
+
+def paragraph(row: Row) -> list[str]:
+    """All that is known of one job."""
+    lines = {
+        "name": shown(row.name),
+        "user": f"{shown(row.owner)} ({row.uid})",
+        "state": f"{row.state.value} ({CODES[row.state]})",
+        "reason": shown(row.reason),
+        "slots": str(row.slots),
+        "where": named_nodes(row.nodes) if row.nodes else "",
+        "time limit": elapsed(row.time_s) if row.time_s else "",
+        "submitted": _time(row.submitted),
+        "began": _time(row.began),
+        "ended": _time(row.ended),
+        "exit": _exit(row),
+    }
+    told = (f"  {name:<10} {text}" for name, text in lines.items() if text)
+    return [f"job {row.job_id}", *told]
+
+
+def history(rows: Sequence[Row]) -> list[str]:
+    """A line for each job, in columns."""
+    lines = [HISTORY, *map(_past, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HISTORY))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def _past(row: Row) -> Cells:
+    title = (str(row.job_id), short(row.name), shown(row.owner), row.state.value, _exit(row))
+    ran_s = row.ended - row.began if row.ended and row.began else 0.0
+    times = (_time(row.submitted), elapsed(max(0.0, ran_s)))
+    return (*title, str(row.slots), *times, shown(row.reason))
+
+
+def record(row: Row) -> dict[str, Any]:
+    """One job for programs. What is not known is null."""
+    return {
+        "id": str(row.job_id),
+        "state": row.state.value,
+        "code": CODES[row.state],
+        "name": row.name,
+        "user": row.owner,
+        "uid": row.uid,
+        "reason": row.reason or None,
+        "slots": row.slots,
+        "nodes": list(row.nodes),
+        "submitted": row.submitted,
+        "began": row.began or None,
+        "ended": row.ended or None,
+        "time_s": row.time_s or None,
+        "exit_status": exit_status(row) if row.state.is_final else None,
+        "signal": row.signal or None,
+    }
+
+
+def event_lines(events: Sequence[Happened]) -> list[str]:
+    """A line for each thing that has happened."""
+    return [f"  {_time(each.at)}  {shown(each.text)}" for each in events]
+
+
+def event_records(events: Sequence[Happened]) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [{"at": each.at, "text": each.text} for each in events]
+
+
+def _exit(row: Row) -> str:
+    if not row.state.is_final:
+        return ""
+    return f"signal {row.signal}" if row.signal else str(row.exit_status)
+
+
+def _time(unix_s: float) -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", localtime(unix_s)) if unix_s else ""
