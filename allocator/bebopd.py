@@ -183,7 +183,7 @@ class Bebopd:
                 node = self.nodes.of_peer(peer)
                 down = self._down(node, text, now) if node is not None else []
                 self._requests.gone(peer)
-                self.batch.gone(peer)
+                self.batch.questions.gone(peer)
                 return down + self.jobs.requester_gone(peer, text, now)
             case DeadlineReached():
                 return self._sweep(now) + self.jobs.due(now) + self.batch.due(now)
@@ -231,8 +231,8 @@ class Bebopd:
                 return self._announced(source, message, now)
             case Hosting() | Freed() | Revoked() if node is not None:
                 return self._from_node(node, message, now)
-            case batch.Started(job_id) if node is not None:
-                return self.batch.started(node, job_id)
+            case batch.Started() if node is not None:
+                return self.batch.started(node, message)
             case batch.BrokerEnded() if node is not None:
                 return self.batch.broker_ended(node, message, now)
             case NodeRequest() if principal.kind in _DAEMON_OR_USER:
@@ -246,6 +246,7 @@ class Bebopd:
                 | batch.Ask()
                 | batch.History()
                 | batch.AskEvents()
+                | batch.AskReach()
                 | batch.Cancel()
                 | batch.SignalScript()
             ) if principal.kind in _DAEMON_OR_USER:
@@ -277,12 +278,12 @@ class Bebopd:
                 actions = self.batch.submitted(source, owner, message, now)
                 return [*actions, *self._requests.reserve()]
             case batch.Ask():
-                return self.batch.asked(source, message)
+                return self.batch.questions.asked(source, message)
             case batch.History(count):
                 return [SendHistory(source, count)]
             case batch.AskEvents(job_id):
                 return [SendEvents(source, job_id)]
-            case batch.Cancel(job_id) | batch.SignalScript(job_id):
+            case batch.AskReach(job_id) | batch.Cancel(job_id) | batch.SignalScript(job_id):
                 job = self.batch.get(job_id)
                 if job is None or job.state.is_final:
                     text = f"no batch job {job_id} waits or runs here"
@@ -290,6 +291,8 @@ class Bebopd:
                 if principal.uid != job.uid and not self._is_operator(principal):
                     text = f"job {job_id} belongs to {job.owner}"
                     raise RequestRefused(Refusal.NOT_PERMITTED, text)
+                if isinstance(message, batch.AskReach):
+                    return self.batch.questions.reach_asked(source, job)
                 if isinstance(message, batch.SignalScript):
                     actions = self.batch.signal(job, message.number)
                 else:

@@ -40,6 +40,7 @@ class Limits(Struct, frozen=True):
     submitted_each_count: int = 20_000
     history_count: int = 100_000
     node_fail_s: float = 300.0
+    spool_bytes: int = 64 * 1024 * 1024
     connect_s: float = 5.0
     liveness_s: float = 20.0
     notice_s: float = 2.0
@@ -85,6 +86,7 @@ MEANINGS = {
     "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
     "submitted_each_count": "the same of one user",
     "history_count": "past jobs that bebopd's records keep",
+    "spool_bytes": "output of a detached job that is kept; of more the middle is dropped",
     "node_fail_s": "a batch job ends when the node of its script has been down for this long",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",

@@ -172,6 +172,21 @@ def submit(
         sys.exit(_status_of([job_id], Asked([job_id], partition, limits.load(os.environ))))
 
 
+@command.command()
+@_PARTITION
+@click.argument("job_id", metavar="ID")
+def attach(job_id: str, partition: str) -> None:
+    """Show the output of a detached job from its beginning, and follow it.
+
+    The first that attaches has the job's input. Ctrl-C interrupts the job as it does yod,
+    Ctrl-\\ leaves, and the job goes on. Exit status: the job's; 1 it cannot be attached to.
+    """
+    from partition.batch.attaching import attach as attach_to
+
+    status = attach_to(job_id, Asked([job_id], partition, limits.load(os.environ)), os.environ)
+    sys.exit(status)
+
+
 @command.command(hidden=True)
 def broker() -> None:
     """Run the batch job that a pct tells of on standard input."""

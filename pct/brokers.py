@@ -39,6 +39,13 @@ class BrokerStarted(BrokerEvent, frozen=True):
     """It runs."""
 
 
+class BrokerServes(BrokerEvent, frozen=True):
+    """Terminals can attach to it; the fields are those of ``batch.started``."""
+
+    address: str
+    key: bytes
+
+
 class BrokerGone(BrokerEvent, frozen=True):
     """It has ended, and nothing of it is left; the fields are those of ``batch.ended``."""
 
@@ -71,10 +78,15 @@ class KillBroker(BrokerAction, frozen=True):
 
 
 class Broker(Struct):
-    """One broker."""
+    """One broker.
+
+    Attributes:
+        started: what bebopd is told while it runs.
+    """
 
     start: batch.Start
     state: BrokerState = BrokerState.TOLD
+    started: batch.Started | None = None
     ended: batch.BrokerEnded | None = None
 
 
@@ -140,9 +152,9 @@ class Brokers:
         return []
 
     def unheard(self, bebopd: PortalId) -> list[Action]:
-        """Tell bebopd again of the ends that it has not heard."""
-        ended = [broker.ended for broker in self._brokers.values()]
-        return [Send(bebopd, message) for message in ended if message is not None]
+        """Tell bebopd, which may be another one, of what runs, and of ends it has not heard."""
+        told = [broker.ended or broker.started for broker in self._brokers.values()]
+        return [Send(bebopd, message) for message in told if message is not None]
 
     def _is_alive(self, job_id: int) -> bool:
         broker = self._brokers.get(job_id)
@@ -158,7 +170,11 @@ class Brokers:
         match event:
             case BrokerStarted(job_id):
                 broker.state = BrokerState.RUNNING
-                return [Send(bebopd, batch.Started(job_id))]
+                broker.started = batch.Started(job_id)
+                return [Send(bebopd, broker.started)]
+            case BrokerServes(job_id, address, key):
+                broker.started = batch.Started(job_id, address, key)
+                return [Send(bebopd, broker.started)]
             case BrokerGone(job_id, wait_status, outcome):
                 broker.state = BrokerState.ENDED
                 broker.ended = batch.BrokerEnded(job_id, wait_status, outcome)

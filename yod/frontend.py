@@ -10,6 +10,7 @@ from math import inf
 from native import nodelist
 from native.errors import ProgramNotFoundError, UsageError
 from native.text import shown
+from native.wire.alloc import NodeSpec
 from yod import launching
 from yod.host import own
 from yod.plan import loadfile
@@ -38,12 +39,44 @@ def run(given: Given, words: list[str]) -> int:
         YodError: the launch could not begin.
     """
     invocation = own.invocation(tuple(sys.argv))
+    if "--detach" in given:
+        return _detach(given, words, invocation)
     prepared = prepare(given, words, invocation)
     if "--dry-run" in given:
         _show_plan(prepared)
         return 0
     result = launching.run(prepared, invocation)
     return -result.report.interrupted_by or result.exit_status
+
+
+# Of the job, and not of the step that it consists of.
+_OF_THE_JOB = ("--detach", "--partition", "--wait", "--immediate")
+
+
+def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
+    """Hand the launch in as a job of its own, and print its id."""
+    members, _ = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)
+    nodes = dict.fromkeys(number for member in members for number in member.spec.nodes)
+    is_anywhere = any(not member.spec.nodes for member in members)
+    size = sum(member.spec.size for member in members)
+    line = [
+        f"{name}={value}" if value else name
+        for name, values in given.items()
+        if name not in _OF_THE_JOB
+        for value in values
+    ]
+    taken = launching.detach(
+        ["yod", *line, "--", *words],
+        words[0],
+        NodeSpec(size, () if is_anywhere else tuple(nodes)),
+        _last(given, "--partition") or "",
+    )
+    text = f"; it waits: {shown(taken.text)}" if taken.text else ""
+    if "-quiet" in given:
+        print(taken.job_id)
+    else:
+        print(f"job {taken.job_id} submitted{text}; yodjob attach {taken.job_id}")
+    return 0
 
 
 def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,7 +19,7 @@ from native.loop.reactor import Reactor
 from native.machine import fault_text
 from native.port.port import Opened
 from native.text import shown
-from native.wire.alloc import Grant
+from native.wire.alloc import Grant, NodeSpec
 from native.wire.load import Protocol
 from yod.driver import Driver, Result
 from yod.host import own
@@ -30,6 +31,9 @@ from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.prepared import SHARED_DEFAULT, SHARED_VARIABLE, Prepared, Records
 from yod.program.planning import make_plan
+
+if TYPE_CHECKING:
+    from partition.batch.handing import Taken
 
 NO_RECORDS = Records()  # but for the user log
 
@@ -266,6 +270,21 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
         stack.callback(launching.close)
         result = run_to_end(launching.driver, reactor)
     return result
+
+
+def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -> Taken:
+    """Hand a launch in as a job that runs without a terminal.
+
+    Args:
+        words: its command line, the name first.
+        program: what it runs.
+
+    Raises:
+        YodError: it is not taken.
+    """
+    from partition.batch import handing  # few launches are detached
+
+    return handing.detach(words, program, spec, partition, os.environ)
 
 
 def run_to_end(driver: Driver, reactor: Reactor, begin: Callable[[], None] | None = None) -> Result:

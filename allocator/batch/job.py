@@ -25,9 +25,11 @@ class BatchJob(Struct, eq=False):
         submitted, began, ended: unix time; 0: not yet.
         is_cancelled: its end was asked for.
         grant: until the broker is known to run; None: not this bebopd's.
+        reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
         is_sent: its PCT has been told to start the broker.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
+        attaching: who waits to be told how to attach to it.
     """
 
     job_id: int
@@ -49,6 +51,7 @@ class BatchJob(Struct, eq=False):
     is_cancelled: bool = False
     grant: Grant | None = None
     is_sent: bool = False
+    reach: tuple[str, bytes] = ("", b"")
     is_recorded: bool = False
     asker: PortalId | None = None
 

@@ -18,7 +18,7 @@ Pure: no clock, no transport.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from allocator.batch.job import (
@@ -27,10 +27,10 @@ from allocator.batch.job import (
     Earlier,
     RecordBatchJob,
     RecordEvent,
-    SendRows,
     StartBroker,
 )
 from allocator.batch.outcome import outcome_of
+from allocator.batch.questions import Questions
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.jobs.table import JobTable
@@ -68,6 +68,9 @@ class Queue(Protocol):
 class BatchJobs:
     """Every batch job that has not ended. Methods return the actions to carry out.
 
+    Attributes:
+        questions: of users, which are not answered yet.
+
     Args:
         new_id: a job id that nobody has had.
         earlier: what an earlier bebopd has left.
@@ -97,8 +100,7 @@ class BatchJobs:
         self._count_of = Counter(job.uid for job in self._jobs.values())
         self._by_root: dict[int, set[int]] = {}
         self._due: Deadlines[int] = Deadlines()
-        self._waiters: dict[PortalId, tuple[tuple[int, ...], set[int]]] = {}
-        self._waited: dict[int, set[PortalId]] = {}  # by job
+        self.questions = Questions(self._jobs, self._row)
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -267,12 +269,16 @@ class BatchJobs:
 
     # -- words of PCTs ----------------------------------------------------
 
-    def started(self, node: Node, job_id: int) -> list[Action]:
-        """The broker runs."""
-        job = self._jobs.get(job_id)
-        if job is None or job.root != node.number or job.state is not State.CONFIGURING:
+    def started(self, node: Node, message: batch.Started) -> list[Action]:
+        """The broker runs, or can be attached to."""
+        job = self._jobs.get(message.job_id)
+        if job is None or job.root != node.number or job.state.is_final:
             return []
-        return self._runs(job)
+        actions = self._runs(job) if job.state is State.CONFIGURING else []
+        if message.address:
+            job.reach = (message.address, message.key)
+            actions += self.questions.told_reach(job)
+        return actions
 
     def _runs(self, job: BatchJob) -> list[Action]:
         job.state, job.grant, job.reason = State.RUNNING, None, ""
@@ -378,31 +384,6 @@ class BatchJobs:
             raise RequestRefused(Refusal.BUSY, f"job {job.job_id} does not run: {why}")
         return [Send(node.peer, batch.SignalScript(job.job_id, number))]
 
-    def asked(self, source: PortalId, message: batch.Ask) -> list[Action]:
-        """A user asks about jobs, or waits for their ends."""
-        if not message.jobs:
-            return [SendRows(source, tuple(self._row(job) for job in self._jobs.values()), ())]
-        left = {job_id for job_id in message.jobs if job_id in self._jobs}
-        if message.waits and left:
-            self.gone(source)  # a later question takes the place of an earlier one
-            self._waiters[source] = (message.jobs, left)
-            for job_id in left:
-                self._waited.setdefault(job_id, set()).add(source)
-            return []
-        return [self._answer(source, message.jobs)]
-
-    def gone(self, peer: PortalId) -> None:
-        """A user is gone, and waits for no job."""
-        for job_id in self._waiters.pop(peer, ((), set()))[1]:
-            self._waited[job_id].discard(peer)
-            if not self._waited[job_id]:
-                del self._waited[job_id]
-
-    def _answer(self, source: PortalId, job_ids: Iterable[int]) -> SendRows:
-        ids = dict.fromkeys(job_ids)
-        known = tuple(self._row(job) for job_id in ids if (job := self._jobs.get(job_id)))
-        return SendRows(source, known, tuple(job_id for job_id in ids if job_id not in self._jobs))
-
     def _row(self, job: BatchJob) -> batch.Row:
         return job.row(is_held=self._slots.get(job.job_id) is not None)
 
@@ -411,10 +392,11 @@ class BatchJobs:
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
         job.state, job.reason, job.ended = state, reason, self._unix_time()
-        job.grant = None
+        job.grant, job.reach = None, ("", b"")
         self._due.set(job.job_id, None)
         said = f"{state.value}: {reason}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        actions += self.questions.told_reach(job)
         held = self._slots.get(job.job_id)
         if held is not None:
             actions += self._slots.release(held, None, now)
@@ -429,13 +411,7 @@ class BatchJobs:
         if node is not None and node.is_up:
             actions.append(Send(node.peer, batch.Heard(job.job_id)))
         self._drop(job)
-        for source in sorted(self._waited.pop(job.job_id, ())):
-            asked, left = self._waiters[source]
-            left.discard(job.job_id)
-            if not left:
-                del self._waiters[source]
-                actions.append(self._answer(source, asked))
-        return actions
+        return actions + self.questions.ended(job.job_id)
 
     def _drop(self, job: BatchJob) -> None:
         self._unplace(job)

@@ -155,6 +155,23 @@ class Events(JobMessage, frozen=True, tag="batch.events"):
     is_last: bool
 
 
+class AskReach(JobMessage, frozen=True, tag="batch.ask_reach"):
+    """yodjob asks how to attach to a job; the answer comes when it runs, or has ended."""
+
+
+class Reach(JobMessage, frozen=True, tag="batch.reach"):
+    """bebopd tells the proven owner.
+
+    Attributes:
+        uid: of the owner.
+        address, key: as in :class:`Started`; empty: there is nothing to attach to.
+    """
+
+    uid: Uid
+    address: Name
+    key: Annotated[bytes, Meta(max_length=32)]
+
+
 class Cancel(JobMessage, frozen=True, tag="batch.cancel"):
     """End a job, whether it waits or runs."""
 
@@ -184,7 +201,15 @@ class Start(JobMessage, frozen=True, tag="batch.start"):
 
 
 class Started(JobMessage, frozen=True, tag="batch.started"):
-    """The PCT: the broker runs."""
+    """The PCT: the broker runs. Repeated when it can be attached to, and to a later bebopd.
+
+    Attributes:
+        address: ``host:port`` at which terminals attach; empty: they do not.
+        key: of the owner, for it.
+    """
+
+    address: Name = ""
+    key: Annotated[bytes, Meta(max_length=32)] = b""
 
 
 class EndBroker(JobMessage, frozen=True, tag="batch.end_broker"):
@@ -221,9 +246,10 @@ class Task(Part, frozen=True):
     """What a job runs, as its user's yodjob has found it.
 
     Attributes:
-        script: its bytes; empty: ``words`` is a command.
-        words: the script's name and its arguments, or a command.
-        output: the file for standard output and error; see :mod:`partition.batch.output`.
+        script: its bytes; empty: ``words`` are a command line of yod, whose output is spooled.
+        words: the script's name and its arguments, or yod's.
+        output: the script's file for standard output and error; see
+            :mod:`partition.batch.output`.
     """
 
     script: bytes
@@ -249,6 +275,16 @@ class Given(Part, frozen=True):
     grant: bytes
     task: bytes
     bebopd: Name
+
+
+class Serving(Part, frozen=True):
+    """What a broker says on its standard output when terminals can attach; as in Started."""
+
+    address: Name
+    key: Annotated[bytes, Meta(max_length=32)]
+
+
+SERVING, OUTCOME = b"S", b"O"  # the first byte of a frame of a broker's, before one of these
 
 
 class Outcome(Part, frozen=True):

@@ -9,11 +9,11 @@ from typing import Union
 from msgspec import DecodeError, Raw, Struct, msgpack
 
 from native.errors import PeerProtocolError
-from native.wire import alloc, batch, group, io, load, nodes, pmi, status
+from native.wire import alloc, attach, batch, group, io, load, nodes, pmi, status
 from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message
 
 BASES = (Message, JobMessage, nodes.Order)
-MODULES = (alloc, status, nodes, load, group, io, pmi, batch)
+MODULES = (alloc, status, nodes, load, group, io, pmi, batch, attach)
 
 
 def _classes() -> tuple[type[Message], ...]:

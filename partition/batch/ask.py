@@ -75,6 +75,24 @@ def events(where: Where, limits: Limits, job_id: int) -> list[batch.Happened]:
     return found
 
 
+def reach(where: Where, limits: Limits, job_id: int) -> batch.Reach:
+    """How to attach to a job, when it runs.
+
+    Raises:
+        RefusedError: it has ended, or is another user's.
+        PartitionError: as :func:`rows`.
+    """
+    found: list[batch.Reach] = []
+
+    def take(answer: Message) -> bool:
+        if isinstance(answer, batch.Reach):
+            found.append(answer)
+        return bool(found)
+
+    _ask(where, limits, batch.AskReach(job_id), None, take)
+    return found[0]
+
+
 def order(where: Where, limits: Limits, message: batch.Cancel | batch.SignalScript) -> None:
     """Have bebopd end or signal a job.
 

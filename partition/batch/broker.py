@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from math import inf
 
-from msgspec import msgpack
+from msgspec import Struct, msgpack
 
 from native import limits as limits_module
 from native.errors import PeerProtocolError, YodError
@@ -25,13 +27,23 @@ from native.text import shown
 from native.waitstatus import exit_status
 from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import clipped
-from native.wire.batch import EndBroker, Outcome, SignalScript, State
-from partition.batch.given import Frames, Work, message_of, work_of
+from native.wire.batch import (
+    OUTCOME,
+    SERVING,
+    EndBroker,
+    Outcome,
+    Serving,
+    SignalScript,
+    State,
+)
+from native.wire.frames import Frames, framed
+from partition.batch.detached import Detached
+from partition.batch.given import MOST_BYTES, Work, message_of, work_of
 from partition.batch.output import expand, open_output
 from partition.batch.script import Script
 from partition.broker.driver import Driver
 from partition.broker.machine import TIMED_OUT, Holding, Signalled, Tell, Wanted
-from partition.broker.nodes import CANCELLED
+from partition.broker.nodes import CANCELLED, facing_node
 from yod.plan.prepared import Reach
 
 _READ_BYTES = 65536
@@ -67,7 +79,7 @@ class GrantedPartition:
 def run() -> int:
     """Run the job that standard input tells of, and say how it ended on standard output."""
     told = os.dup(1)
-    frames = Frames()
+    frames = Frames(MOST_BYTES)
     first: list[bytes] = []
     while not first:
         data = os.read(0, _READ_BYTES)
@@ -75,13 +87,18 @@ def run() -> int:
             return 0  # the PCT has ended
         first = frames.add(data)
     work, *early = first
-    outcome = _run(work_of(work), early, frames)
-    with suppress(BrokenPipeError):
-        write_whole(told, msgpack.encode(outcome))
+
+    def tell(kind: bytes, part: Struct) -> None:
+        with suppress(BrokenPipeError):
+            write_whole(told, framed(kind + msgpack.encode(part)))
+
+    tell(OUTCOME, _run(work_of(work), early, frames, partial(tell, SERVING)))
     return 0
 
 
-def _run(work: Work, early: list[bytes], frames: Frames) -> Outcome:
+def _run(
+    work: Work, early: list[bytes], frames: Frames, on_serving: Callable[[Serving], None]
+) -> Outcome:
     """Be the owner's process that has submitted the job, and run it."""
     task = work.task
     os.environ.clear()
@@ -89,12 +106,13 @@ def _run(work: Work, early: list[bytes], frames: Frames) -> Outcome:
     os.umask(task.umask)
     try:
         os.chdir(task.directory)
-        _redirect(work)
+        if task.script:
+            _redirect(work)
     except OSError as error:
         where = shown(os.fsdecode(error.filename or "its output file"))
         return Outcome(State.FAILED, 0, 0, clipped(f"{where}: {error.strerror}"))
     try:
-        with Batch(work, frames) as batch:
+        with Batch(work, frames, on_serving) as batch:
             for frame in early:
                 batch.hear(frame)
             return batch.run()
@@ -122,9 +140,10 @@ def _redirect(work: Work) -> None:
 class Batch:
     """One batch job in this process, from its grant to its end."""
 
-    def __init__(self, work: Work, frames: Frames) -> None:
+    def __init__(self, work: Work, frames: Frames, on_serving: Callable[[Serving], None]) -> None:
         self._work = work
         self._frames = frames
+        self._on_serving = on_serving
         self._stack = ExitStack()
         self._errors: list[str] = []
 
@@ -136,11 +155,7 @@ class Batch:
         rlimits.raise_soft()
         stack.callback(rlimits.restore)
         given = work.given
-        variables = {
-            "YOD_JOB_NAME": given.name,
-            "YOD_SUBMIT_DIR": os.fsdecode(work.task.directory),
-        }
-        self._script = Script(work.task, variables, reactor, self._script_ended)
+        self._script = self._tenant(limits)
         opened = GrantedPartition(given.bebopd, limits)
         opened.use_grant(work.grant)
         time_s = given.time_s or inf
@@ -167,6 +182,25 @@ class Batch:
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
+
+    def _tenant(self, limits: Limits) -> Script | Detached:
+        """What has the allocation."""
+        given, task, reactor = self._work.given, self._work.task, self._reactor
+        if task.script:
+            directory = os.fsdecode(task.directory)
+            variables = {"YOD_JOB_NAME": given.name, "YOD_SUBMIT_DIR": directory}
+            return Script(task, variables, reactor, self._script_ended)
+        detached = Detached(
+            given.job_id,
+            task,
+            facing_node(self._work.grant.nodes[0]),
+            reactor,
+            limits,
+            on_serving=lambda address, key: self._on_serving(Serving(address, key)),
+            on_end=self._script_ended,
+        )
+        self._stack.callback(detached.close)
+        return detached
 
     def run(self) -> Outcome:
         """Run the job to its end."""
@@ -199,6 +233,8 @@ class Batch:
     def _tell(self, tell: Tell) -> None:
         if tell.is_error:
             self._errors.append(tell.text)
+            if isinstance(self._script, Detached):
+                self._script.say(f"job {self._work.given.job_id}: {tell.text}")
 
     def _script_ended(self, wait_status: int) -> None:
         self._driver.command_ended(exit_status(wait_status))

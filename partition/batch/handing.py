@@ -12,9 +12,11 @@ from native import nodelist
 from native.errors import PartitionError, UsageError
 from native.options import Option, parse
 from native.text import shown
+from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
+from native.wire.batch import Submit
 from partition.batch import directives, output
-from partition.batch.submit import hand_in, read_script, submission, wrapped
+from partition.batch.submit import detached, hand_in, read_script, submission, wrapped
 from partition.find import discover
 from yod.plan.plan import spec_of
 
@@ -83,13 +85,39 @@ def submit(
         chosen["directory"] or "",
         pattern,
     )
+    return _handed(message, partition, environment, read.warnings)
+
+
+def detach(
+    words: Sequence[str],
+    program: str,
+    spec: NodeSpec,
+    partition: str,
+    environment: Mapping[str, str],
+) -> Taken:
+    """Hand a command line of yod in, whose job runs without a terminal.
+
+    Args:
+        words: the command line, the name first.
+        program: what it runs.
+
+    Raises:
+        UsageError, PartitionError: as :func:`submit`.
+    """
+    message = submission(detached(words, program), spec, "", 0.0, "", "")
+    return _handed(message, partition, environment, [])
+
+
+def _handed(
+    message: Submit, partition: str, environment: Mapping[str, str], warnings: Sequence[str]
+) -> Taken:
     where = discover.find_outer(partition, environment)
     if where.is_embedded:
         raise PartitionError(
             "no partition is up here that would keep the job: `yodctl up --local N` brings one up"
         )
     submitted = hand_in(where, limits_module.load(environment), message)
-    return Taken(submitted.job_id, submitted.text, tuple(read.warnings))
+    return Taken(submitted.job_id, submitted.text, tuple(warnings))
 
 
 def _last(values: list[str] | None) -> str | None:

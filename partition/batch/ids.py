@@ -84,6 +84,20 @@ class Asked:
         ids = sorted(map(int, job_ids))
         return ask.wait(self._where, self._limits, ids) if ids else []
 
+    def reach(self, job_id: int) -> batch.Reach | None:
+        """How to attach to a batch job, when it runs; None: it does not run any more.
+
+        Raises:
+            PartitionError: it is another user's, or bebopd does not answer.
+        """
+        try:
+            reach = ask.reach(self._where, self._limits, job_id)
+        except PartitionError as error:
+            if ask.is_unknown(error):
+                return None
+            raise
+        return reach if reach.address else None
+
     def history(self, count: int) -> list[batch.Row]:
         """The last batch jobs."""
         return ask.history(self._where, self._limits, count)

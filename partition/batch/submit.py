@@ -61,6 +61,11 @@ def read_script(words: Sequence[str]) -> Script:
     return Script(name, content, (name, *words[1:]))
 
 
+def detached(words: Sequence[str], program: str) -> Script:
+    """A command line of yod, for a job to which terminals attach."""
+    return Script(os.path.basename(program), b"", tuple(words))
+
+
 def wrapped(command: str) -> Script:
     """A script that runs a command of the shell."""
     return Script("wrap", f"#!/bin/sh\n{command}\n".encode(errors="surrogateescape"), ("wrap",))

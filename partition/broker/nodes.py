@@ -73,7 +73,7 @@ class AllocatedNodes:
         self._on_up = on_up
         self._on_ended = on_ended
         self._stack = ExitStack()
-        host = "127.0.0.1" if reach is None else _facing(grant.nodes[0])
+        host = "127.0.0.1" if reach is None else facing_node(grant.nodes[0])
         self._bebopd = AllocationPartition(host, reactor, limits)
         self._stack.callback(self._bebopd.close)
         invocation = _of_daemons(own.invocation(("yodjob",)), self._bebopd.key)
@@ -185,7 +185,7 @@ def _of_daemons(invocation: Invocation, key: bytes) -> Invocation:
     return replace(invocation, environment=environment, directory="/")
 
 
-def _facing(node: GrantedNode) -> str:
+def facing_node(node: GrantedNode) -> str:
     """The address of this host that a node sees.
 
     Raises:

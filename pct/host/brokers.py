@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from msgspec import msgpack
 
+from native.errors import PeerProtocolError
 from native.host import programs
 from native.loop.reactor import Reactor
 from native.wire import codec
 from native.wire import keeper as wire
 from native.wire.base import Message
-from native.wire.batch import OUTCOME_MAX_BYTES, Given
-from pct.brokers import BeginBroker, BrokerEvent, BrokerGone, BrokerStarted
+from native.wire.batch import OUTCOME, OUTCOME_MAX_BYTES, SERVING, Given, Serving
+from native.wire.frames import Frames, framed
+from pct.brokers import BeginBroker, BrokerEvent, BrokerGone, BrokerServes, BrokerStarted
 from pct.host.keeper import Keeper
 from pct.host.spawn.spawner import Spawner
 from pct.host.streams import InputPipe, OutputPipe
@@ -43,10 +46,12 @@ class BrokerProcess:
         self._spawner = spawner
         self._reactor = reactor
         self._handle = handle
-        self._given = _framed(_given(action))
+        self._given = framed(_given(action))
         self._input: InputPipe | None = None
         self._outputs: dict[int, OutputPipe] = {}
-        self._said = {1: b"", 2: b""}
+        self._frames = Frames(OUTCOME_MAX_BYTES)
+        self._outcome = b""
+        self._said = b""  # on standard error, and what is no frame
         self._wait_status = _NOT_STARTED
         self._trouble = ""
         self._is_empty = False
@@ -61,7 +66,7 @@ class BrokerProcess:
 
     def tell(self, message: Message) -> None:
         """Pass a message on to it."""
-        data = _framed(codec.encode(message))
+        data = framed(codec.encode(message))
         if self._input is None:  # behind what it is given
             self._given += data
         else:
@@ -92,8 +97,25 @@ class BrokerProcess:
         if not data:
             del self._outputs[stream]
             self._look_at_end()
-        most = OUTCOME_MAX_BYTES if stream == 1 else _TOLD_BYTES
-        self._said[stream] = (self._said[stream] + data)[-most:]
+        try:
+            frames = self._frames.add(data) if stream == 1 else []
+        except PeerProtocolError as error:
+            frames, data = [], str(error).encode()
+            self._keeper.end()
+        for frame in frames:
+            self._take(frame)
+        if stream == 2 or self._frames.is_broken:
+            self._said = (self._said + data)[-_TOLD_BYTES:]
+
+    def _take(self, frame: bytes) -> None:
+        """A frame of the broker's, which is as its owner has made it."""
+        kind, data = frame[:1], frame[1:]
+        if kind == OUTCOME:
+            self._outcome = data
+        elif kind == SERVING:
+            with suppress(*codec.NONSENSE):
+                serving = msgpack.decode(data, type=Serving)
+                self._handle(BrokerServes(self._job_id, serving.address, serving.key))
 
     def _report(self, report: wire.Report) -> None:
         match report:
@@ -126,7 +148,7 @@ class BrokerProcess:
             return
         if self._input is not None:
             self._input.close()
-        said = self._said[1] or self._said[2]
+        said = self._outcome or self._said
         is_started = not self._trouble and self._wait_status >= 0
         status = self._wait_status if is_started else _NOT_STARTED
         outcome = said if is_started else self._trouble.encode()[-_TOLD_BYTES:]
@@ -145,11 +167,6 @@ def _given(action: BeginBroker) -> bytes:
         bebopd=str(action.bebopd),
     )
     return msgpack.encode(given)
-
-
-def _framed(data: bytes) -> bytes:
-    """With its length before it; :mod:`partition.batch.given` reads it."""
-    return len(data).to_bytes(4, "little") + data
 
 
 def _spec(action: BeginBroker) -> wire.KeeperSpec:
