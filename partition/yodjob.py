@@ -157,7 +157,7 @@ def submit(
     Lines `#YOD -sz 4` in its head are options; #SBATCH and #PBS lines are read as well.
     Exit status: 0; 1 it is not taken; 2 wrong usage; with --wait the job's.
     """
-    from partition.batch import handing
+    from partition.submit import handing
 
     if bool(words) == (wrap is not None):
         raise UsageError("say either a script or --wrap COMMAND")

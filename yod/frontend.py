@@ -65,17 +65,14 @@ def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
         if name not in _OF_THE_JOB
         for value in values
     ]
-    taken = launching.detach(
+    job_id, awaited = launching.detach(
         ["yod", *line, "--", *words],
         words[0],
         NodeSpec(size, () if is_anywhere else tuple(nodes)),
         _last(given, "--partition") or "",
     )
-    text = f"; it waits: {shown(taken.text)}" if taken.text else ""
-    if "-quiet" in given:
-        print(taken.job_id)
-    else:
-        print(f"job {taken.job_id} submitted{text}; yodjob attach {taken.job_id}")
+    text = f"; it waits: {shown(awaited)}" if awaited else ""
+    print(job_id if "-quiet" in given else f"job {job_id} submitted{text}; yodjob attach {job_id}")
     return 0
 
 

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -31,9 +30,6 @@ from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.prepared import SHARED_DEFAULT, SHARED_VARIABLE, Prepared, Records
 from yod.program.planning import make_plan
-
-if TYPE_CHECKING:
-    from partition.batch.handing import Taken
 
 NO_RECORDS = Records()  # but for the user log
 
@@ -272,19 +268,23 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
     return result
 
 
-def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -> Taken:
+def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -> tuple[int, str]:
     """Hand a launch in as a job that runs without a terminal.
 
     Args:
         words: its command line, the name first.
         program: what it runs.
 
+    Returns:
+        The job's id, and what it waits for; empty: for nothing.
+
     Raises:
         YodError: it is not taken.
     """
-    from partition.batch import handing  # few launches are detached
+    from partition.submit import handing  # few launches are detached
 
-    return handing.detach(words, program, spec, partition, os.environ)
+    taken = handing.detach(words, program, spec, partition, os.environ)
+    return taken.job_id, taken.text
 
 
 def run_to_end(driver: Driver, reactor: Reactor, begin: Callable[[], None] | None = None) -> Result:

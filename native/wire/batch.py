@@ -249,7 +249,7 @@ class Task(Part, frozen=True):
         script: its bytes; empty: ``words`` are a command line of yod, whose output is spooled.
         words: the script's name and its arguments, or yod's.
         output: the script's file for standard output and error; see
-            :mod:`partition.batch.output`.
+            :mod:`partition.submit.output`.
     """
 
     script: bytes

@@ -39,11 +39,11 @@ from native.wire.batch import (
 from native.wire.frames import Frames, framed
 from partition.batch.detached import Detached
 from partition.batch.given import MOST_BYTES, Work, message_of, work_of
-from partition.batch.output import expand, open_output
 from partition.batch.script import Script
 from partition.broker.driver import Driver
 from partition.broker.machine import TIMED_OUT, Holding, Signalled, Tell, Wanted
 from partition.broker.nodes import CANCELLED, facing_node
+from partition.submit.output import expand, open_output
 from yod.plan.prepared import Reach
 
 _READ_BYTES = 65536

@@ -15,9 +15,9 @@ from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
 from native.wire.batch import Submit
-from partition.batch import directives, output
-from partition.batch.submit import detached, hand_in, read_script, submission, wrapped
 from partition.find import discover
+from partition.submit import directives, output
+from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from yod.plan.plan import spec_of
 
 # What a #YOD line may say; the names are those of the command's parameters.
