@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from partition.up.guest import GuestPartition
     from yod.aio import Job, launch
     from yod.allocation import Allocation, allocate
+    from yod.jobs import BatchJob, JobStatus, detach, jobs, submit
 
 
 def run(
@@ -112,6 +113,10 @@ def __getattr__(name: str) -> Any:
         from yod import allocation
 
         return getattr(allocation, name)
+    if name in ("BatchJob", "JobStatus", "detach", "jobs", "submit"):
+        from yod import jobs
+
+        return getattr(jobs, name)
     if name not in ("Job", "launch"):
         raise AttributeError(f"module {__name__} has no attribute {name}")
     from yod import aio
@@ -121,12 +126,14 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Allocation",
+    "BatchJob",
     "Choices",
     "Command",
     "Ended",
     "Event",
     "Job",
     "JobFailedError",
+    "JobStatus",
     "JobTimeoutError",
     "Limits",
     "Member",
@@ -138,7 +145,10 @@ __all__ = [
     "Started",
     "YodError",
     "allocate",
+    "detach",
+    "jobs",
     "launch",
     "read_load_file",
     "run",
+    "submit",
 ]

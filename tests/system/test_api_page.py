@@ -8,11 +8,14 @@ import sys
 
 import pytest
 
-from tests.support.partition import ROOT
+from tests.support.partition import ROOT, finish
 from tests.support.wait import LIMIT_S
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+ON_DAEMONS = {  # examples that need a partition
+    "api.submit": r"in the queue: True\nCOMPLETED 0 2\nFAILED 3\n",
+}
 PRINTED = {  # by a word of the example
     'api.run(["echo"': r"(hello\n){4}0\n",
     "some input": r"(\d \S+ \d+ 0 run \d+\n){2}",
@@ -36,5 +39,15 @@ def test_an_example_does_what_the_page_says(here, tmp_path, word):
     assert re.fullmatch(PRINTED[word], out.decode()), (out, err)
 
 
+@pytest.mark.parametrize("word", ON_DAEMONS)
+def test_an_example_with_a_partition_does_what_the_page_says(start_local, tmp_path, word):
+    (example,) = [text for text in EXAMPLES if word in text]
+    options = {"cwd": tmp_path, "stdin": subprocess.DEVNULL}
+    partition = start_local(1, slots=2)
+    done = finish(partition.start_command(sys.executable, "-c", example, **options))
+    assert (done.status, done.err) == (0, "")
+    assert re.fullmatch(ON_DAEMONS[word], done.out), done.out
+
+
 def test_every_example_is_run():
-    assert len(EXAMPLES) == len(PRINTED)
+    assert len(EXAMPLES) == len(PRINTED) + len(ON_DAEMONS)
