@@ -32,7 +32,7 @@ COMMANDS = {
 # Parts of the interface for Python programs that asyncio programs use.
 ASYNCIO = {"yod.aio", "yod.aiohost", "yod.allocation"}
 # They read the process's own state: directory, environment, streams.
-FRONT = {*ASYNCIO, "yod.api", "yod.frontend", "yod.launching"}
+FRONT = {*ASYNCIO, "yod.api", "yod.frontend", "yod.jobs", "yod.launching"}
 
 # The standard library's pure parts: values, types and functions of their
 # arguments. `signal` and `errno` are for their numbers.
@@ -355,6 +355,7 @@ ALONE = (
     *ASYNCIO,
     "pct.pmix_server",
     "yod.api",
+    "yod.jobs",
     "yod.launching",
     "yod.host.own",
     "partition.find.state",
