@@ -62,6 +62,8 @@ class Bebopd:
     Attributes:
         nodes: every node that has announced itself.
         jobs: every job that holds a slot.
+        batch: every batch job that has not ended.
+        refuses: why no request for nodes is granted any more; empty: they are.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Bebopd:
         began: float = float("-inf"),
         allocation: str = "",
         earlier: Earlier | None = None,
+        expected: int = 0,
         contain: Contain = propagate,
     ) -> None:
         """Begin with no nodes.
@@ -105,6 +108,7 @@ class Bebopd:
                 announce themselves.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
+            expected: so many nodes will come; requests wait for them.
             contain: called with an exception that the deadline of one job raised.
         """
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {}, orders or {})
@@ -131,6 +135,7 @@ class Bebopd:
             batch=batch_limits,
             began=began,
             allocation=allocation,
+            expected=expected,
             on_granted=lambda *granted: self.batch.granted(*granted),
             on_refused=lambda *refused: self.batch.refused(*refused),
         )
@@ -144,6 +149,7 @@ class Bebopd:
             unix_time=wall_clock,
             earlier=earlier or Earlier(),
         )
+        self.refuses = ""
         self._takes_batch = earlier is not None
         self._has_begun = False
         self._sweep_at: float | None = None  # when a node may have been silent too long
@@ -235,6 +241,8 @@ class Bebopd:
                 return self.batch.started(node, message)
             case batch.BrokerEnded() if node is not None:
                 return self.batch.broker_ended(node, message, now)
+            case NodeRequest() if self.refuses:
+                return [Send(source, Refused(Refusal.NOT_PERMITTED, self.refuses))]
             case NodeRequest() if principal.kind in _DAEMON_OR_USER:
                 return self._requests.requested(source, principal, message, now)
             case Release(job_id) if principal.kind in _DAEMON_OR_USER or (

@@ -73,6 +73,7 @@ class Requests:
         batch: BatchLimits | None,
         began: float,
         allocation: str,
+        expected: int,
         on_granted: Callable[[int, Grant, float], list[Action]],
         on_refused: Callable[[int, str, float], list[Action]],
     ) -> None:
@@ -90,6 +91,8 @@ class Requests:
         self._batch = batch or BatchTable()
         self._began = began
         self._allocation = allocation
+        self._expected = expected
+        self._early: list[tuple[PortalId, Principal, NodeRequest]] = []  # until nodes are there
         self._on_granted = on_granted
         self._on_refused = on_refused
         self._line = Line(limits)
@@ -113,6 +116,9 @@ class Requests:
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
     ) -> list[Action]:
         """A yod asks: it is granted nodes, refused, or waits in the line."""
+        if len(self._nodes) < self._expected and len(self._early) < self._limits.waiting_count:
+            self._early.append((source, principal, request))
+            return []
         try:
             return self._answer(source, self.permitted(principal), request, now)
         except RequestRefused as refused:
@@ -216,6 +222,16 @@ class Requests:
 
     def serve(self, now: float) -> list[Action]:
         """Grant what fits now, up to the first that is to be waited for."""
+        return [*self._serve_early(now), *self._serve_line(now)]
+
+    def _serve_early(self, now: float) -> list[Action]:
+        """Answer the requests that came before the nodes."""
+        if not self._early or len(self._nodes) < self._expected:
+            return []
+        early, self._early = self._early, []
+        return [action for asked in early for action in self.requested(*asked, now)]
+
+    def _serve_line(self, now: float) -> list[Action]:
         if not self._line or self._served_at == self._nodes.changes:
             return []
         actions: list[Action] = []
@@ -239,6 +255,7 @@ class Requests:
 
     def gone(self, peer: PortalId) -> None:
         """A yod is gone, and waits no more."""
+        self._early = [asked for asked in self._early if asked[0] != peer]
         if self._line and self._line.gone(peer):
             self._served_at = -1  # it may have held others back
 

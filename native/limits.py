@@ -25,6 +25,7 @@ class Limits(Struct, frozen=True):
     phase_s: float = 30.0
     end_s: float = 10.0
     kill_delay_s: float = 2.0
+    kill_wait_s: float = 30.0
     press_s: float = 1.0
     orphan_s: float = 10.0
     arity_count: int = 8
@@ -72,6 +73,7 @@ MEANINGS = {
     "phase_s": "each phase of a launch before go ends within this",
     "end_s": "the end of a job is confirmed within this, else its nodes are reset",
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
+    "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
     "press_s": "signals that interrupt yod within this after one are the same press",
     "orphan_s": "a PCT without a parent looks for an ancestor this long",
     "arity_count": "children of a node in the job's tree",

@@ -26,16 +26,19 @@ from partition.batch import show as batch_show
 from partition.batch.ids import Asked
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask, ask_all
+from partition.submit.signals import early, number_of
 from yod.plan.plan import spec_of
 
 FAILED = 1
 WRONG_USAGE = 2
 UNKNOWN_STATUS = 125  # of `wait`: the job's status cannot be had
-SIGNAL_MAX = 64
 
 _IDS = click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 _JSON = click.option("--json", "is_json", is_flag=True, help="For programs.")
 
+_SIGNAL = click.option(
+    "-signal", "warning", metavar="[B:]SIG@S", help="Before its time is over: to steps; B: to it."
+)
 _PARTITION = click.option(
     "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
 )
@@ -63,6 +66,7 @@ def command() -> None:
 @click.option("-sz", "-n", "size", type=click.IntRange(1, SIZE_MAX), metavar="N", help="Slots.")
 @click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
+@_SIGNAL
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
 @click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="No status messages.")
@@ -73,6 +77,7 @@ def alloc(
     size: int | None,
     nodes: str | None,
     time_text: str | None,
+    warning: str | None,
     wait_s: float | None,
     partition: str,
     is_quiet: bool,
@@ -92,11 +97,13 @@ def alloc(
         raise UsageError("--json and a command exclude each other")
     shell = () if is_json else (os.environ.get("SHELL") or "/bin/sh",)
     spec = spec_of(size, tuple(nodelist.parse(nodes)) if nodes is not None else None, "")
+    time_s = None if time_text is None else duration.parse(time_text, "-time")
     wanted = Wanted(
         spec,
         words or shell,
         inf if wait_s is None else wait_s,
-        inf if time_text is None else duration.parse(time_text, "-time"),
+        inf if time_s is None else time_s,
+        early(warning, time_s),
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)
@@ -140,6 +147,7 @@ def alloc(
 @click.option(
     "--wrap", "wrap", metavar="COMMAND", help="A command of the shell, instead of a script."
 )
+@_SIGNAL
 @click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")
 @_PARTITION
@@ -282,7 +290,7 @@ def history(count: int, is_json: bool, partition: str) -> None:
 @_IDS
 def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> None:
     """Send SIGNAL, a name or a number, to every rank of jobs; of batch jobs to the script."""
-    number = _signal_number(signal_name)
+    number = number_of(signal_name)
     asked = Asked(job_ids, partition, limits.load(os.environ))
     others = asked.order(job_ids, lambda job_id: SignalScript(job_id, number))
     _demand_done(_ask(others, job.Signal(number)), asked)
@@ -366,22 +374,6 @@ def _demand_done(answers: Sequence[Answer], asked: Asked | None = None) -> None:
 
 def _complain(answer: Answer) -> None:
     stdio.say(f"yodjob: {shown(answer.id)}: {shown(answer.trouble)}")
-
-
-def _signal_number(text: str) -> int:
-    """A number, or a name with or without SIG.
-
-    Raises:
-        UsageError: no such signal.
-    """
-    name = text.upper().removeprefix("SIG")
-    if name.isdecimal():
-        number = int(name)
-    else:
-        number = getattr(signal.Signals.__members__.get(f"SIG{name}"), "value", 0)
-    if not 1 <= number <= SIGNAL_MAX:
-        raise UsageError(f"no signal {shown(text)}: a name as USR1, or 1 to {SIGNAL_MAX}")
-    return int(number)
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -7,6 +7,8 @@ refuses load messages. Everything about a single job is in :mod:`pct.job.machine
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from signal import SIGTERM
 
 from native.deadlines import Deadlines, earliest
 from native.errors import IllegalTransition, PeerProtocolError
@@ -30,11 +32,13 @@ from native.wire import alloc, batch, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
-from pct.events import DropJob, Leave, Restart, Several, TellBebopd
+from pct.events import DropJob, KeeperSignal, Leave, Restart, Several, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
 from pct.reservation import Reservation
+
+ENDING_TEXT = "the allocation ends"
 
 
 class Node:
@@ -83,6 +87,7 @@ class Node:
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
+        self._is_ending = False  # the allocation that it belongs to
         self._is_restarting = False  # when the last job has ended
 
     def begin(self, now: float) -> list[Action]:
@@ -208,6 +213,8 @@ class Node:
     def _load(
         self, source: PortalId, principal: Principal, message: load.Load, now: float
     ) -> list[Action]:
+        if self._is_ending:
+            return self._refused(source, message.job_id, ENDING_TEXT)
         refusal = self._admission.why_not(principal, message, self.number)
         if refusal is not None:
             return self._refused(source, message.job_id, refusal)
@@ -292,6 +299,19 @@ class Node:
         self._is_restarting = True
         is_busy = bool(self.jobs) or bool(self.brokers)
         return [Restart()] if message.is_forced and is_busy else []
+
+    def _signal_ranks(
+        self, source: PortalId, message: nodes.SignalRanks, now: float
+    ) -> list[Action]:
+        """The allocation that this node belongs to ends, or warns its steps."""
+        self._is_ending |= message.number == SIGTERM
+        actions: list[Action] = []
+        for job in list(self.jobs.values()):
+            if job.has_ranks:
+                actions.append(KeeperSignal(job.job_id, message.number))
+            elif self._is_ending:  # it would begin behind the signal
+                actions += self._guarded(job, partial(job.give_up, ENDING_TEXT, now), now)
+        return actions
 
     def _then_restart(self, actions: list[Action]) -> list[Action]:
         """Restart behind the actions that end the last job."""
@@ -380,6 +400,7 @@ FROM_BEBOPD: dict[type[Message], Method] = {
     status.Rejected: Node._rejected,
     alloc.Revoke: Node._revoke,
     nodes.RestartNow: Node._restart_now,
+    nodes.SignalRanks: Node._signal_ranks,
     batch.Start: Node._broker,
     alloc.Grant: Node._broker,
     batch.EndBroker: Node._broker,

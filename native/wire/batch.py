@@ -242,6 +242,20 @@ class Heard(JobMessage, frozen=True, tag="batch.heard"):
 # -- what travels in these, and what a broker is given -------------------------
 
 
+class EarlySignal(Part, frozen=True):
+    """A signal before the time limit of an allocation.
+
+    Attributes:
+        number: of the signal.
+        before_s: so long before the time is over.
+        is_for_command: the command or script alone gets it; else the ranks of all steps.
+    """
+
+    number: SignalNumber
+    before_s: Seconds
+    is_for_command: bool
+
+
 class Task(Part, frozen=True):
     """What a job runs, as its user's yodjob has found it.
 
@@ -250,6 +264,7 @@ class Task(Part, frozen=True):
         words: the script's name and its arguments, or yod's.
         output: the script's file for standard output and error; see
             :mod:`partition.submit.output`.
+        warning: before its time is over; None: there is none.
     """
 
     script: bytes
@@ -258,6 +273,7 @@ class Task(Part, frozen=True):
     directory: bytes
     umask: Annotated[int, Meta(ge=0, le=0o777)]
     output: bytes
+    warning: EarlySignal | None = None
 
 
 class Given(Part, frozen=True):

@@ -8,7 +8,15 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.base import JobId, Message, Name, NodeNumber, Part, demand_distinct
+from native.wire.base import (
+    JobId,
+    Message,
+    Name,
+    NodeNumber,
+    Part,
+    SignalNumber,
+    demand_distinct,
+)
 
 ORDERED_MAX = 1 << 13  # nodes of one order: the longest answer fits a message
 JOBS_MAX = 128  # that an answer names
@@ -66,6 +74,12 @@ class Changed(Message, frozen=True, tag="node.changed"):
     busy: Some
     jobs: Annotated[tuple[OwnedJob, ...], Meta(max_length=JOBS_MAX)]
     job_count: Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+
+class SignalRanks(Message, frozen=True, tag="node.signal_ranks"):
+    """bebopd of an allocation tells a PCT to send the ranks of all jobs a signal."""
+
+    number: SignalNumber
 
 
 class RestartNow(Message, frozen=True, tag="node.restart_now"):

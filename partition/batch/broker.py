@@ -159,7 +159,7 @@ class Batch:
         opened = GrantedPartition(given.bebopd, limits)
         opened.use_grant(work.grant)
         time_s = given.time_s or inf
-        wanted = Wanted(NodeSpec(1), (given.name,), time_s=time_s)
+        wanted = Wanted(NodeSpec(1), (given.name,), time_s=time_s, warning=work.task.warning)
         self._machine = Holding(wanted, opened.bebopd, given.bebopd, limits)
         self._driver = Driver(
             self._machine,

@@ -60,6 +60,9 @@ class Tenant(Protocol):
     def signal(self, *numbers: int) -> None:
         """Send it signals."""
 
+    def signal_alone(self, number: int) -> None:
+        """Send its first process a signal."""
+
     def hang_up(self) -> None:
         """Tell it that the allocation is over."""
 
@@ -109,6 +112,10 @@ class Command:
             for number in numbers:
                 os.kill(self._unix_pid, number)  # a child that is not reaped keeps its id
 
+    def signal_alone(self, number: int) -> None:
+        """Send it a signal."""
+        self.signal(number)
+
     def hang_up(self) -> None:
         """Tell it that the allocation is over. An interactive shell ignores SIGTERM."""
         self.signal(signal.SIGHUP, signal.SIGTERM, signal.SIGCONT)
@@ -149,6 +156,9 @@ class Reader:
             self.hang_up()
 
     def signal(self, *numbers: int) -> None:
+        """It is not ours to signal."""
+
+    def signal_alone(self, number: int) -> None:
         """It is not ours to signal."""
 
     def hang_up(self) -> None:

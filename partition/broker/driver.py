@@ -30,7 +30,9 @@ from partition.broker.machine import (
     NodesEnded,
     NodesUp,
     OpenNodes,
+    SignalCommand,
     Signalled,
+    SignalSteps,
     StartCommand,
     Tell,
     Wanted,
@@ -198,6 +200,11 @@ class Driver:
                     self._command.hang_up()
                 case KillCommand():
                     self._command.signal(signal.SIGKILL)
+                case SignalCommand(number):
+                    self._command.signal_alone(number)
+                case SignalSteps(number):
+                    if self._nodes is not None:
+                        self._nodes.signal_steps(number)
                 case EndNodes():
                     assert self._nodes is not None
                     self._nodes.end()
@@ -221,7 +228,7 @@ class Driver:
                 reach=self._reach,
                 name=" ".join(self._wanted.words),
                 tail=self._tail,
-                on_up=lambda count: self.handle(NodesUp(count)),
+                on_up=lambda count, steps: self.handle(NodesUp(count, steps)),
                 on_ended=lambda text: self.handle(NodesEnded(text)),
             )
             self._nodes.start()

@@ -2,13 +2,15 @@
 
 ::
 
-    ASKING --granted--> OPENING --all nodes up--> HELD --the command ends--> ENDING --> OVER
-       |                   |                       |                           ^
-       |                   `--too slow, signal-----'--signal, time limit-------'
-       |                   `--the PCTs end---------'--the PCTs end-------------'
-       `--refused, Ctrl-C, no time left----------------------------------------> OVER
+    ASKING --granted--> OPENING --all nodes up--> HELD --the command ends--> CLEARING
+       |                   |                       |                           |  ^
+       |                   `--too slow, signal-----'--signal, time limit-------|--'
+       |                   `--the PCTs end---------'--the PCTs end-------> ENDING --> OVER
+       `--refused, Ctrl-C, no time left------------------------------------------> OVER
 
-ENDING lasts until the command and the PCTs have ended. Pure: no clock, no transport.
+CLEARING lasts until the command and all steps have ended, which get SIGTERM, or for
+``kill_wait_s``. ENDING lasts until the command and the PCTs have ended. Pure: no clock, no
+transport.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
+from native.wire.batch import EarlySignal
 from yod.launch.allocation import PROGRAM_MAX, no_answer_text, queued_text
 
 LOST = 125  # exit status: there was no allocation, or it ended before the command
@@ -41,12 +44,14 @@ class Wanted(Struct, frozen=True):
         words: the command; empty: the program that reads our output has the allocation.
         wait_s: how long to wait for nodes that others have; infinity: any time.
         time_s: how long the allocation may last; infinity: any time.
+        warning: a signal before the time is over; None: there is none.
     """
 
     spec: NodeSpec
     words: tuple[str, ...]
     wait_s: float = inf
     time_s: float = inf
+    warning: EarlySignal | None = None
 
 
 class Phase(Enum):
@@ -55,14 +60,16 @@ class Phase(Enum):
     ASKING = "asks for nodes"
     OPENING = "PCTs start on its nodes"
     HELD = "the command runs"
+    CLEARING = "the command and the steps are to end"
     ENDING = "the command and the PCTs end"
     OVER = "over"
 
 
 class NodesUp(Event, frozen=True):
-    """So many of the nodes belong to the allocation's bebopd."""
+    """So many of the nodes belong to the allocation's bebopd, and so many steps have slots."""
 
     count: int
+    steps: int = 0
 
 
 class NodesEnded(Event, frozen=True):
@@ -108,6 +115,18 @@ class HangUp(Action, frozen=True):
     """Tell the command that the allocation is over."""
 
 
+class SignalCommand(Action, frozen=True):
+    """Send the command a signal."""
+
+    number: int
+
+
+class SignalSteps(Action, frozen=True):
+    """Send the ranks of all steps a signal, and begin no further step if it is SIGTERM."""
+
+    number: int
+
+
 class KillCommand(Action, frozen=True):
     """Kill the command."""
 
@@ -149,6 +168,8 @@ class Holding:
         self._status: int | None = None  # how this process will end
         self._has_command = False
         self._has_nodes = False
+        self._steps = 0
+        self._over_at: float | None = None  # when the time limit is over
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``; None: nothing is timed."""
@@ -163,9 +184,14 @@ class Holding:
         return [Send(self._bebopd, request)]
 
     def begin_with(self, grant: Grant, now: float) -> list[Action]:
-        """Begin with nodes that somebody else has asked for."""
+        """Begin with nodes that somebody else has asked for.
+
+        The command is started at once: its first step waits for the nodes.
+        """
         self._began = now
-        return self._answered(grant, now)
+        opening = self._answered(grant, now)
+        self._has_command = True
+        return [*opening, StartCommand()]
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -184,17 +210,22 @@ class Holding:
                 return self._waited_enough()
             case Phase.ASKING, Signalled(number):
                 return self._finish(-number)
-            case Phase.OPENING, NodesUp(count):
+            case Phase.OPENING, NodesUp(count, steps):
+                self._steps = steps
                 return self._up(count, now)
-            case Phase.HELD, NodesUp(count):
+            case Phase.HELD, NodesUp(count, steps):
+                self._steps = steps
                 return self._still_up(count)
+            case Phase.CLEARING, NodesUp(_, steps):
+                self._steps = steps
+                return self._look_at_steps()
             case ((Phase.OPENING | Phase.HELD), NodesEnded(text)):
                 return self._lost(text, now)
             case Phase.OPENING, DeadlineReached():
                 return self._too_slow(now)
             case Phase.HELD, DeadlineReached():
                 return self._time_over(now)
-            case Phase.HELD, CommandEnded(status):
+            case ((Phase.OPENING | Phase.HELD), CommandEnded(status)):
                 self._has_command = False
                 self.is_by_command = True
                 return self._end(status, now)
@@ -202,6 +233,14 @@ class Holding:
                 return []
             case ((Phase.OPENING | Phase.HELD), Signalled(number)):
                 return self._end(-number, now)
+            case Phase.CLEARING, CommandEnded():
+                self._has_command = False
+                return self._look_at_steps()
+            case Phase.CLEARING, NodesEnded():
+                self._has_nodes = False
+                return self._end_nodes(now)
+            case Phase.CLEARING, (Signalled() | DeadlineReached()):
+                return [KillCommand(), *self._end_nodes(now)]
             case Phase.ENDING, CommandEnded():
                 self._has_command = False
                 return self._look_at_end()
@@ -260,9 +299,14 @@ class Holding:
         self._up_count = count
         if count < self._node_count:
             return []
-        self.phase, self._has_command = Phase.HELD, True
-        self._until = now + self._wanted.time_s if self._wanted.time_s < inf else None
-        return [StartCommand()]
+        self.phase = Phase.HELD
+        has_started, self._has_command = self._has_command, True
+        wanted = self._wanted
+        self._over_at = now + wanted.time_s if wanted.time_s < inf else None
+        self._until = self._over_at
+        if self._over_at is not None and wanted.warning is not None:
+            self._until = max(now, self._over_at - wanted.warning.before_s)
+        return [] if has_started else [StartCommand()]
 
     def _still_up(self, count: int) -> list[Action]:
         before, self._up_count = self._up_count, count
@@ -275,6 +319,12 @@ class Holding:
         return [Tell(text), *self._end(LOST, now)]
 
     def _time_over(self, now: float) -> list[Action]:
+        assert self._over_at is not None
+        if now < self._over_at and (warning := self._wanted.warning) is not None:
+            self._until = self._over_at
+            if warning.is_for_command:
+                return [SignalCommand(warning.number)]
+            return [SignalSteps(warning.number)]
         text = f"the time limit of {self._wanted.time_s:g} s is over"
         return [Tell(text), *self._end(TIMED_OUT, now)]
 
@@ -282,16 +332,29 @@ class Holding:
         self._has_nodes = False
         return [Tell(text), *self._end(LOST, now)]
 
-    # -- ENDING -----------------------------------------------------------
+    # -- CLEARING, ENDING -------------------------------------------------
 
     def _end(self, status: int, now: float) -> list[Action]:
-        self.phase, self._status = Phase.ENDING, status
-        self._until = now + self._limits.kill_delay_s if self._has_command else None
-        actions: list[Action] = []
-        if self._has_command:
-            actions.append(HangUp())
+        """Have the command and the steps end, and then the PCTs."""
+        self.phase, self._status = Phase.CLEARING, status
+        self._until = now + self._limits.kill_wait_s
+        actions: list[Action] = [HangUp()] if self._has_command else []
         if self._has_nodes:
-            actions.append(EndNodes())
+            actions.append(SignalSteps(signal.SIGTERM))
+        if self._steps:
+            steps = "1 step" if self._steps == 1 else f"{self._steps} steps"
+            text = f"SIGTERM sent to {steps}, SIGKILL in {self._limits.kill_wait_s:g} s"
+            actions.append(Tell(text, is_error=False))
+        return actions + self._look_at_steps()
+
+    def _look_at_steps(self) -> list[Action]:
+        is_waiting = self._has_command or (self._has_nodes and self._steps)
+        return [] if is_waiting else self._end_nodes(0.0)
+
+    def _end_nodes(self, now: float) -> list[Action]:
+        self.phase = Phase.ENDING
+        self._until = now + self._limits.kill_delay_s if self._has_command else None
+        actions: list[Action] = [EndNodes()] if self._has_nodes else []
         return actions + self._look_at_end()
 
     def _look_at_end(self) -> list[Action]:

@@ -46,7 +46,8 @@ class AllocatedNodes:
         reach: how it is reached; None: it is in this process.
         name: what commands show of the allocation.
         tail: takes what the PCTs and the bebopd say.
-        on_up: called with how many are up, when something has happened.
+        on_up: called with how many are up, and how many steps have slots, when something
+            has happened.
         on_ended: called with the reason when no PCT is left.
     """
 
@@ -62,7 +63,7 @@ class AllocatedNodes:
         reach: Reach | None,
         name: str,
         tail: Tail,
-        on_up: Callable[[int], None],
+        on_up: Callable[[int, int], None],
         on_ended: Callable[[str], None],
     ) -> None:
         self.job_id = ""
@@ -125,7 +126,17 @@ class AllocatedNodes:
         """
         self._launching.driver.start(one_rank_each(self._grant))
         self.job_id = self._launching.job_id or str(self._grant.job_id)
-        self._bebopd.serve(self.job_id, self._environment, on_up=self._up, say=self._tail.add_line)
+        self._bebopd.serve(
+            self.job_id,
+            len(self._slots),
+            self._environment,
+            on_up=self._up,
+            say=self._tail.add_line,
+        )
+
+    def signal_steps(self, number: int) -> None:
+        """Send the ranks of all steps a signal; behind SIGTERM no further step begins."""
+        self._bebopd.signal(number)
 
     def end(self) -> None:
         """End the PCTs, and with them all steps; a second time: kill them."""
@@ -135,9 +146,9 @@ class AllocatedNodes:
         """Give everything back; what is left of the allocation ends."""
         self._stack.close()
 
-    def _up(self, count: int) -> None:
+    def _up(self, count: int, steps: int) -> None:
         if not self._launching.driver.machine.report.interrupted_by:  # else they are told to end
-            self._on_up(count)
+            self._on_up(count, steps)
 
     def _over(self) -> None:
         result = self._launching.driver.result

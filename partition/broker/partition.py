@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from signal import SIGTERM
 
 from allocator.bebopd import Bebopd
 from allocator.driver import Driver
@@ -26,6 +27,7 @@ from native.machine import fault_text
 from native.port.portals import PortalsPort
 from native.text import shown
 from native.transport.raw import PtlError
+from native.wire.nodes import SignalRanks
 
 FIRST_STEP = 1  # step 0 is a batch job's script
 
@@ -47,6 +49,7 @@ class AllocationPartition:
     def __init__(self, host: str, reactor: Reactor, limits: Limits) -> None:
         self.key = key = os.urandom(auth.KEY_BYTES)
         self.key_file = ""
+        self._machine: Bebopd | None = None
         self._reactor = reactor
         self._limits = limits
         self._stack = ExitStack()
@@ -72,16 +75,19 @@ class AllocationPartition:
     def serve(
         self,
         job_id: str,
+        nodes: int,
         environment: Mapping[str, str],
         *,
-        on_up: Callable[[int], None],
+        on_up: Callable[[int, int], None],
         say: Callable[[str], None],
     ) -> None:
         """Begin to answer, under the allocation's id.
 
         Args:
             job_id: as users call it.
-            on_up: called with the number of nodes that are up when something has happened.
+            nodes: how many will come; no step begins before.
+            on_up: called with the number of nodes that are up, and that of steps, when something
+                has happened.
             say: takes a line for the log.
 
         Raises:
@@ -104,6 +110,7 @@ class AllocationPartition:
             name=f"job {job_id}",
             only_uid=os.geteuid(),
             allocation=job_id,
+            expected=nodes,
             contain=contain,
         )
         driver = Driver(
@@ -113,15 +120,26 @@ class AllocationPartition:
             MemoryLedger(),
             say=lambda text, step: say(f"job {job_id}.{step}: {text}" if step else text),
             warn=say,
-            on_event=lambda: on_up(machine.nodes.up_count()),
+            on_event=lambda: on_up(machine.nodes.up_count(), len(machine.jobs)),
             contain=contain,
         )
         self._stack.callback(driver.close)
+        self._machine = machine
         try:
             self.key_file = self._write_key(job_id, environment)
         except OSError as error:
             where = shown(error.filename or "the key")
             raise PartitionError(f"{where}: {error.strerror}") from None
+
+    def signal(self, number: int) -> None:
+        """Send the ranks of all steps a signal; behind SIGTERM no further step begins."""
+        if self._machine is None:
+            return
+        if number == SIGTERM:
+            self._machine.refuses = "the allocation ends"
+        for node in self._machine.nodes:
+            if node.is_up:
+                self._port.send(node.peer, SignalRanks(number))
 
     def close(self) -> None:
         """Serve no step any more; remove the key."""

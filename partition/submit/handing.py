@@ -18,6 +18,7 @@ from native.wire.batch import Submit
 from partition.find import discover
 from partition.submit import directives, output
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
+from partition.submit.signals import early
 from yod.plan.plan import spec_of
 
 # What a #YOD line may say; the names are those of the command's parameters.
@@ -27,6 +28,7 @@ _OPTIONS = {
     "time_text": Option(("-time",), True),
     "output": Option(("-o", "-output"), True),
     "name": Option(("-name", "-J"), True),
+    "warning": Option(("-signal",), True),
     "directory": Option(("-directory", "--chdir"), True),
 }
 
@@ -77,13 +79,15 @@ def submit(
     output.check(pattern)
     nodes = tuple(nodelist.parse(chosen["nodes"])) if chosen["nodes"] is not None else None
     time_text = chosen["time_text"]
+    time_s = None if time_text is None else directives.time_s(time_text)
     message = submission(
         script,
         spec_of(_size(chosen["size"]), nodes, ""),
         chosen["name"] or "",
-        0.0 if time_text is None else directives.time_s(time_text),
+        time_s or 0.0,
         chosen["directory"] or "",
         pattern,
+        early(chosen["warning"], time_s),
     )
     return _handed(message, partition, environment, read.warnings)
 

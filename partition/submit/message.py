@@ -15,7 +15,14 @@ from native.text import shown
 from native.wire import codec
 from native.wire.alloc import NodeSpec, Refused
 from native.wire.base import NAME_MAX, Message
-from native.wire.batch import TASK_MAX_BYTES, TOKEN_BYTES, Submit, Submitted, Task
+from native.wire.batch import (
+    TASK_MAX_BYTES,
+    TOKEN_BYTES,
+    EarlySignal,
+    Submit,
+    Submitted,
+    Task,
+)
 from partition.find.discover import Where
 from partition.status import query
 from partition.status.reached import reached
@@ -72,7 +79,13 @@ def wrapped(command: str) -> Script:
 
 
 def submission(
-    script: Script, spec: NodeSpec, name: str, time_s: float, directory: str, output: str
+    script: Script,
+    spec: NodeSpec,
+    name: str,
+    time_s: float,
+    directory: str,
+    output: str,
+    warning: EarlySignal | None = None,
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
@@ -95,6 +108,7 @@ def submission(
             directory=os.fsencode(where),
             umask=umask & 0o777,
             output=os.fsencode(output),
+            warning=warning,
         )
     )
     if len(task) > TASK_MAX_BYTES:

@@ -137,6 +137,11 @@ class Job:
                 actions = self._event(event, now)
         return [*actions, *self._advance(now)]
 
+    @property
+    def has_ranks(self) -> bool:
+        """Keepers of ranks have been started, and are not gone."""
+        return self._keepers.has_any
+
     def give_up(self, text: str, now: float) -> list[Action]:
         """An exception was raised on behalf of the job: report it, and end as at all-done."""
         failed = self._failures.report(load.FailureKind.FAULT, text)

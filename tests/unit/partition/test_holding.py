@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from signal import SIGINT, SIGTERM
+from signal import SIGINT, SIGTERM, SIGUSR1
 
 import pytest
 
@@ -12,6 +12,7 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire.alloc import Grant, GrantedNode, NodeRequest, NodeSpec, Queued, Refused, Run
+from native.wire.batch import EarlySignal
 from partition.broker.machine import (
     LOST,
     START_S,
@@ -26,7 +27,9 @@ from partition.broker.machine import (
     NodesUp,
     OpenNodes,
     Phase,
+    SignalCommand,
     Signalled,
+    SignalSteps,
     StartCommand,
     Tell,
     Wanted,
@@ -143,13 +146,14 @@ def test_nodes_that_come_up_too_slowly_are_given_back():
     life = Life()
     life.hear(GRANT)
     life.do(NodesUp(2))
-    assert life.due() == [Tell("2 of 3 nodes came up in time"), EndNodes()]
+    late = Tell("2 of 3 nodes came up in time")
+    assert life.due() == [late, SignalSteps(SIGTERM), EndNodes()]
     assert life.now == pytest.approx(100.0 + START_S + 0.3)
     assert life.do(NodesEnded("")) == [Finish(LOST)]
 
 
 def test_the_end_of_the_command_ends_the_nodes_and_then_all(held):
-    assert held.do(CommandEnded(3)) == [EndNodes()]
+    assert held.do(CommandEnded(3)) == [SignalSteps(SIGTERM), EndNodes()]
     assert held.do(NodesUp(1)) == []
     assert held.do(NodesEnded("its PCTs have ended")) == [Finish(3)]
     assert held.do(Signalled(SIGTERM)) == []
@@ -165,14 +169,59 @@ def test_the_loss_of_a_node_is_told_and_ends_nothing(held):
 def test_the_end_of_the_nodes_ends_the_command(held):
     assert held.do(NodesEnded("node 1 was lost")) == [Tell("node 1 was lost"), HangUp()]
     assert held.due() == [KillCommand()]
+    assert held.machine.phase is Phase.ENDING
     assert held.do(CommandEnded(137)) == [Finish(LOST)]
 
 
 def test_the_time_limit_ends_both(held):
     said = Tell("the time limit of 60 s is over")
-    assert held.due() == [said, HangUp(), EndNodes()]
-    assert held.do(NodesEnded("")) == []
-    assert held.do(CommandEnded(0)) == [Finish(TIMED_OUT)]
+    assert held.due() == [said, HangUp(), SignalSteps(SIGTERM)]
+    assert held.do(CommandEnded(0)) == [EndNodes()]
+    assert held.do(NodesEnded("")) == [Finish(TIMED_OUT)]
+
+
+def test_steps_have_time_to_end_before_their_nodes_do(held):
+    held.do(NodesUp(3, steps=2))
+    told = Tell("SIGTERM sent to 2 steps, SIGKILL in 30 s", is_error=False)
+    assert held.do(CommandEnded(0)) == [SignalSteps(SIGTERM), told]
+    assert held.do(NodesUp(3, steps=1)) == []
+    assert held.do(NodesUp(3, steps=0)) == [EndNodes()]
+    assert held.do(NodesEnded("")) == [Finish(0)]
+
+
+def test_what_obeys_no_signal_is_killed_when_its_time_is_over(held):
+    held.do(NodesUp(3, steps=1))
+    held.do(Signalled(SIGTERM))
+    began = held.now
+    assert held.due() == [KillCommand(), EndNodes()]
+    assert held.now == began + LIMITS.kill_wait_s
+    assert held.do(CommandEnded(137)) == []
+    assert held.do(NodesEnded("")) == [Finish(-SIGTERM)]
+
+
+@pytest.mark.parametrize(
+    ("is_for_command", "action"), [(False, SignalSteps(SIGUSR1)), (True, SignalCommand(SIGUSR1))]
+)
+def test_a_warning_comes_before_the_time_is_over(is_for_command, action):
+    life = Life(time_s=60.0, warning=EarlySignal(SIGUSR1, 10.0, is_for_command))
+    life.hear(GRANT)
+    life.do(NodesUp(3))
+    assert life.due() == [action]
+    assert life.now == 150.0
+    assert life.due()[0] == Tell("the time limit of 60 s is over")
+    assert life.now == 160.0
+
+
+def test_the_command_of_a_given_grant_starts_before_the_nodes_are_up():
+    life = Life(time_s=60.0)
+    machine = life.machine = Holding(
+        Wanted(NodeSpec(5), ("job.sh",), time_s=60.0), BEBOPD, "here:1", LIMITS
+    )
+    assert machine.begin_with(GRANT, life.now) == [OpenNodes(GRANT), StartCommand()]
+    assert life.do(NodesUp(3)) == []
+    assert machine.phase is Phase.HELD
+    assert life.do(CommandEnded(0)) == [SignalSteps(SIGTERM), EndNodes()]
+    assert machine.is_by_command
 
 
 def test_keys_of_the_terminal_are_the_commands(held):
@@ -180,7 +229,8 @@ def test_keys_of_the_terminal_are_the_commands(held):
 
 
 def test_another_signal_ends_both_and_a_second_one_does_not_wait(held):
-    assert held.do(Signalled(SIGTERM)) == [HangUp(), EndNodes()]
+    assert held.do(Signalled(SIGTERM)) == [HangUp(), SignalSteps(SIGTERM)]
+    assert held.do(Signalled(SIGTERM)) == [KillCommand(), EndNodes()]
     assert held.do(Signalled(SIGTERM)) == [KillCommand(), EndNodes()]
     held.do(CommandEnded(143))
     assert held.do(NodesEnded("")) == [Finish(-SIGTERM)]
