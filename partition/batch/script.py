@@ -67,8 +67,7 @@ class Script:
                 )
         except OSError as error:
             status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-            what = shown(os.fsdecode(task.words[0]))
-            raise CannotStartError(f"{what}: {error.strerror}", status) from None
+            raise CannotStartError(f"{_blamed(task)}: {error.strerror}", status) from None
         self._reactor.on_child(self._unix_pid, self._ended)
 
     def signal(self, *numbers: int) -> None:
@@ -91,6 +90,13 @@ class Script:
         self._unix_pid = 0
         self.wait_status = status
         self._on_end(status)
+
+
+def _blamed(task: Task) -> str:
+    """What is not there, or cannot be executed: of a script it is the interpreter."""
+    words = task.script.partition(b"\n")[0].removeprefix(b"#!").split()
+    name = shown(os.fsdecode(task.words[0]))
+    return f"{name}: its interpreter {shown(os.fsdecode(words[0]))}" if words else name
 
 
 def _in_memory(script: bytes) -> bytes:

@@ -121,7 +121,10 @@ def event_records(events: Sequence[Happened]) -> list[dict[str, Any]]:
 def _exit(row: Row) -> str:
     if not row.state.is_final:
         return ""
-    return f"signal {row.signal}" if row.signal else str(row.exit_status)
+    if row.signal:
+        return f"signal {row.signal}"
+    has_run = row.exit_status or row.state is State.COMPLETED
+    return str(row.exit_status) if has_run else ""
 
 
 def _time(unix_s: float) -> str:

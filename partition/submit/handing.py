@@ -69,8 +69,9 @@ def submit(
         text = script.content.decode(errors="surrogateescape")
         read = directives.read(text, list(_OPTIONS.values()))
         said, _ = parse(read.words, list(_OPTIONS.values()))
+        in_script = _size(_last(said.get(_OPTIONS["size"].spellings[0])))
     except UsageError as error:
-        raise UsageError(f"{shown(script.name)}, {error}") from None
+        raise UsageError(f"{shown(script.name)}: {error}") from None
     chosen = {
         name: given[name] if given.get(name) is not None else _last(said.get(option.spellings[0]))
         for name, option in _OPTIONS.items()
@@ -82,7 +83,7 @@ def submit(
     time_s = None if time_text is None else directives.time_s(time_text)
     message = submission(
         script,
-        spec_of(_size(chosen["size"]), nodes, ""),
+        spec_of(in_script if given.get("size") is None else given["size"], nodes, ""),
         chosen["name"] or "",
         time_s or 0.0,
         chosen["directory"] or "",
@@ -128,9 +129,9 @@ def _last(values: list[str] | None) -> str | None:
     return values[-1] if values else None
 
 
-def _size(value: int | str | None) -> int | None:
-    if value is None or isinstance(value, int):
-        return value
+def _size(value: str | None) -> int | None:
+    if value is None:
+        return None
     if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= SIZE_MAX):
         raise UsageError(f"-sz {shown(value)}: must be from 1 to {SIZE_MAX}")
     return int(value)
