@@ -120,6 +120,17 @@ def test_the_load_message_says_what_the_plan_and_the_limits_say():
     )
 
 
+@pytest.mark.parametrize("bytes_shipped", [1, 1 << 30])
+def test_the_width_of_the_tree_that_the_user_chose_is_that_of_any_job(bytes_shipped):
+    large = msgspec.structs.replace(PROGRAM, size=bytes_shipped)
+    yod = Yod(2)
+    yod.machine = Launch(
+        msgspec.structs.replace(plan(2, arity=3), objects=(large,)), LIMITS, BEBOPD, "host:1"
+    )
+    yod.machine.begin(0.0)
+    assert yod.from_bebopd(grant(2))[1].message.arity == 3
+
+
 def test_large_arguments_are_left_to_the_first_object():
     large = msgspec.structs.replace(plan(1), are_arguments_inline=False)
     machine = Launch(large, LIMITS, BEBOPD, "host:1")
