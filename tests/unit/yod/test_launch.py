@@ -11,6 +11,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, Event, PeerGone, Send
 from native.wire import alloc, io, load
 from native.wire.load import FailureKind, Mpi, Protocol
+from native.wire.placed import JobNodes, JobRuns, Run
 from tests.unit.yod.launch_of import (
     ALL_DONE,
     BEBOPD,
@@ -104,8 +105,8 @@ def test_the_load_message_says_what_the_plan_and_the_limits_say():
         credential=b"credential",
         credential_mac=b"mac",
         place=0,
-        nodes=(node(0), node(1)),
-        runs=(alloc.Run(0, 1), alloc.Run(1, 1)),
+        nodes=JobNodes.of((node(0), node(1))),
+        runs=JobRuns.of((Run(0, 1), Run(1, 1))),
         arity=4,
         objects=(PROGRAM,),
         arguments=plan(2).arguments,
