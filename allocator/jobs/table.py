@@ -324,7 +324,7 @@ class JobTable:
             and job.requester is not None
             and not self._is_any_up(job)
         ):
-            actions.append(Send(job.requester, Released(job.job_id, tuple(job.holdings))))
+            actions.append(Send(job.requester, Released.of(job.job_id, tuple(job.holdings))))
             self._answer_to(job, None)
         if not job.holdings:
             self._answer_to(job, None)

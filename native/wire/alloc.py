@@ -5,7 +5,10 @@ job is hosted and that its nodes are free. bebopd asks a PCT to give up a grant
 that nobody used.
 """
 
-from typing import Annotated
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Self
 
 from msgspec import Meta
 
@@ -27,7 +30,14 @@ from native.wire.base import (
     Text,
     Uid,
 )
-from native.wire.placed import JobNodes, JobRuns
+from native.wire.placed import (
+    JobNodes,
+    JobRuns,
+    NumberRanges,
+    demand_ascending,
+    numbers_in,
+    ranges_of,
+)
 
 CREDENTIAL_MAX = 128 * 1024  # a user may be in very many groups
 
@@ -157,24 +167,54 @@ class Released(JobMessage, frozen=True, tag="alloc.released"):
     """The answer to a release, once every slot is free or its node is known lost.
 
     Attributes:
-        unreachable: nodes that could not be asked; their slots stay held until
+        unreachable_ranges: nodes that could not be asked; their slots stay held until
             they are heard from.
     """
 
-    unreachable: Nodes = ()
+    unreachable_ranges: NumberRanges = ()
+
+    def __post_init__(self) -> None:
+        demand_ascending("nodes", self.unreachable_ranges)
+
+    @classmethod
+    def of(cls, job_id: int, unreachable: Iterable[int]) -> Released:
+        """The answer that names these nodes."""
+        return cls(job_id, ranges_of(unreachable))
+
+    @property
+    def unreachable(self) -> tuple[int, ...]:
+        """Their numbers, ascending."""
+        return numbers_in(self.unreachable_ranges)
 
 
 class Hosting(JobMessage, frozen=True, tag="alloc.hosting"):
     """The root PCT: every node of the job has heard from its yod."""
 
 
-class Freed(JobMessage, frozen=True, tag="alloc.freed"):
+class OfNodes(JobMessage, frozen=True):
+    """Base of what is said of some nodes of a job. They are the second field."""
+
+    ranges: NumberRanges
+
+    def __post_init__(self) -> None:
+        demand_ascending("nodes", self.ranges)
+
+    @classmethod
+    def of(cls, job_id: int, nodes: Iterable[int]) -> Self:
+        """The message about these nodes."""
+        return cls(job_id, ranges_of(nodes))
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Their numbers, ascending."""
+        return numbers_in(self.ranges)
+
+
+class Freed(OfNodes, frozen=True, tag="alloc.freed"):
     """A PCT: nothing of the job is left on these nodes.
 
     From the root for its whole tree, or from a single node for itself.
     """
-
-    nodes: Nodes
 
 
 class Revoke(JobMessage, frozen=True, tag="alloc.revoke"):

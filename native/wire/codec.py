@@ -13,7 +13,7 @@ from native.wire import alloc, group, io, load, nodes, pmi, status
 from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message
 from native.wire.placed import JobNodes
 
-BASES = (Message, JobMessage, nodes.Order)
+BASES = (Message, JobMessage, nodes.Order, alloc.OfNodes)
 MODULES = (alloc, status, nodes, load, group, io, pmi)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.alloc import Nodes, demand_fitting
+from native.wire.alloc import OfNodes, demand_fitting
 from native.wire.base import (
     ARGUMENTS_MAX,
     ARITY_MAX,
@@ -423,10 +423,8 @@ class AllDone(JobMessage, frozen=True, tag="load.all_done"):
     """
 
 
-class Released(JobMessage, frozen=True, tag="load.released"):
+class Released(OfNodes, frozen=True, tag="load.released"):
     """Up: nothing of the job is left on these nodes; all their output has been sent."""
-
-    nodes: Nodes
 
 
 class Reset(JobMessage, frozen=True, tag="load.reset"):

@@ -95,6 +95,10 @@ class NodeSpan(Part, frozen=True):
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
 
 
+# Nodes as their first numbers and counts, ascending, no two of them adjacent.
+NumberRanges = Annotated[tuple[tuple[NodeNumber, NodeCount], ...], Meta(max_length=NODE_MAX + 1)]
+
+
 class RunRange(Part, frozen=True):
     """Consecutive ranks on consecutive places.
 
@@ -346,6 +350,17 @@ class JobRuns(Part, frozen=True, dict=True):
             ascends = ascends and each.place >= behind
             behind = each.place + each.places
         return firsts, ascends
+
+
+def ranges_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Nodes in any order as ranges."""
+    spans = spans_of((number, 0) for number in sorted(set(numbers)))
+    return tuple((span.node, span.count) for span in spans)
+
+
+def numbers_in(ranges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """The nodes of ranges, one by one."""
+    return tuple(chain.from_iterable(range(first, first + count) for first, count in ranges))
 
 
 def spans_of(slots: Iterable[tuple[int, int]]) -> list[NodeSpan]:

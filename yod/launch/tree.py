@@ -83,8 +83,9 @@ class Tree:
 
     def confirm(self, nodes: Collection[int]) -> None:
         """On these nodes nothing of the job is left."""
+        freed = frozenset(nodes)
         self.unconfirmed = {
-            peer: node for peer, node in self.unconfirmed.items() if node not in nodes
+            peer: node for peer, node in self.unconfirmed.items() if node not in freed
         }
 
     def lose(self, peer: PortalId) -> int | None:

@@ -46,7 +46,9 @@ def test_one_job_has_them_all_and_gives_them_back():
         (155_554, 155_555),
     }
     many.release(grant.job_id)
-    answers = many.receive(address(0), Freed(grant.job_id, tuple(range(COUNT))))
+    freed = Freed.of(grant.job_id, range(COUNT))
+    assert codec.decode(codec.encode(freed)) == freed
+    answers = many.receive(address(0), freed)
     assert [action.message for action in answers if hasattr(action, "message")] == [
         Released(grant.job_id)
     ]

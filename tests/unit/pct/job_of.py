@@ -359,7 +359,7 @@ class Tree:
                 self._do(place, job.begin(self.now))
             elif self.jobs[place].state is JobState.RELEASED:  # as a node answers
                 if isinstance(message, (load.AllDone, load.Reset)):
-                    freed = load.Released(JOB_ID, (node(place).node,))
+                    freed = load.Released.of(JOB_ID, (node(place).node,))
                     self._waiting.append((target, source, freed))
             else:
                 self._do(place, self.jobs[place].handle(received(source, message), self.now))

@@ -160,7 +160,7 @@ def test_a_node_restarts_behind_the_end_of_its_last_job():
     assert Restart() not in machine.handle(received(load.AllDone(JOB_ID)), 0.0)
     actions = machine.handle(EMPTY, 0.0)
     assert machine.jobs == {} and actions[-1] == Restart()
-    assert Send(BEBOPD, alloc.Freed(JOB_ID, (20,))) in actions
+    assert Send(BEBOPD, alloc.Freed.of(JOB_ID, (20,))) in actions
 
 
 def test_a_node_restarts_behind_a_last_job_that_a_bug_has_ended():
@@ -315,8 +315,8 @@ def test_what_concerns_no_job_here_is_late():
 def test_the_end_of_a_job_that_is_not_here_is_confirmed_and_it_never_comes(message):
     machine = ready()
     actions = machine.handle(received(message), 0.0)
-    assert actions[0] == Send(YOD, load.Released(JOB_ID, (20,)))
-    freed = [Send(BEBOPD, alloc.Freed(JOB_ID, (20,)))]
+    assert actions[0] == Send(YOD, load.Released.of(JOB_ID, (20,)))
+    freed = [Send(BEBOPD, alloc.Freed.of(JOB_ID, (20,)))]
     assert actions[1:] == (freed if isinstance(message, load.Reset) else [])
     text = "the reservation of job 7 is no longer valid"
     assert machine.handle(received(granted()), 0.0) == refusal(text)
@@ -345,7 +345,7 @@ def test_a_job_that_is_over_is_forgotten_and_its_slots_are_free():
     machine.handle(received(load.AllDone(JOB_ID)), 0.0)
     assert machine.reservation.slots_used == 1
     actions = machine.handle(EMPTY, 0.0)
-    assert Send(BEBOPD, alloc.Freed(JOB_ID, (20,))) in actions
+    assert Send(BEBOPD, alloc.Freed.of(JOB_ID, (20,))) in actions
     assert machine.jobs == {} and machine.reservation.slots_used == 0
     machine.check()
     assert machine.handle(received(granted()), 0.0) == refusal(

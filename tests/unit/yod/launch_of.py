@@ -110,7 +110,7 @@ def output(rank: int, data: bytes, offset: int = 0, stream: int = 1) -> io.Outpu
 
 
 def released(*places: int) -> load.Released:
-    return load.Released(JOB_ID, tuple(node(place).node for place in places))
+    return load.Released.of(JOB_ID, tuple(node(place).node for place in places))
 
 
 def command(count: int = 1, *hosts: bytes, **fields) -> pmi.SpawnCommand:

@@ -313,7 +313,7 @@ def test_a_bebopd_that_does_not_confirm_is_not_waited_for_for_ever():
 
 def test_nodes_that_bebopd_could_not_ask_are_reported():
     yod = Yod(2).to(Phase.RELEASING)
-    yod.from_bebopd(alloc.Released(JOB_ID, (21,)))
+    yod.from_bebopd(alloc.Released.of(JOB_ID, (21,)))
     assert yod.report.lost == {21}
 
 
