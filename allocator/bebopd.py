@@ -314,8 +314,8 @@ class Bebopd:
         match message:
             case Hosting(job_id) if job := self.jobs.get(job_id):
                 return self.jobs.hosting(node, job, now)
-            case Freed(job_id, numbers) if job := self.jobs.get(job_id):
-                return self.jobs.freed(node, job, numbers)
+            case Freed(job_id) if job := self.jobs.get(job_id):
+                return self.jobs.freed(node, job, message.nodes)
             case Revoked(job_id, number, is_hosting) if job := self.jobs.get(job_id):
                 if number == node.number:
                     return self.jobs.revoked(node, job, is_hosting, now)

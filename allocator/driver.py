@@ -217,7 +217,8 @@ class Driver:
                 ledger.remember_node(name, number)
             case RecordGrant(job_id, uid, program, batch_job, size, nodes):
                 now = self._wall_clock()
-                ledger.job_granted(job_id, uid, program, batch_job, size, nodes, now)
+                numbers = tuple(nodes.numbers())
+                ledger.job_granted(job_id, uid, program, batch_job, size, numbers, now)
             case RecordEnd(job_id, outcome):
                 ledger.job_ended(job_id, outcome, self._wall_clock())
             case RecordEvent(job_id, text):

@@ -13,7 +13,7 @@ from allocator.jobs.assign import RequestRefused, all_slots, assign, fits, fits_
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
 from allocator.jobs.ids import JobIds
-from allocator.jobs.job import Holding, Job, JobState
+from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
 from allocator.jobs.table import JobTable
 from allocator.nodes.table import NodeTable, Placement
@@ -21,12 +21,13 @@ from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
 from native.machine import Action, Log, Send
-from native.nodelist import format_nodes
+from native.nodelist import format_spans
 from native.wire import codec
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, clipped
+from native.wire.placed import JobNodes
 
-_SURELY_FITS = 128  # nodes whose grant is below MESSAGE_MAX_BYTES whatever their names
+_SURELY_FITS = 128  # parts of which a grant is below MESSAGE_MAX_BYTES whatever the names
 
 
 class ReserveJobIds(Action, frozen=True):
@@ -43,7 +44,7 @@ class RecordGrant(Action, frozen=True):
     program: str
     batch_job: str
     size: int
-    nodes: tuple[int, ...]
+    nodes: JobNodes
 
 
 class Requests:
@@ -316,19 +317,18 @@ class Requests:
         """Give slots to a yod, or to the batch job with this id."""
         placement = all_slots(self._nodes) if request.overlaps else self._placement
         picks = assign(request.specs, self._nodes, placement, self._name)
-        ranks, runs = runs_of(picks)
-        size = sum(run.count for run in runs)
+        spans, runs = runs_of(picks)
+        nodes = self._nodes.placed(spans)
         held = self._jobs.nodes_of_batch(request.batch_job)
-        if text := over_limit(request.batch_job, self._batch, held, ranks):
+        if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):
             raise RequestRefused(Refusal.BATCH_LIMIT, text)
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
         grant = make_grant(
             job_id or self._ids.next,
             owner,
-            ranks,
+            nodes,
             runs,
-            self._nodes,
             self._keys,
             epoch=self._epoch,
             wall_s=self._wall_clock(),
@@ -336,10 +336,9 @@ class Requests:
             allocation=self._allocation,
             overlaps=request.overlaps,
         )
-        if len(ranks) > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
-            raise RequestRefused(
-                Refusal.BAD_REQUEST, f"a grant of {len(ranks)} nodes does not fit in a message"
-            )
+        parts = len(nodes.rules) + len(nodes.spans) + len(runs.ranges)
+        if parts > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
+            raise RequestRefused(Refusal.BAD_REQUEST, _too_irregular(nodes))
         if source is not None:
             self._ids.take()
         job_id = grant.job_id
@@ -353,23 +352,28 @@ class Requests:
             program=request.program,
             batch_job=request.batch_job,
             asker=request.asker if self._jobs.get(request.asker) else 0,
-            root=grant.nodes[0].node,
-            holdings={
-                number: Holding(0 if request.overlaps else len(here), here)
-                for number, here in ranks.items()
-            },
+            root=nodes.spans[0].node,
         )
-        self._jobs.add(job, now)
-        nodes = tuple(ranks)
+        self._jobs.add(job, nodes, runs, request.overlaps, now)
         answer = [Send(source, grant)] if source else self._on_granted(job_id, grant, now)
+        where = format_spans((span.node, span.count) for span in nodes.spans)
         return [
             *answer,
             *self.reserve(),
-            RecordGrant(job_id, owner.uid, request.program, request.batch_job, size, nodes),
-            Log(f"granted to {owner.name}: ranks {size}, nodes {format_nodes(nodes)}", job_id),
+            RecordGrant(job_id, owner.uid, request.program, request.batch_job, runs.size, nodes),
+            Log(f"granted to {owner.name}: ranks {runs.size}, nodes {where}", job_id),
         ]
 
     def reserve(self) -> list[Action]:
         """Note on the disk that ids will be used, ahead of use: no grant waits for a disk."""
         end = self._ids.reserve()
         return [ReserveJobIds(end)] if end else []
+
+
+def _too_irregular(nodes: JobNodes) -> str:
+    """Why a grant does not fit in a message."""
+    return (
+        f"a grant of {len(nodes)} nodes does not fit in a message: their numbers, names and"
+        f" addresses count up in {len(nodes.spans) + len(nodes.rules)} pieces;"
+        " a nodes file that numbers them as names and addresses count up makes fewer"
+    )

@@ -75,7 +75,7 @@ def _drain(orders: Orders) -> NodeDrain | None:
 
 
 def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
-    ranks = job.holdings[node.number].ranks
+    ranks = job.ranks_on(node.number)
     for first in range(0, max(1, len(ranks)), RANKS_AT_ONCE):
         yield NodeJob(
             job_id=job.job_id,

@@ -67,17 +67,12 @@ class Admission:
                 f"windows of {windows} bytes for output, at most {most}:"
                 " lower YOD_OUTPUT_WINDOW_BYTES, or raise YOD_JOB_STORE_BYTES of the pct"
             )
-        granted = dict(zip(credential.nodes, credential.slots, strict=False))
-        wanted: dict[int, int] = {}
-        for run in message.runs:
-            node = message.nodes[run.place].node
-            wanted[node] = wanted.get(node, 0) + run.count
-        for node, count in wanted.items():
-            if count > granted.get(node, 0):
-                return f"{count} ranks on node {node}, {granted.get(node, 0)} granted"
-        if text := _bad_arguments(message, sum(wanted.values()), self._limits.arguments_max_bytes):
+        if (beyond := message.nodes.beyond(message.runs)) is not None:
+            node = message.nodes[beyond[0]]
+            return f"{beyond[1]} ranks on node {node.node}, {node.slots} granted"
+        if text := _bad_arguments(message, message.runs.size, self._limits.arguments_max_bytes):
             return text
-        refused = self._reservation.take(credential, number, self._unix_time())
+        refused = self._reservation.take(credential, here.slots, self._unix_time())
         return refused[1] if refused else None
 
 

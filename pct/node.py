@@ -201,13 +201,13 @@ class Node:
         if self.number < 0:
             return []
         self.reservation.refuse(message.job_id)
-        return [Send(source, load.Released(message.job_id, (self.number,)))]
+        return [Send(source, load.Released.of(message.job_id, (self.number,)))]
 
     def _reset(self, source: PortalId, message: load.Reset, now: float) -> list[Action]:
         """As for all-done. The root no longer reports for this node, so tell bebopd too."""
         actions = self._all_done(source, message, now)
         if actions:
-            actions.append(Send(self._bebopd, alloc.Freed(message.job_id, (self.number,))))
+            actions.append(Send(self._bebopd, alloc.Freed.of(message.job_id, (self.number,))))
         return actions
 
     def _load(

@@ -39,20 +39,20 @@ class Reservation:
         """Slots that hosted jobs hold."""
         return sum(self._used.values())
 
-    def take(self, credential: Credential, node: int, unix_s: float) -> tuple[Refusal, str] | None:
+    def take(
+        self, credential: Credential, granted: int, unix_s: float
+    ) -> tuple[Refusal, str] | None:
         """Host a job whose credential's MAC has been checked.
 
         Args:
             credential: what bebopd granted.
-            node: this node's number.
+            granted: slots on this node.
             unix_s: wall-clock time.
 
         Returns:
             None when the slots are taken; else why not.
         """
         job_id = credential.job_id
-        if node not in credential.nodes:
-            return Refusal.BAD_CREDENTIAL, f"the grant of job {job_id} does not name node {node}"
         if not 0 < self.epoch <= credential.epoch or job_id in self._spent:
             return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is no longer valid"
         if unix_s > credential.expires:
@@ -60,7 +60,6 @@ class Reservation:
             return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is {late:.0f} s old"
         if job_id in self._used:
             return Refusal.STALE_RESERVATION, f"job {job_id} is here already"
-        granted = credential.slots[credential.nodes.index(node)]
         wanted = 0 if credential.overlaps else granted
         free = self.slots - self.slots_used
         if wanted > free:

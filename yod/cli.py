@@ -36,6 +36,7 @@ OPTIONS = (
     Option(("--immediate",), True, "In an allocation: do not.", "[=S]", may_lack_value=True),
     Option(("--overlap",), False, "A step shares the slots of others."),
     Option(("--detach",), False, "Print the job's id and leave; yodjob attach shows its output."),
+    Option(("--arity",), True, "Children of a node in the job's tree.", "N"),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "-h"), False, "Show this text."),
     Option(("--version",), False, "Show which yod this is."),

@@ -15,7 +15,14 @@ from yod import launching
 from yod.host import own
 from yod.plan import loadfile
 from yod.plan.invocation import Invocation
-from yod.plan.plan import Member, Options, Style, from_command_line, from_load_file
+from yod.plan.plan import (
+    Member,
+    Options,
+    Style,
+    demand_arity,
+    from_command_line,
+    from_load_file,
+)
 from yod.plan.prepared import Prepared, Records
 from yod.program import image
 
@@ -101,6 +108,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         style=_style(given),
         overlaps="--overlap" in given,
         wait_s=_wait_s(given),
+        arity=_arity(given),
     )
     members, warnings = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)
     return launching.prepare(
@@ -139,6 +147,15 @@ def _wait_s(given: Given) -> float | None:
             raise UsageError(text)
         return seconds
     return None
+
+
+def _arity(given: Given) -> int:
+    """Children of a node in the job's tree; 0: the user has not said."""
+    text = _last(given, "--arity")
+    if text is None:
+        return 0
+    is_number = text.isascii() and text.isdigit() and len(text) <= 18
+    return demand_arity(int(text) if is_number else 0, f"--arity {shown(text)}")
 
 
 def _style(given: Given) -> Style:

@@ -16,6 +16,7 @@ from native import limits as limits_module
 from native.errors import UsageError, YodError
 from native.wire.alloc import NodeSpec
 from native.wire.batch import Cancel, Row, SignalScript, State
+from native.wire.placed import numbers_in
 from yod.guest.request import Nodes, text_of
 
 
@@ -199,7 +200,7 @@ def _status(row: Row) -> JobStatus:
         exit_status=exit_status(row) if row.state.is_final else None,
         signal=row.signal,
         slots=row.slots,
-        nodes=row.nodes,
+        nodes=numbers_in(row.nodes),
         submitted=row.submitted,
         began=row.began or None,
         ended=row.ended or None,

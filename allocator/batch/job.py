@@ -8,7 +8,7 @@ from native.ids import PortalId
 from native.machine import Action, Event
 from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import clipped
-from native.wire.batch import Row, State
+from native.wire.batch import SPANS_MAX, Row, State
 
 
 class BatchJob(Struct, eq=False):
@@ -20,7 +20,8 @@ class BatchJob(Struct, eq=False):
         token: of its submission.
         time_s: how long it may run; 0: any time.
         reason: what it waits for, or why it has ended.
-        nodes: that it has or had; the first one runs its broker.
+        nodes: that it has or had, each a first number and a count, in the order of its ranks;
+            the very first runs its broker.
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
         is_cancelled: its end was asked for.
@@ -42,7 +43,7 @@ class BatchJob(Struct, eq=False):
     submitted: float
     state: State = State.PENDING
     reason: str = ""
-    nodes: tuple[int, ...] = ()
+    nodes: tuple[tuple[int, int], ...] = ()
     incarnation: int = 0
     began: float = 0.0
     ended: float = 0.0
@@ -58,7 +59,7 @@ class BatchJob(Struct, eq=False):
     @property
     def root(self) -> int:
         """The node that runs its broker; -1: it has none."""
-        return self.nodes[0] if self.nodes else -1
+        return self.nodes[0][0] if self.nodes else -1
 
     def row(self, *, is_held: bool = False) -> Row:
         """What is told of it.
@@ -75,7 +76,8 @@ class BatchJob(Struct, eq=False):
             state=state,
             reason=clipped(self.reason),
             slots=self.spec.size,
-            nodes=self.nodes,
+            nodes=self.nodes[:SPANS_MAX],
+            node_count=sum(count for _, count in self.nodes),
             submitted=self.submitted,
             began=self.began,
             ended=self.ended,

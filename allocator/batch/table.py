@@ -245,7 +245,7 @@ class BatchJobs:
         job = self._jobs[job_id]
         job.state, job.grant = State.CONFIGURING, grant
         job.reason, job.began = "", self._unix_time()
-        job.nodes = tuple(node.node for node in grant.nodes)
+        job.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
         node = self._nodes.get(job.root)
         assert node is not None
         job.incarnation = node.incarnation

@@ -14,7 +14,7 @@ from msgspec import convert, msgpack
 from allocator.batch.job import BatchJob, Earlier, RecordBatchJob
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Happened, Row
+from native.wire.batch import SPANS_MAX, Happened, Row
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS batch (
     time_s REAL NOT NULL,
     state TEXT NOT NULL,
     reason TEXT NOT NULL,
-    nodes TEXT NOT NULL,      -- JSON list of numbers, the broker's first
+    nodes TEXT NOT NULL,      -- JSON list of first numbers and counts, the broker's first
     incarnation INTEGER NOT NULL,
     submitted REAL NOT NULL,  -- unix time; so are began and ended, 0: not yet
     began REAL NOT NULL,
@@ -143,7 +143,8 @@ def _statement(record: RecordBatchJob) -> Statement:
 
 
 def _job(token: bytes, spec: bytes, incarnation: int, *columns: object) -> BatchJob:
-    row = _row(*columns)
+    before, nodes = columns[:7], json.loads(str(columns[7]))
+    row = _row(*before, *columns[7:])
     return BatchJob(
         job_id=row.job_id,
         uid=row.uid,
@@ -155,7 +156,7 @@ def _job(token: bytes, spec: bytes, incarnation: int, *columns: object) -> Batch
         submitted=row.submitted,
         state=row.state,
         reason=row.reason,
-        nodes=row.nodes,
+        nodes=convert(nodes, tuple[tuple[int, int], ...]),
         incarnation=incarnation,
         began=row.began,
         exit_status=row.exit_status,
@@ -167,4 +168,6 @@ def _row(*columns: object) -> Row:
     *before, nodes, submitted, began, ended, time_s, exit_status, signal = columns
     assert isinstance(nodes, str)
     after = (submitted, began, ended, time_s, exit_status, signal)
-    return convert((*before, json.loads(nodes), *after), Row)
+    spans = json.loads(nodes)
+    count = sum(span[1] for span in spans)
+    return convert((*before, spans[:SPANS_MAX], count, *after), Row)

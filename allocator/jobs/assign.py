@@ -17,8 +17,9 @@ from native.errors import Refusal
 from native.nodelist import format_nodes, named_nodes
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
+from native.wire.placed import NodeSpan, spans_of
 
-Picks = list[tuple[int, int]]  # (node, slots), in rank order
+Picks = list[NodeSpan]  # in rank order
 
 
 class RequestRefused(Exception):
@@ -132,10 +133,10 @@ def _attempt(
         if picks is None:
             _restore(placement, before)
             return index
-        for number, count in picks:
-            left = placement.free(number)
-            before.setdefault(number, left)
-            placement.set_free(number, left - count)
+        for span in picks:
+            for number in range(span.node, span.node + span.count):
+                before.setdefault(number, placement.free(number))
+            placement.take(span)
         chosen[index] = picks
     _restore(placement, before)
     return chosen
@@ -155,7 +156,7 @@ def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
 def _pick(spec: NodeSpec, placement: Placement) -> Picks | None:
     if spec.one_per_node:
         free = all(placement.free(number) for number in spec.nodes)
-        return [(number, 1) for number in spec.nodes] if free else None
+        return spans_of((number, 1) for number in spec.nodes) if free else None
     if spec.nodes:
         return placement.of_list(spec.nodes, spec.size)
     return placement.anywhere(spec.size)

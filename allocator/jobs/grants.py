@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from allocator.jobs.assign import Picks
-from allocator.nodes.table import NodeTable
 from native.wire import codec
-from native.wire.alloc import Credential, Grant, GrantedNode, Run
+from native.wire.alloc import Credential, Grant
+from native.wire.placed import JobNodes, JobRuns, NodeSpan, RunRange, add_run, spans_of
 
 
 class Owner(Struct, frozen=True):
@@ -36,38 +36,56 @@ class Keys(Struct, frozen=True):
     job_key: Callable[[int, int, int], bytes]
 
 
-def runs_of(picks: Iterable[Picks]) -> tuple[dict[int, tuple[int, ...]], tuple[Run, ...]]:
-    """The ranks of each node, as tuples and as runs.
+def runs_of(picks: Iterable[Picks]) -> tuple[list[NodeSpan], JobRuns]:
+    """Which nodes, and where the ranks are.
 
     Args:
         picks: slots of each member, in rank order.
 
     Returns:
-        The ranks of each node, ascending, nodes in the order of their lowest
-        rank; and runs whose places count the nodes in this order.
+        Nodes in the order of their lowest rank, with all slots of the job there; and runs
+        whose places count the nodes in this order.
     """
-    ranks: dict[int, list[int]] = {}
-    runs: list[tuple[int, int]] = []  # (node, ranks)
-    rank = 0
-    for node, count in (pick for member in picks for pick in member):
-        ranks.setdefault(node, []).extend(range(rank, rank + count))
-        rank += count
-        if runs and runs[-1][0] == node:
-            count += runs.pop()[1]
-        runs.append((node, count))
-    place = {node: index for index, node in enumerate(ranks)}
-    return (
-        {node: tuple(of_node) for node, of_node in ranks.items()},
-        tuple(Run(place[node], count) for node, count in runs),
-    )
+    chosen = [span for member in picks for span in member]
+    ranges: list[RunRange] = []
+    if _are_apart(chosen):
+        spans: list[NodeSpan] = []
+        place = 0
+        for span in chosen:
+            add_run(ranges, place, span.slots, span.count)
+            place += span.count
+            last = spans[-1] if spans else span
+            if last.node + last.count == span.node and last.slots == span.slots:
+                spans[-1] = NodeSpan(last.node, last.count + span.count, last.slots)
+            else:
+                spans.append(span)
+        return spans, JobRuns(tuple(ranges))
+    slots: dict[int, int] = {}
+    for span in chosen:
+        for node in range(span.node, span.node + span.count):
+            slots[node] = slots.get(node, 0) + span.slots
+    place_of = {node: place for place, node in enumerate(slots)}
+    for span in chosen:
+        for node in range(span.node, span.node + span.count):
+            add_run(ranges, place_of[node], span.slots)
+    return spans_of(slots.items()), JobRuns(tuple(ranges))
+
+
+def _are_apart(spans: list[NodeSpan]) -> bool:
+    """Whether no node is in two of them."""
+    behind = 0
+    for span in sorted(spans, key=lambda span: span.node):
+        if span.node < behind:
+            return False
+        behind = span.node + span.count
+    return True
 
 
 def make_grant(
     job_id: int,
     owner: Owner,
-    ranks: dict[int, tuple[int, ...]],
-    runs: tuple[Run, ...],
-    nodes: NodeTable,
+    nodes: JobNodes,
+    runs: JobRuns,
     keys: Keys,
     *,
     epoch: int,
@@ -79,13 +97,11 @@ def make_grant(
     """The grant of a job, with its credential.
 
     Args:
-        ranks: by node, in the order of their lowest rank.
         wall_s: unix time now; the grant expires ``pending_s`` later.
         allocation: whose step the job is; empty: it is none.
         overlaps: it shares the slots that other steps have.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
-    granted = tuple(_granted(number, nodes) for number in ranks)
     credential = codec.encode_part(
         Credential(
             job_id=job_id,
@@ -94,9 +110,7 @@ def make_grant(
             groups=owner.groups,
             epoch=epoch,
             expires=expires,
-            nodes=tuple(ranks),
-            slots=tuple(len(of_node) for of_node in ranks.values()),
-            nodes_digest=codec.nodes_digest(granted),
+            nodes_digest=codec.nodes_digest(nodes),
             allocation=allocation,
             overlaps=overlaps,
         )
@@ -104,7 +118,7 @@ def make_grant(
     return Grant(
         job_id=job_id,
         uid=owner.uid,
-        nodes=granted,
+        nodes=nodes,
         runs=runs,
         job_key=keys.job_key(job_id, owner.uid, expires),
         expires=expires,
@@ -113,9 +127,3 @@ def make_grant(
         pending_s=pending_s,
         allocation=allocation,
     )
-
-
-def _granted(number: int, nodes: NodeTable) -> GrantedNode:
-    node = nodes.get(number)
-    assert node is not None
-    return GrantedNode(node.number, node.name, node.address.nid, node.address.pid)

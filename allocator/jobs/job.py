@@ -7,6 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 from native.ids import PortalId
+from native.wire.placed import JobNodes, JobRuns
 
 
 class JobState(Enum):
@@ -26,17 +27,17 @@ class Evidence(Enum):
     SEEN = "seen"  # the node itself has reported the job
 
 
-class Holding(Struct):
-    """One job on one node.
+class Holding(Struct, frozen=True):
+    """One job on one node. Nodes of which the same is known share it.
 
     Attributes:
         slots: that it takes from the node; 0: it shares those of other steps.
-        ranks: ascending.
+        ranks: as the node says, ascending; None: as they were granted.
         is_asked: a revoke is on its way, no answer yet.
     """
 
     slots: int
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...] | None = None
     evidence: Evidence = Evidence.GRANTED
     is_asked: bool = False
 
@@ -52,6 +53,7 @@ class Job(Struct):
         is_adopted: started under an earlier bebopd, known from announcements.
         has_run: its PCTs have hosted it.
         holdings: by node number; never empty while bebopd knows the job.
+        placed: where its ranks are; None: it was granted by an earlier bebopd.
     """
 
     job_id: int
@@ -67,3 +69,13 @@ class Job(Struct):
     is_adopted: bool = False
     has_run: bool = False
     holdings: dict[int, Holding] = {}
+    placed: tuple[JobNodes, JobRuns] | None = None
+
+    def ranks_on(self, number: int) -> tuple[int, ...]:
+        """The ranks of a node that it holds, ascending."""
+        ranks = self.holdings[number].ranks
+        if ranks is not None or self.placed is None:
+            return ranks or ()
+        nodes, runs = self.placed
+        place = nodes.place_of(number)
+        return () if place is None else runs.ranks_at(place)

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from msgspec.structs import replace
+
 from allocator.jobs.job import Evidence, Holding, Job, JobState
 from allocator.nodes.table import Arrival, Node, NodeTable
 from native.deadlines import Deadlines
@@ -30,6 +32,7 @@ from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import named_nodes
 from native.wire.alloc import Released, Revoke
+from native.wire.placed import JobNodes, JobRuns
 from native.wire.status import HostedJob
 
 
@@ -103,14 +106,24 @@ class JobTable:
 
     # A job begins
 
-    def add(self, job: Job, now: float) -> None:
-        """Hold the slots of a new grant, pending."""
+    def add(self, job: Job, nodes: JobNodes, runs: JobRuns, overlaps: bool, now: float) -> None:
+        """Hold the slots of a new grant, pending.
+
+        Args:
+            overlaps: it shares the slots that others have.
+        """
+        job.placed = nodes, runs
+        for span in nodes.spans:
+            holding = Holding(0 if overlaps else span.slots)
+            job.holdings |= dict.fromkeys(range(span.node, span.node + span.count), holding)
+            if overlaps:
+                self._nodes.share_all(span, job.job_id)
+            else:
+                self._nodes.hold_all(span, job.job_id)
         self._jobs[job.job_id] = job
         requester, job.requester = job.requester, None
         self._answer_to(job, requester)
         self._due.set(job.job_id, now + self._limits.pending_s)
-        for number, holding in job.holdings.items():
-            self._nodes.hold(self._node(number), job.job_id, holding.slots)
 
     def adopt(self, node: Node, hosted: HostedJob, owner: str, now: float) -> list[Action]:
         """A node hosts a job that an earlier bebopd granted."""
@@ -142,9 +155,12 @@ class JobTable:
         """The root: every node of the job has heard from its yod."""
         if node.number != job.root:
             return [Log(f"{node} is not its root, and says it is hosted", job.job_id)]
-        for holding in job.holdings.values():
+        reported: dict[int, Holding] = {}  # by the holding before, which nodes share
+        for number, holding in job.holdings.items():
             if holding.evidence is Evidence.GRANTED:
-                holding.evidence = Evidence.REPORTED
+                if id(holding) not in reported:
+                    reported[id(holding)] = replace(holding, evidence=Evidence.REPORTED)
+                job.holdings[number] = reported[id(holding)]
         return self._runs(job, now)
 
     def freed(self, node: Node, job: Job, numbers: tuple[int, ...]) -> list[Action]:
@@ -159,7 +175,7 @@ class JobTable:
         if holding is None:
             return []  # late: asked twice
         if is_hosting:
-            return self._seen(job, holding, now)
+            return self._seen(job, node.number, now)
         return self._take_back(job, (node.number,), f"{node} does not have it")
 
     def compare(
@@ -175,10 +191,10 @@ class JobTable:
         for job_id in list(node.held):
             job = self._jobs[job_id]
             holding = job.holdings[node.number]
-            if arrival is Arrival.RESTARTED:
-                holding.is_asked = False  # the PCT that was asked has ended
+            if arrival is Arrival.RESTARTED and holding.is_asked:  # that PCT has ended
+                holding = job.holdings[node.number] = replace(holding, is_asked=False)
             if job_id in hosted:
-                actions += self._seen(job, holding, now)
+                actions += self._seen(job, node.number, now)
             elif holding.evidence is Evidence.SEEN or (
                 holding.evidence is Evidence.REPORTED and arrival is Arrival.RESTARTED
             ):
@@ -193,7 +209,9 @@ class JobTable:
         actions: list[Action] = []
         for job_id in list(node.held):
             job = self._jobs[job_id]
-            job.holdings[node.number].is_asked = False  # the answer, if any, is lost
+            holding = job.holdings[node.number]
+            if holding.is_asked:  # the answer is lost
+                job.holdings[node.number] = replace(holding, is_asked=False)
             if job.state is JobState.RELEASING and node.number == job.root:
                 actions += self._ask(job, job.holdings, now)  # the root cannot report for all
             actions += self._confirm(job)
@@ -259,9 +277,11 @@ class JobTable:
         self._due.set(job.job_id, None)
         return [Log("runs", job.job_id)]
 
-    def _seen(self, job: Job, holding: Holding, now: float) -> list[Action]:
+    def _seen(self, job: Job, number: int, now: float) -> list[Action]:
         """A node says that it hosts the job."""
-        holding.evidence, holding.is_asked = Evidence.SEEN, False
+        holding = job.holdings[number]
+        if holding.evidence is not Evidence.SEEN or holding.is_asked:
+            job.holdings[number] = replace(holding, evidence=Evidence.SEEN, is_asked=False)
         match job.state:
             case JobState.REVOKING:
                 return self._runs(job, now)
@@ -281,7 +301,7 @@ class JobTable:
         for number in numbers:
             node = self._node(number)
             if node.is_up:
-                job.holdings[number].is_asked = True
+                job.holdings[number] = replace(job.holdings[number], is_asked=True)
                 actions.append(Send(node.peer, Revoke(job.job_id)))
         if job.state is not JobState.RUNNING:
             # Ask again: a job that is hosted now may end.
@@ -313,7 +333,7 @@ class JobTable:
             and job.requester is not None
             and not self._is_any_up(job)
         ):
-            actions.append(Send(job.requester, Released(job.job_id, tuple(job.holdings))))
+            actions.append(Send(job.requester, Released.of(job.job_id, tuple(job.holdings))))
             self._answer_to(job, None)
         if not job.holdings:
             self._answer_to(job, None)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from native.wire.placed import NodeSpan
+
 
 class FirstFit:
     """Fills the free slots of the lowest-numbered nodes first."""
 
     def __init__(self) -> None:
         self._free = np.zeros(64, dtype=np.int64)  # by node number
+
+    def take(self, span: NodeSpan) -> None:
+        """As many slots of each of these nodes are free no more."""
+        self._free[span.node : span.node + span.count] -= span.slots
 
     def set_free(self, node: int, count: int) -> None:
         """Set the count of a node's free slots."""
@@ -24,16 +30,16 @@ class FirstFit:
         """The count of a node's free slots."""
         return int(self._free[node]) if node < len(self._free) else 0
 
-    def anywhere(self, size: int) -> list[tuple[int, int]] | None:
-        """The lowest free slots, as pairs (node, slots); None: too few."""
+    def anywhere(self, size: int) -> list[NodeSpan] | None:
+        """The lowest free slots; None: too few."""
         return self._fill(np.flatnonzero(self._free), size)
 
-    def of_list(self, nodes: tuple[int, ...], size: int) -> list[tuple[int, int]] | None:
+    def of_list(self, nodes: tuple[int, ...], size: int) -> list[NodeSpan] | None:
         """The first free slots of a list, in its order; None: too few."""
         listed = np.array([node for node in nodes if node < len(self._free)], dtype=np.int64)
         return self._fill(listed[self._free[listed] > 0], size)
 
-    def _fill(self, nodes: npt.NDArray[np.int64], size: int) -> list[tuple[int, int]] | None:
+    def _fill(self, nodes: npt.NDArray[np.int64], size: int) -> list[NodeSpan] | None:
         """Fill nodes that have something free, in their order.
 
         Args:
@@ -44,6 +50,11 @@ class FirstFit:
         last = int(np.searchsorted(upto, size))
         if last == len(nodes):
             return None
-        counts = self._free[nodes[: last + 1]].copy()
-        counts[-1] -= int(upto[last]) - size
-        return list(zip(nodes[: last + 1].tolist(), counts.tolist(), strict=True))
+        nodes = nodes[: last + 1]
+        slots = self._free[nodes]
+        slots[-1] -= int(upto[last]) - size
+        apart = np.flatnonzero((np.diff(nodes) != 1) | (np.diff(slots) != 0)) + 1
+        bounds = np.concatenate(([0], apart, [last + 1]))
+        counts = np.diff(bounds)
+        columns = (nodes[bounds[:-1]].tolist(), counts.tolist(), slots[bounds[:-1]].tolist())
+        return [NodeSpan(*span) for span in zip(*columns, strict=True)]

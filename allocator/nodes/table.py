@@ -10,35 +10,44 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from allocator.nodes.orders import NONE, Orders
+from allocator.nodes.rules import Rules
 from native.ids import PortalId
+from native.wire.placed import JobNodes, NodeSpan
 from native.wire.status import Announce
 
 
 class Placement(Protocol):
     """Chooses nodes. It has its own count of free slots, which the table keeps up to date.
 
-    A method that chooses nodes returns pairs (node, slots), or None when too few slots
-    are free. It holds no slot.
+    A method that chooses nodes returns None when too few slots are free. It holds no slot.
     """
 
     def set_free(self, node: int, count: int) -> None:
         """Set the count of a node's free slots; 0 for one that is down or drained."""
 
-    def free(self, node: int) -> int:
-        """The count that was last set; 0 for an unknown node."""
+    def take(self, span: NodeSpan) -> None:
+        """As many slots of each of these nodes, which it has chosen, are free no more."""
 
-    def anywhere(self, size: int) -> list[tuple[int, int]] | None:
+    def free(self, node: int) -> int:
+        """The count of a node's free slots; 0 for an unknown node."""
+
+    def anywhere(self, size: int) -> list[NodeSpan] | None:
         """Slots for ``size`` ranks on any nodes."""
 
-    def of_list(self, nodes: tuple[int, ...], size: int) -> list[tuple[int, int]] | None:
+    def of_list(self, nodes: tuple[int, ...], size: int) -> list[NodeSpan] | None:
         """Slots for ``size`` ranks on these nodes, filled in their order."""
+
+
+NOTHING: Mapping[int, int] = MappingProxyType({})  # what a free node holds
 
 
 class Node(Struct):
@@ -48,7 +57,7 @@ class Node(Struct):
         address: where its PCT listens; grants carry it.
         peer: the PCT as a sender of messages.
         heard_at: seconds, monotonic, of its last message.
-        held: slots by job.
+        held: slots by job. Nodes share it: it is replaced, not changed.
         over: jobs of earlier bebopds that have ended here; a late announcement
             may still name one, and is not believed.
     """
@@ -62,7 +71,7 @@ class Node(Struct):
     heard_at: float
     is_up: bool = True
     down_text: str = ""
-    held: dict[int, int] = field(default_factory=dict)
+    held: Mapping[int, int] = NOTHING
     over: set[int] = field(default_factory=set)
     orders: Orders = NONE
 
@@ -126,6 +135,10 @@ class NodeTable:
         self._numbers = {**remembered, **fixed}
         self._nodes: dict[int, Node] = {}
         self._by_peer: dict[PortalId, Node] = {}
+        self._named = Counter(self._numbers.values())  # names that have a number
+        self._lowest = 0  # no lower number can be given
+        self._slots = 0
+        self._rules = Rules(self._nodes)
         self.changes = 0
 
     def __len__(self) -> int:
@@ -169,7 +182,7 @@ class NodeTable:
 
     def slots(self) -> int:
         """Slots of all nodes, those of nodes that are down included."""
-        return sum(node.slots for node in self._nodes.values())
+        return self._slots
 
     def up_count(self) -> int:
         """Nodes that are not down."""
@@ -185,12 +198,17 @@ class NodeTable:
         node = self._nodes.get(number)
         if node is None:
             node = self._nodes[number] = _new(number, announce, peer, now, self.orders(number))
-            arrival = Arrival.FIRST
+            arrival, before = Arrival.FIRST, None
         else:
             arrival = self._again(node, announce, peer, now)
+            before = node.name, node.address
+            self._slots -= node.slots
             self._update(node, announce, peer, now)
+        self._slots += node.slots
         self._by_peer[peer] = node
-        self._numbers[announce.name] = number
+        self._name(announce.name, number)
+        if before != (node.name, node.address):
+            self._rules.changed(number)
         self.refresh(node)
         return node, arrival
 
@@ -199,14 +217,39 @@ class NodeTable:
         node.is_up, node.down_text = False, text
         self.refresh(node)
 
+    def placed(self, spans: Iterable[NodeSpan]) -> JobNodes:
+        """These nodes with names and addresses, for a job."""
+        return self._rules.of(tuple(spans))
+
     def hold(self, node: Node, job_id: int, slots: int) -> None:
         """Give slots to a job."""
-        node.held[job_id] = slots
+        node.held = {**node.held, job_id: slots}
         self.refresh(node)
+
+    def hold_all(self, span: NodeSpan, job_id: int) -> None:
+        """Give slots that the placement has chosen to a job."""
+        self._placement.take(span)
+        self._hold(span, job_id, span.slots)
+
+    def share_all(self, span: NodeSpan, job_id: int) -> None:
+        """A job runs on slots that others have."""
+        self._hold(span, job_id, 0)
+
+    def _hold(self, span: NodeSpan, job_id: int, slots: int) -> None:
+        nodes, only = self._nodes, {job_id: slots}
+        for number in range(span.node, span.node + span.count):
+            node = nodes[number]
+            node.held = {**node.held, **only} if node.held else only
+        self.changes += span.count
+        if self._orders:
+            restarts = (n for n, orders in self._orders.items() if orders.restart is not None)
+            self.to_restart.update(n for n in restarts if 0 <= n - span.node < span.count)
 
     def free(self, node: Node, job_id: int) -> None:
         """Take back all slots of a job."""
-        del node.held[job_id]
+        left = dict(node.held)
+        del left[job_id]
+        node.held = left or NOTHING
         self.refresh(node)
 
     def refresh(self, node: Node) -> None:
@@ -222,13 +265,17 @@ class NodeTable:
             assert node.number == number
             assert all(slots >= 0 for slots in node.held.values()), node
             assert node.orders == self.orders(number), node
+        assert self._slots == sum(node.slots for node in self._nodes.values())
+        assert self._named == Counter(self._numbers.values())
+        assert all(number in self._named or number in self._nodes for number in range(self._lowest))
+        self._rules.check()
         for peer, node in self._by_peer.items():
             assert node.peer == peer and self._nodes[node.number] is node
 
     def _number(self, announce: Announce) -> int:
         name, number = announce.name, announce.node
         if number < 0:
-            number = self._numbers[name] if name in self._numbers else self._lowest()
+            number = self._numbers[name] if name in self._numbers else self._lowest_free()
         elif self._fixed.get(name, number) != number:
             raise NodeConflictError(
                 f"{name} is node {self._fixed[name]} by the nodes file,"
@@ -240,9 +287,21 @@ class NodeTable:
             )
         return number
 
-    def _lowest(self) -> int:
-        taken = set(self._numbers.values()) | self._nodes.keys()
-        return next(number for number in range(len(taken) + 1) if number not in taken)
+    def _lowest_free(self) -> int:
+        while self._lowest in self._named or self._lowest in self._nodes:
+            self._lowest += 1
+        return self._lowest
+
+    def _name(self, name: str, number: int) -> None:
+        before = self._numbers.get(name, number)
+        if before != number:  # a number that was remembered may be free now
+            self._named[before] -= 1
+            if not self._named[before]:
+                del self._named[before]
+                self._lowest = min(self._lowest, before)
+        if before != number or name not in self._numbers:
+            self._named[number] += 1
+        self._numbers[name] = number
 
     def _again(self, node: Node, announce: Announce, peer: PortalId, now: float) -> Arrival:
         if node.incarnation == announce.incarnation:

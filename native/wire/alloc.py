@@ -5,7 +5,10 @@ job is hosted and that its nodes are free. bebopd asks a PCT to give up a grant
 that nobody used.
 """
 
-from typing import Annotated
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Self
 
 from msgspec import Meta
 
@@ -14,7 +17,6 @@ from native.wire.base import (
     MEMBERS_MAX,
     NODE_MAX,
     SIZE_MAX,
-    SLOTS_MAX,
     U32,
     U63,
     Digest,
@@ -27,9 +29,17 @@ from native.wire.base import (
     Seconds,
     Text,
     Uid,
-    demand_distinct,
-    demand_same_length,
 )
+from native.wire.placed import (
+    JobNodes,
+    JobRuns,
+    NumberRanges,
+    demand_ascending,
+    numbers_in,
+    ranges_of,
+)
+
+CREDENTIAL_MAX = 128 * 1024  # a user may be in very many groups
 
 Nodes = Annotated[tuple[NodeNumber, ...], Meta(max_length=NODE_MAX + 1)]
 
@@ -65,47 +75,21 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     overlaps: bool = False
 
 
-class GrantedNode(Part, frozen=True):
-    """One node of a grant and where its PCT listens."""
-
-    node: NodeNumber
-    name: Name
-    nid: U32
-    pid: U32
-
-
-class Run(Part, frozen=True):
-    """Consecutive ranks on one node.
-
-    Attributes:
-        place: index into the grant's nodes.
-        count: ranks.
-    """
-
-    place: Annotated[int, Meta(ge=0, le=NODE_MAX)]
-    count: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
-
-
-def demand_fitting(nodes: tuple[GrantedNode, ...], runs: tuple[Run, ...]) -> None:
-    """Refuse nodes and runs that are no job's.
+def demand_fitting(nodes: JobNodes, runs: JobRuns) -> None:
+    """Refuse runs that are elsewhere than on these nodes.
 
     Raises:
-        ValueError: a node twice, a run elsewhere, more ranks than a job has.
+        ValueError: they are.
     """
-    demand_distinct("node numbers", tuple(node.node for node in nodes))
-    demand_distinct("addresses of nodes", tuple((node.nid, node.pid) for node in nodes))
-    if (place := max(run.place for run in runs)) >= len(nodes):
+    if (place := runs.end - 1) >= len(nodes):
         raise ValueError(f"place {place} contradicts {len(nodes)} nodes")
-    if (size := sum(run.count for run in runs)) > SIZE_MAX:
-        raise ValueError(f"{size} ranks contradict the limit of {SIZE_MAX}")
 
 
 class Grant(JobMessage, frozen=True, tag="alloc.grant"):
     """bebopd gives nodes; they are pending until the job's PCTs hear from yod.
 
     Attributes:
-        nodes: in the order of their lowest rank; the first is the root's.
-        runs: ranks 0, 1, ... in order, over ``nodes``.
+        nodes: and the slots given on each.
         job_key: proves the job to the PCTs.
         expires: unix time, whole seconds; part of the key's id.
         credential: an encoded :class:`Credential`, and its MAC by the partition's key.
@@ -114,11 +98,11 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
     """
 
     uid: Uid
-    nodes: Annotated[tuple[GrantedNode, ...], Meta(min_length=1)]
-    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+    nodes: JobNodes
+    runs: JobRuns
     job_key: Annotated[bytes, Meta(max_length=32)]
     expires: U63
-    credential: Annotated[bytes, Meta(max_length=128 * 1024)]
+    credential: Annotated[bytes, Meta(max_length=CREDENTIAL_MAX)]
     credential_mac: Annotated[bytes, Meta(max_length=32)]
     pending_s: Seconds
     addresses: tuple[tuple[U32, Name], ...] = ()
@@ -134,8 +118,8 @@ class Credential(Part, frozen=True):
     Attributes:
         epoch: of the bebopd that granted; a PCT takes none of an earlier one than its own.
         expires: unix time after which no PCT takes it.
-        nodes, slots: each node and the slots given on it.
-        nodes_digest: of the grant's nodes, so that nobody makes a PCT dial another address.
+        nodes_digest: of the grant's nodes: which they are, the slots on each, and the
+            addresses, so that nobody makes a PCT dial another one.
         allocation: as in the grant.
         overlaps: the slots are not taken from the node's; others may have them.
     """
@@ -146,15 +130,9 @@ class Credential(Part, frozen=True):
     groups: tuple[Uid, ...]
     epoch: U63
     expires: U63
-    nodes: Nodes
-    slots: tuple[Annotated[int, Meta(ge=1, le=SLOTS_MAX)], ...]
     nodes_digest: Digest
     allocation: Name = ""
     overlaps: bool = False
-
-    def __post_init__(self) -> None:
-        demand_distinct("nodes", self.nodes)
-        demand_same_length(nodes=self.nodes, slots=self.slots)
 
 
 class Refused(Message, frozen=True, tag="alloc.refused"):
@@ -189,24 +167,54 @@ class Released(JobMessage, frozen=True, tag="alloc.released"):
     """The answer to a release, once every slot is free or its node is known lost.
 
     Attributes:
-        unreachable: nodes that could not be asked; their slots stay held until
+        unreachable_ranges: nodes that could not be asked; their slots stay held until
             they are heard from.
     """
 
-    unreachable: Nodes = ()
+    unreachable_ranges: NumberRanges = ()
+
+    def __post_init__(self) -> None:
+        demand_ascending("nodes", self.unreachable_ranges)
+
+    @classmethod
+    def of(cls, job_id: int, unreachable: Iterable[int]) -> Released:
+        """The answer that names these nodes."""
+        return cls(job_id, ranges_of(unreachable))
+
+    @property
+    def unreachable(self) -> tuple[int, ...]:
+        """Their numbers, ascending."""
+        return numbers_in(self.unreachable_ranges)
 
 
 class Hosting(JobMessage, frozen=True, tag="alloc.hosting"):
     """The root PCT: every node of the job has heard from its yod."""
 
 
-class Freed(JobMessage, frozen=True, tag="alloc.freed"):
+class OfNodes(JobMessage, frozen=True):
+    """Base of what is said of some nodes of a job. They are the second field."""
+
+    ranges: NumberRanges
+
+    def __post_init__(self) -> None:
+        demand_ascending("nodes", self.ranges)
+
+    @classmethod
+    def of(cls, job_id: int, nodes: Iterable[int]) -> Self:
+        """The message about these nodes."""
+        return cls(job_id, ranges_of(nodes))
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Their numbers, ascending."""
+        return numbers_in(self.ranges)
+
+
+class Freed(OfNodes, frozen=True, tag="alloc.freed"):
     """A PCT: nothing of the job is left on these nodes.
 
     From the root for its whole tree, or from a single node for itself.
     """
-
-    nodes: Nodes
 
 
 class Revoke(JobMessage, frozen=True, tag="alloc.revoke"):

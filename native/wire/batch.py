@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from native.wire.alloc import NodeSpec
 from native.wire.base import (
+    NODE_MAX,
     JobId,
     JobMessage,
     Message,
@@ -23,11 +24,13 @@ from native.wire.base import (
     Text,
     Uid,
 )
+from native.wire.placed import NodeCount
 
 TASK_MAX_BYTES = 192 * 1024  # script, arguments and environment of one job
 OUTCOME_MAX_BYTES = 8192
 ASKED_MAX = 256  # jobs of one question
 ROWS_MAX = 64  # of one answer
+SPANS_MAX = 64  # of the nodes of one row
 TOKEN_BYTES = 16
 
 Token = Annotated[bytes, Meta(min_length=TOKEN_BYTES, max_length=TOKEN_BYTES)]
@@ -104,7 +107,9 @@ class Row(Part, frozen=True):
     Attributes:
         reason: what it waits for, or why it has ended; empty: nothing to say.
         slots: that it has, or asks for.
-        nodes: that it has or had.
+        nodes: that it has or had, each a first number and a count, as many as fit; the very
+            first is where its broker runs.
+        node_count: how many they are.
         submitted, began, ended: unix time; 0: not yet.
         exit_status: of the script; 0 before its end.
         signal: that has ended the script; 0: none.
@@ -117,7 +122,8 @@ class Row(Part, frozen=True):
     state: State
     reason: Text
     slots: Annotated[int, Meta(ge=0, lt=1 << 32)]
-    nodes: tuple[NodeNumber, ...]
+    nodes: Annotated[tuple[tuple[NodeNumber, NodeCount], ...], Meta(max_length=SPANS_MAX)]
+    node_count: Annotated[int, Meta(ge=0, le=NODE_MAX + 1)]
     submitted: Seconds
     began: Seconds
     ended: Seconds

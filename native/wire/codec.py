@@ -11,8 +11,9 @@ from msgspec import DecodeError, Raw, Struct, msgpack
 from native.errors import PeerProtocolError
 from native.wire import alloc, attach, batch, group, io, load, nodes, pmi, status
 from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message
+from native.wire.placed import JobNodes
 
-BASES = (Message, JobMessage, nodes.Order)
+BASES = (Message, JobMessage, nodes.Order, alloc.OfNodes)
 MODULES = (alloc, status, nodes, load, group, io, pmi, batch, attach)
 
 
@@ -101,7 +102,7 @@ def _credential_decoder() -> msgpack.Decoder[alloc.Credential]:
     return msgpack.Decoder(alloc.Credential)
 
 
-def nodes_digest(nodes: tuple[alloc.GrantedNode, ...]) -> bytes:
+def nodes_digest(nodes: JobNodes) -> bytes:
     """BLAKE2b-256 of the nodes of a grant as they are encoded."""
     return blake2b(_encoder.encode(nodes), digest_size=32).digest()
 

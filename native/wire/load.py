@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.alloc import GrantedNode, Nodes, Run, demand_fitting
+from native.wire.alloc import OfNodes, demand_fitting
 from native.wire.base import (
     ARGUMENTS_MAX,
     ARITY_MAX,
@@ -40,6 +40,7 @@ from native.wire.base import (
     demand_no_nul,
     demand_same_length,
 )
+from native.wire.placed import JobNodes, JobRuns, Run
 from native.wire.pmi import KeyValue, Place, Process, World
 
 Resource = Annotated[int, Meta(ge=0, lt=64)]  # RLIMIT_ number
@@ -158,8 +159,8 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     credential: bytes
     credential_mac: bytes
     place: Annotated[int, Meta(ge=0, le=NODE_MAX)]
-    nodes: Annotated[tuple[GrantedNode, ...], Meta(min_length=1)]
-    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+    nodes: JobNodes
+    runs: JobRuns
     arity: Annotated[int, Meta(ge=1, le=ARITY_MAX)]
     objects: Annotated[tuple[ShippedObject, ...], Meta(max_length=OBJECTS_MAX)]
     arguments: Arguments | None
@@ -422,10 +423,8 @@ class AllDone(JobMessage, frozen=True, tag="load.all_done"):
     """
 
 
-class Released(JobMessage, frozen=True, tag="load.released"):
+class Released(OfNodes, frozen=True, tag="load.released"):
     """Up: nothing of the job is left on these nodes; all their output has been sent."""
-
-    nodes: Nodes
 
 
 class Reset(JobMessage, frozen=True, tag="load.reset"):

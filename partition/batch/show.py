@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from time import localtime, strftime
 from typing import Any
 
-from native.nodelist import named_nodes
+from native.nodelist import format_spans
 from native.text import shown
 from native.waitstatus import SIGNAL_BASE
 from native.wire.batch import Happened, Row, State
+from native.wire.placed import numbers_in
 from partition.jobs.show import Cells, elapsed, short
 
 CODES = {
@@ -42,11 +43,11 @@ def cells(row: Row, unix_s: float) -> Cells:
     Args:
         unix_s: the time now.
     """
-    where = named_nodes(row.nodes) if row.nodes else ""
+    where = _where(row)
     if row.reason:
         where = f"{where} ({shown(row.reason)})".strip()
     ran_s = (row.ended or unix_s) - row.began if row.began else 0.0
-    nodes = str(len(row.nodes)) if row.nodes else ""
+    nodes = str(row.node_count or "")
     title = (str(row.job_id), short(row.name), shown(row.owner), CODES[row.state])
     return (*title, elapsed(max(0.0, ran_s)), str(row.slots), nodes, where)
 
@@ -59,7 +60,7 @@ def paragraph(row: Row) -> list[str]:
         "state": f"{row.state.value} ({CODES[row.state]})",
         "reason": shown(row.reason),
         "slots": str(row.slots),
-        "where": named_nodes(row.nodes) if row.nodes else "",
+        "where": _where(row),
         "time limit": elapsed(row.time_s) if row.time_s else "",
         "submitted": _time(row.submitted),
         "began": _time(row.began),
@@ -98,7 +99,8 @@ def record(row: Row) -> dict[str, Any]:
         "uid": row.uid,
         "reason": row.reason or None,
         "slots": row.slots,
-        "nodes": list(row.nodes),
+        "nodes": list(numbers_in(row.nodes)),
+        "node_count": row.node_count,
         "submitted": row.submitted,
         "began": row.began or None,
         "ended": row.ended or None,
@@ -116,6 +118,14 @@ def event_lines(events: Sequence[Happened]) -> list[str]:
 def event_records(events: Sequence[Happened]) -> list[dict[str, Any]]:
     """The same for programs."""
     return [{"at": each.at, "text": each.text} for each in events]
+
+
+def _where(row: Row) -> str:
+    """Its nodes; those that did not fit are dots."""
+    if not row.nodes:
+        return ""
+    more = ",..." if sum(count for _, count in row.nodes) < row.node_count else ""
+    return f"{'node' if row.node_count == 1 else 'nodes'} {format_spans(row.nodes)}{more}"
 
 
 def _exit(row: Row) -> str:

@@ -18,7 +18,8 @@ from native.loop.reactor import Reactor
 from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
-from native.wire.alloc import Grant, GrantedNode, NodeSpec, Run
+from native.wire.alloc import Grant, NodeSpec
+from native.wire.placed import GrantedNode, JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.partition import AllocationPartition
 from partition.find.discover import outer_variables
@@ -163,15 +164,12 @@ class AllocatedNodes:
 
 def slots_of(grant: Grant) -> list[int]:
     """The slots of each node of a grant, in the order of its nodes."""
-    slots = [0] * len(grant.nodes)
-    for run in grant.runs:
-        slots[run.place] += run.count
-    return slots
+    return grant.runs.counts(len(grant.nodes))
 
 
 def one_rank_each(grant: Grant) -> Grant:
     """The same nodes with one rank on each. The credential still has all their slots."""
-    return replace(grant, runs=tuple(Run(place, 1) for place in range(len(grant.nodes))))
+    return replace(grant, runs=JobRuns((RunRange(0, 1, len(grant.nodes)),)))
 
 
 def members(slots: list[int], bebopd: str) -> list[Member]:

@@ -39,7 +39,8 @@ class Ends:
         self._keepers = keepers
         self._wiring = wiring
         below = set(group.places_below())
-        total = sum(run.count for run in message.runs if run.place in below)
+        counts = message.runs.counts(len(message.nodes))
+        total = sum(counts[place] for place in below)
         self._outcomes = Outcomes(message.job_id, total)
         self._delay_s = DELAY_S * (1 + group.levels)
 

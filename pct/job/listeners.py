@@ -41,7 +41,7 @@ class Listeners:
 
     def __init__(self, message: load.Load) -> None:
         self._message = message
-        self._places = [run.place for run in message.runs for _ in range(run.count)]
+        self._places = list(message.runs.places())
         self._ports = [0] * len(self._places)  # 0: not known yet
         self._known = 0  # how many ports have come down, in order
         self.nid = nid_of(message, message.place)

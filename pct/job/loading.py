@@ -106,7 +106,7 @@ class Loading:
             PeerProtocolError: it is damaged, or does not fit this load message.
         """
         arguments = codec.decode_arguments(content)
-        ranks = sum(run.count for run in self._message.runs)
+        ranks = self._message.runs.size
         if text := misfit(arguments, ranks, 1, self._objects.count):
             raise PeerProtocolError(text)
         return arguments

@@ -73,7 +73,7 @@ class Job:
         self.job_id = message.job_id
         self.uid = credential.uid
         self.started_at = now
-        self.slots = credential.slots[credential.nodes.index(message.nodes[message.place].node)]
+        self.slots = message.nodes[message.place].slots
         self.account = Account(store_bytes)
         self._group = group = Group(message, parent)
         below = frozenset(group.places_below())

@@ -84,10 +84,10 @@ class Release:
         group = self._group
         actions: list[Action] = []
         if group.is_root:
-            actions.append(TellBebopd(alloc.Freed(self._job_id, nodes)))
+            actions.append(TellBebopd(alloc.Freed.of(self._job_id, nodes)))
         elif group.parent is None or group.was_reset:
-            actions.append(TellBebopd(alloc.Freed(self._job_id, (self._node,))))
-        released = load.Released(self._job_id, nodes)
+            actions.append(TellBebopd(alloc.Freed.of(self._job_id, (self._node,))))
+        released = load.Released.of(self._job_id, nodes)
         actions += group.up(released)
         if group.displaced is not None:
             actions.append(Send(group.displaced, released))
@@ -99,8 +99,8 @@ class Release:
         here = (self._node,)
         return [
             *self._group.down(load.Reset(self._job_id)),  # so each child reports its own end
-            TellBebopd(alloc.Freed(self._job_id, here)),
-            *self._group.up(load.Released(self._job_id, here)),
+            TellBebopd(alloc.Freed.of(self._job_id, here)),
+            *self._group.up(load.Released.of(self._job_id, here)),
             DropJob(self._job_id),
         ]
 

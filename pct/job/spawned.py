@@ -43,7 +43,7 @@ class SpawnedWorlds:
         self._here = message.nodes[message.place]
         self._place = message.place
         self._places = len(message.nodes)
-        self.rank_count = sum(run.count for run in message.runs)
+        self.rank_count = message.runs.size
         self._worlds: dict[int, SpawnedWorld] = {}
         self._untold: dict[int, _Untold] = {}
 

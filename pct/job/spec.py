@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from native.ids import name_of_job
 from native.wire import keeper
-from native.wire.alloc import Credential, Run
+from native.wire.alloc import Credential
 from native.wire.load import Arguments, Load, MemberLoad, StartWorld
 from pct.wireup import environment
 from pct.wireup.machine import Wireup
@@ -17,17 +17,7 @@ def members_of(members: tuple[MemberLoad, ...]) -> list[int]:
 
 def ranks_at(message: Load, place: int) -> tuple[int, ...]:
     """The ranks of one node, ascending."""
-    return _ranks_at(message.runs, place)
-
-
-def _ranks_at(runs: tuple[Run, ...], place: int) -> tuple[int, ...]:
-    found: list[int] = []
-    first = 0
-    for run in runs:
-        if run.place == place:
-            found += range(first, first + run.count)
-        first += run.count
-    return tuple(found)
+    return message.runs.ranks_at(place)
 
 
 def unused_objects(message: Load, places: frozenset[int]) -> frozenset[int]:
@@ -122,7 +112,13 @@ def world_spec(
 
 def world_ranks_at(spawn: StartWorld, place: int) -> tuple[int, ...]:
     """The ranks of a spawned world at a place, as the world numbers them."""
-    return _ranks_at(spawn.runs, place)
+    found: list[int] = []
+    first = 0
+    for run in spawn.runs:
+        if run.place == place:
+            found += range(first, first + run.count)
+        first += run.count
+    return tuple(found)
 
 
 def _spec(

@@ -77,11 +77,11 @@ class Group:
 
     def id_of(self, place: int) -> PortalId:
         """The address of the PCT at a place."""
-        return PortalId(self._nodes[place].nid, self._nodes[place].pid)
+        return self._nodes.address(place)
 
     def has_member(self, peer: PortalId) -> bool:
         """Is this peer a node of the job?"""
-        return any((node.nid, node.pid) == peer for node in self._nodes)
+        return self._nodes.has_address(*peer)
 
     def sender(self, peer: PortalId) -> Sender:
         """What a peer is to this node now."""

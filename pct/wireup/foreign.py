@@ -14,9 +14,7 @@ from native.wire.load import Load
 
 def nodes_of(load: Load) -> tuple[tuple[str, int], ...]:
     """Name and ranks of each node of a job that has any, in the order of its places."""
-    counts = [0] * len(load.nodes)
-    for run in load.runs:
-        counts[run.place] += run.count
+    counts = load.runs.counts(len(load.nodes))
     return tuple(
         (node.name, count) for node, count in zip(load.nodes, counts, strict=True) if count
     )

@@ -89,8 +89,7 @@ class Wireup:
         self._launcher_variables: tuple[bytes, ...] = ()
         self._lacks_fabric = self._lacks_devices = False
         self._has_told = self._has_told_of_limit = False
-        places = [run.place for run in message.runs for _ in range(run.count)]
-        self.add_world(0, 0, places, members)
+        self.add_world(0, 0, list(message.runs.places()), members)
 
     # -- worlds and what their ranks need ---------------------------------
 

@@ -15,6 +15,8 @@ from pct.wireup.world import Worlds
 
 __all__ = ["FIRST_WORD", "Tools"]
 
+UNKNOWN = 255 << 8  # a wait status: what a remote shell ends with that has lost its command
+
 
 class Tools:
     """The agents on one node, and the tools that they have started anywhere in the job.
@@ -81,10 +83,10 @@ class Tools:
             self._waiting.pop(serial, None)
             if agent.is_gone:
                 return
-            if reply.status == SUCCESS and agent.tool is not None:
-                agent.conversation.ended(number_in(reply))
-            else:
+            if agent.tool is None:
                 agent.conversation.refused(reply.text or "it was not started")
+            else:  # how one has ended that yod then says is not there, nobody knows
+                agent.conversation.ended(number_in(reply) if reply.status == SUCCESS else UNKNOWN)
             self._flush(agent, step)
             step.hang_ups.append(agent.number)
             self._forget(agent.number)
@@ -96,7 +98,7 @@ class Tools:
     def started(self, message: load.StartWorld, step: Step) -> None:
         """A tool has been started, perhaps for an agent of this node."""
         agent = self._waiting.get(message.serial) if message.source == self._place else None
-        if agent is not None:
+        if agent is not None and agent.tool is None:
             agent.tool = (message.world, message.runs[0].place)
             agent.conversation.started()
             self._flush(agent, step)

@@ -218,3 +218,12 @@ def test_two_jobs_ship_the_same_image_at_once(start_hosts, programs):
             out, err = yod.communicate(timeout=LIMIT_S)
             assert (yod.returncode, err, out.count(b"rank")) == (0, b"", 3)
     hosts.front.path(image).unlink()
+
+
+# -- the tree -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arity", ["1", "3", "64"])
+def test_a_job_runs_in_a_tree_of_any_width(start_local, arity):
+    done = start_local(5).yod("--arity", arity, "-sz", "5", "sh", "-c", "echo $YOD_RANK")
+    assert (done.status, sorted(done.out.split()), done.err) == (0, list("01234"), "")

@@ -24,7 +24,8 @@ from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
 from native.port.port import Hub, Received
 from native.wire import codec, load, pmix, status
 from native.wire import keeper as wire
-from native.wire.alloc import GrantedNode, NodeRequest, NodeSpec, Run
+from native.wire.alloc import NodeRequest, NodeSpec
+from native.wire.placed import GrantedNode, Run
 from pct.driver import Driver
 from pct.events import KeeperReported, PmixReceived, PmixServerEnded
 from pct.host.reports import Reports

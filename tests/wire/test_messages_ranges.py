@@ -196,7 +196,13 @@ def member(directory: bytes = b"/", *arguments: bytes) -> list[Any]:
     return [1, 0, arguments or (b"a",), directory]
 
 
-NODE = (5, "n5", 1, 1)
+def rule(**fields: Any) -> list[Any]:
+    """Nodes 5 and 6."""
+    usual = {"node": 5, "count": 2, "name": "n5", "digits": 1, "nid": 1, "pid": 1, "counts": True}
+    return list((usual | fields).values())
+
+
+RULE, SPAN = rule(), (5, 2, 1)
 COLUMN = (0, 0)
 
 
@@ -215,16 +221,27 @@ COLUMN = (0, 0)
         ("load.load", {"arguments": [[member()], [b"A=\0"]]}, "a NUL"),
         ("load.load", {"mpi": [[], False, b"\0"]}, "a NUL"),
         ("load.load", {"mpi": [[], False, b"", [], [b"\0"]]}, "a NUL"),
-        ("load.load", {"nodes": [NODE, NODE]}, "node numbers contradict"),
-        ("load.load", {"nodes": [NODE, (6, "n6", 1, 1)]}, "addresses of nodes contradict"),
-        ("load.load", {"nodes": [(5, "n\0", 1, 1)]}, "matching regex"),
-        ("load.load", {"runs": [(7, 1)]}, "place 7 contradicts 2 nodes"),
-        ("load.load", {"runs": [(0, 1 << 20), (1, 1)]}, "1048577 ranks contradict"),
+        ("load.load", {"nodes": [[RULE], [SPAN, SPAN]]}, "node numbers contradict"),
+        ("load.load", {"nodes": [[RULE, RULE], [SPAN, SPAN]]}, "rules contradict"),
+        ("load.load", {"nodes": [[RULE], [(6, 1, 1), (7, 1, 1)]]}, "no rule contradicts node 7"),
+        ("load.load", {"nodes": [[RULE], [(4, 1, 1)]]}, "no rule contradicts node 4"),
+        ("load.load", {"nodes": [[RULE], [(4, 2, 1)]]}, "no rule contradicts node 4"),
+        ("load.load", {"nodes": [[rule(name="n")], [SPAN]]}, "no digits contradict"),
+        ("load.load", {"nodes": [[rule(name="9" * 255, digits=0)], [SPAN]]}, "255 characters"),
+        ("load.load", {"nodes": [[rule(nid=(1 << 32) - 1)], [SPAN]]}, "2 addresses contradict"),
+        ("load.load", {"nodes": [[rule(node=(1 << 20) - 1)], [SPAN]]}, "limit of 1048575"),
+        ("load.load", {"nodes": [[rule(name="n\0")], [SPAN]]}, "matching regex"),
+        ("load.load", {"runs": [[(7, 1)]]}, "place 7 contradicts 2 nodes"),
+        ("load.load", {"runs": [[(0, 1, 3)]]}, "place 2 contradicts 2 nodes"),
+        ("load.load", {"runs": [[(0, 1 << 20), (1, 1)]]}, "1048577 ranks contradict"),
+        ("load.load", {"runs": [[(0, 1 << 20, 1 << 20)]]}, "ranks contradict"),
         ("load.load", {"place": 2}, "place 2 contradicts 2 nodes"),
-        ("alloc.grant", {"runs": [(2, 1)]}, "place 2 contradicts 2 nodes"),
-        ("alloc.grant", {"nodes": [NODE, NODE]}, "contradict"),
-        ("Credential", {"nodes": (5, 5)}, "nodes contradict"),
-        ("Credential", {"slots": (2,)}, "2 nodes, 1 slots"),
+        ("alloc.grant", {"runs": [[(2, 1)]]}, "place 2 contradicts 2 nodes"),
+        ("alloc.grant", {"nodes": [[RULE], [SPAN, SPAN]]}, "contradict"),
+        ("alloc.freed", {"ranges": ((3, 2), (4, 1))}, "nodes contradict"),
+        ("alloc.released", {"unreachable_ranges": ((3, 1), (3, 1))}, "nodes contradict"),
+        ("load.released", {"ranges": ((3, 1), (2, 1))}, "nodes contradict"),
+        ("load.released", {"ranges": ((1, 1 << 20),)}, "limit of 1048575"),
         ("node.drain", {"nodes": (3, 3)}, "nodes contradict"),
         ("node.drain", {"reason": "a\0"}, "matching regex"),
         ("status.announce", {"jobs": [(7, 0, 1, (), 0.0)] * 2}, "jobs contradict"),

@@ -39,7 +39,7 @@ def _said_by(sender: str, label: str) -> Message:
         return load.Go(1)
     return {
         "alloc.hosting": alloc.Hosting(1),
-        "alloc.freed": alloc.Freed(1, (0,)),
+        "alloc.freed": alloc.Freed.of(1, (0,)),
         "alloc.revoked": alloc.Revoked(1, 0, True),
         "alloc.request": alloc.NodeRequest((alloc.NodeSpec(1),)),
         "alloc.release": alloc.Release(1),

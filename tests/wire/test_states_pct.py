@@ -206,7 +206,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
         load.Failure(ID, load.FailureKind.OBJECT, "loading", 21, "n21", -1, "lost"),
     ),
     ("child", "`load.completions`"): (_root, CHILD, load.Completions(ID, ())),
-    ("child", "`load.released`"): (_root, CHILD, load.Released(ID, (21,))),
+    ("child", "`load.released`"): (_root, CHILD, load.Released.of(ID, (21,))),
     ("child", "`io.output`"): (_root, CHILD, FIRST_OUTPUT),
     ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, _fence_in(0)),
     ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, _fence_in(9)),

@@ -75,6 +75,7 @@ class Choices(TypedDict, total=False):
             any time, another job not at all.
         allocation: whose step it is to be. Default: that in which this process runs, or none.
         overlap: share the slots that other steps of the allocation have.
+        arity: children of a node in the job's tree. Default: as ``limits`` say.
         limits: in force for this launch. Default: as this process's environment says.
     """
 
@@ -94,6 +95,7 @@ class Choices(TypedDict, total=False):
     wait_s: float | None
     allocation: Held | None
     overlap: bool
+    arity: int | None
     limits: Limits | None
 
 
@@ -144,6 +146,7 @@ def request(
     wait_s: float | None = None,
     allocation: Held | None = None,
     overlap: bool = False,
+    arity: int | None = None,
     limits: Limits | None = None,
 ) -> Request:
     """What is asked for, with all that it takes from this process now.
@@ -154,7 +157,7 @@ def request(
     All others are those of :class:`Choices`.
 
     Raises:
-        UsageError: choices that exclude each other, no program, or a wrong size.
+        UsageError: choices that exclude each other, no program, or a wrong number.
     """
     if label and raw:
         raise UsageError("label and raw exclude each other")
@@ -193,6 +196,7 @@ def request(
             style=Style.LABELLED if label else Style.RAW if raw else Style.WHOLE,
             overlaps=overlap,
             wait_s=wait_s,
+            arity=0 if arity is None else plan.demand_arity(arity, f"arity={arity}"),
         ),
         invocation=invocation,
         partition=partition,

@@ -201,6 +201,8 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
 
 def _arity(plan: Plan, limits: Limits) -> int:
     """A wide tree has fewer hops; in a narrow one fewer children share a link."""
+    if plan.options.arity:
+        return plan.options.arity
     may_ship_bytes = sum(shipped.size for shipped in plan.objects if shipped.digest)
     is_bulky = may_ship_bytes > limits.bulk_bytes
     return limits.bulk_arity_count if is_bulky else limits.arity_count

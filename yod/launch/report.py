@@ -21,8 +21,9 @@ from msgspec import Struct
 
 from native import nodelist
 from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
-from native.wire.alloc import Grant, Run
+from native.wire.alloc import Grant
 from native.wire.load import Failure, FailureKind, Held, Outcome
+from native.wire.placed import Run
 
 NEVER_STARTED = 125
 NOT_EXECUTABLE = 126
@@ -104,11 +105,9 @@ class Report:
     def place(self, grant: Grant) -> None:
         """The nodes have been granted."""
         self.job_id = grant.job_id
-        self.nodes = tuple(node.node for node in grant.nodes)
+        self.nodes = tuple(grant.nodes.numbers())
         self.node_names = {node.node: node.name for node in grant.nodes}
-        self._node_of = [
-            grant.nodes[run.place].node for run in grant.runs for _ in range(run.count)
-        ]
+        self._node_of = [self.nodes[place] for place in grant.runs.places()]
 
     def map(self, held: Held) -> None:
         """Ranks were started, with these process ids."""

@@ -13,9 +13,10 @@ from native.errors import UsageError
 from native.machine import Action
 from native.text import shown
 from native.wire import codec, load, pmi
-from native.wire.alloc import Grant, Run
+from native.wire.alloc import Grant
 from native.wire.base import SIZE_MAX, clipped
 from native.wire.keeper import RANKS_MAX
+from native.wire.placed import Run
 from native.wire.pmi import SpawnCommand
 from yod.launch.events import FindPrograms, ProgramsFound, Tell
 from yod.launch.report import Report

@@ -13,6 +13,7 @@ from native.ids import PortalId
 from native.machine import Action, Send
 from native.wire import alloc, load
 from native.wire.base import Message
+from native.wire.placed import JobNodes
 
 NAMES_MAX = 6  # nodes named in one line
 
@@ -37,7 +38,7 @@ class Tree:
         self.unconfirmed = {PortalId(node.nid, node.pid): node.node for node in grant.nodes}
 
     @property
-    def nodes(self) -> tuple[alloc.GrantedNode, ...]:
+    def nodes(self) -> JobNodes:
         """The nodes of the job, the root first."""
         assert self.grant is not None
         return self.grant.nodes
@@ -51,7 +52,7 @@ class Tree:
     @property
     def root(self) -> PortalId:
         """The root PCT."""
-        return PortalId(self.nodes[0].nid, self.nodes[0].pid)
+        return self.nodes.address(0)
 
     @property
     def unconfirmed_names(self) -> str:
@@ -82,8 +83,9 @@ class Tree:
 
     def confirm(self, nodes: Collection[int]) -> None:
         """On these nodes nothing of the job is left."""
+        freed = frozenset(nodes)
         self.unconfirmed = {
-            peer: node for peer, node in self.unconfirmed.items() if node not in nodes
+            peer: node for peer, node in self.unconfirmed.items() if node not in freed
         }
 
     def lose(self, peer: PortalId) -> int | None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
-from native.wire.base import SIZE_MAX
+from native.wire.base import ARITY_MAX, SIZE_MAX
 from native.wire.load import Arguments, Mpi, ShippedObject
 from yod.plan.loadfile import Line
 
@@ -39,6 +39,7 @@ class Options(Struct, frozen=True):
         overlaps: a step shares the slots that others have (``--overlap``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation any time, another job not at all.
+        arity: children of a node in the job's tree (``--arity``); 0: as the limits say.
     """
 
     is_quiet: bool = False
@@ -52,6 +53,7 @@ class Options(Struct, frozen=True):
     style: Style = Style.WHOLE
     overlaps: bool = False
     wait_s: float | None = None
+    arity: int = 0
 
 
 class Member(Struct, frozen=True):
@@ -163,6 +165,17 @@ def demand_size(members: list[Member]) -> None:
     total = sum(member.spec.size for member in members)
     if total > SIZE_MAX:
         raise UsageError(f"{total} ranks in all, at most {SIZE_MAX}")
+
+
+def demand_arity(arity: int, option: str) -> int:
+    """Refuse a number of children that no tree has.
+
+    Raises:
+        UsageError: the text names the option and the limits.
+    """
+    if not 1 <= arity <= ARITY_MAX:
+        raise UsageError(f"{option}: must be from 1 to {ARITY_MAX}")
+    return arity
 
 
 def spec_of(size: int | None, nodes: tuple[int, ...] | None, origin: str) -> NodeSpec:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from allocator.bebopd import Bebopd
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Evidence
@@ -86,7 +88,9 @@ def a_restarted_node_keeps_its_holdings(patch: Patch) -> None:
         original: Any, self: JobTable, node: Any, arrival: Any, hosted: Any, now: float
     ) -> Any:
         for job_id in node.held:
-            self._jobs[job_id].holdings[node.number].evidence = Evidence.GRANTED
+            holdings = self._jobs[job_id].holdings
+            changed = replace(holdings[node.number], evidence=Evidence.GRANTED)
+            holdings[node.number] = changed
             self._jobs[job_id].state = AllocatorState.PENDING
             if job_id not in self._due:
                 self._due.set(job_id, now + 1e9)

@@ -170,7 +170,7 @@ class World:
 
     def end(self, each, job_id):
         each.end(job_id)
-        each.up.append(Freed(job_id, (each.number,)))
+        each.up.append(Freed.of(job_id, (each.number,)))
 
     def cut(self, each):
         each.is_connected = False

@@ -114,7 +114,7 @@ def test_a_job_goes_through_bebopd_and_into_its_records(small):
     assert isinstance(grant, Grant)
     small.pct.send(small.bebopd.id, Hosting(grant.job_id))
     small.yod.send(small.bebopd.id, Release(grant.job_id))
-    small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
+    small.pct.send(small.bebopd.id, Freed.of(grant.job_id, (0,)))
     assert small.receive(small.yod) == Released(grant.job_id)
     (record,) = small.ledger.jobs()
     assert (record["job_id"], record["program"], record["outcome"]) == (1, "a.out", "ended")
@@ -165,7 +165,7 @@ def test_a_ledger_that_keeps_nothing_is_as_good_for_a_partition_of_one_process(s
     small.announce()
     grant = small.request()
     small.yod.send(small.bebopd.id, Release(grant.job_id))
-    small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
+    small.pct.send(small.bebopd.id, Freed.of(grant.job_id, (0,)))
     assert small.receive(small.yod) == Released(grant.job_id)
     assert small.ledger.jobs() == []
 
@@ -201,7 +201,7 @@ def test_bebopd_stops_before_an_id_could_be_given_twice(small, monkeypatch):
         while True:
             grant = small.request()
             numbers.append(grant.job_id)
-            small.pct.send(small.bebopd.id, Freed(grant.job_id, (0,)))
+            small.pct.send(small.bebopd.id, Freed.of(grant.job_id, (0,)))
     assert max(numbers) < ids.BLOCK
 
 

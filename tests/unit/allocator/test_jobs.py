@@ -32,22 +32,22 @@ def revokes(*numbers, job_id=1):
 
 
 def released(job_id=1, unreachable=(), to=YOD):
-    return Send(to, Released(job_id, unreachable))
+    return Send(to, Released.of(job_id, unreachable))
 
 
 def test_a_job_ends_when_yod_has_released_it_and_its_nodes_are_free():
     partition = Partition(3)
     running(partition, spec(2))
     assert partition.release(1) == []
-    assert partition.receive(pct(0), Freed(1, (0,))) == []
-    assert partition.receive(pct(0), Freed(1, (1,))) == [RecordEnd(1, "ended"), released()]
+    assert partition.receive(pct(0), Freed.of(1, (0,))) == []
+    assert partition.receive(pct(0), Freed.of(1, (1,))) == [RecordEnd(1, "ended"), released()]
     assert partition.free() == {0: 1, 1: 1, 2: 1}
 
 
 def test_a_release_after_the_last_node_is_free_is_answered_at_once():
     partition = Partition(2)
     running(partition, spec(2))
-    assert partition.receive(pct(0), Freed(1, (0, 1))) == [RecordEnd(1, "ended")]
+    assert partition.receive(pct(0), Freed.of(1, (0, 1))) == [RecordEnd(1, "ended")]
     assert partition.release(1) == [released()]
 
 
@@ -71,7 +71,7 @@ def test_a_revoke_that_finds_the_job_hosted_makes_it_run():
     partition.receive(pct(0), Revoked(1, 0, False))  # the root died before it forwarded
     assert partition.free() == {0: 1, 1: 0}
     assert partition.wait(20) == []
-    partition.receive(pct(1), Freed(1, (1,)))
+    partition.receive(pct(1), Freed.of(1, (1,)))
     assert partition.free() == {0: 1, 1: 1}
 
 
@@ -116,7 +116,7 @@ def test_a_yod_that_is_lost_while_its_job_runs_is_the_pcts_business():
     partition = Partition(2)
     running(partition, spec(2))
     assert partition.lose(YOD) == []
-    assert partition.receive(pct(0), Freed(1, (0, 1))) == [RecordEnd(1, "ended")]
+    assert partition.receive(pct(0), Freed.of(1, (0, 1))) == [RecordEnd(1, "ended")]
 
 
 def test_a_release_before_the_load_asks_the_pcts_at_once():
@@ -134,12 +134,12 @@ def test_nodes_that_are_not_free_in_time_after_a_release_are_asked():
     partition = Partition(3, limits=Limits(end_s=4.0, silent_s=1e6))
     running(partition, spec(3))
     partition.release(1)
-    partition.receive(pct(0), Freed(1, (0,)))
+    partition.receive(pct(0), Freed.of(1, (0,)))
     assert partition.wait(4.0) == revokes(1, 2)
     partition.receive(pct(1), Revoked(1, 1, False))
     assert partition.receive(pct(2), Revoked(1, 2, True)) == []
     assert partition.wait(4.0) == revokes(2)  # it may have ended meanwhile
-    assert partition.receive(pct(2), Freed(1, (2,))) == [RecordEnd(1, "ended"), released()]
+    assert partition.receive(pct(2), Freed.of(1, (2,))) == [RecordEnd(1, "ended"), released()]
 
 
 def test_nodes_whose_root_is_lost_are_asked_at_once_when_yod_releases_them():
@@ -163,7 +163,7 @@ def test_a_release_names_the_nodes_that_could_not_be_asked():
     running(partition, spec(3))
     partition.lose(pct(1))
     partition.release(1)
-    assert partition.receive(pct(0), Freed(1, (0, 2))) == [released(unreachable=(1,))]
+    assert partition.receive(pct(0), Freed.of(1, (0, 2))) == [released(unreachable=(1,))]
     assert partition.free() == {0: 1, 1: 0, 2: 1}
     assert partition.request(spec(3)).code is Refusal.BUSY
 
@@ -172,7 +172,7 @@ def test_a_release_is_answered_when_the_last_node_it_waits_for_is_lost():
     partition = Partition(2)
     running(partition, spec(2))
     partition.release(1)
-    partition.receive(pct(0), Freed(1, (0,)))
+    partition.receive(pct(0), Freed.of(1, (0,)))
     assert partition.lose(pct(1)) == [released(unreachable=(1,))]
 
 
@@ -181,7 +181,7 @@ def test_a_lost_node_is_asked_when_it_comes_back_and_then_is_free():
     running(partition, spec(2))
     partition.lose(pct(1))
     partition.release(1)
-    partition.receive(pct(0), Freed(1, (0,)))
+    partition.receive(pct(0), Freed.of(1, (0,)))
     assert partition.announce(1)[1:] == revokes(1)
     assert partition.receive(pct(1), Revoked(1, 1, False)) == [RecordEnd(1, "ended")]
     assert partition.free() == {0: 1, 1: 1}
@@ -192,10 +192,10 @@ def test_a_lost_node_that_still_hosts_the_job_is_not_free():
     running(partition, spec(2))
     partition.lose(pct(1))
     partition.release(1)
-    partition.receive(pct(0), Freed(1, (0,)))
+    partition.receive(pct(0), Freed.of(1, (0,)))
     assert partition.announce(1, jobs=(hosted(rank=1),))[1:] == []
     assert partition.free() == {0: 1, 1: 0}
-    partition.receive(pct(1), Freed(1, (1,)))
+    partition.receive(pct(1), Freed.of(1, (1,)))
     assert partition.free() == {0: 1, 1: 1}
 
 
@@ -229,7 +229,7 @@ def test_an_announcement_older_than_the_load_frees_nothing():
 def test_an_announcement_from_before_the_slots_were_freed_holds_nothing():
     partition = Partition(2)
     running(partition, spec(2))
-    partition.receive(pct(0), Freed(1, (0, 1)))
+    partition.receive(pct(0), Freed.of(1, (0, 1)))
     partition.announce(1, jobs=(hosted(rank=1),))
     assert partition.free() == {0: 1, 1: 1}
 
@@ -237,12 +237,12 @@ def test_an_announcement_from_before_the_slots_were_freed_holds_nothing():
 def test_a_node_frees_itself_and_only_the_root_frees_others():
     partition = Partition(3)
     running(partition, spec(3))
-    partition.receive(pct(1), Freed(1, (2,)))
-    partition.receive(pct(1), Freed(1, (1, 2)))
+    partition.receive(pct(1), Freed.of(1, (2,)))
+    partition.receive(pct(1), Freed.of(1, (1, 2)))
     assert partition.free() == {0: 0, 1: 0, 2: 0}
-    partition.receive(pct(1), Freed(1, (1,)))
+    partition.receive(pct(1), Freed.of(1, (1,)))
     assert partition.free() == {0: 0, 1: 1, 2: 0}
-    partition.receive(pct(0), Freed(1, (0, 1, 2, 99)))
+    partition.receive(pct(0), Freed.of(1, (0, 1, 2, 99)))
     assert partition.free() == {0: 1, 1: 1, 2: 1}
 
 
@@ -267,7 +267,7 @@ def test_only_the_owner_and_operators_release_a_job():
     assert partition.release(1, principal=BOB) == [
         Send(YOD, Refused(Refusal.NOT_PERMITTED, "job 1 belongs to alice"))
     ]
-    partition.receive(pct(0), Freed(1, (0,)))
+    partition.receive(pct(0), Freed.of(1, (0,)))
     for operator in (
         Principal(PrincipalKind.USER, 0),
         Principal(PrincipalKind.PARTITION, 1001),
@@ -275,12 +275,12 @@ def test_only_the_owner_and_operators_release_a_job():
         grant = running(partition, spec(1))
         other = PortalId(1, 70001)
         assert partition.release(grant.job_id, source=other, principal=operator) == []
-        assert partition.receive(pct(0), Freed(grant.job_id, (0,)))[1:] == [
+        assert partition.receive(pct(0), Freed.of(grant.job_id, (0,)))[1:] == [
             released(grant.job_id, to=other)
         ]
 
 
-@pytest.mark.parametrize("message", [Freed(1, (0,)), Hosting(1), Revoked(1, 0, False)])
+@pytest.mark.parametrize("message", [Freed.of(1, (0,)), Hosting(1), Revoked(1, 0, False)])
 def test_what_pcts_say_counts_from_pcts_only(message):
     partition = Partition(1)
     partition.grant(spec(1))
@@ -292,7 +292,7 @@ def test_what_pcts_say_counts_from_pcts_only(message):
 
 
 @pytest.mark.parametrize(
-    "message", [Freed(99, (0,)), Hosting(99), Revoked(99, 0, True), Revoked(99, 0, False)]
+    "message", [Freed.of(99, (0,)), Hosting(99), Revoked(99, 0, True), Revoked(99, 0, False)]
 )
 def test_news_of_a_job_that_is_over_is_ignored(message):
     assert Partition(1).receive(pct(0), message) == []
@@ -304,7 +304,7 @@ def test_a_job_holds_nothing_for_a_release_that_comes_twice():
     assert partition.release(1) == []
     again = PortalId(1, 70001)
     assert partition.release(1, source=again) == []
-    assert partition.receive(pct(0), Freed(1, (0,)))[1:] == [released(to=again)]
+    assert partition.receive(pct(0), Freed.of(1, (0,)))[1:] == [released(to=again)]
 
 
 def test_jobs_of_an_earlier_bebopd_go_on():
@@ -312,18 +312,18 @@ def test_jobs_of_an_earlier_bebopd_go_on():
     partition.announce(0, slots=2, jobs=(hosted(7), hosted(9, uid=1001)))
     partition.announce(1, slots=2, jobs=(hosted(7, rank=1, slots=2),))
     assert partition.free() == {0: 0, 1: 0}
-    assert partition.receive(pct(0), Freed(7, (0, 1))) == [RecordEnd(7, "ended")]
+    assert partition.receive(pct(0), Freed.of(7, (0, 1))) == [RecordEnd(7, "ended")]
     assert partition.free() == {0: 1, 1: 2}
     assert partition.grant(spec(1)).job_id == 65
     assert partition.release(9, principal=BOB) == []
-    assert partition.receive(pct(0), Freed(9, (0,)))[1:] == [released(9)]
+    assert partition.receive(pct(0), Freed.of(9, (0,)))[1:] == [released(9)]
 
 
 def test_a_late_word_about_a_job_of_an_earlier_bebopd_holds_nothing():
     partition = Partition(0, next_job_id=65)
     partition.announce(0, jobs=(hosted(7),))
     partition.announce(1, jobs=(hosted(7, rank=1),))
-    partition.receive(pct(0), Freed(7, (0, 1)))
+    partition.receive(pct(0), Freed.of(7, (0, 1)))
     partition.announce(1, jobs=(hosted(7, rank=1),))
     assert partition.free() == {0: 1, 1: 1}
 
@@ -355,7 +355,7 @@ def test_a_restarted_root_is_root_no_more_than_before():
     running(partition, spec(2))
     partition.announce(0, incarnation=2)
     assert partition.free() == {0: 1, 1: 0}
-    partition.receive(pct(1), Freed(1, (1,)))
+    partition.receive(pct(1), Freed.of(1, (1,)))
     assert partition.free() == {0: 1, 1: 1}
 
 

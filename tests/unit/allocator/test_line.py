@@ -25,7 +25,7 @@ def partition() -> Partition:
 
 def finish(partition: Partition, job_id: int = 1, *numbers: int) -> list[Send]:
     """A job's nodes are free."""
-    return partition.receive(pct(0), Freed(job_id, numbers or (0, 1)))
+    return partition.receive(pct(0), Freed.of(job_id, numbers or (0, 1)))
 
 
 def grants(actions: list[Send]) -> dict[PortalId, Grant]:
@@ -148,7 +148,7 @@ def test_a_step_that_overlaps_takes_no_slot_and_passes_all_others(steps):
     assert ranks_by_node(granted) == [0, 1, 2, 3]
     assert decode_credential(granted.credential).overlaps
     assert steps.free() == {0: 0, 1: 0, 2: 1, 3: 1}
-    steps.receive(pct(0), Freed(granted.job_id, (0, 1, 2, 3)))
+    steps.receive(pct(0), Freed.of(granted.job_id, (0, 1, 2, 3)))
     assert list(grants(finish(steps))) == [LARGE]
 
 

@@ -82,7 +82,7 @@ def test_jobs_end_undisturbed_on_a_node_that_drains():
     changed = wire.Changed((0, 1), (0, 1), (wire.OwnedJob(job_id, "alice"),), 1)
     assert give(partition, wire.Drain((1, 0), "fan")) == [Send(YODCTL, changed)]
     assert states(partition) == dict.fromkeys((0, 1), NodeState.DRAINING)
-    partition.receive(pct(0), Freed(job_id, (0, 1)))
+    partition.receive(pct(0), Freed.of(job_id, (0, 1)))
     assert states(partition) == dict.fromkeys((0, 1), NodeState.DRAINED)
     assert partition.free() == {0: 0, 1: 0}
 
@@ -247,8 +247,8 @@ def test_the_pct_of_a_busy_node_is_told_when_its_last_job_has_ended():
     first, second = (partition.grant(spec(1)).job_id for _ in range(2))
     (answer,) = give(partition, wire.Restart((0,)))
     assert answer.message.busy == (0,)
-    assert partition.receive(pct(0), Freed(first, (0,)))[1:] == []
-    assert restart_now(0) in partition.receive(pct(0), Freed(second, (0,)))
+    assert partition.receive(pct(0), Freed.of(first, (0,)))[1:] == []
+    assert restart_now(0) in partition.receive(pct(0), Freed.of(second, (0,)))
 
 
 def test_a_forced_restart_does_not_wait_for_jobs():
@@ -279,7 +279,7 @@ def test_an_order_to_restart_is_given_again_by_a_later_bebopd():
     partition = Partition(0, orders=orders)
     hosted = (HostedJob(9, 1000, 1, (0,), 3.0),)
     assert restart_now(0) not in partition.announce(0, jobs=hosted)
-    assert restart_now(0) in partition.receive(pct(0), Freed(9, (0,)))
+    assert restart_now(0) in partition.receive(pct(0), Freed.of(9, (0,)))
     later = Partition(0, orders=orders)
     actions = later.announce(0, incarnation=2)
     assert RecordOrders(((0, Orders()),), None) in actions and restart_now(0) not in actions
@@ -290,5 +290,5 @@ def test_a_restart_that_has_not_begun_is_taken_back_by_a_resume():
     job_id = partition.grant(spec(1)).job_id
     give(partition, wire.Restart((0,)))
     give(partition, wire.Resume((0,)))
-    assert restart_now(0) not in partition.receive(pct(0), Freed(job_id, (0,)))
+    assert restart_now(0) not in partition.receive(pct(0), Freed.of(job_id, (0,)))
     assert partition.free() == {0: 1}

@@ -5,8 +5,15 @@ from hypothesis import strategies as st
 
 from allocator.nodes.placement import FirstFit
 from allocator.nodes.placement_list import ListPlacement
+from native.wire.placed import NodeSpan
 
 frees = st.dictionaries(st.integers(0, 200), st.integers(0, 4), max_size=30)
+
+
+def pairs(spans):
+    """Node by node, with its slots."""
+    nodes = ((range(span.node, span.node + span.count), span.slots) for span in spans)
+    return [(node, slots) for numbers, slots in nodes for node in numbers]
 
 
 def filled(placement, free):
@@ -32,6 +39,7 @@ def test_what_is_placed_is_free_and_fills_nodes_in_order(free, size):
     if picks is None:
         assert sum(free.values()) < size
         return
+    picks = pairs(picks)
     assert sum(count for _, count in picks) == size
     assert [node for node, _ in picks] == sorted(node for node, _ in picks)
     assert all(0 < count <= free[node] for node, count in picks)
@@ -44,7 +52,7 @@ def test_a_list_is_filled_in_its_order(free, nodes):
     size = sum(free.get(node, 0) for node in nodes)
     if size:
         picks = placement.of_list(nodes, size)
-        assert picks == [(node, free[node]) for node in nodes if free.get(node)]
+        assert pairs(picks) == [(node, free[node]) for node in nodes if free.get(node)]
     assert placement.of_list(nodes, size + 1) is None
 
 
@@ -54,5 +62,15 @@ def test_the_last_word_about_a_node_counts():
         placement.set_free(500, 1)
         assert placement.free(500) == 1
         assert placement.free(501) == 0
-        assert placement.anywhere(1) == [(500, 1)]
+        assert placement.anywhere(1) == [NodeSpan(500, 1, 1)]
         assert placement.anywhere(2) is None
+
+
+@given(frees, st.integers(1, 40))
+def test_what_is_taken_is_free_no_more(free, size):
+    for placement in (filled(FirstFit(), free), filled(ListPlacement(), free)):
+        picks = placement.anywhere(size) or []
+        for span in picks:
+            placement.take(span)
+        left = free | {node: free[node] - slots for node, slots in pairs(picks)}
+        assert {node: placement.free(node) for node in free} == left

@@ -7,8 +7,9 @@ from allocator.requests import RecordGrant, ReserveJobIds
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec
-from native.wire.alloc import Credential, GrantedNode, NodeRequest, Refused, Run
+from native.wire.alloc import Credential, NodeRequest, Refused
 from native.wire.base import TEXT_MAX
+from native.wire.placed import GrantedNode, Run
 from tests.unit.allocator.partition_of import (
     ALICE,
     BOB,
@@ -26,18 +27,16 @@ def test_a_grant_says_everything_that_its_job_needs():
     grant = partition.grant(spec(3), program="a.out")
     assert grant.job_id == 1
     assert grant.uid == 1000
-    assert grant.nodes == (
-        GrantedNode(0, "node0", *pct(0)),
-        GrantedNode(1, "node1", *pct(1)),
-    )
-    assert grant.runs == (Run(0, 2), Run(1, 1))
+    assert list(grant.nodes) == [
+        GrantedNode(0, "node0", *pct(0), slots=2),
+        GrantedNode(1, "node1", *pct(1), slots=1),
+    ]
+    assert list(grant.runs) == [Run(0, 2), Run(1, 1)]
     assert grant.expires == 6061  # 6000.5 and pending_s, whole seconds
     assert grant.job_key == b"1 1000 6061"
     assert grant.credential_mac == b"mac of " + grant.credential[:8]
     assert codec.decode_credential(grant.credential) == Credential(
         *(1, 1000, 1000, (), EPOCH, 6061),
-        nodes=(0, 1),
-        slots=(2, 1),
         nodes_digest=codec.nodes_digest(grant.nodes),
     )
     assert grant.pending_s == 60.0
@@ -70,7 +69,7 @@ def test_members_get_what_they_ask_for_in_file_order(specs, nodes):
 def test_nodes_are_ordered_by_their_lowest_rank():
     grant = Partition(3, slots=2).grant(spec(2, 2, 1, one_per_node=True), spec(3))
     assert [node.node for node in grant.nodes] == [2, 1, 0]
-    assert grant.runs == (Run(0, 1), Run(1, 1), Run(2, 2), Run(1, 1))
+    assert list(grant.runs) == [Run(0, 1), Run(1, 1), Run(2, 2), Run(1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -215,8 +214,12 @@ def test_a_grant_too_large_for_a_message_is_refused():
     partition = Partition(0)
     partition.checks = False
     for number in range(2000):
-        partition.announce(number, name=f"{number:x>250}")
-    assert partition.request(spec(2000)).text == "a grant of 2000 nodes does not fit in a message"
+        partition.announce(number, name=f"{number:x>250}", source=pct(3 * number))
+    assert partition.request(spec(2000)).text == (
+        "a grant of 2000 nodes does not fit in a message: their numbers, names and addresses"
+        " count up in 2001 pieces; a nodes file that numbers them as names and addresses count up"
+        " makes fewer"
+    )
     assert sum(partition.free().values()) == 2000
     assert len(partition.grant(spec(900)).nodes) == 900
 
@@ -246,4 +249,6 @@ def test_job_ids_are_reserved_before_they_are_used():
 
 def test_a_grant_is_recorded_after_it_is_sent():
     actions = Partition(2).receive(YOD, NodeRequest((spec(2),), "a.out", ""), ALICE)
-    assert actions[1:] == [RecordGrant(1, 1000, "a.out", "", 2, (0, 1))]
+    nodes = actions[0].message.nodes
+    assert list(nodes.numbers()) == [0, 1]
+    assert actions[1:] == [RecordGrant(1, 1000, "a.out", "", 2, nodes)]

@@ -178,10 +178,14 @@ def test_ports_that_send_to_each_other_at_once_lose_nothing(make: Make) -> None:
 
 
 def freed_of_size(size: int) -> Freed:
-    """A message of exactly so many bytes: a node number below 128 takes one."""
-    without = len(codec.encode(Freed(1, (1,) * 100_000)))
-    found = Freed(1, (1,) * (100_000 + size - without))
-    assert len(codec._encoder.encode(found)) == size
+    """A message of exactly so many bytes: of a node that is far from others it takes 7."""
+    count = (size - 100) // 7
+    far = tuple((number, 1) for number in range(1 << 16, (1 << 16) + 2 * count, 2))
+    rest = size - len(codec.encode_part(Freed(1, far)))
+    near = tuple((number, 1) for number in range(0, 2 * (rest // 3), 2))  # these take 3
+    rest -= 3 * len(near)
+    found = Freed(1 << (0, 7, 8)[rest], (*near, *far))  # the job's id takes the rest
+    assert len(codec.encode_part(found)) == size
     return found
 
 

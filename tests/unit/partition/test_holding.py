@@ -11,8 +11,9 @@ from native.errors import IllegalTransition, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
-from native.wire.alloc import Grant, GrantedNode, NodeRequest, NodeSpec, Queued, Refused, Run
+from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
 from native.wire.batch import EarlySignal
+from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
 from partition.broker.machine import (
     LOST,
     START_S,
@@ -42,8 +43,8 @@ LIMITS = Limits()
 GRANT = Grant(
     job_id=17,
     uid=1000,
-    nodes=tuple(GrantedNode(place, f"n{place}", 2 << 24, 1000 + place) for place in range(3)),
-    runs=(Run(0, 2), Run(1, 2), Run(2, 1), Run(0, 1)),
+    nodes=JobNodes.of(GrantedNode(place, f"n{place}", 2 << 24, 1000 + place) for place in range(3)),
+    runs=JobRuns.of((Run(0, 2), Run(1, 2), Run(2, 1), Run(0, 1))),
     job_key=b"key",
     expires=5060,
     credential=b"credential",
@@ -243,7 +244,7 @@ def test_no_other_event_is_taken():
 
 def test_each_node_gets_one_pct_with_all_of_its_slots():
     assert slots_of(GRANT) == [3, 2, 1]
-    assert one_rank_each(GRANT).runs == (Run(0, 1), Run(1, 1), Run(2, 1))
+    assert list(one_rank_each(GRANT).runs) == [Run(0, 1), Run(1, 1), Run(2, 1)]
     rows = members([2, 2, 3, 2], "here:2")
     assert [(row.spec.size, row.words[-2:]) for row in rows] == [
         (2, ("--slots", "2")),

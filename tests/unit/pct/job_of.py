@@ -10,9 +10,10 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import JOB_STORE_BYTES
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire import codec, keeper, load, pmi, pmix
-from native.wire.alloc import Credential, GrantedNode, Run
+from native.wire.alloc import Credential
 from native.wire.base import Message
 from native.wire.load import Mpi, Protocol
+from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
 from native.wire.pmi import FenceKind, Participants
 from pct.events import (
     KeeperReported,
@@ -62,6 +63,19 @@ def node(place: int) -> GrantedNode:
     return GrantedNode(20 + place, f"n{20 + place}", *pct(place))
 
 
+def job_nodes(size: int, slots: int = 1) -> JobNodes:
+    """The nodes of a job with as many slots on each."""
+    return JobNodes.of(msgspec.structs.replace(node(place), slots=slots) for place in range(size))
+
+
+def placed(fields: dict) -> dict:
+    """Fields of a load message, in which nodes and runs may be sequences."""
+    for name, cls in (("nodes", JobNodes), ("runs", JobRuns)):
+        if isinstance(fields.get(name), tuple):
+            fields = fields | {name: cls.of(fields[name])}
+    return fields
+
+
 def arguments(ranks: int, object_index: int = 0) -> load.Arguments:
     member = load.MemberLoad(ranks, object_index, (b"a.out", b"-x"), b"/home")
     return load.Arguments((member,), (b"A=1",))
@@ -75,8 +89,8 @@ def load_message(size: int = 1, place: int = 0, ranks_each: int = 1, **fields) -
             "credential": b"credential",
             "credential_mac": b"mac-of-credential",
             "place": place,
-            "nodes": tuple(map(node, range(size))),
-            "runs": tuple(Run(place, ranks_each) for place in range(size)),
+            "nodes": job_nodes(size, ranks_each),
+            "runs": JobRuns.of(Run(place, ranks_each) for place in range(size)),
             "arity": 2,
             "objects": (PROGRAM,),
             "arguments": arguments(size * ranks_each),
@@ -88,7 +102,7 @@ def load_message(size: int = 1, place: int = 0, ranks_each: int = 1, **fields) -
             "deadline_s": 30.0,
             "orphan_s": 10.0,
             "output_window_bytes": 64 * 1024,
-            **fields,
+            **placed(fields),
         }
     )
 
@@ -102,9 +116,7 @@ def credential(size: int = 1, ranks_each: int = 1, **fields) -> Credential:
             "groups": (100, 27),
             "epoch": 77,
             "expires": 5060,
-            "nodes": tuple(node(place).node for place in range(size)),
-            "slots": (ranks_each,) * size,
-            "nodes_digest": codec.nodes_digest(tuple(node(place) for place in range(size))),
+            "nodes_digest": codec.nodes_digest(job_nodes(size, ranks_each)),
             **fields,
         }
     )
@@ -347,7 +359,7 @@ class Tree:
                 self._do(place, job.begin(self.now))
             elif self.jobs[place].state is JobState.RELEASED:  # as a node answers
                 if isinstance(message, (load.AllDone, load.Reset)):
-                    freed = load.Released(JOB_ID, (node(place).node,))
+                    freed = load.Released.of(JOB_ID, (node(place).node,))
                     self._waiting.append((target, source, freed))
             else:
                 self._do(place, self.jobs[place].handle(received(source, message), self.now))

@@ -9,7 +9,7 @@ from native.limits import Limits
 from native.machine import MessageReceived
 from native.port.port import Port
 from native.wire import alloc, codec, status
-from native.wire.alloc import GrantedNode
+from native.wire.placed import GrantedNode, JobNodes
 from pct.node import Node
 from tests.unit.pct.job_of import JOB_ID, YOD, credential, load_message, pct
 
@@ -48,7 +48,7 @@ def ready(slots=4, **limits) -> Node:
 
 def granted(size=1, ranks_each=1, place=0, **fields):
     """A load with a signed credential; ``credential`` fields by their name."""
-    names = {"job_id", "uid", "epoch", "expires", "nodes", "slots", "nodes_digest"}
+    names = {"job_id", "uid", "epoch", "expires", "nodes_digest"}
     of_credential = {
         name.removeprefix("of_"): value
         for name, value in fields.items()
@@ -92,8 +92,6 @@ def credential_for(job_id: int, *nodes: GrantedNode, uid: int = 0, gid: int = 0)
             groups=(),
             epoch=77,
             expires=1 << 40,
-            nodes=tuple(node.node for node in nodes),
-            slots=(1,) * len(nodes),
-            nodes_digest=codec.nodes_digest(nodes),
+            nodes_digest=codec.nodes_digest(JobNodes.of(nodes)),
         )
     )

@@ -3,8 +3,8 @@
 import pytest
 
 from native import outer
-from native.wire.alloc import GrantedNode, Run
 from native.wire.load import Mpi, Protocol
+from native.wire.placed import GrantedNode, Run
 from pct.account import Account
 from pct.events import Devices, PmiOpened
 from pct.wireup import environment

@@ -9,7 +9,7 @@ from native.loop.slices import Slices
 from native.machine import DeadlineReached, Send
 from native.port.port import Hub
 from native.wire import alloc, load, status
-from native.wire.alloc import GrantedNode, Run
+from native.wire.placed import GrantedNode, Run
 from pct.driver import Driver
 from pct.events import DropJob, ObjectsChecked
 from pct.host.store import Checked
@@ -92,7 +92,7 @@ def test_a_job_that_cannot_even_end_is_dropped(contained, monkeypatch):
     monkeypatch.setattr(machine.jobs[7]._release, "end", broken)
     actions = machine.handle(ObjectsChecked(7, (), (), ()), BEGIN)
     assert told(actions) == [("fault", TEXT)]
-    assert Send(BEBOPD, alloc.Freed(7, (20,))) in actions
+    assert Send(BEBOPD, alloc.Freed.of(7, (20,))) in actions
     assert actions[-1] == DropJob(7) and not machine.jobs
 
 

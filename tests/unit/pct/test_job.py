@@ -7,6 +7,7 @@ from native.machine import Send
 from native.wire import alloc, codec, io, keeper, load
 from native.wire.keeper import HowHeld
 from native.wire.load import Mpi, Protocol
+from native.wire.placed import Run
 from pct.events import (
     CheckObjects,
     DropJob,
@@ -94,8 +95,8 @@ def test_a_job_on_one_node_goes_from_load_to_released():
     assert job.handle(ALL_DONE, NOW) == [KeeperEnd(JOB_ID)]
     assert job.state is JobState.ENDING
     assert job.handle(EMPTY, NOW) == [
-        TellBebopd(alloc.Freed(JOB_ID, (20,))),
-        to_yod(load.Released(JOB_ID, (20,))),
+        TellBebopd(alloc.Freed.of(JOB_ID, (20,))),
+        to_yod(load.Released.of(JOB_ID, (20,))),
         DropJob(JOB_ID),
     ]
     assert job.state is JobState.RELEASED
@@ -226,7 +227,7 @@ def test_ranks_held_before_exec_are_told_with_the_map():
 
 
 def test_a_long_map_goes_up_in_pieces_with_the_ranks_held_before_exec_of_each():
-    runs = (alloc.Run(0, 1), alloc.Run(1, 8201))
+    runs = (Run(0, 1), Run(1, 8201))
     job = a_job(PRESENT, started(0), size=2, runs=runs, arguments=arguments(8202))
     below = tuple(range(1, 8202))
     job.handle(received(pct(1), vote(1)), NOW)

@@ -96,7 +96,7 @@ def test_a_node_without_any_ancestor_left_ends_its_ranks_and_frees_itself():
     assert job.handle(PeerGone(pct(0), "gone"), NOW) == [KeeperEnd(JOB_ID)]
     for stream in (1, 2):
         job.handle(OutputRead(JOB_ID, 1, stream, b""), NOW)
-    assert job.handle(EMPTY, NOW) == [TellBebopd(alloc.Freed(JOB_ID, (21,))), DropJob(JOB_ID)]
+    assert job.handle(EMPTY, NOW) == [TellBebopd(alloc.Freed.of(JOB_ID, (21,))), DropJob(JOB_ID)]
 
 
 def test_an_orphan_is_taken_only_from_its_place_below():
@@ -131,7 +131,7 @@ def test_a_reset_ends_each_node_by_itself():
         assert tree.jobs[place].state is JobState.ENDING
         closed = [OutputRead(JOB_ID, place, stream, b"") for stream in (1, 2)]
         tree.at(place, *closed, EMPTY)
-    assert tree.take_to_yod() == [load.Released(JOB_ID, (21,)), load.Released(JOB_ID, (22,))]
+    assert tree.take_to_yod() == [load.Released.of(JOB_ID, (21,)), load.Released.of(JOB_ID, (22,))]
 
 
 def test_a_reset_node_tells_yod_what_its_lost_parent_may_have_kept():
@@ -154,7 +154,7 @@ def test_a_reset_of_a_node_that_waits_for_its_children_frees_it():
     tree.at(0, OutputRead(JOB_ID, 0, 1, b""), OutputRead(JOB_ID, 0, 2, b""), EMPTY)
     assert tree.take_to_yod() == []
     tree.from_yod(load.Reset(JOB_ID))
-    assert tree.take_to_yod() == [load.Released(JOB_ID, (20,))]
+    assert tree.take_to_yod() == [load.Released.of(JOB_ID, (20,))]
 
 
 def test_heirs_that_never_call_are_not_waited_for():
@@ -196,8 +196,8 @@ def test_a_node_that_is_reset_tells_its_parent_too():
     tree.take_to_yod()
     tree.from_yod(load.Reset(JOB_ID), 2)
     tree.at(2, OutputRead(JOB_ID, 2, 1, b""), OutputRead(JOB_ID, 2, 2, b""), EMPTY)
-    assert tree.take_to_yod() == [load.Released(JOB_ID, (22,))]
-    assert tree.to_bebopd[1:] == [alloc.Freed(JOB_ID, (22,))]
+    assert tree.take_to_yod() == [load.Released.of(JOB_ID, (22,))]
+    assert tree.to_bebopd[1:] == [alloc.Freed.of(JOB_ID, (22,))]
     tree.from_yod(load.AllDone(JOB_ID))
     for place in (1, 0):
         closed = [OutputRead(JOB_ID, place, stream, b"") for stream in (1, 2)]

@@ -64,7 +64,7 @@ def test_a_lost_yod_ends_the_job_though_its_output_window_is_full():
     assert job.handle(OutputRead(JOB_ID, 0, 1, b"more"), NOW) == []
     job.handle(OutputRead(JOB_ID, 0, 1, b""), NOW)
     assert job.handle(OutputRead(JOB_ID, 0, 2, b""), NOW) == [
-        TellBebopd(alloc.Freed(JOB_ID, (20,))),
+        TellBebopd(alloc.Freed.of(JOB_ID, (20,))),
         DropJob(JOB_ID),
     ]
 
@@ -74,7 +74,7 @@ def test_a_yod_that_is_lost_while_the_job_ends_keeps_nothing_from_ending():
     assert job.handle(PeerGone(YOD, "killed"), NOW) == [ResumeOutput(JOB_ID, 1)]
     for event in (EMPTY, OutputRead(JOB_ID, 0, 1, b""), OutputRead(JOB_ID, 0, 2, b"")):
         actions = job.handle(event, NOW)
-    assert actions == [TellBebopd(alloc.Freed(JOB_ID, (20,))), DropJob(JOB_ID)]
+    assert actions == [TellBebopd(alloc.Freed.of(JOB_ID, (20,))), DropJob(JOB_ID)]
 
 
 def test_a_reset_sends_what_is_left_of_the_output_without_credit():
@@ -85,7 +85,7 @@ def test_a_reset_sends_what_is_left_of_the_output_without_credit():
     ]
     for event in (EMPTY, OutputRead(JOB_ID, 0, 1, b""), OutputRead(JOB_ID, 0, 2, b"")):
         actions = job.handle(event, NOW)
-    assert actions[-2:] == [to_yod(load.Released(JOB_ID, (20,))), DropJob(JOB_ID)]
+    assert actions[-2:] == [to_yod(load.Released.of(JOB_ID, (20,))), DropJob(JOB_ID)]
 
 
 # -- a tree ----------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from native.errors import PeerProtocolError
 from native.ids import PortalId
 from native.wire import load, rank
-from native.wire.alloc import GrantedNode
+from native.wire.placed import GrantedNode
 from pct.events import GiveMap, KeeperGo, StartKeeper
 from pct.job.listeners import LOOPBACK, PIECE, Listeners
 from pct.job.progress import JobState

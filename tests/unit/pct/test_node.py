@@ -7,7 +7,7 @@ from native.errors import PeerProtocolError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, nodes, status
-from native.wire.alloc import Run
+from native.wire.placed import Run
 from pct.events import CheckObjects, Leave, ObjectsChecked, OpenPmi, PmiReceived, Restart
 from pct.job.machine import Job
 from pct.job.progress import JobState
@@ -22,6 +22,7 @@ from tests.unit.pct.job_of import (
     YOD,
     arguments,
     held,
+    job_nodes,
     node,
     pct,
     started,
@@ -159,7 +160,7 @@ def test_a_node_restarts_behind_the_end_of_its_last_job():
     assert Restart() not in machine.handle(received(load.AllDone(JOB_ID)), 0.0)
     actions = machine.handle(EMPTY, 0.0)
     assert machine.jobs == {} and actions[-1] == Restart()
-    assert Send(BEBOPD, alloc.Freed(JOB_ID, (20,))) in actions
+    assert Send(BEBOPD, alloc.Freed.of(JOB_ID, (20,))) in actions
 
 
 def test_a_node_restarts_behind_a_last_job_that_a_bug_has_ended():
@@ -197,7 +198,7 @@ def test_a_granted_job_is_hosted():
 def test_a_daemon_passes_a_load_on_as_a_parent_does():
     machine = ready()
     nodes = (node(5), node(0))
-    message = granted(2, 1, place=1, nodes=nodes, of_nodes=(25, 20))
+    message = granted(2, 1, place=1, nodes=nodes)
     actions = machine.handle(received(message, DAEMON, pct(5)), 0.0)
     assert actions == [
         CheckObjects(JOB_ID, (PROGRAM,), False, 1000, 100, (100, 27)),
@@ -209,6 +210,13 @@ def test_a_load_whose_nodes_lie_elsewhere_than_granted_is_refused():
     machine = ready()
     message = granted(2, of_nodes_digest=bytes(32))
     assert machine.handle(received(message), 0.0) == refusal("the nodes are not the grant's")
+    assert machine.reservation.slots_used == 0
+
+
+def test_a_load_that_gives_itself_more_slots_than_were_granted_is_refused():
+    machine = ready()
+    more = granted(1, 2, of_nodes_digest=codec.nodes_digest(job_nodes(1)))
+    assert machine.handle(received(more), 0.0) == refusal("the nodes are not the grant's")
     assert machine.reservation.slots_used == 0
 
 
@@ -225,8 +233,8 @@ MISFIT = "the members' sizes do not add up to the grant's ranks"
         (granted(nodes=(node(1),)), "this is node 20, not 21"),
         (granted(runs=(Run(0, 2),)), "2 ranks on node 20, 1 granted"),
         (
-            granted(2, 1, nodes=(node(0), node(3)), of_nodes=(20, 21)),
-            "1 ranks on node 23, 0 granted",
+            granted(2, 1, nodes=(node(0), node(3)), runs=(Run(0, 1), Run(1, 2))),
+            "2 ranks on node 23, 1 granted",
         ),
         (granted(arguments=arguments(2)), MISFIT),
         (granted(arguments=arguments(1, object_index=1)), "no object 1 to execute, there are 1"),
@@ -250,7 +258,6 @@ MISFIT = "the members' sizes do not add up to the grant's ranks"
         (granted(of_epoch=76), "the reservation of job 7 is no longer valid"),
         (granted(of_expires=4990), "the reservation of job 7 is 10 s old"),
         (granted(1, 5), "5 slots granted, 4 of 4 are free"),
-        (granted(of_nodes=(21,)), "1 ranks on node 20, 0 granted"),
     ],
 )
 def test_a_load_that_claims_too_much_is_refused_and_holds_nothing(message, text):
@@ -308,8 +315,8 @@ def test_what_concerns_no_job_here_is_late():
 def test_the_end_of_a_job_that_is_not_here_is_confirmed_and_it_never_comes(message):
     machine = ready()
     actions = machine.handle(received(message), 0.0)
-    assert actions[0] == Send(YOD, load.Released(JOB_ID, (20,)))
-    freed = [Send(BEBOPD, alloc.Freed(JOB_ID, (20,)))]
+    assert actions[0] == Send(YOD, load.Released.of(JOB_ID, (20,)))
+    freed = [Send(BEBOPD, alloc.Freed.of(JOB_ID, (20,)))]
     assert actions[1:] == (freed if isinstance(message, load.Reset) else [])
     text = "the reservation of job 7 is no longer valid"
     assert machine.handle(received(granted()), 0.0) == refusal(text)
@@ -338,7 +345,7 @@ def test_a_job_that_is_over_is_forgotten_and_its_slots_are_free():
     machine.handle(received(load.AllDone(JOB_ID)), 0.0)
     assert machine.reservation.slots_used == 1
     actions = machine.handle(EMPTY, 0.0)
-    assert Send(BEBOPD, alloc.Freed(JOB_ID, (20,))) in actions
+    assert Send(BEBOPD, alloc.Freed.of(JOB_ID, (20,))) in actions
     assert machine.jobs == {} and machine.reservation.slots_used == 0
     machine.check()
     assert machine.handle(received(granted()), 0.0) == refusal(

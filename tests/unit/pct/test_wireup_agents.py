@@ -120,6 +120,16 @@ def test_a_tool_that_yod_cannot_place_is_refused():
     assert tree.took(1, PmiHangUp) == [PmiHangUp(JOB_ID, 40)]
 
 
+def test_a_tool_that_runs_and_that_yod_then_refuses_has_ended_somehow():
+    """The PCT took the second answer for a bug of its own."""
+    tree = running(3)
+    calls(tree, 1)
+    ask = asked(tree)
+    spawned(tree, ask, 2)
+    tree.from_yod(pmi.Reply(JOB_ID, ask.source, ask.serial, -1, (), "n99: no node of this job"))
+    assert tree.said(1, 40) == agent.encode_started() + agent.encode_ended(255 << 8)
+
+
 def test_a_command_that_fits_no_message_is_refused_by_its_own_node():
     tree = running(3)
     command = agent.encode_command(agent.Command(1, b"n22", b"/", bytes([65]) * 300_000))

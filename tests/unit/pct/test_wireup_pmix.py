@@ -141,7 +141,7 @@ def test_the_end_of_a_job_ends_the_server_and_waits_for_it():
     tree.at(0, EMPTY, *(OutputRead(JOB_ID, 0, stream, b"") for stream in (1, 2)))
     assert tree.jobs[0].state is JobState.ENDING
     tree.at(0, SERVER_ENDED)
-    assert tree.take_to_yod() == [load.Released(JOB_ID, (20,))]
+    assert tree.take_to_yod() == [load.Released.of(JOB_ID, (20,))]
 
 
 def test_a_job_that_ends_before_its_ranks_start_ends_its_server_too():
@@ -151,7 +151,7 @@ def test_a_job_that_ends_before_its_ranks_start_ends_its_server_too():
     tree.at(0, READY)  # it crossed
     assert tree.take_to_yod() == []
     tree.at(0, SERVER_ENDED)
-    assert tree.take_to_yod() == [load.Released(JOB_ID, (20,))]
+    assert tree.take_to_yod() == [load.Released.of(JOB_ID, (20,))]
 
 
 @pytest.mark.parametrize(

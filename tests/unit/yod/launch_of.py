@@ -9,6 +9,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire import alloc, io, load, pmi
 from native.wire.base import Message
+from native.wire.placed import GrantedNode, JobNodes, JobRuns, RunRange
 from yod.launch.events import FindPrograms, Finish, ProgramsFound, Tell
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
@@ -25,8 +26,8 @@ def pct(place: int) -> PortalId:
     return PortalId(2, 1000 + place)
 
 
-def node(place: int) -> alloc.GrantedNode:
-    return alloc.GrantedNode(20 + place, f"n{20 + place}", *pct(place))
+def node(place: int) -> GrantedNode:
+    return GrantedNode(20 + place, f"n{20 + place}", *pct(place))
 
 
 ROOT = pct(0)
@@ -37,8 +38,8 @@ def grant(size: int) -> alloc.Grant:
     return alloc.Grant(
         job_id=JOB_ID,
         uid=1000,
-        nodes=tuple(map(node, range(size))),
-        runs=tuple(alloc.Run(place, 1) for place in range(size)),
+        nodes=JobNodes.of(map(node, range(size))),
+        runs=JobRuns((RunRange(0, 1, size),)),
         job_key=b"key",
         expires=5060,
         credential=b"credential",
@@ -109,7 +110,7 @@ def output(rank: int, data: bytes, offset: int = 0, stream: int = 1) -> io.Outpu
 
 
 def released(*places: int) -> load.Released:
-    return load.Released(JOB_ID, tuple(node(place).node for place in places))
+    return load.Released.of(JOB_ID, tuple(node(place).node for place in places))
 
 
 def command(count: int = 1, *hosts: bytes, **fields) -> pmi.SpawnCommand:

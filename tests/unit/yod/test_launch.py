@@ -11,6 +11,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, Event, PeerGone, Send
 from native.wire import alloc, io, load
 from native.wire.load import FailureKind, Mpi, Protocol
+from native.wire.placed import JobNodes, JobRuns, Run
 from tests.unit.yod.launch_of import (
     ALL_DONE,
     BEBOPD,
@@ -104,8 +105,8 @@ def test_the_load_message_says_what_the_plan_and_the_limits_say():
         credential=b"credential",
         credential_mac=b"mac",
         place=0,
-        nodes=(node(0), node(1)),
-        runs=(alloc.Run(0, 1), alloc.Run(1, 1)),
+        nodes=JobNodes.of((node(0), node(1))),
+        runs=JobRuns.of((Run(0, 1), Run(1, 1))),
         arity=4,
         objects=(PROGRAM,),
         arguments=plan(2).arguments,
@@ -118,6 +119,17 @@ def test_the_load_message_says_what_the_plan_and_the_limits_say():
         orphan_s=3.0,
         output_window_bytes=limits.output_window_bytes,
     )
+
+
+@pytest.mark.parametrize("bytes_shipped", [1, 1 << 30])
+def test_the_width_of_the_tree_that_the_user_chose_is_that_of_any_job(bytes_shipped):
+    large = msgspec.structs.replace(PROGRAM, size=bytes_shipped)
+    yod = Yod(2)
+    yod.machine = Launch(
+        msgspec.structs.replace(plan(2, arity=3), objects=(large,)), LIMITS, BEBOPD, "host:1"
+    )
+    yod.machine.begin(0.0)
+    assert yod.from_bebopd(grant(2))[1].message.arity == 3
 
 
 def test_large_arguments_are_left_to_the_first_object():
@@ -301,7 +313,7 @@ def test_a_bebopd_that_does_not_confirm_is_not_waited_for_for_ever():
 
 def test_nodes_that_bebopd_could_not_ask_are_reported():
     yod = Yod(2).to(Phase.RELEASING)
-    yod.from_bebopd(alloc.Released(JOB_ID, (21,)))
+    yod.from_bebopd(alloc.Released.of(JOB_ID, (21,)))
     assert yod.report.lost == {21}
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from native.wire.alloc import Grant, GrantedNode, Run
+from native.wire.alloc import Grant
 from native.wire.load import FailureKind
+from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
 from tests.unit.yod.launch_of import failure, grant, held, outcome
 from yod.launch.report import Report, hms
 
@@ -318,7 +319,8 @@ def test_times_are_hours_minutes_seconds(seconds, text):
 def test_several_ranks_on_one_node_are_placed_by_the_runs():
     one = Report(("a.out",), (3,))
     nodes = (GrantedNode(5, "n5", 1, 1), GrantedNode(6, "n6", 1, 2))
-    one.place(Grant(9, 0, nodes, (Run(0, 1), Run(1, 1), Run(0, 1)), b"", 0, b"", b"", 60.0))
+    runs = JobRuns.of((Run(0, 1), Run(1, 1), Run(0, 1)))
+    one.place(Grant(9, 0, JobNodes.of(nodes), runs, b"", 0, b"", b"", 60.0))
     assert [line.split()[0] for line in one.table()[1:]] == ["n5", "n6", "n5"]
     one.complete(outcome(0, 2, wait_status=256), ())
     assert one.summary() == ["ranks 0,2 on n5: ended with exit code 1"]

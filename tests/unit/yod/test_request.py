@@ -54,6 +54,8 @@ def test_size_and_nodes_are_those_of_the_command(choices, spec):
         (["a"], {"label": True, "raw": True}, "exclude each other"),
         (["a"], {"keep_going": True, "kill": True}, "exclude each other"),
         (["a"], {"wait_s": -1}, "0 or more seconds"),
+        (["a"], {"arity": 0}, "arity=0: must be from 1 to 64"),
+        (["a"], {"arity": 65}, "arity=65: must be from 1 to 64"),
         (["a"], {"cwd": "/no/such"}, "no such directory"),
         (["a"], {"env": {"A=B": "1"}}, "no name and value"),
         (["a"], {"env": {"A": "1\0"}}, "no name and value"),

@@ -4,9 +4,10 @@ import pytest
 
 from native.errors import UsageError
 from native.wire import alloc, load, pmi
-from native.wire.alloc import Grant, Run
+from native.wire.alloc import Grant
 from native.wire.base import SIZE_MAX
 from native.wire.keeper import RANKS_MAX
+from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
 from tests.unit.yod.launch_of import (
     JOB_ID,
     LIMITS,
@@ -34,15 +35,15 @@ ALL_DONE = to_root(load.AllDone(JOB_ID))
 def granted(*counts: int, names=()) -> Grant:
     """So many ranks on each node."""
     base = grant(len(counts))
-    nodes = tuple(
-        alloc.GrantedNode(each.node, names[place] if names else each.name, each.nid, each.pid)
+    nodes = JobNodes.of(
+        GrantedNode(each.node, names[place] if names else each.name, each.nid, each.pid)
         for place, each in enumerate(base.nodes)
     )
     return Grant(
         job_id=base.job_id,
         uid=base.uid,
         nodes=nodes,
-        runs=tuple(Run(place, count) for place, count in enumerate(counts)),
+        runs=JobRuns.of(Run(place, count) for place, count in enumerate(counts)),
         job_key=base.job_key,
         expires=base.expires,
         credential=base.credential,

@@ -88,7 +88,7 @@ def test_phases_that_go_on_are_not_waited_for():
     assert yod.wait(1e5) == []  # the program runs
     yod.receive(completions(0, 1))
     assert yod.wait(1.5) == []
-    yod.receive(load.Released(JOB_ID, (20, 21)), ROOT)
+    yod.receive(load.Released.of(JOB_ID, (20, 21)), ROOT)
     assert yod.wait(1.5) == []
     yod.from_bebopd(alloc.Released(JOB_ID))
     assert yod.phase is Phase.DONE

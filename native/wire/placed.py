@@ -1,0 +1,444 @@
+"""The nodes of a job, and its ranks on them: by what is alike, not one by one.
+
+Names and addresses that count up from node to node are one rule, and consecutive nodes with
+as many slots each are one span. So a message does not grow with the nodes of a job, only
+with the irregularities among them; what is not regular takes a rule for each node.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import accumulate, chain
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from native.ids import PortalId
+from native.wire.base import NAME_MAX, NODE_MAX, SIZE_MAX, SLOTS_MAX, U32, Name, NodeNumber, Part
+
+_DIGITS = re.compile("[0-9]+")
+
+NodeCount = Annotated[int, Meta(ge=1, le=NODE_MAX + 1)]
+
+
+class GrantedNode(Struct, frozen=True):
+    """One node of a job and where its PCT listens.
+
+    Attributes:
+        slots: given on it.
+    """
+
+    node: int
+    name: str
+    nid: int
+    pid: int
+    slots: int = 1
+
+
+class NodeRule(Part, frozen=True):
+    """Names and addresses of consecutive nodes: those of the first, counted up.
+
+    Attributes:
+        node: the first; ``name``, ``nid`` and ``pid`` are its own.
+        digits: where in the name the digits begin that are counted up, with as many
+            zeros in front as make them as wide as the first's.
+        counts_nid: the nid counts up; else the pid does.
+    """
+
+    node: NodeNumber
+    count: NodeCount
+    name: Name
+    digits: Annotated[int, Meta(ge=0, le=NAME_MAX)]
+    nid: U32
+    pid: U32
+    counts_nid: bool
+
+    def __post_init__(self) -> None:
+        if self.count == 1:
+            return
+        further = self.count - 1
+        if _DIGITS.match(self.name, self.digits) is None:
+            raise ValueError(f"no digits contradict a rule of {self.count} nodes")
+        if len(self.name_at(further)) > NAME_MAX:
+            raise ValueError(f"{self.count} names contradict the limit of {NAME_MAX} characters")
+        if max(self.address_at(further)) >= 1 << 32:
+            raise ValueError(f"{self.count} addresses contradict the limit of 2^32")
+
+    def name_at(self, offset: int) -> str:
+        """The name of the node that so many follow the first."""
+        digits = _DIGITS.match(self.name, self.digits)
+        if digits is None or not offset:
+            return self.name
+        counted = str(int(digits[0]) + offset).zfill(len(digits[0]))
+        return self.name[: self.digits] + counted + self.name[digits.end() :]
+
+    def address_at(self, offset: int) -> PortalId:
+        """The address of the node that so many follow the first."""
+        if self.counts_nid:
+            return PortalId(self.nid + offset, self.pid)
+        return PortalId(self.nid, self.pid + offset)
+
+
+class NodeSpan(Part, frozen=True):
+    """Consecutive nodes of a job.
+
+    Attributes:
+        node: the first.
+        slots: given on each.
+    """
+
+    node: NodeNumber
+    count: NodeCount
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
+
+
+# Nodes as their first numbers and counts, ascending, no two of them adjacent.
+NumberRanges = Annotated[tuple[tuple[NodeNumber, NodeCount], ...], Meta(max_length=NODE_MAX + 1)]
+
+
+class RunRange(Part, frozen=True):
+    """Consecutive ranks on consecutive places.
+
+    Attributes:
+        place: index into the job's nodes, of the first.
+        count: ranks on each.
+        places: how many.
+    """
+
+    place: NodeNumber
+    count: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
+    places: NodeCount = 1
+
+
+class Run(Part, frozen=True):
+    """Consecutive ranks on one node.
+
+    Attributes:
+        place: index into the job's nodes.
+        count: ranks.
+    """
+
+    place: NodeNumber
+    count: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
+
+
+class JobNodes(Part, frozen=True, dict=True):
+    """The nodes of a job, in the order of their lowest rank; the first is the root's.
+
+    Attributes:
+        rules: names and addresses, in the order of the nodes' numbers; they may be of
+            other nodes as well.
+        spans: which nodes.
+    """
+
+    rules: Annotated[tuple[NodeRule, ...], Meta(min_length=1)]
+    spans: Annotated[tuple[NodeSpan, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if len(self.spans) == len(self.rules) == self.spans[0].count == 1:
+            if not 0 <= self.spans[0].node - self.rules[0].node < self.rules[0].count:
+                raise ValueError(f"no rule contradicts node {self.spans[0].node}")
+            return  # as most jobs have it
+        demand_ascending("rules", ((rule.node, rule.count) for rule in self.rules))
+        spans = sorted((span.node, span.count) for span in self.spans)
+        demand_ascending("node numbers", spans)
+        for span in self.spans:
+            for _ in self._pieces(span.node, span.count):
+                pass  # each has a rule
+
+    @classmethod
+    def of(cls, nodes: Iterable[GrantedNode]) -> JobNodes:
+        """These nodes, in their order."""
+        listed = list(nodes)
+        rules: list[NodeRule] = []
+        before: GrantedNode | None = None
+        for node in sorted(listed, key=lambda node: node.node):
+            step = None if before is None else step_between(before, node)
+            last = rules[-1] if rules else None
+            is_further = last is not None and (
+                last.count == 1 or step == (last.counts_nid, last.digits)
+            )
+            if last is None or step is None or not is_further:
+                rules.append(rule_of(node.node, 1, node, None))
+            else:
+                named = GrantedNode(last.node, last.name, last.nid, last.pid)
+                rules[-1] = rule_of(last.node, last.count + 1, named, step)
+            before = node
+        return cls(tuple(rules), tuple(spans_of((node.node, node.slots) for node in listed)))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, place: int) -> GrantedNode:
+        number, slots = self._at(place)
+        rule = self._rule(number)
+        offset = number - rule.node
+        return GrantedNode(number, rule.name_at(offset), *rule.address_at(offset), slots)
+
+    def __iter__(self) -> Iterator[GrantedNode]:
+        for span in self.spans:
+            for first, rule, count in self._pieces(span.node, span.count):
+                for number in range(first, first + count):
+                    offset = number - rule.node
+                    at = rule.address_at(offset)
+                    yield GrantedNode(number, rule.name_at(offset), *at, span.slots)
+
+    def address(self, place: int) -> PortalId:
+        """Where the PCT of a place listens."""
+        number, _ = self._at(place)
+        rule = self._rule(number)
+        return rule.address_at(number - rule.node)
+
+    def numbers(self) -> Iterator[int]:
+        """The number of each node."""
+        return chain.from_iterable(range(span.node, span.node + span.count) for span in self.spans)
+
+    def place_of(self, number: int) -> int | None:
+        """The place of a node; None: it has none."""
+        index = bisect_right(self._by_number, (number, NODE_MAX, 0)) - 1
+        if index < 0:
+            return None
+        first, place, count = self._by_number[index]
+        return place + number - first if number - first < count else None
+
+    def has_address(self, nid: int, pid: int) -> bool:
+        """Whether one of the PCTs listens there."""
+        for rule in self.rules:
+            offset = nid - rule.nid if rule.counts_nid else pid - rule.pid
+            is_there = 0 <= offset < rule.count and rule.address_at(offset) == (nid, pid)
+            if is_there and self.place_of(rule.node + offset) is not None:
+                return True
+        return False
+
+    def beyond(self, runs: JobRuns) -> tuple[int, int] | None:
+        """A place and its ranks, where these are more than its slots; None: nowhere."""
+        for first, places, count in runs.totals():
+            index, place = bisect_right(self._ends, first), first
+            while place < first + places:
+                if count > self.spans[index].slots:
+                    return place, count
+                place, index = self._ends[index], index + 1
+        return None
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """By span, the place behind its last."""
+        return list(accumulate(span.count for span in self.spans))
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        """The first node of each rule."""
+        return [rule.node for rule in self.rules]
+
+    @cached_property
+    def _by_number(self) -> list[tuple[int, int, int]]:
+        """First node, its place and how many nodes; ascending."""
+        places = (end - span.count for end, span in zip(self._ends, self.spans, strict=True))
+        rows = zip(self.spans, places, strict=True)
+        return sorted((span.node, place, span.count) for span, place in rows)
+
+    def _at(self, place: int) -> tuple[int, int]:
+        """Number and slots of a place; -1 is the last one."""
+        place += len(self) if place < 0 else 0
+        index = bisect_right(self._ends, place)
+        if place < 0 or index == len(self.spans):
+            raise IndexError(place)
+        span = self.spans[index]
+        return span.node + place - self._ends[index] + span.count, span.slots
+
+    def _rule(self, number: int) -> NodeRule:
+        return self.rules[bisect_right(self._firsts, number) - 1]
+
+    def _pieces(self, number: int, count: int) -> Iterator[tuple[int, NodeRule, int]]:
+        """Consecutive nodes as pieces of one rule: the first node, its rule, how many.
+
+        Raises:
+            ValueError: one of them has no rule.
+        """
+        index = bisect_right(self._firsts, number) - 1
+        while count:
+            rule = self.rules[index] if 0 <= index < len(self.rules) else None
+            if rule is None or not 0 <= number - rule.node < rule.count:
+                raise ValueError(f"no rule contradicts node {number}")
+            here = min(count, rule.count - (number - rule.node))
+            yield number, rule, here
+            number, count, index = number + here, count - here, index + 1
+
+
+class JobRuns(Part, frozen=True, dict=True):
+    """Where the ranks of a job are: ranks 0, 1, ... in order, over the job's nodes."""
+
+    ranges: Annotated[tuple[RunRange, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.size > SIZE_MAX:
+            raise ValueError(f"{self.size} ranks contradict the limit of {SIZE_MAX}")
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> JobRuns:
+        """These runs, in their order."""
+        ranges: list[RunRange] = []
+        for run in runs:
+            add_run(ranges, run.place, run.count)
+        return cls(tuple(ranges))
+
+    def __iter__(self) -> Iterator[Run]:
+        for each in self.ranges:
+            for place in range(each.place, each.place + each.places):
+                yield Run(place, each.count)
+
+    @property
+    def size(self) -> int:
+        """Ranks."""
+        return sum(each.count * each.places for each in self.ranges)
+
+    @property
+    def end(self) -> int:
+        """Behind the highest place."""
+        return max(each.place + each.places for each in self.ranges)
+
+    def places(self) -> Iterator[int]:
+        """The place of each rank."""
+        for each in self.ranges:
+            for place in range(each.place, each.place + each.places):
+                for _ in range(each.count):
+                    yield place
+
+    def counts(self, places: int) -> list[int]:
+        """How many ranks each of so many places has."""
+        counts = [0] * places
+        for each in self.ranges:
+            for place in range(each.place, each.place + each.places):
+                counts[place] += each.count
+        return counts
+
+    def totals(self) -> Iterator[tuple[int, int, int]]:
+        """A first place, how many places, and how many ranks each has in all."""
+        if self._index[1]:
+            for each in self.ranges:
+                yield each.place, each.places, each.count
+            return
+        for place, count in enumerate(self.counts(self.end)):
+            yield place, 1, count
+
+    def ranks_at(self, place: int) -> tuple[int, ...]:
+        """The ranks of one node, ascending."""
+        found: list[int] = []
+        for first, each in self._at(place):
+            if 0 <= place - each.place < each.places:
+                start = first + (place - each.place) * each.count
+                found += range(start, start + each.count)
+        return tuple(found)
+
+    def _at(self, place: int) -> list[tuple[int, RunRange]]:
+        """Ranges that may have ranks on a place, with the first rank of each."""
+        firsts, ascends = self._index
+        if not ascends:
+            return list(zip(firsts, self.ranges, strict=True))
+        index = bisect_right(self.ranges, place, key=lambda each: each.place) - 1
+        return [(firsts[index], self.ranges[index])] if index >= 0 else []
+
+    @cached_property
+    def _index(self) -> tuple[list[int], bool]:
+        """The first rank of each range; whether the ranges ascend, with each place once."""
+        firsts = [0, *accumulate(each.count * each.places for each in self.ranges)][:-1]
+        behind, ascends = 0, True
+        for each in self.ranges:
+            ascends = ascends and each.place >= behind
+            behind = each.place + each.places
+        return firsts, ascends
+
+
+def ranges_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Nodes in any order as ranges."""
+    spans = spans_of((number, 0) for number in sorted(set(numbers)))
+    return tuple((span.node, span.count) for span in spans)
+
+
+def numbers_in(ranges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """The nodes of ranges, one by one."""
+    return tuple(chain.from_iterable(range(first, first + count) for first, count in ranges))
+
+
+def spans_of(slots: Iterable[tuple[int, int]]) -> list[NodeSpan]:
+    """Nodes with their slots, in their order, as spans."""
+    spans: list[tuple[int, int, int]] = []
+    first, count, each = -1, 0, 0
+    for node, here in slots:
+        if count and node == first + count and here == each:
+            count += 1
+            continue
+        if count:
+            spans.append((first, count, each))
+        first, count, each = node, 1, here
+    if count:
+        spans.append((first, count, each))
+    return [NodeSpan(*span) for span in spans]
+
+
+def add_run(ranges: list[RunRange], place: int, count: int, places: int = 1) -> None:
+    """Add consecutive ranks behind those that are there."""
+    if ranges:
+        last = ranges[-1]
+        behind = last.place + last.places
+        if place == behind and count == last.count:
+            ranges[-1] = RunRange(last.place, count, last.places + places)
+            return
+        if last.places == places == 1 and place == last.place:
+            ranges[-1] = RunRange(place, last.count + count)
+            return
+    ranges.append(RunRange(place, count, places))
+
+
+def counted(before: str, after: str) -> int:
+    """Where in a name the digits begin by which the other follows it; -1: it does not."""
+    start = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        start += 1
+    while start and before[start - 1] in "0123456789":
+        start -= 1
+    old, new = _DIGITS.match(before, start), _DIGITS.match(after, start)
+    if old is None or new is None or before[old.end() :] != after[new.end() :]:
+        return -1
+    return start if new[0] == str(int(old[0]) + 1).zfill(len(old[0])) else -1
+
+
+def step_between(before: GrantedNode, after: GrantedNode) -> tuple[bool, int] | None:
+    """How one rule has both: whether nids count up, and the digits of the name; None: none has.
+
+    Args:
+        after: of a higher number.
+    """
+    if after.node != before.node + 1:
+        return None
+    counts_nid = (after.nid, after.pid) == (before.nid + 1, before.pid)
+    if not counts_nid and (after.nid, after.pid) != (before.nid, before.pid + 1):
+        return None
+    digits = counted(before.name, after.name)
+    return None if digits < 0 else (counts_nid, digits)
+
+
+def rule_of(node: int, count: int, first: GrantedNode, step: tuple[bool, int] | None) -> NodeRule:
+    """The rule of consecutive nodes that follow one another by this step; None: of one node."""
+    counts_nid, digits = step or (False, 0)
+    return NodeRule(node, count, first.name, digits, first.nid, first.pid, counts_nid)
+
+
+def demand_ascending(what: str, ranges: Iterable[tuple[int, int]]) -> None:
+    """Refuse ranges, each a first number and a count, that do not follow one another.
+
+    Raises:
+        ValueError: they do not, or end above NODE_MAX.
+    """
+    behind = 0
+    for first, count in ranges:
+        if first < behind:
+            raise ValueError(f"{what} contradict: one is there twice")
+        behind = first + count
+    if behind > NODE_MAX + 1:
+        raise ValueError(f"{what} contradict the limit of {NODE_MAX}")
