@@ -23,6 +23,8 @@ from native.wire import job
 from native.wire.base import SIZE_MAX
 from native.wire.batch import Cancel, SignalScript
 from partition.batch import show as batch_show
+from partition.batch.attaching import attach as attach_to
+from partition.batch.attaching import ended_with
 from partition.batch.ids import Asked
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask, ask_all
@@ -189,10 +191,16 @@ def attach(job_id: str, partition: str) -> None:
     The first that attaches has the job's input. Ctrl-C interrupts the job as it does yod,
     Ctrl-\\ leaves, and the job goes on. Exit status: the job's; 1 it cannot be attached to.
     """
-    from partition.batch.attaching import attach as attach_to
-
     status = attach_to(job_id, Asked([job_id], partition, limits.load(os.environ)), os.environ)
     sys.exit(status)
+
+
+@command.command(hidden=True)
+def alone() -> None:
+    """Hold the slots of a detached job where no partition is up."""
+    from partition.batch.alone import run
+
+    sys.exit(run())
 
 
 @command.command(hidden=True)
@@ -324,7 +332,10 @@ def _status_of(job_ids: Sequence[str], asked: Asked) -> int:
     others = [job_id for job_id in job_ids if job_id not in of_batch]
     statuses = {}
     for answer in ask(others, job.Wait(), None):
-        if isinstance(answer.reply, job.Ended):
+        detached = ended_with(answer.id, os.environ)
+        if detached is not None:
+            statuses[answer.id] = detached
+        elif isinstance(answer.reply, job.Ended):
             statuses[answer.id] = answer.reply.exit_status
         else:
             _complain(answer)

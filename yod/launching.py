@@ -15,7 +15,7 @@ from native.errors import InternalError, YodError
 from native.host import userdirs
 from native.limits import Limits
 from native.loop.reactor import Reactor
-from native.machine import fault_text
+from native.machine import Event, fault_text
 from native.port.port import Opened
 from native.text import shown
 from native.wire.alloc import Grant, NodeSpec
@@ -113,6 +113,7 @@ class Launching:
         unix_pid: of the user's yod; 0: this process.
         is_id_soon: the launch takes its id when the loop waits, and goes on meanwhile.
         name: what commands show of it; empty: its programs.
+        on_asked: takes what commands ask of it; None: the launch does.
 
     All other arguments are those of the driver.
     """
@@ -130,6 +131,7 @@ class Launching:
         unix_pid: int = 0,
         is_id_soon: bool = False,
         name: str = "",
+        on_asked: Callable[[Event], None] | None = None,
     ) -> None:
         self._opened = opened
         self._is_embedded = prepared.reach is None
@@ -147,7 +149,7 @@ class Launching:
         )
         self._registration = Registration(
             self.driver.machine,
-            self.driver.handle,
+            on_asked or self.driver.handle,
             name or " ".join(prepared.plan.names),
             prepared.partition,
             reactor,
@@ -268,7 +270,7 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
     return result
 
 
-def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -> tuple[int, str]:
+def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -> tuple[str, str]:
     """Hand a launch in as a job that runs without a terminal.
 
     Args:
@@ -283,8 +285,12 @@ def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -
     """
     from partition.submit import handing  # few launches are detached
 
+    if not handing.has_bebopd(partition, os.environ):
+        from partition.submit import alone
+
+        return alone.begin(spec, *handing.task_of(words, program)), ""
     taken = handing.detach(words, program, spec, partition, os.environ)
-    return taken.job_id, taken.text
+    return str(taken.job_id), taken.text
 
 
 def run_to_end(driver: Driver, reactor: Reactor, begin: Callable[[], None] | None = None) -> Result:

@@ -18,6 +18,8 @@ from native.host.rlimits import write_whole
 from native.wire.base import DATA_MAX
 
 FILES_MAX = 8
+REACH = "reach"  # a file: where terminals attach while the job runs
+ENDED = "ended"  # a file: how its yod has ended
 SPOOLS_MAX = 64  # of one user on a host
 _RECORD = Layout("<BI")
 
@@ -69,6 +71,22 @@ class Spool:
         except OSError:
             self._end_file()
         self.size += len(data)
+
+    def note(self, name: str, data: bytes) -> None:
+        """Leave something beside the output, for those who look for it. It may fail."""
+        path = os.path.join(self._path, name)
+        with suppress(OSError):
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(fd, "wb") as file:
+                file.write(data)
+
+    def noted(self, name: str) -> bytes:
+        """What was left there; empty: nothing."""
+        try:
+            with open(os.path.join(self._path, name), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
 
     def _end_file(self) -> None:
         if self._fd >= 0:
@@ -147,6 +165,11 @@ class Cursor:
         stream, size = _RECORD.unpack(head)
         data = os.pread(fd, size, self._place + _RECORD.size)
         return Piece(self.offset, stream, data) if len(data) == size else None
+
+
+def name_of(job_id: str) -> str:
+    """The name of a job's spool on this host: hosts may share a home."""
+    return f"{job_id}@{os.uname().nodename}"
 
 
 def directory(state: str, name: str) -> str:

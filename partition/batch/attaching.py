@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from msgspec import msgpack
+
 from native import limits as limits_module
 from native.errors import PartitionError
 from native.host import userdirs
+from native.limits import Limits
 from native.text import shown
-from native.wire.batch import Row
-from partition.attach import client
-from partition.attach.spool import Spool, directory
+from native.waitstatus import exit_status
+from native.wire.batch import Reach, Row, Serving
+from partition.attach import client, spool
+from partition.attach.spool import Spool
 from partition.batch import show
+from partition.batch.detached import LOCAL
 from partition.batch.ids import Asked
 
 
@@ -25,35 +30,61 @@ def attach(job_id: str, asked: Asked, environment: Mapping[str, str]) -> int:
     Raises:
         PartitionError: it cannot be attached to; the text says why.
     """
+    limits = limits_module.load(environment)
+    if job_id.startswith(LOCAL):
+        return _attach_here(job_id, environment, limits)
     row = next((row for row in asked.rows() if str(row.job_id) == job_id), None)
     if row is None:
         raise PartitionError(f"{shown(job_id)}: {asked.trouble or 'no batch job with this id'}")
-    limits = limits_module.load(environment)
     if not row.state.is_final:
         reach = asked.reach(row.job_id)
-        if reach is not None:
-            status = client.follow(reach, limits, job_id)
-            if status is None:
-                return 0
+        if reach is not None and client.follow(reach, limits, job_id) is None:
+            return 0
         (row,) = asked.wait([job_id])
         if reach is not None:
             return show.exit_status(row)
-    client.replay(_spool_of(row, environment, limits.spool_bytes))
+    kept = _spool_of(job_id, environment, limits)
+    if kept is None:
+        raise PartitionError(f"job {job_id} has ended ({_how(row)}), {_NOTHING_KEPT}")
+    client.replay(kept)
     return show.exit_status(row)
 
 
-def _spool_of(row: Row, environment: Mapping[str, str], limit_bytes: int) -> Spool:
-    """The spool of a job that has ended.
+_NOTHING_KEPT = "and no output of it is kept on this host"
 
-    Raises:
-        PartitionError: it is not to be seen here.
-    """
-    above = os.path.dirname(directory(userdirs.state(environment), "any"))
+
+def _how(row: Row) -> str:
+    return f"{row.state.value}: {row.reason}" if row.reason else row.state.value
+
+
+def ended_with(job_id: str, environment: Mapping[str, str]) -> int | None:
+    """The exit status of a detached job of this host that has ended; None: it is none."""
+    kept = _spool_of(job_id, environment, limits_module.load(environment))
+    ended = b"" if kept is None else kept.noted(spool.ENDED)
+    return exit_status(int(ended)) if ended.isdigit() else None
+
+
+def _attach_here(job_id: str, environment: Mapping[str, str], limits: Limits) -> int:
+    """Attach to a job that no bebopd has."""
+    kept = _spool_of(job_id, environment, limits)
+    if kept is None:
+        raise PartitionError(f"{shown(job_id)}: no detached job with this id on this host")
+    status = ended_with(job_id, environment)
+    if status is None:
+        serving = msgpack.decode(kept.noted(spool.REACH), type=Serving)
+        number = int(job_id.removeprefix(LOCAL))
+        reach = Reach(number, os.geteuid(), serving.address, serving.key)
+        followed = client.follow(reach, limits, job_id)
+        return 0 if followed is None else followed
+    client.replay(kept)
+    return status
+
+
+def _spool_of(job_id: str, environment: Mapping[str, str], limits: Limits) -> Spool | None:
+    """The spool of a job; None: there is none to be seen here."""
+    above = os.path.dirname(spool.directory(userdirs.state(environment), "any"))
     try:
-        names = [name for name in os.listdir(above) if name.startswith(f"{row.job_id}@")]
-        return Spool(os.path.join(above, names[-1]), limit_bytes)
+        names = [name for name in os.listdir(above) if name.startswith(f"{job_id}@")]
+        return Spool(os.path.join(above, names[-1]), limits.spool_bytes)
     except (OSError, IndexError):
-        how = f"{row.state.value}: {row.reason}" if row.reason else row.state.value
-        raise PartitionError(
-            f"job {row.job_id} has ended ({how}), and no output of it is kept on this host"
-        ) from None
+        return None

@@ -191,12 +191,11 @@ class Batch:
             variables = {"YOD_JOB_NAME": given.name, "YOD_SUBMIT_DIR": directory}
             return Script(task, variables, reactor, self._script_ended)
         detached = Detached(
-            given.job_id,
             task,
             facing_node(self._work.grant.nodes[0]),
             reactor,
             limits,
-            on_serving=lambda address, key: self._on_serving(Serving(address, key)),
+            on_serving=lambda job_id, serving: self._on_serving(serving),
             on_end=self._script_ended,
         )
         self._stack.callback(detached.close)

@@ -8,16 +8,21 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
-from native.errors import PartitionError
+from msgspec import msgpack
+
 from native.host import programs, rlimits, userdirs
 from native.limits import Limits
 from native.loop.reactor import Reactor
+from native.text import shown
 from native.transport.raw import PtlError
-from native.wire.batch import Task
+from native.wire.batch import Serving, Task
 from partition.attach import spool
 from partition.attach.host import AttachHost
+from partition.attach.spool import Spool
 from partition.broker.command import NOT_EXECUTABLE, CannotStartError, default_signals
 from pct.host.streams import OutputPipe
+
+LOCAL = "local."  # before the number of a job that no bebopd has
 
 
 class Detached:
@@ -25,7 +30,7 @@ class Detached:
 
     Args:
         host: the address of this host that others reach.
-        on_serving: called with the address and the key by which terminals attach.
+        on_serving: called with the job's id, and where terminals attach.
         on_end: called with its wait status, when all of its output is spooled.
 
     Attributes:
@@ -34,53 +39,72 @@ class Detached:
 
     def __init__(
         self,
-        job_id: int,
         task: Task,
         host: str,
         reactor: Reactor,
         limits: Limits,
         *,
-        on_serving: Callable[[str, bytes], None],
+        on_serving: Callable[[str, Serving], None],
         on_end: Callable[[int], None],
     ) -> None:
         self.wait_status: int | None = None
         self._task = task
+        self._host = host
         self._reactor = reactor
+        self._limits = limits
+        self._on_serving = on_serving
         self._on_end = on_end
         self._unix_pid = 0
         self._ended_with: int | None = None
         self._outputs: dict[int, OutputPipe] = {}
+        self._spool: Spool | None = None
+        self._terminals: AttachHost | None = None
         self._stack = ExitStack()
-        state = userdirs.make_state(os.environ)
-        self._spool = spool.make(state, spool_name(job_id), limits.spool_bytes)
-        self._stack.callback(self._spool.close)
-        self._stdin, writing = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(writing, False)
         self._slow = reactor.timer(self._finished)  # a terminal that does not read
         self._stack.callback(self._slow.close)
-        self._slow_s = limits.end_s
-        try:
-            self._terminals = AttachHost(
-                job_id,
-                host,
-                self._spool,
-                writing,
-                reactor,
-                limits,
-                on_interrupt=self.signal_alone,
-                on_idle=self._finished,
-            )
-        except PtlError as error:
-            raise PartitionError(f"cannot listen at {host}: {error.reason}") from None
-        self._stack.callback(self._terminals.close)
-        on_serving(self._terminals.address, self._terminals.key)
 
     def start(self, job_id: str, variables: Mapping[str, str]) -> None:
         """Start it.
 
         Raises:
-            CannotStartError: there is no yod, or no room for it.
+            CannotStartError: there is no yod, or no room for it or its output.
         """
+        try:
+            self._start(job_id, variables)
+        except OSError as error:
+            what = shown(os.fsdecode(error.filename)) if error.filename else "yod"
+            text = f"{what}: {error.strerror or error}"
+            raise CannotStartError(text, NOT_EXECUTABLE) from None
+        except PtlError as error:
+            text = f"cannot listen at {self._host}: {error.reason}"
+            raise CannotStartError(text, NOT_EXECUTABLE) from None
+
+    def _start(self, job_id: str, variables: Mapping[str, str]) -> None:
+        state = userdirs.make_state(os.environ)
+        self._spool = spool.make(state, spool.name_of(job_id), self._limits.spool_bytes)
+        self._stack.callback(self._spool.close)
+        stdin, writing = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(writing, False)
+        try:
+            self._terminals = AttachHost(
+                int(job_id.removeprefix(LOCAL)),
+                self._host,
+                self._spool,
+                writing,
+                self._reactor,
+                self._limits,
+                on_interrupt=self.signal_alone,
+                on_idle=self._finished,
+            )
+            self._stack.callback(self._terminals.close)
+            self._spawn(variables, stdin)
+        finally:
+            os.close(stdin)
+        serving = Serving(self._terminals.address, self._terminals.key)
+        self._spool.note(spool.REACH, msgpack.encode(serving))
+        self._on_serving(job_id, serving)
+
+    def _spawn(self, variables: Mapping[str, str], stdin: int) -> None:
         environment = self._task.environment | {
             os.fsencode(name): os.fsencode(value) for name, value in variables.items()
         }
@@ -88,7 +112,7 @@ class Detached:
         words = [*map(os.fsencode, programs.command_line("yod")), *rest]
         pipes = {stream: os.pipe2(os.O_CLOEXEC) for stream in (1, 2)}
         actions = [
-            (os.POSIX_SPAWN_DUP2, self._stdin, 0),
+            (os.POSIX_SPAWN_DUP2, stdin, 0),
             *((os.POSIX_SPAWN_DUP2, writing, stream) for stream, (_, writing) in pipes.items()),
         ]
         try:
@@ -96,10 +120,7 @@ class Detached:
                 self._unix_pid = os.posix_spawn(
                     words[0], words, environment, file_actions=actions, setsigmask=(), setpgroup=0
                 )
-        except OSError as error:
-            raise CannotStartError(f"yod: {error.strerror}", NOT_EXECUTABLE) from None
         finally:
-            os.close(self._stdin)
             for _, writing in pipes.values():
                 os.close(writing)
         for stream, (reading, _) in pipes.items():
@@ -123,8 +144,9 @@ class Detached:
 
     def say(self, text: str) -> None:
         """Add a line of the broker's to the output."""
-        self._spool.write(2, f"yodjob: {text}\n".encode())
-        self._terminals.grown()
+        if self._spool is not None and self._terminals is not None:
+            self._spool.write(2, f"yodjob: {text}\n".encode())
+            self._terminals.grown()
 
     def close(self) -> None:
         """Hang up on all terminals."""
@@ -133,6 +155,7 @@ class Detached:
             output.close()
 
     def _read(self, stream: int, data: bytes) -> None:
+        assert self._spool is not None and self._terminals is not None
         if data:
             self._spool.write(stream, data)
             self._terminals.grown()
@@ -149,7 +172,9 @@ class Detached:
 
     def _look_at_end(self) -> None:
         if self._ended_with is not None and not self._outputs:
-            self._slow.set(self._reactor.monotonic() + self._slow_s)
+            assert self._spool is not None and self._terminals is not None
+            self._spool.note(spool.ENDED, str(self._ended_with).encode())
+            self._slow.set(self._reactor.monotonic() + self._limits.end_s)
             self._terminals.ended(self._ended_with)
 
     def _finished(self) -> None:
@@ -158,8 +183,3 @@ class Detached:
             self.wait_status = self._ended_with
             self._slow.set(None)
             self._on_end(self.wait_status)
-
-
-def spool_name(job_id: int) -> str:
-    """The name of a job's spool on this host: hosts may share a home."""
-    return f"{job_id}@{os.uname().nodename}"

@@ -43,6 +43,8 @@ from yod.plan.prepared import Reach
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
+MakeTenant = Callable[[Reactor, Limits, Callable[[int], None]], Tenant]
+
 
 def hold(
     wanted: Wanted,
@@ -51,12 +53,16 @@ def hold(
     partition: str = "",
     is_quiet: bool = False,
     debug: bool = False,
+    make_tenant: MakeTenant | None = None,
+    on_tell: Callable[[Tell], None] = lambda tell: None,
 ) -> int:
     """Hold nodes while a command runs.
 
     Args:
         environment: of this process, and of the command.
         partition: an address, ``embedded``, or empty: found as by yod.
+        make_tenant: makes what has the allocation; None: it is the command that is wanted.
+        on_tell: takes each line for the user as well.
 
     Returns:
         The exit status, or minus the number of the signal that ended the allocation.
@@ -81,6 +87,10 @@ def hold(
         rlimits.raise_soft()  # each PCT and each step is a connection
         stack.callback(rlimits.restore)
         opened = opening.open_partition(reach, reactor, limits)
+
+        def command_ended(status: int) -> None:
+            driver.command_ended(status)
+
         machine = Holding(wanted, opened.bebopd, where.name, limits)
         driver = Driver(
             machine,
@@ -93,6 +103,8 @@ def hold(
             reach=reach,
             is_quiet=is_quiet,
             debug=debug,
+            tenant=make_tenant and make_tenant(reactor, limits, command_ended),
+            on_tell=on_tell,
         )
         stack.callback(driver.close)
         driver.start()
@@ -230,6 +242,7 @@ class Driver:
                 tail=self._tail,
                 on_up=lambda count, steps: self.handle(NodesUp(count, steps)),
                 on_ended=lambda text: self.handle(NodesEnded(text)),
+                on_cancel=partial(self.handle, Signalled(signal.SIGTERM)),
             )
             self._nodes.start()
         except YodError as error:

@@ -15,6 +15,7 @@ from native.host.keyfile import VARIABLE
 from native.ids import PortalId
 from native.limits import Limits
 from native.loop.reactor import Reactor
+from native.machine import Event
 from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
@@ -26,6 +27,7 @@ from partition.find.discover import outer_variables
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
+from yod.launch.events import Interrupted, SignalToPass
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.prepared import Reach
@@ -50,6 +52,7 @@ class AllocatedNodes:
         on_up: called with how many are up, and how many steps have slots, when something
             has happened.
         on_ended: called with the reason when no PCT is left.
+        on_cancel: called when a command asks for the end of the allocation.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class AllocatedNodes:
         tail: Tail,
         on_up: Callable[[int, int], None],
         on_ended: Callable[[str], None],
+        on_cancel: Callable[[], None],
     ) -> None:
         self.job_id = ""
         self._grant = grant
@@ -74,6 +78,7 @@ class AllocatedNodes:
         self._tail = tail
         self._on_up = on_up
         self._on_ended = on_ended
+        self._on_cancel = on_cancel
         self._stack = ExitStack()
         host = "127.0.0.1" if reach is None else facing_node(grant.nodes[0])
         self._bebopd = AllocationPartition(host, reactor, limits)
@@ -92,7 +97,7 @@ class AllocatedNodes:
         prepared = replace(prepared, reach=reach)
         front = BrokerFront(reactor, invocation, prepared.shared_directory, tail)
         self._launching = launching.Launching(
-            prepared, front, opened, reactor, self._over, name=name
+            prepared, front, opened, reactor, self._over, name=name, on_asked=self._asked
         )
         self._stack.callback(self._launching.close)
         self._cancellation = launching.Cancellation(self._launching.driver, reactor, limits)
@@ -150,6 +155,14 @@ class AllocatedNodes:
     def _up(self, count: int, steps: int) -> None:
         if not self._launching.driver.machine.report.interrupted_by:  # else they are told to end
             self._on_up(count, steps)
+
+    def _asked(self, event: Event) -> None:
+        """A command asks something of the allocation: its ranks are those of its steps."""
+        match event:
+            case Interrupted():
+                self._on_cancel()
+            case SignalToPass(number):
+                self.signal_steps(number)
 
     def _over(self) -> None:
         result = self._launching.driver.result

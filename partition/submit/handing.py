@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from native import limits as limits_module
 from native import nodelist
@@ -14,7 +14,7 @@ from native.options import Option, parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
-from native.wire.batch import Submit
+from native.wire.batch import Submit, Task
 from partition.find import discover
 from partition.submit import directives, output
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
@@ -111,6 +111,25 @@ def detach(
     """
     message = submission(detached(words, program), spec, "", 0.0, "", "")
     return _handed(message, partition, environment, [])
+
+
+def has_bebopd(partition: str, environment: Mapping[str, str]) -> bool:
+    """Whether a bebopd would keep a job.
+
+    Raises:
+        PartitionError: the address is malformed.
+    """
+    return not discover.find_outer(partition, environment).is_embedded
+
+
+def task_of(words: Sequence[str], program: str) -> tuple[str, Task]:
+    """The name and the task of a job that runs a command line of yod.
+
+    Raises:
+        UsageError: it is too large.
+    """
+    message = submission(detached(words, program), NodeSpec(1), "", 0.0, "", "")
+    return message.name, msgpack.decode(message.task, type=Task)
 
 
 def _handed(

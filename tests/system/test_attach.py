@@ -158,7 +158,7 @@ def test_the_end_of_the_time_and_a_cancelled_job_are_told(kept, env):
     ("words", "text"),
     [
         (("99",), "no batch job with this id"),
-        (("local.3",), "no batch job with this id"),
+        (("local.99",), "no detached job with this id on this host"),
     ],
 )
 def test_what_cannot_be_attached_to_is_refused_with_a_line(kept, env, words, text):
@@ -167,7 +167,27 @@ def test_what_cannot_be_attached_to_is_refused_with_a_line(kept, env, words, tex
     assert done.err == f"yodjob: {words[0]}: {text}\n"
 
 
-def test_without_a_partition_nothing_is_detached(env):
-    done = Partition().yod("--detach", "true", env=env)
-    assert done.status == 125
-    assert "no partition is up here" in done.err
+def test_without_a_partition_the_process_that_holds_the_job_stays_behind(env):
+    here = Partition()
+    job_id = detach(here, env, "-sz", "2", "sh", "-c", "echo $YOD_RANK; read line; exit 6")
+    assert job_id.startswith("local.")
+    assert job_id in yodjob(here, env, "list").out
+    done = attach(here, env, job_id, b"\n")
+    assert (done.status, sorted(done.out.split())) == (6, ["0", "1"])
+    assert yodjob(here, env, "wait", job_id).status == 6
+    assert attach(here, env, job_id) == done
+
+
+def test_without_a_partition_a_detached_job_can_be_cancelled(env):
+    here = Partition()
+    job_id = detach(here, env, "sh", "-c", "trap 'echo told; exit 1' TERM; sleep 600 & wait")
+    with start(here, env, job_id) as terminal:
+        assert yodjob(here, env, "cancel", job_id).status == 0
+        assert b"told\n" in terminal.stdout.read()
+        terminal.wait(timeout=LIMIT_S)
+
+
+def test_what_cannot_be_detached_says_why_at_once(env):
+    done = Partition().yod("--detach", "-sz", "70000", "true", env=env)
+    assert (done.status, done.out) == (125, "")
+    assert "70000 ranks requested" in done.err
