@@ -281,7 +281,7 @@ class Requests:
             root=nodes.spans[0].node,
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now)
-        where = format_spans((span.node, span.count) for span in nodes.spans)
+        where = format_spans([(span.node, span.count) for span in nodes.spans])
         return [
             Send(source, grant),
             *self.reserve(),

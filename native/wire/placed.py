@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -69,11 +69,16 @@ class NodeRule(Part, frozen=True):
 
     def name_at(self, offset: int) -> str:
         """The name of the node that so many follow the first."""
+        return next(self.names(offset, 1))
+
+    def names(self, offset: int, count: int) -> Iterator[str]:
+        """The names of so many nodes, from the one that follows the first by an offset."""
         digits = _DIGITS.match(self.name, self.digits)
-        if digits is None or not offset:
-            return self.name
-        counted = str(int(digits[0]) + offset).zfill(len(digits[0]))
-        return self.name[: self.digits] + counted + self.name[digits.end() :]
+        if digits is None or self.count == 1:
+            return repeat(self.name, count)
+        head, tail, width = self.name[: self.digits], self.name[digits.end() :], len(digits[0])
+        first = int(digits[0]) + offset
+        return (f"{head}{number:0{width}d}{tail}" for number in range(first, first + count))
 
     def address_at(self, offset: int) -> PortalId:
         """The address of the node that so many follow the first."""
@@ -142,12 +147,19 @@ class JobNodes(Part, frozen=True, dict=True):
             if not 0 <= self.spans[0].node - self.rules[0].node < self.rules[0].count:
                 raise ValueError(f"no rule contradicts node {self.spans[0].node}")
             return  # as most jobs have it
-        demand_ascending("rules", ((rule.node, rule.count) for rule in self.rules))
-        spans = sorted((span.node, span.count) for span in self.spans)
+        rules = [(rule.node, rule.count) for rule in self.rules]
+        spans = sorted([(span.node, span.count) for span in self.spans])
+        demand_ascending("rules", rules)
         demand_ascending("node numbers", spans)
-        for span in self.spans:
-            for _ in self._pieces(span.node, span.count):
-                pass  # each has a rule
+        at, known, begin, end = 0, len(rules), 0, 0  # all numbers from begin to end have a rule
+        for first, count in spans:
+            while at < known and end < first + count:
+                if rules[at][0] != end:
+                    begin = rules[at][0]
+                end = rules[at][0] + rules[at][1]
+                at += 1
+            if first < begin or first + count > end:
+                raise ValueError(f"no rule contradicts node {first}")
 
     @classmethod
     def of(cls, nodes: Iterable[GrantedNode]) -> JobNodes:
@@ -181,10 +193,10 @@ class JobNodes(Part, frozen=True, dict=True):
     def __iter__(self) -> Iterator[GrantedNode]:
         for span in self.spans:
             for first, rule, count in self._pieces(span.node, span.count):
-                for number in range(first, first + count):
-                    offset = number - rule.node
-                    at = rule.address_at(offset)
-                    yield GrantedNode(number, rule.name_at(offset), *at, span.slots)
+                offset = first - rule.node
+                for index, name in enumerate(rule.names(offset, count)):
+                    at = rule.address_at(offset + index)
+                    yield GrantedNode(first + index, name, *at, span.slots)
 
     def address(self, place: int) -> PortalId:
         """Where the PCT of a place listens."""
@@ -195,6 +207,23 @@ class JobNodes(Part, frozen=True, dict=True):
     def numbers(self) -> Iterator[int]:
         """The number of each node."""
         return chain.from_iterable(range(span.node, span.node + span.count) for span in self.spans)
+
+    def names(self) -> Iterator[str]:
+        """The name of each node."""
+        for span in self.spans:
+            for first, rule, count in self._pieces(span.node, span.count):
+                yield from rule.names(first - rule.node, count)
+
+    def count_at(self, nid: int) -> int:
+        """How many nodes have this nid."""
+        found = 0
+        for span in self.spans:
+            for first, rule, count in self._pieces(span.node, span.count):
+                if not rule.counts_nid:
+                    found += count if rule.nid == nid else 0
+                elif 0 <= nid - rule.nid - (first - rule.node) < count:
+                    found += 1
+        return found
 
     def place_of(self, number: int) -> int | None:
         """The place of a node; None: it has none."""

@@ -106,7 +106,7 @@ class Report:
         """The nodes have been granted."""
         self.job_id = grant.job_id
         self.nodes = tuple(grant.nodes.numbers())
-        self.node_names = {node.node: node.name for node in grant.nodes}
+        self.node_names = dict(zip(self.nodes, grant.nodes.names(), strict=True))
         self._node_of = [self.nodes[place] for place in grant.runs.places()]
 
     def map(self, held: Held) -> None:

@@ -32,7 +32,7 @@ class Placement:
     """
 
     def __init__(self, grant: Grant) -> None:
-        self._names = [node.name for node in grant.nodes]
+        self._names = list(grant.nodes.names())
         self._loads = [0] * len(grant.nodes)
         self._place_of: list[int] = []
         self.add(grant.runs)
