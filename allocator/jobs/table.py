@@ -32,7 +32,8 @@ from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import named_nodes
 from native.wire.alloc import Released, Revoke
-from native.wire.placed import JobNodes, JobRuns
+from native.wire.placed import JobNodes
+from native.wire.runs import JobRuns
 from native.wire.status import HostedJob
 
 

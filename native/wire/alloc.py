@@ -30,14 +30,8 @@ from native.wire.base import (
     Text,
     Uid,
 )
-from native.wire.placed import (
-    JobNodes,
-    JobRuns,
-    NumberRanges,
-    demand_ascending,
-    numbers_in,
-    ranges_of,
-)
+from native.wire.placed import JobNodes, NumberRanges, demand_ascending, numbers_in, ranges_of
+from native.wire.runs import JobRuns
 
 CREDENTIAL_MAX = 128 * 1024  # a user may be in very many groups
 

@@ -18,7 +18,8 @@ from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
 from native.wire.alloc import Grant, NodeSpec
-from native.wire.placed import GrantedNode, JobRuns, RunRange
+from native.wire.placed import GrantedNode
+from native.wire.runs import JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.partition import AllocationPartition
 from partition.up import processes

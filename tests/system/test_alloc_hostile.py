@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from native import auth
 from native.wire import codec
-from native.wire.placed import Run
+from native.wire.runs import Run
 from yod import api
 from yod.launch import loading
 

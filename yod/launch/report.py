@@ -23,7 +23,7 @@ from native import nodelist
 from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
 from native.wire.alloc import Grant
 from native.wire.load import Failure, FailureKind, Held, Outcome
-from native.wire.placed import Run
+from native.wire.runs import Run
 
 NEVER_STARTED = 125
 NOT_EXECUTABLE = 126

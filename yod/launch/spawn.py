@@ -16,8 +16,8 @@ from native.wire import codec, load, pmi
 from native.wire.alloc import Grant
 from native.wire.base import SIZE_MAX, clipped
 from native.wire.keeper import RANKS_MAX
-from native.wire.placed import Run
 from native.wire.pmi import SpawnCommand
+from native.wire.runs import Run
 from yod.launch.events import FindPrograms, ProgramsFound, Tell
 from yod.launch.report import Report
 from yod.launch.tree import Tree

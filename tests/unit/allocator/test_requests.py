@@ -9,7 +9,8 @@ from native.ids import Principal, PrincipalKind
 from native.wire import codec
 from native.wire.alloc import Credential, NodeRequest, Refused
 from native.wire.base import TEXT_MAX
-from native.wire.placed import GrantedNode, Run
+from native.wire.placed import GrantedNode
+from native.wire.runs import Run
 from tests.unit.allocator.partition_of import (
     ALICE,
     BOB,

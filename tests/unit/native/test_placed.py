@@ -6,16 +6,8 @@ from hypothesis import strategies as st
 
 from native.ids import PortalId
 from native.wire import codec
-from native.wire.placed import (
-    GrantedNode,
-    JobNodes,
-    JobRuns,
-    NodeRule,
-    NodeSpan,
-    Run,
-    RunRange,
-    counted,
-)
+from native.wire.placed import GrantedNode, JobNodes, NodeRule, NodeSpan, counted
+from native.wire.runs import JobRuns, Run, RunRange
 
 TEN = 10 << 24
 

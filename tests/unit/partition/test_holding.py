@@ -12,7 +12,8 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
-from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
+from native.wire.placed import GrantedNode, JobNodes
+from native.wire.runs import JobRuns, Run
 from partition.broker.machine import (
     LOST,
     START_S,

@@ -11,7 +11,8 @@ from native.limits import Limits
 from native.machine import DeadlineReached, Event, PeerGone, Send
 from native.wire import alloc, io, load
 from native.wire.load import FailureKind, Mpi, Protocol
-from native.wire.placed import JobNodes, JobRuns, Run
+from native.wire.placed import JobNodes
+from native.wire.runs import JobRuns, Run
 from tests.unit.yod.launch_of import (
     ALL_DONE,
     BEBOPD,
