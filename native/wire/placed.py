@@ -181,6 +181,13 @@ class JobNodes(Part, frozen=True, dict=True):
         """The number of each node."""
         return chain.from_iterable(range(span.node, span.node + span.count) for span in self.spans)
 
+    def addresses(self) -> Iterator[PortalId]:
+        """Where each PCT listens."""
+        for span in self.spans:
+            for first, rule, count in self._pieces(span.node, span.count):
+                offset = first - rule.node
+                yield from map(rule.address_at, range(offset, offset + count))
+
     def names(self) -> Iterator[str]:
         """The name of each node."""
         for span in self.spans:

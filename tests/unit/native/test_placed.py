@@ -45,6 +45,7 @@ def test_nodes_are_the_same_after_they_have_been_ranges(listed):
         PortalId(each.nid, each.pid) for each in listed
     ]
     assert nodes[-1] == listed[-1]
+    assert list(nodes.addresses()) == [(each.nid, each.pid) for each in listed]
     assert list(nodes.names()) == [each.name for each in listed]
     nids = [each.nid for each in listed]
     assert [nodes.count_at(nid) for nid in nids] == [nids.count(nid) for nid in nids]
