@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from allocator.jobs import ids
 from allocator.jobs.assign import RequestRefused, all_slots, assign, fits, fits_beside
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
@@ -105,6 +107,7 @@ class Requests:
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
     ) -> list[Action]:
         """A yod asks: it is granted nodes, refused, or waits in the line."""
+        request = replace(request, specs=tuple(spec.unpacked() for spec in request.specs))
         try:
             return self._answer(source, self._permitted(principal), request, now)
         except RequestRefused as refused:

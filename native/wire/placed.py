@@ -99,7 +99,7 @@ class NodeSpan(Part, frozen=True):
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
 
 
-# Nodes as their first numbers and counts, ascending, no two of them adjacent.
+# Nodes as first numbers and counts.
 NumberRanges = Annotated[tuple[tuple[NodeNumber, NodeCount], ...], Meta(max_length=NODE_MAX + 1)]
 
 

@@ -155,7 +155,7 @@ class Holding:
         wanted = self._wanted
         self._began, self._until = now, now + self._limits.allocate_s
         program = " ".join(wanted.words)[:PROGRAM_MAX]
-        request = NodeRequest((wanted.spec,), program, waits=wanted.wait_s > 0)
+        request = NodeRequest((wanted.spec.packed(),), program, waits=wanted.wait_s > 0)
         return [Send(self._bebopd, request)]
 
     def handle(self, event: Event, now: float) -> list[Action]:
