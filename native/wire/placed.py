@@ -20,6 +20,7 @@ from native.ids import PortalId
 from native.wire.base import NAME_MAX, NODE_MAX, SLOTS_MAX, U32, Name, NodeCount, NodeNumber, Part
 from native.wire.runs import JobRuns
 
+KNOWN_MAX = 16  # nodes of a job that are kept one by one
 _DIGITS = re.compile("[0-9]+")
 
 
@@ -158,10 +159,14 @@ class JobNodes(Part, frozen=True, dict=True):
         return self._ends[-1]
 
     def __getitem__(self, place: int) -> GrantedNode:
-        number, slots = self._at(place)
-        rule = self._rule(number)
-        offset = number - rule.node
-        return GrantedNode(number, rule.name_at(offset), *rule.address_at(offset), slots)
+        if (node := self._known.get(place)) is None:
+            number, slots = self._at(place)
+            rule = self._rule(number)
+            offset = number - rule.node
+            node = GrantedNode(number, rule.name_at(offset), *rule.address_at(offset), slots)
+            if len(self._known) < KNOWN_MAX:
+                self._known[place] = node
+        return node
 
     def __iter__(self) -> Iterator[GrantedNode]:
         for span in self.spans:
@@ -231,6 +236,11 @@ class JobNodes(Part, frozen=True, dict=True):
                     return place, count
                 place, index = self._ends[index], index + 1
         return None
+
+    @cached_property
+    def _known(self) -> dict[int, GrantedNode]:
+        """By place, the first that somebody has asked for: a PCT asks for its own often."""
+        return {}
 
     @cached_property
     def _ends(self) -> list[int]:
