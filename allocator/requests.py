@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from allocator.batch.job import BatchJob
 from allocator.jobs import ids
 from allocator.jobs.assign import RequestRefused, all_slots, assign, fits, fits_beside
@@ -120,6 +122,7 @@ class Requests:
         if len(self._nodes) < self._expected and len(self._early) < self._limits.waiting_count:
             self._early.append((source, principal, request))
             return []
+        request = replace(request, specs=tuple(spec.unpacked() for spec in request.specs))
         try:
             return self._answer(source, self.permitted(principal), request, now)
         except RequestRefused as refused:
@@ -163,14 +166,14 @@ class Requests:
             RequestRefused: the text has the numbers.
         """
         try:
-            assign((spec,), self._nodes, self._placement, self._name)
+            assign((spec.unpacked(),), self._nodes, self._placement, self._name)
         except RequestRefused as refused:
             if refused.code is not Refusal.BUSY:
                 raise
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
-        request = NodeRequest((job.spec,), job.name, waits=True)
+        request = NodeRequest((job.spec.unpacked(),), job.name, waits=True)
         keeper = self._line.keeper
         text = self._lacks(request.specs)
         if not text and keeper is not None:
@@ -356,7 +359,7 @@ class Requests:
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now)
         answer = [Send(source, grant)] if source else self._on_granted(job_id, grant, now)
-        where = format_spans((span.node, span.count) for span in nodes.spans)
+        where = format_spans([(span.node, span.count) for span in nodes.spans])
         return [
             *answer,
             *self.reserve(),

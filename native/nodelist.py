@@ -47,33 +47,25 @@ def format_spans(spans: Iterable[tuple[int, int]]) -> str:
     """Nodes as :func:`format_nodes` has them, from the first of each range and a count."""
     texts: list[str] = []
     short: list[int] = []  # nodes that may descend
-    for first, count in _joined(spans):
-        if count <= 2:
-            short += range(first, first + count)
+    begin = end = 0
+    for first, count in (*spans, (-1, 0)):
+        if first == end:
+            end += count
             continue
-        if short:
-            texts.append(format_nodes(short))
-            short = []
-        texts.append(f"{first}..{first + count - 1}")
+        if end - begin > 2:
+            if short:
+                texts.append(format_nodes(short))
+                short = []
+            texts.append(f"{begin}..{end - 1}")
+        else:
+            short += range(begin, end)
+        begin, end = first, first + count
     return ",".join([*texts, format_nodes(short)] if short else texts)
 
 
 def named_nodes(nodes: Collection[int]) -> str:
     """``node 3`` or ``nodes 1..4``, for a text."""
     return ("node " if len(nodes) == 1 else "nodes ") + format_nodes(nodes)
-
-
-def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The ranges, of which none goes on where the one before ends."""
-    begin = end = 0
-    for first, count in spans:
-        if first != end:
-            if end > begin:
-                yield begin, end - begin
-            begin = end = first
-        end += count
-    if end > begin:
-        yield begin, end - begin
 
 
 def _item(item: str, text: str) -> range:

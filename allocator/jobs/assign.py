@@ -136,7 +136,7 @@ def _attempt(
         for span in picks:
             for number in range(span.node, span.node + span.count):
                 before.setdefault(number, placement.free(number))
-            placement.take(span)
+        placement.take(picks)
         chosen[index] = picks
     _restore(placement, before)
     return chosen

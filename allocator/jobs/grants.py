@@ -12,7 +12,8 @@ from msgspec import Struct
 from allocator.jobs.assign import Picks
 from native.wire import codec
 from native.wire.alloc import Credential, Grant
-from native.wire.placed import JobNodes, JobRuns, NodeSpan, RunRange, add_run, spans_of
+from native.wire.placed import JobNodes, NodeSpan, spans_of
+from native.wire.runs import JobRuns, RunRange, add_run
 
 
 class Owner(Struct, frozen=True):

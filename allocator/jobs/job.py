@@ -7,7 +7,8 @@ from enum import Enum
 from msgspec import Struct
 
 from native.ids import PortalId
-from native.wire.placed import JobNodes, JobRuns
+from native.wire.placed import JobNodes
+from native.wire.runs import JobRuns
 
 
 class JobState(Enum):

@@ -32,7 +32,8 @@ from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import named_nodes
 from native.wire.alloc import Released, Revoke
-from native.wire.placed import JobNodes, JobRuns
+from native.wire.placed import JobNodes
+from native.wire.runs import JobRuns
 from native.wire.status import HostedJob
 
 
@@ -113,13 +114,16 @@ class JobTable:
             overlaps: it shares the slots that others have.
         """
         job.placed = nodes, runs
+        shared: dict[int, Holding] = {}  # by slots
         for span in nodes.spans:
-            holding = Holding(0 if overlaps else span.slots)
-            job.holdings |= dict.fromkeys(range(span.node, span.node + span.count), holding)
-            if overlaps:
-                self._nodes.share_all(span, job.job_id)
+            slots = 0 if overlaps else span.slots
+            if (holding := shared.get(slots)) is None:
+                holding = shared[slots] = Holding(slots)
+            if span.count == 1:
+                job.holdings[span.node] = holding
             else:
-                self._nodes.hold_all(span, job.job_id)
+                job.holdings |= dict.fromkeys(range(span.node, span.node + span.count), holding)
+        self._nodes.hold_all(nodes.spans, job.job_id, overlaps)
         self._jobs[job.job_id] = job
         requester, job.requester = job.requester, None
         self._answer_to(job, requester)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,9 +16,15 @@ class FirstFit:
     def __init__(self) -> None:
         self._free = np.zeros(64, dtype=np.int64)  # by node number
 
-    def take(self, span: NodeSpan) -> None:
+    def take(self, spans: Sequence[NodeSpan]) -> None:
         """As many slots of each of these nodes are free no more."""
-        self._free[span.node : span.node + span.count] -= span.slots
+        single = [(span.node, span.slots) for span in spans if span.count == 1]
+        if single:
+            nodes, slots = np.array(single, dtype=np.int64).T
+            self._free[nodes] -= slots  # each is there once
+        for span in spans if len(single) < len(spans) else ():
+            if span.count > 1:
+                self._free[span.node : span.node + span.count] -= span.slots
 
     def set_free(self, node: int, count: int) -> None:
         """Set the count of a node's free slots."""

@@ -20,10 +20,11 @@ class ListPlacement:
             self._order = None
         self._free[node] = count
 
-    def take(self, span: NodeSpan) -> None:
+    def take(self, spans: Iterable[NodeSpan]) -> None:
         """As many slots of each of these nodes are free no more."""
-        for node in range(span.node, span.node + span.count):
-            self._free[node] -= span.slots
+        for span in spans:
+            for node in range(span.node, span.node + span.count):
+                self._free[node] -= span.slots
 
     def free(self, node: int) -> int:
         """The count of a node's free slots."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from native.ids import PortalId
-from native.wire.placed import GrantedNode, JobNodes, NodeRule, NodeSpan, rule_of, step_between
+from native.wire.placed import GrantedNode, JobNodes, NodeRule, NodeSpan, step_between
 
 
 class Known(Protocol):
@@ -52,16 +52,19 @@ class Rules:
 
     def of(self, spans: tuple[NodeSpan, ...]) -> JobNodes:
         """Nodes of a job, with the rules that these need."""
-        firsts: set[int] = set()
-        first, behind = 0, 0  # numbers of the last rule that was found
+        begins = self._begins
+        found: dict[int, int] = {}  # first and behind the last of each rule
+        first = behind = 0
         for span in spans:
             at, end = span.node, span.node + span.count
             while at < end:
                 if not first <= at < behind:
-                    first, behind = self._begins.rfind(1, 0, at + 1), self._behind(at)
-                    firsts.add(first)
+                    first = at if begins[at] else begins.rfind(1, 0, at)
+                    behind = found[first] = self._behind(at)
                 at = behind
-        return JobNodes(tuple(map(self._rule, sorted(firsts))), spans)
+        return JobNodes(
+            tuple([self._rule(*found_one) for found_one in sorted(found.items())]), spans
+        )
 
     def check(self) -> None:
         """Assert what must always hold."""
@@ -69,10 +72,10 @@ class Rules:
             assert self._begins[number] == self._is_begin(number), number
             assert self._steps.get(number) == self._step(number), number
 
-    def _rule(self, first: int) -> NodeRule:
-        count = self._behind(first) - first
-        step = self._steps[first + 1] if count > 1 else None
-        return rule_of(first, count, self._granted(first), step)
+    def _rule(self, first: int, behind: int) -> NodeRule:
+        node, count = self._nodes[first], behind - first
+        counts_nid, digits = self._steps[first + 1] if count > 1 else (False, 0)
+        return NodeRule(first, count, node.name, digits, *node.address, counts_nid)
 
     def _behind(self, number: int) -> int:
         """Where the next rule begins."""

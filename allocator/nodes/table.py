@@ -11,7 +11,7 @@ Pure: no clock, no transport.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Protocol
@@ -34,7 +34,7 @@ class Placement(Protocol):
     def set_free(self, node: int, count: int) -> None:
         """Set the count of a node's free slots; 0 for one that is down or drained."""
 
-    def take(self, span: NodeSpan) -> None:
+    def take(self, spans: Sequence[NodeSpan]) -> None:
         """As many slots of each of these nodes, which it has chosen, are free no more."""
 
     def free(self, node: int) -> int:
@@ -81,8 +81,10 @@ class Node(Struct):
 
     def free(self) -> int:
         """Slots that can be given now."""
-        if not self.is_up or self.orders.closed is not None:
+        if not self.is_up or (self.orders is not NONE and self.orders.closed is not None):
             return 0
+        if not self.held:
+            return self.slots
         # The difference is negative when a PCT came back with fewer slots than are held.
         return max(0, self.slots - self.used())
 
@@ -138,6 +140,7 @@ class NodeTable:
         self._named = Counter(self._numbers.values())  # names that have a number
         self._lowest = 0  # no lower number can be given
         self._slots = 0
+        self._up_count = 0
         self._rules = Rules(self._nodes)
         self.changes = 0
 
@@ -186,7 +189,7 @@ class NodeTable:
 
     def up_count(self) -> int:
         """Nodes that are not down."""
-        return sum(node.is_up for node in self._nodes.values())
+        return self._up_count
 
     def admit(self, announce: Announce, peer: PortalId, now: float) -> tuple[Node, Arrival]:
         """Take in an announcement.
@@ -203,8 +206,10 @@ class NodeTable:
             arrival = self._again(node, announce, peer, now)
             before = node.name, node.address
             self._slots -= node.slots
+            self._up_count -= node.is_up
             self._update(node, announce, peer, now)
         self._slots += node.slots
+        self._up_count += 1
         self._by_peer[peer] = node
         self._name(announce.name, number)
         if before != (node.name, node.address):
@@ -214,10 +219,11 @@ class NodeTable:
 
     def mark_down(self, node: Node, text: str) -> None:
         """A node is out of reach; its slots stay held."""
+        self._up_count -= node.is_up
         node.is_up, node.down_text = False, text
         self.refresh(node)
 
-    def placed(self, spans: Iterable[NodeSpan]) -> JobNodes:
+    def placed(self, spans: Sequence[NodeSpan]) -> JobNodes:
         """These nodes with names and addresses, for a job."""
         return self._rules.of(tuple(spans))
 
@@ -226,24 +232,25 @@ class NodeTable:
         node.held = {**node.held, job_id: slots}
         self.refresh(node)
 
-    def hold_all(self, span: NodeSpan, job_id: int) -> None:
-        """Give slots that the placement has chosen to a job."""
-        self._placement.take(span)
-        self._hold(span, job_id, span.slots)
+    def hold_all(self, spans: Sequence[NodeSpan], job_id: int, overlaps: bool) -> None:
+        """Give slots that the placement has chosen to a job.
 
-    def share_all(self, span: NodeSpan, job_id: int) -> None:
-        """A job runs on slots that others have."""
-        self._hold(span, job_id, 0)
-
-    def _hold(self, span: NodeSpan, job_id: int, slots: int) -> None:
-        nodes, only = self._nodes, {job_id: slots}
-        for number in range(span.node, span.node + span.count):
-            node = nodes[number]
-            node.held = {**node.held, **only} if node.held else only
-        self.changes += span.count
-        if self._orders:
-            restarts = (n for n, orders in self._orders.items() if orders.restart is not None)
-            self.to_restart.update(n for n in restarts if 0 <= n - span.node < span.count)
+        Args:
+            overlaps: it takes none, and runs on those that others have.
+        """
+        if not overlaps:
+            self._placement.take(spans)
+        nodes, shared = self._nodes, dict[int, dict[int, int]]()  # by slots
+        for span in spans:
+            slots = 0 if overlaps else span.slots
+            if (only := shared.get(slots)) is None:
+                only = shared[slots] = {job_id: slots}
+            for number in range(span.node, span.node + span.count):
+                node = nodes[number]
+                node.held = {**node.held, **only} if node.held else only
+        self.changes += len(spans)
+        restarts = [n for n, orders in self._orders.items() if orders.restart is not None]
+        self.to_restart.update(n for n in restarts if n in nodes and job_id in nodes[n].held)
 
     def free(self, node: Node, job_id: int) -> None:
         """Take back all slots of a job."""
@@ -266,6 +273,7 @@ class NodeTable:
             assert all(slots >= 0 for slots in node.held.values()), node
             assert node.orders == self.orders(number), node
         assert self._slots == sum(node.slots for node in self._nodes.values())
+        assert self._up_count == sum(node.is_up for node in self._nodes.values())
         assert self._named == Counter(self._numbers.values())
         assert all(number in self._named or number in self._nodes for number in range(self._lowest))
         self._rules.check()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Annotated, Self
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from native.errors import Refusal
 from native.wire.base import (
@@ -32,13 +33,15 @@ from native.wire.base import (
 )
 from native.wire.placed import (
     JobNodes,
-    JobRuns,
     NumberRanges,
     demand_ascending,
     numbers_in,
     ranges_of,
+    spans_of,
 )
+from native.wire.runs import JobRuns
 
+LISTED = 64  # nodes of a request that are listed one by one, however regular
 CREDENTIAL_MAX = 128 * 1024  # a user may be in very many groups
 
 Nodes = Annotated[tuple[NodeNumber, ...], Meta(max_length=NODE_MAX + 1)]
@@ -51,11 +54,32 @@ class NodeSpec(Part, frozen=True):
         size: ranks.
         nodes: only these, in this order; empty: any.
         one_per_node: one rank on each of ``nodes`` (a list without a size).
+        ranges: more nodes behind ``nodes``, as first numbers and counts; only in messages.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
     nodes: Nodes = ()
     one_per_node: bool = False
+    ranges: NumberRanges = ()
+
+    def __post_init__(self) -> None:
+        if self.ranges and (total := sum(count for _, count in self.ranges)) > NODE_MAX + 1:
+            raise ValueError(f"{total} nodes contradict the limit of {NODE_MAX + 1}")
+
+    def packed(self) -> NodeSpec:
+        """The same with a long list as ranges, for a message."""
+        if len(self.nodes) <= LISTED:
+            return self
+        spans = spans_of((number, 0) for number in self.nodes)
+        if 2 * len(spans) > len(self.nodes):
+            return self
+        return replace(self, nodes=(), ranges=tuple((span.node, span.count) for span in spans))
+
+    def unpacked(self) -> NodeSpec:
+        """The same with every node in ``nodes``, as it is used."""
+        if not self.ranges:
+            return self
+        return replace(self, nodes=(*self.nodes, *numbers_in(self.ranges)), ranges=())
 
 
 class NodeRequest(Message, frozen=True, tag="alloc.request"):

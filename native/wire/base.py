@@ -23,6 +23,7 @@ TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
 JobId = Annotated[int, Meta(ge=1, lt=1 << 47)]
 NodeNumber = Annotated[int, Meta(ge=0, le=NODE_MAX)]
+NodeCount = Annotated[int, Meta(ge=1, le=NODE_MAX + 1)]
 Rank = Annotated[int, Meta(ge=0, lt=SIZE_MAX)]
 Count = Annotated[int, Meta(ge=0, le=SIZE_MAX)]
 U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]

@@ -17,6 +17,7 @@ from native.wire.base import (
     JobMessage,
     Message,
     Name,
+    NodeCount,
     NodeNumber,
     Part,
     Seconds,
@@ -24,7 +25,6 @@ from native.wire.base import (
     Text,
     Uid,
 )
-from native.wire.placed import NodeCount
 
 TASK_MAX_BYTES = 192 * 1024  # script, arguments and environment of one job
 OUTCOME_MAX_BYTES = 8192

@@ -40,8 +40,9 @@ from native.wire.base import (
     demand_no_nul,
     demand_same_length,
 )
-from native.wire.placed import JobNodes, JobRuns, Run
+from native.wire.placed import JobNodes
 from native.wire.pmi import KeyValue, Place, Process, World
+from native.wire.runs import JobRuns, Run
 
 Resource = Annotated[int, Meta(ge=0, lt=64)]  # RLIMIT_ number
 Port = Annotated[int, Meta(ge=1, lt=1 << 16)]

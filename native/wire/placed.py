@@ -1,4 +1,4 @@
-"""The nodes of a job, and its ranks on them: by what is alike, not one by one.
+"""The nodes of a job: by what is alike, not one by one.
 
 Names and addresses that count up from node to node are one rule, and consecutive nodes with
 as many slots each are one span. So a message does not grow with the nodes of a job, only
@@ -11,17 +11,17 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from native.ids import PortalId
-from native.wire.base import NAME_MAX, NODE_MAX, SIZE_MAX, SLOTS_MAX, U32, Name, NodeNumber, Part
+from native.wire.base import NAME_MAX, NODE_MAX, SLOTS_MAX, U32, Name, NodeCount, NodeNumber, Part
+from native.wire.runs import JobRuns
 
+KNOWN_MAX = 16  # nodes of a job that are kept one by one
 _DIGITS = re.compile("[0-9]+")
-
-NodeCount = Annotated[int, Meta(ge=1, le=NODE_MAX + 1)]
 
 
 class GrantedNode(Struct, frozen=True):
@@ -69,11 +69,16 @@ class NodeRule(Part, frozen=True):
 
     def name_at(self, offset: int) -> str:
         """The name of the node that so many follow the first."""
+        return next(self.names(offset, 1))
+
+    def names(self, offset: int, count: int) -> Iterator[str]:
+        """The names of so many nodes, from the one that follows the first by an offset."""
         digits = _DIGITS.match(self.name, self.digits)
-        if digits is None or not offset:
-            return self.name
-        counted = str(int(digits[0]) + offset).zfill(len(digits[0]))
-        return self.name[: self.digits] + counted + self.name[digits.end() :]
+        if digits is None or self.count == 1:
+            return repeat(self.name, count)
+        head, tail, width = self.name[: self.digits], self.name[digits.end() :], len(digits[0])
+        first = int(digits[0]) + offset
+        return (f"{head}{number:0{width}d}{tail}" for number in range(first, first + count))
 
     def address_at(self, offset: int) -> PortalId:
         """The address of the node that so many follow the first."""
@@ -95,34 +100,8 @@ class NodeSpan(Part, frozen=True):
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
 
 
-# Nodes as their first numbers and counts, ascending, no two of them adjacent.
+# Nodes as first numbers and counts.
 NumberRanges = Annotated[tuple[tuple[NodeNumber, NodeCount], ...], Meta(max_length=NODE_MAX + 1)]
-
-
-class RunRange(Part, frozen=True):
-    """Consecutive ranks on consecutive places.
-
-    Attributes:
-        place: index into the job's nodes, of the first.
-        count: ranks on each.
-        places: how many.
-    """
-
-    place: NodeNumber
-    count: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
-    places: NodeCount = 1
-
-
-class Run(Part, frozen=True):
-    """Consecutive ranks on one node.
-
-    Attributes:
-        place: index into the job's nodes.
-        count: ranks.
-    """
-
-    place: NodeNumber
-    count: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
 
 
 class JobNodes(Part, frozen=True, dict=True):
@@ -142,12 +121,19 @@ class JobNodes(Part, frozen=True, dict=True):
             if not 0 <= self.spans[0].node - self.rules[0].node < self.rules[0].count:
                 raise ValueError(f"no rule contradicts node {self.spans[0].node}")
             return  # as most jobs have it
-        demand_ascending("rules", ((rule.node, rule.count) for rule in self.rules))
-        spans = sorted((span.node, span.count) for span in self.spans)
+        rules = [(rule.node, rule.count) for rule in self.rules]
+        spans = sorted([(span.node, span.count) for span in self.spans])
+        demand_ascending("rules", rules)
         demand_ascending("node numbers", spans)
-        for span in self.spans:
-            for _ in self._pieces(span.node, span.count):
-                pass  # each has a rule
+        at, known, begin, end = 0, len(rules), 0, 0  # all numbers from begin to end have a rule
+        for first, count in spans:
+            while at < known and end < first + count:
+                if rules[at][0] != end:
+                    begin = rules[at][0]
+                end = rules[at][0] + rules[at][1]
+                at += 1
+            if first < begin or first + count > end:
+                raise ValueError(f"no rule contradicts node {first}")
 
     @classmethod
     def of(cls, nodes: Iterable[GrantedNode]) -> JobNodes:
@@ -173,18 +159,22 @@ class JobNodes(Part, frozen=True, dict=True):
         return self._ends[-1]
 
     def __getitem__(self, place: int) -> GrantedNode:
-        number, slots = self._at(place)
-        rule = self._rule(number)
-        offset = number - rule.node
-        return GrantedNode(number, rule.name_at(offset), *rule.address_at(offset), slots)
+        if (node := self._known.get(place)) is None:
+            number, slots = self._at(place)
+            rule = self._rule(number)
+            offset = number - rule.node
+            node = GrantedNode(number, rule.name_at(offset), *rule.address_at(offset), slots)
+            if len(self._known) < KNOWN_MAX:
+                self._known[place] = node
+        return node
 
     def __iter__(self) -> Iterator[GrantedNode]:
         for span in self.spans:
             for first, rule, count in self._pieces(span.node, span.count):
-                for number in range(first, first + count):
-                    offset = number - rule.node
-                    at = rule.address_at(offset)
-                    yield GrantedNode(number, rule.name_at(offset), *at, span.slots)
+                offset = first - rule.node
+                for index, name in enumerate(rule.names(offset, count)):
+                    at = rule.address_at(offset + index)
+                    yield GrantedNode(first + index, name, *at, span.slots)
 
     def address(self, place: int) -> PortalId:
         """Where the PCT of a place listens."""
@@ -195,6 +185,30 @@ class JobNodes(Part, frozen=True, dict=True):
     def numbers(self) -> Iterator[int]:
         """The number of each node."""
         return chain.from_iterable(range(span.node, span.node + span.count) for span in self.spans)
+
+    def addresses(self) -> Iterator[PortalId]:
+        """Where each PCT listens."""
+        for span in self.spans:
+            for first, rule, count in self._pieces(span.node, span.count):
+                offset = first - rule.node
+                yield from map(rule.address_at, range(offset, offset + count))
+
+    def names(self) -> Iterator[str]:
+        """The name of each node."""
+        for span in self.spans:
+            for first, rule, count in self._pieces(span.node, span.count):
+                yield from rule.names(first - rule.node, count)
+
+    def count_at(self, nid: int) -> int:
+        """How many nodes have this nid."""
+        found = 0
+        for span in self.spans:
+            for first, rule, count in self._pieces(span.node, span.count):
+                if not rule.counts_nid:
+                    found += count if rule.nid == nid else 0
+                elif 0 <= nid - rule.nid - (first - rule.node) < count:
+                    found += 1
+        return found
 
     def place_of(self, number: int) -> int | None:
         """The place of a node; None: it has none."""
@@ -222,6 +236,11 @@ class JobNodes(Part, frozen=True, dict=True):
                     return place, count
                 place, index = self._ends[index], index + 1
         return None
+
+    @cached_property
+    def _known(self) -> dict[int, GrantedNode]:
+        """By place, the first that somebody has asked for: a PCT asks for its own often."""
+        return {}
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -268,90 +287,6 @@ class JobNodes(Part, frozen=True, dict=True):
             number, count, index = number + here, count - here, index + 1
 
 
-class JobRuns(Part, frozen=True, dict=True):
-    """Where the ranks of a job are: ranks 0, 1, ... in order, over the job's nodes."""
-
-    ranges: Annotated[tuple[RunRange, ...], Meta(min_length=1)]
-
-    def __post_init__(self) -> None:
-        if self.size > SIZE_MAX:
-            raise ValueError(f"{self.size} ranks contradict the limit of {SIZE_MAX}")
-
-    @classmethod
-    def of(cls, runs: Iterable[Run]) -> JobRuns:
-        """These runs, in their order."""
-        ranges: list[RunRange] = []
-        for run in runs:
-            add_run(ranges, run.place, run.count)
-        return cls(tuple(ranges))
-
-    def __iter__(self) -> Iterator[Run]:
-        for each in self.ranges:
-            for place in range(each.place, each.place + each.places):
-                yield Run(place, each.count)
-
-    @property
-    def size(self) -> int:
-        """Ranks."""
-        return sum(each.count * each.places for each in self.ranges)
-
-    @property
-    def end(self) -> int:
-        """Behind the highest place."""
-        return max(each.place + each.places for each in self.ranges)
-
-    def places(self) -> Iterator[int]:
-        """The place of each rank."""
-        for each in self.ranges:
-            for place in range(each.place, each.place + each.places):
-                for _ in range(each.count):
-                    yield place
-
-    def counts(self, places: int) -> list[int]:
-        """How many ranks each of so many places has."""
-        counts = [0] * places
-        for each in self.ranges:
-            for place in range(each.place, each.place + each.places):
-                counts[place] += each.count
-        return counts
-
-    def totals(self) -> Iterator[tuple[int, int, int]]:
-        """A first place, how many places, and how many ranks each has in all."""
-        if self._index[1]:
-            for each in self.ranges:
-                yield each.place, each.places, each.count
-            return
-        for place, count in enumerate(self.counts(self.end)):
-            yield place, 1, count
-
-    def ranks_at(self, place: int) -> tuple[int, ...]:
-        """The ranks of one node, ascending."""
-        found: list[int] = []
-        for first, each in self._at(place):
-            if 0 <= place - each.place < each.places:
-                start = first + (place - each.place) * each.count
-                found += range(start, start + each.count)
-        return tuple(found)
-
-    def _at(self, place: int) -> list[tuple[int, RunRange]]:
-        """Ranges that may have ranks on a place, with the first rank of each."""
-        firsts, ascends = self._index
-        if not ascends:
-            return list(zip(firsts, self.ranges, strict=True))
-        index = bisect_right(self.ranges, place, key=lambda each: each.place) - 1
-        return [(firsts[index], self.ranges[index])] if index >= 0 else []
-
-    @cached_property
-    def _index(self) -> tuple[list[int], bool]:
-        """The first rank of each range; whether the ranges ascend, with each place once."""
-        firsts = [0, *accumulate(each.count * each.places for each in self.ranges)][:-1]
-        behind, ascends = 0, True
-        for each in self.ranges:
-            ascends = ascends and each.place >= behind
-            behind = each.place + each.places
-        return firsts, ascends
-
-
 def ranges_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Nodes in any order as ranges."""
     spans = spans_of((number, 0) for number in sorted(set(numbers)))
@@ -377,20 +312,6 @@ def spans_of(slots: Iterable[tuple[int, int]]) -> list[NodeSpan]:
     if count:
         spans.append((first, count, each))
     return [NodeSpan(*span) for span in spans]
-
-
-def add_run(ranges: list[RunRange], place: int, count: int, places: int = 1) -> None:
-    """Add consecutive ranks behind those that are there."""
-    if ranges:
-        last = ranges[-1]
-        behind = last.place + last.places
-        if place == behind and count == last.count:
-            ranges[-1] = RunRange(last.place, count, last.places + places)
-            return
-        if last.places == places == 1 and place == last.place:
-            ranges[-1] = RunRange(place, last.count + count)
-            return
-    ranges.append(RunRange(place, count, places))
 
 
 def counted(before: str, after: str) -> int:

@@ -17,6 +17,7 @@ from msgspec import Struct, msgpack
 
 from native import limits as limits_module
 from native.errors import PeerProtocolError, YodError
+from native.frames import Frames, framed
 from native.host import rlimits, stdio
 from native.host.rlimits import write_whole
 from native.ids import PortalId
@@ -36,13 +37,12 @@ from native.wire.batch import (
     SignalScript,
     State,
 )
-from native.wire.frames import Frames, framed
 from partition.batch.detached import Detached
 from partition.batch.given import MOST_BYTES, Work, message_of, work_of
 from partition.batch.script import Script
 from partition.broker.driver import Driver
-from partition.broker.machine import TIMED_OUT, Holding, Signalled, Tell, Wanted
-from partition.broker.nodes import CANCELLED, facing_node
+from partition.broker.machine import CANCELLED, TIMED_OUT, Holding, Signalled, Tell, Wanted
+from partition.broker.nodes import facing_node
 from partition.submit.output import expand, open_output
 from yod.plan.prepared import Reach
 

@@ -21,6 +21,7 @@ from partition import open as opening
 from partition.broker.command import CannotStartError, Command, Reader, Tenant
 from partition.broker.front import Tail
 from partition.broker.machine import (
+    Cancelled,
     CommandEnded,
     EndNodes,
     Finish,
@@ -242,7 +243,7 @@ class Driver:
                 tail=self._tail,
                 on_up=lambda count, steps: self.handle(NodesUp(count, steps)),
                 on_ended=lambda text: self.handle(NodesEnded(text)),
-                on_cancel=partial(self.handle, Signalled(signal.SIGTERM)),
+                on_cancel=partial(self.handle, Cancelled()),
             )
             self._nodes.start()
         except YodError as error:

@@ -33,6 +33,7 @@ LOST = 125  # exit status: there was no allocation, or it ended before the comma
 TIMED_OUT = 124  # exit status: the time limit, as that of timeout(1)
 START_S = 30.0  # all PCTs must be up within this
 START_NODE_S = 0.1  # more time for each node
+CANCELLED = "cancelled"  # how it was ended by a command
 _OF_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)  # keys of the terminal, while it runs
 
 
@@ -88,6 +89,10 @@ class Signalled(Event, frozen=True):
     """This process has got a signal."""
 
     number: int
+
+
+class Cancelled(Event, frozen=True):
+    """A command asks for the end of the allocation."""
 
 
 class Tell(Action, frozen=True):
@@ -180,7 +185,7 @@ class Holding:
         wanted = self._wanted
         self._began, self._until = now, now + self._limits.allocate_s
         program = " ".join(wanted.words)[:PROGRAM_MAX]
-        request = NodeRequest((wanted.spec,), program, waits=wanted.wait_s > 0)
+        request = NodeRequest((wanted.spec.packed(),), program, waits=wanted.wait_s > 0)
         return [Send(self._bebopd, request)]
 
     def begin_with(self, grant: Grant, now: float) -> list[Action]:
@@ -216,6 +221,8 @@ class Holding:
             case Phase.HELD, NodesUp(count, steps):
                 self._steps = steps
                 return self._still_up(count)
+            case ((Phase.OPENING | Phase.HELD), Cancelled()):
+                return [Tell(CANCELLED), *self._end(LOST, now)]
             case Phase.CLEARING, NodesUp(_, steps):
                 self._steps = steps
                 return self._look_at_steps()
@@ -239,7 +246,7 @@ class Holding:
             case Phase.CLEARING, NodesEnded():
                 self._has_nodes = False
                 return self._end_nodes(now)
-            case Phase.CLEARING, (Signalled() | DeadlineReached()):
+            case Phase.CLEARING, (Signalled() | Cancelled() | DeadlineReached()):
                 return [KillCommand(), *self._end_nodes(now)]
             case Phase.ENDING, CommandEnded():
                 self._has_command = False
@@ -247,7 +254,7 @@ class Holding:
             case Phase.ENDING, NodesEnded():
                 self._has_nodes = False
                 return self._look_at_end()
-            case Phase.ENDING, Signalled():
+            case Phase.ENDING, (Signalled() | Cancelled()):
                 return [KillCommand(), EndNodes()]
             case Phase.ENDING, DeadlineReached():
                 return [KillCommand()]

@@ -20,8 +20,10 @@ from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
 from native.wire.alloc import Grant, NodeSpec
-from native.wire.placed import GrantedNode, JobRuns, RunRange
+from native.wire.placed import GrantedNode
+from native.wire.runs import JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
+from partition.broker.machine import CANCELLED
 from partition.broker.partition import AllocationPartition
 from partition.find.discover import outer_variables
 from yod import launching
@@ -35,7 +37,6 @@ from yod.plan.prepared import Reach
 # The loss of one PCT ends the steps on its node, and no others.
 _OPTIONS = Options(is_quiet=True, has_input=False, keeps_going=True, mpi="none", wait_s=0.0)
 _NOT_FOR_DAEMONS = (b"PYTHONPATH",)  # they import their own modules, not the user's
-CANCELLED = "cancelled"  # how they have ended
 _NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address
 
 

@@ -10,13 +10,13 @@ from functools import partial
 from msgspec import msgpack
 
 from native.errors import PeerProtocolError
+from native.frames import Frames, framed
 from native.host import programs
 from native.loop.reactor import Reactor
 from native.wire import codec
 from native.wire import keeper as wire
 from native.wire.base import Message
 from native.wire.batch import OUTCOME, OUTCOME_MAX_BYTES, SERVING, Given, Serving
-from native.wire.frames import Frames, framed
 from pct.brokers import BeginBroker, BrokerEvent, BrokerGone, BrokerServes, BrokerStarted
 from pct.host.keeper import Keeper
 from pct.host.spawn.spawner import Spawner

@@ -16,7 +16,7 @@ def nodes_of(load: Load) -> tuple[tuple[str, int], ...]:
     """Name and ranks of each node of a job that has any, in the order of its places."""
     counts = load.runs.counts(len(load.nodes))
     return tuple(
-        (node.name, count) for node, count in zip(load.nodes, counts, strict=True) if count
+        (name, count) for name, count in zip(load.nodes.names(), counts, strict=True) if count
     )
 
 

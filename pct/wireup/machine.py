@@ -69,8 +69,7 @@ class Wireup:
             for below in tree.subtree(child, size, arity)
         }
         self._host = message.nodes[place].name
-        nids = [node.nid for node in message.nodes]
-        self._shares_host = nids.count(nids[place]) > 1
+        self._shares_host = message.nodes.count_at(message.nodes[place].nid) > 1
         # mpich names shared memory after the key space: no two jobs may share one.
         self._name = f"yod_{message.job_id}_{message.credential_mac[:8].hex()}"
         self._worlds = worlds = Worlds()

@@ -64,7 +64,7 @@ class PmixLink:
         self.why_not = ""
         self._job_id = message.job_id
         self._place = message.place
-        self._names_of_nodes = [node.name for node in message.nodes]
+        self._names_of_nodes = list(message.nodes.names())
         self._mpi = message.mpi
         self._worlds = worlds
         self._fences = fences

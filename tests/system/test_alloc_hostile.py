@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from native import auth
 from native.wire import codec
-from native.wire.placed import Run
+from native.wire.placed import JobNodes, NodeSpan
+from native.wire.runs import JobRuns, RunRange
 from yod import api
 from yod.launch import loading
 
@@ -60,7 +61,10 @@ def granted(self, grant, now):
             proof = auth.derive_job_key(key, grant.job_id, 0, grant.expires)
             grant = replace(signed(grant, key, uid=0, gid=0, groups=(0,)), uid=0, job_key=proof)
         case "wide":
-            grant = replace(signed(grant, stolen(), slots=(100,)), runs=(Run(0, 2),))
+            spans = tuple(NodeSpan(span.node, span.count, 100) for span in grant.nodes.spans)
+            nodes = JobNodes(grant.nodes.rules, spans)
+            grant = signed(grant, stolen(), nodes_digest=codec.nodes_digest(nodes))
+            grant = replace(grant, nodes=nodes, runs=JobRuns((RunRange(0, 2),)))
         case "replayed" if len(grants) > 1:
             grant = grants[0]
     return honest(self, grant, now)

@@ -25,7 +25,8 @@ from native.port.port import Hub, Received
 from native.wire import codec, load, pmix, status
 from native.wire import keeper as wire
 from native.wire.alloc import NodeRequest, NodeSpec
-from native.wire.placed import GrantedNode, Run
+from native.wire.placed import GrantedNode
+from native.wire.runs import Run
 from pct.driver import Driver
 from pct.events import KeeperReported, PmixReceived, PmixServerEnded
 from pct.host.reports import Reports

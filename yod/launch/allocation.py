@@ -8,7 +8,8 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, PeerGone, Send
 from native.waitstatus import SIGNAL_BASE
-from native.wire import alloc
+from native.wire import alloc, codec
+from native.wire.base import MESSAGE_MAX_BYTES
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
@@ -61,9 +62,13 @@ class Allocation:
         self._progress.enter(Phase.ALLOCATING, now, self._limits.allocate_s)
         programs = " ".join(plan.names)[:PROGRAM_MAX]
         waits = plan.wait_s > 0
+        specs = tuple(spec.packed() for spec in plan.specs)
         request = alloc.NodeRequest(
-            plan.specs, programs, plan.batch_job, waits, plan.asker, plan.options.overlaps
+            specs, programs, plan.batch_job, waits, plan.asker, plan.options.overlaps
         )
+        if (size := len(codec.encode_part(request))) > MESSAGE_MAX_BYTES:
+            text = f"the lists of nodes have {size} bytes, at most {MESSAGE_MAX_BYTES}"
+            return [Tell(text), *self._fail(NEVER_STARTED, text)]
         return [Send(self._bebopd, request)]
 
     def queued(self, queued: alloc.Queued, now: float) -> list[Action]:

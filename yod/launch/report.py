@@ -23,7 +23,7 @@ from native import nodelist
 from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
 from native.wire.alloc import Grant
 from native.wire.load import Failure, FailureKind, Held, Outcome
-from native.wire.placed import Run
+from native.wire.runs import Run
 
 NEVER_STARTED = 125
 NOT_EXECUTABLE = 126
@@ -106,7 +106,7 @@ class Report:
         """The nodes have been granted."""
         self.job_id = grant.job_id
         self.nodes = tuple(grant.nodes.numbers())
-        self.node_names = {node.node: node.name for node in grant.nodes}
+        self.node_names = dict(zip(self.nodes, grant.nodes.names(), strict=True))
         self._node_of = [self.nodes[place] for place in grant.runs.places()]
 
     def map(self, held: Held) -> None:

@@ -16,8 +16,8 @@ from native.wire import codec, load, pmi
 from native.wire.alloc import Grant
 from native.wire.base import SIZE_MAX, clipped
 from native.wire.keeper import RANKS_MAX
-from native.wire.placed import Run
 from native.wire.pmi import SpawnCommand
+from native.wire.runs import Run
 from yod.launch.events import FindPrograms, ProgramsFound, Tell
 from yod.launch.report import Report
 from yod.launch.tree import Tree
@@ -32,7 +32,7 @@ class Placement:
     """
 
     def __init__(self, grant: Grant) -> None:
-        self._names = [node.name for node in grant.nodes]
+        self._names = list(grant.nodes.names())
         self._loads = [0] * len(grant.nodes)
         self._place_of: list[int] = []
         self.add(grant.runs)

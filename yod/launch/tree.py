@@ -35,7 +35,8 @@ class Tree:
     def place(self, grant: alloc.Grant) -> None:
         """The nodes have been granted."""
         self.grant = grant
-        self.unconfirmed = {PortalId(node.nid, node.pid): node.node for node in grant.nodes}
+        nodes = grant.nodes
+        self.unconfirmed = dict(zip(nodes.addresses(), nodes.numbers(), strict=True))
 
     @property
     def nodes(self) -> JobNodes:

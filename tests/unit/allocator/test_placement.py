@@ -70,7 +70,6 @@ def test_the_last_word_about_a_node_counts():
 def test_what_is_taken_is_free_no_more(free, size):
     for placement in (filled(FirstFit(), free), filled(ListPlacement(), free)):
         picks = placement.anywhere(size) or []
-        for span in picks:
-            placement.take(span)
+        placement.take(picks)
         left = free | {node: free[node] - slots for node, slots in pairs(picks)}
         assert {node: placement.free(node) for node in free} == left

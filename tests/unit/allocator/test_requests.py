@@ -7,9 +7,10 @@ from allocator.requests import RecordGrant, ReserveJobIds
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec
-from native.wire.alloc import Credential, NodeRequest, Refused
+from native.wire.alloc import Credential, NodeRequest, NodeSpec, Refused
 from native.wire.base import TEXT_MAX
-from native.wire.placed import GrantedNode, Run
+from native.wire.placed import GrantedNode
+from native.wire.runs import Run
 from tests.unit.allocator.partition_of import (
     ALICE,
     BOB,
@@ -252,3 +253,18 @@ def test_a_grant_is_recorded_after_it_is_sent():
     nodes = actions[0].message.nodes
     assert list(nodes.numbers()) == [0, 1]
     assert actions[1:] == [RecordGrant(1, 1000, "a.out", "", 2, nodes)]
+
+
+@pytest.mark.parametrize("numbers", [range(100, 300), [*range(299, 100, -1)], [5, *range(400)]])
+def test_a_long_list_asks_for_the_same_however_it_travels(numbers):
+    nodes = tuple(dict.fromkeys(numbers))
+    wanted = NodeSpec(len(nodes), nodes, one_per_node=True)
+    arrived = codec.decode(codec.encode(NodeRequest((wanted.packed(),)))).specs[0]
+    assert arrived.unpacked() == wanted
+    granted = Partition(400).grant(arrived)
+    assert ranks_by_node(granted) == list(nodes)
+
+
+def test_a_list_of_a_hundred_thousand_nodes_fits_in_a_request():
+    wanted = NodeSpec(100_000, tuple(range(100_000)), one_per_node=True)
+    assert len(codec.encode(NodeRequest((wanted.packed(),)))) < 100

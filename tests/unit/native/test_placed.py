@@ -6,16 +6,8 @@ from hypothesis import strategies as st
 
 from native.ids import PortalId
 from native.wire import codec
-from native.wire.placed import (
-    GrantedNode,
-    JobNodes,
-    JobRuns,
-    NodeRule,
-    NodeSpan,
-    Run,
-    RunRange,
-    counted,
-)
+from native.wire.placed import GrantedNode, JobNodes, NodeRule, NodeSpan, counted
+from native.wire.runs import JobRuns, Run, RunRange
 
 TEN = 10 << 24
 
@@ -53,6 +45,11 @@ def test_nodes_are_the_same_after_they_have_been_ranges(listed):
         PortalId(each.nid, each.pid) for each in listed
     ]
     assert nodes[-1] == listed[-1]
+    assert list(nodes.addresses()) == [(each.nid, each.pid) for each in listed]
+    assert list(nodes.names()) == [each.name for each in listed]
+    nids = [each.nid for each in listed]
+    assert [nodes.count_at(nid) for nid in nids] == [nids.count(nid) for nid in nids]
+    assert nodes.count_at(1) == 0
     assert list(nodes.numbers()) == [each.node for each in listed]
     with pytest.raises(IndexError):
         nodes[len(nodes)]

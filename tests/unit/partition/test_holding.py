@@ -13,11 +13,13 @@ from native.limits import Limits
 from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
 from native.wire.batch import EarlySignal
-from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
+from native.wire.placed import GrantedNode, JobNodes
+from native.wire.runs import JobRuns, Run
 from partition.broker.machine import (
     LOST,
     START_S,
     TIMED_OUT,
+    Cancelled,
     CommandEnded,
     EndNodes,
     Finish,
@@ -223,6 +225,12 @@ def test_the_command_of_a_given_grant_starts_before_the_nodes_are_up():
     assert machine.phase is Phase.HELD
     assert life.do(CommandEnded(0)) == [SignalSteps(SIGTERM), EndNodes()]
     assert machine.is_by_command
+
+
+def test_a_command_that_cancels_it_ends_all(held):
+    assert held.do(Cancelled()) == [Tell("cancelled"), HangUp(), SignalSteps(SIGTERM)]
+    assert held.do(CommandEnded(143)) == [EndNodes()]
+    assert held.do(NodesEnded("cancelled")) == [Finish(LOST)]
 
 
 def test_keys_of_the_terminal_are_the_commands(held):

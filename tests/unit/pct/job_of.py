@@ -13,8 +13,9 @@ from native.wire import codec, keeper, load, pmi, pmix
 from native.wire.alloc import Credential
 from native.wire.base import Message
 from native.wire.load import Mpi, Protocol
-from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
+from native.wire.placed import GrantedNode, JobNodes
 from native.wire.pmi import FenceKind, Participants
+from native.wire.runs import JobRuns, Run
 from pct.events import (
     KeeperReported,
     KillOrphans,

@@ -4,7 +4,8 @@ import pytest
 
 from native import outer
 from native.wire.load import Mpi, Protocol
-from native.wire.placed import GrantedNode, Run
+from native.wire.placed import GrantedNode
+from native.wire.runs import Run
 from pct.account import Account
 from pct.events import Devices, PmiOpened
 from pct.wireup import environment

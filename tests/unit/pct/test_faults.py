@@ -9,7 +9,8 @@ from native.loop.slices import Slices
 from native.machine import DeadlineReached, Send
 from native.port.port import Hub
 from native.wire import alloc, load, status
-from native.wire.placed import GrantedNode, Run
+from native.wire.placed import GrantedNode
+from native.wire.runs import Run
 from pct.driver import Driver
 from pct.events import DropJob, ObjectsChecked
 from pct.host.store import Checked

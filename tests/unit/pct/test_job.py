@@ -7,7 +7,7 @@ from native.machine import Send
 from native.wire import alloc, codec, io, keeper, load
 from native.wire.keeper import HowHeld
 from native.wire.load import Mpi, Protocol
-from native.wire.placed import Run
+from native.wire.runs import Run
 from pct.events import (
     CheckObjects,
     DropJob,

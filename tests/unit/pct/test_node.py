@@ -7,7 +7,7 @@ from native.errors import PeerProtocolError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, nodes, status
-from native.wire.placed import Run
+from native.wire.runs import Run
 from pct.events import CheckObjects, Leave, ObjectsChecked, OpenPmi, PmiReceived, Restart
 from pct.job.machine import Job
 from pct.job.progress import JobState

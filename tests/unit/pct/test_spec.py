@@ -3,7 +3,7 @@
 import msgspec
 
 from native.wire import load
-from native.wire.placed import Run
+from native.wire.runs import Run
 from pct.events import CheckObjects
 from pct.job import spec
 from tests.unit.pct.job_of import PROGRAM, Tree, load_message

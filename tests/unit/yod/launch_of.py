@@ -9,7 +9,8 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire import alloc, io, load, pmi
 from native.wire.base import Message
-from native.wire.placed import GrantedNode, JobNodes, JobRuns, RunRange
+from native.wire.placed import GrantedNode, JobNodes
+from native.wire.runs import JobRuns, RunRange
 from yod.launch.events import FindPrograms, Finish, ProgramsFound, Tell
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase

@@ -11,7 +11,8 @@ from native.limits import Limits
 from native.machine import DeadlineReached, Event, PeerGone, Send
 from native.wire import alloc, io, load
 from native.wire.load import FailureKind, Mpi, Protocol
-from native.wire.placed import JobNodes, JobRuns, Run
+from native.wire.placed import JobNodes
+from native.wire.runs import JobRuns, Run
 from tests.unit.yod.launch_of import (
     ALL_DONE,
     BEBOPD,
@@ -139,6 +140,16 @@ def test_large_arguments_are_left_to_the_first_object():
     yod = Yod(1)
     yod.machine = machine
     assert yod.from_bebopd(grant(1))[1].message.arguments is None
+
+
+def test_lists_of_nodes_that_fit_no_message_are_refused_in_one_line():
+    """Such a launch ended yod with a traceback."""
+    nodes = tuple(range(200_000, 0, -1))
+    long = msgspec.structs.replace(plan(1), specs=(alloc.NodeSpec(1, nodes),))
+    machine = Launch(long, LIMITS, BEBOPD, "host:1")
+    told, finished = machine.begin(0.0)
+    assert (told.text.partition(" have ")[0], finished) == ("the lists of nodes", Finish())
+    assert machine.report.exit_status == 125
 
 
 def test_a_load_that_fits_no_message_is_refused_before_anybody_hears_of_it():

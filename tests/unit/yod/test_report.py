@@ -4,7 +4,8 @@ import pytest
 
 from native.wire.alloc import Grant
 from native.wire.load import FailureKind
-from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
+from native.wire.placed import GrantedNode, JobNodes
+from native.wire.runs import JobRuns, Run
 from tests.unit.yod.launch_of import failure, grant, held, outcome
 from yod.launch.report import Report, hms
 

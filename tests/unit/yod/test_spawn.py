@@ -7,7 +7,8 @@ from native.wire import alloc, load, pmi
 from native.wire.alloc import Grant
 from native.wire.base import SIZE_MAX
 from native.wire.keeper import RANKS_MAX
-from native.wire.placed import GrantedNode, JobNodes, JobRuns, Run
+from native.wire.placed import GrantedNode, JobNodes
+from native.wire.runs import JobRuns, Run
 from tests.unit.yod.launch_of import (
     JOB_ID,
     LIMITS,
