@@ -31,6 +31,7 @@ from allocator.batch.job import (
     StartBroker,
 )
 from allocator.batch.outcome import outcome_of
+from allocator.batch.waiters import Waiters
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.jobs.table import JobTable
@@ -97,8 +98,7 @@ class BatchJobs:
         self._count_of = Counter(job.uid for job in self._jobs.values())
         self._by_root: dict[int, set[int]] = {}
         self._due: Deadlines[int] = Deadlines()
-        self._waiters: dict[PortalId, tuple[tuple[int, ...], set[int]]] = {}
-        self._waited: dict[int, set[PortalId]] = {}  # by job
+        self._waiters = Waiters()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -119,6 +119,7 @@ class BatchJobs:
             assert job.root < 0 or job_id in self._by_root[job.root], job
         assert self._count_of.total() == len(self._jobs)
         assert self._due.keys() <= self._jobs.keys()
+        self._waiters.check(self._jobs)
 
     def begin(self, now: float) -> list[Action]:
         """Go on with the jobs of an earlier bebopd, in the order of their submission."""
@@ -384,19 +385,13 @@ class BatchJobs:
             return [SendRows(source, tuple(self._row(job) for job in self._jobs.values()), ())]
         left = {job_id for job_id in message.jobs if job_id in self._jobs}
         if message.waits and left:
-            self.gone(source)  # a later question takes the place of an earlier one
-            self._waiters[source] = (message.jobs, left)
-            for job_id in left:
-                self._waited.setdefault(job_id, set()).add(source)
+            self._waiters.add(source, message.jobs, left)
             return []
         return [self._answer(source, message.jobs)]
 
     def gone(self, peer: PortalId) -> None:
         """A user is gone, and waits for no job."""
-        for job_id in self._waiters.pop(peer, ((), set()))[1]:
-            self._waited[job_id].discard(peer)
-            if not self._waited[job_id]:
-                del self._waited[job_id]
+        self._waiters.gone(peer)
 
     def _answer(self, source: PortalId, job_ids: Iterable[int]) -> SendRows:
         ids = dict.fromkeys(job_ids)
@@ -429,13 +424,8 @@ class BatchJobs:
         if node is not None and node.is_up:
             actions.append(Send(node.peer, batch.Heard(job.job_id)))
         self._drop(job)
-        for source in sorted(self._waited.pop(job.job_id, ())):
-            asked, left = self._waiters[source]
-            left.discard(job.job_id)
-            if not left:
-                del self._waiters[source]
-                actions.append(self._answer(source, asked))
-        return actions
+        waited = self._waiters.ended(job.job_id)
+        return actions + [self._answer(source, asked) for source, asked in waited]
 
     def _drop(self, job: BatchJob) -> None:
         self._unplace(job)
