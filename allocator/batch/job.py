@@ -25,6 +25,7 @@ class BatchJob(Struct, eq=False):
         submitted, began, ended: unix time; 0: not yet.
         is_cancelled: its end was asked for.
         grant: until the broker is known to run; None: not this bebopd's.
+        is_granted: the disk knows of the grant; before that nobody may hear of it.
         is_sent: its PCT has been told to start the broker.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
@@ -48,6 +49,7 @@ class BatchJob(Struct, eq=False):
     signal: int = 0
     is_cancelled: bool = False
     grant: Grant | None = None
+    is_granted: bool = False
     is_sent: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None

@@ -196,6 +196,7 @@ class BatchJobs:
             elif job.state.is_final:
                 actions += self._forget(job)
             elif job.state is State.CONFIGURING and job.grant is not None:
+                job.is_granted = True
                 actions += self._start(job, now)
         return actions
 
@@ -306,9 +307,9 @@ class BatchJobs:
                 actions += self._end(job, State.NODE_FAIL, text, now)
             elif job.state is State.RUNNING:
                 actions += self._end(job, State.NODE_FAIL, f"{node} no longer has it", now)
-            elif job.grant is not None:
+            elif job.is_granted:
                 actions += self._start(job, now)  # the message may have been lost
-            else:
+            elif job.grant is None:
                 actions += self._again(job, now)
         unknown = (job_id for job_id in running if not self._is_at(job_id, node))
         actions += [Send(node.peer, batch.EndBroker(job_id, is_forced=True)) for job_id in unknown]
@@ -441,7 +442,7 @@ class BatchJobs:
             self._by_root[job.root].discard(job.job_id)
             if not self._by_root[job.root]:
                 del self._by_root[job.root]
-        job.nodes, job.grant, job.is_sent, job.began = (), None, False, 0.0
+        job.nodes, job.grant, job.is_granted, job.is_sent, job.began = (), None, False, False, 0.0
 
 
 def shown_size(job: BatchJob) -> str:
