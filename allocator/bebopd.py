@@ -148,6 +148,7 @@ class Bebopd:
             self._requests,
             limits,
             new_id=self._ids.take,
+            old_id=self._ids.put_back,
             owner_of=owner_of,
             unix_time=wall_clock,
             earlier=earlier or Earlier(),
@@ -275,7 +276,7 @@ class Bebopd:
         match message:
             case batch.Submit():
                 owner = self._requests.permitted(principal)
-                actions = self.batch.submitted(source, owner, message, now)
+                actions = self.batch.submitted(source, owner, message)
                 return [*actions, *self._requests.reserve()]
             case batch.Ask():
                 return self.batch.asked(source, message)

@@ -337,6 +337,7 @@ class Requests:
             batch_job=request.batch_job,
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=grant.nodes[0].node,
+            is_adopted=not self._ids.is_given(job_id),
             holdings={
                 number: Holding(0 if request.overlaps else len(here), here)
                 for number, here in ranks.items()

@@ -10,6 +10,8 @@ from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import clipped
 from native.wire.batch import Row, State
 
+TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
+
 
 class BatchJob(Struct, eq=False):
     """One job, from its submission to its end.
@@ -27,6 +29,7 @@ class BatchJob(Struct, eq=False):
         grant: until the broker is known to run; None: not this bebopd's.
         is_granted: the disk knows of the grant; before that nobody may hear of it.
         is_sent: its PCT has been told to start the broker.
+        is_told_to_end: its PCT has been told to end the broker, and was not lost since.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
     """
@@ -51,6 +54,7 @@ class BatchJob(Struct, eq=False):
     grant: Grant | None = None
     is_granted: bool = False
     is_sent: bool = False
+    is_told_to_end: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None
 
@@ -89,7 +93,7 @@ class Earlier(Struct, frozen=True):
 
     Attributes:
         jobs: that have not ended.
-        tokens: job ids of past submissions, by uid and token.
+        tokens: job ids of past submissions, by uid and token, the oldest first.
     """
 
     jobs: tuple[BatchJob, ...] = ()

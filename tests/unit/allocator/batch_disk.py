@@ -39,7 +39,8 @@ class Disk:
 
     def states(self):
         """The same of all jobs, by id."""
-        return {job_id: State(name) for job_id, name in self._query("SELECT job_id, state FROM batch")}
+        found = self._query("SELECT job_id, state FROM batch")
+        return {job_id: State(name) for job_id, name in found}
 
     def nodes(self, job_id):
         """The nodes that are recorded of a job."""

@@ -64,9 +64,7 @@ class Pct:
         )
         me = pct(self.number)
         name, brokers = f"node{self.number}", self.brokers.job_ids
-        self.up.append(
-            Announce(self.number, name, SLOTS, *me, self.incarnation, jobs, brokers)
-        )
+        self.up.append(Announce(self.number, name, SLOTS, *me, self.incarnation, jobs, brokers))
 
     def take(self, message):
         """A message of bebopd's."""
@@ -126,7 +124,7 @@ class Pct:
                     self.world.script_starts(job_id)
                 else:
                     self.broker_says(job_id, batch.State.NODE_FAIL)
-            case "running":
+            case "running" if self.world.scripts_end or process.is_told_to_end:
                 process.phase = ENDING
                 self.world.script_ended(job_id)
                 self.world.gives_back(process.grant)

@@ -47,6 +47,8 @@ class World:
         running: scripts.
         begun: jobs whose scripts have begun.
         submitting, waiting: users who have no answer, by their connections.
+        cancelled: jobs whose end this bebopd has promised.
+        scripts_end: they do so by themselves.
     """
 
     def __init__(self, choose):
@@ -62,6 +64,9 @@ class World:
         self.accepted = {}  # job id by token
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting = {}, {}
+        self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
+        self.cancelled = set()
+        self.scripts_end = True
         self.pcts = [Pct(number, self) for number in range(3)]
         self.begin_bebopd()
 
@@ -88,6 +93,7 @@ class World:
     def kill_bebopd(self):
         """Of what it has sent, some is on its way; users see that it has gone."""
         self.machine, self.fuse = None, -1
+        self.cancelled.clear()
         for each in self.pcts:
             each.up.clear()
             for _ in range(self.choose.randint(0, len(each.down))):
@@ -159,7 +165,9 @@ class World:
                 assert code is Refusal.NOT_RECORDED, message
                 if (refused := self.submitting.pop(target, None)) is not None:
                     assert refused.token not in self.accepted, "refused what was accepted"
-            case batch.Done() | Released():
+            case batch.Done(job_id):
+                self.cancelled.add(job_id)
+            case Released():
                 pass
             case _:
                 if isinstance(message, batch.Heard):
@@ -212,7 +220,7 @@ class World:
             if self.submitting:
                 yield self.submit_again
             if self.accepted:
-                yield self.cancel
+                yield from (self.cancel,) * 2
                 yield self.wait_for
             if self.waiting:
                 yield self.stop_waiting
@@ -230,7 +238,7 @@ class World:
             elif each.up:
                 yield from (lambda: self.to_bebopd(each),) * 2
                 yield each.announce
-        elif self.machine is not None:
+        elif self.machine is not None and self.choose.random() < self.haste:
             yield from (lambda: self.connect(each),) * 2
         if self.choose.random() < 0.1:
             yield lambda: self.restart(each)
@@ -288,7 +296,9 @@ class World:
     def cancel(self):
         job_id = self.choose.choice(list(self.accepted.values()))
         job = self.machine.batch.get(job_id)
-        if job is not None and not job.state.is_final:
+        if job is None or job.state.is_final:
+            return
+        if job.state is not batch.State.PENDING or self.choose.random() < 0.3:
             self.receive(next(self.peers), batch.Cancel(job_id))
 
     def wait_for(self):
@@ -340,12 +350,20 @@ class World:
 
     def settle(self):
         """Everything arrives, everything goes on, time passes."""
-        self.disk.is_full, self.fuse = False, -1
-        for round_ in range(60):
+        self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
+        for round_ in range(100):
+            if round_ == 50:
+                ended = [job_id for job_id in self.cancelled if self.disk.state(job_id).is_final]
+                assert len(ended) == len(self.cancelled), "cancelled, and goes on"
+                over = [job_id for job_id in +self.running if self.disk.state(job_id).is_final]
+                assert not over, f"their ends are recorded, and they run: {over}"
+                self.scripts_end = True
             if self.machine is None:
                 self.begin_bebopd()
             for each in self.pcts:
-                if not each.is_connected or each.connection != self.epoch:
+                if each.connection != self.epoch:
+                    self.lose_bebopd(each)
+                if not each.is_connected:
                     self.connect(each)
                 each.announce()
             self.arrive()
@@ -385,7 +403,7 @@ class World:
         assert len(self.machine.batch) == 0
         assert len(self.machine.jobs) == 0, "slots are held for ever"
         for each in self.pcts:
-            assert not each.brokers.job_ids, "a broker is never forgotten"
+            assert not each.brokers, "a broker is never forgotten"
             assert not each.hosts
             assert self.machine.nodes.get(each.number).free() == SLOTS
 
