@@ -66,7 +66,7 @@ class World:
         self.submitting, self.waiting = {}, {}
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
         self.cancelled = set()
-        self.scripts_end = True
+        self.scripts_end = choose.random() < 0.6
         self.pcts = [Pct(number, self) for number in range(3)]
         self.begin_bebopd()
 
