@@ -300,6 +300,8 @@ class World:
             return
         if job.state is not batch.State.PENDING or self.choose.random() < 0.3:
             self.receive(next(self.peers), batch.Cancel(job_id))
+            if job.root >= 0 and self.choose.random() < 0.3:
+                self.cut(self.pcts[job.root])  # with what was sent
 
     def wait_for(self):
         asked = tuple(self.choose.sample(list(self.accepted.values()), 1))
