@@ -82,6 +82,7 @@ def submit(
         0.0 if time_text is None else directives.time_s(time_text),
         chosen["directory"] or "",
         pattern,
+        partition,
     )
     where = discover.find_outer(partition, environment)
     if where.is_embedded:
