@@ -45,6 +45,15 @@ from native.wire.nodes import Order
 from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected
 
 _DAEMON_OR_USER = (PrincipalKind.PARTITION, PrincipalKind.USER)
+_BATCH = (
+    batch.Submit,
+    batch.Ask,
+    batch.History,
+    batch.AskEvents,
+    batch.AskReach,
+    batch.Cancel,
+    batch.SignalScript,
+)
 
 
 class RecordNode(Action, frozen=True):
@@ -145,6 +154,7 @@ class Bebopd:
             self._requests,
             limits,
             new_id=self._ids.take,
+            old_id=self._ids.put_back,
             owner_of=owner_of,
             unix_time=wall_clock,
             earlier=earlier or Earlier(),
@@ -249,15 +259,7 @@ class Bebopd:
                 principal.job_id == job_id  # the broker of a batch job has no other key
             ):
                 return self._release_asked(source, principal, job_id, now)
-            case (
-                batch.Submit()
-                | batch.Ask()
-                | batch.History()
-                | batch.AskEvents()
-                | batch.AskReach()
-                | batch.Cancel()
-                | batch.SignalScript()
-            ) if principal.kind in _DAEMON_OR_USER:
+            case _ if isinstance(message, _BATCH) and principal.kind in _DAEMON_OR_USER:
                 try:
                     return self._batch_asked(source, principal, message, now)
                 except RequestRefused as refused:
@@ -283,7 +285,7 @@ class Bebopd:
         match message:
             case batch.Submit():
                 owner = self._requests.permitted(principal)
-                actions = self.batch.submitted(source, owner, message, now)
+                actions = self.batch.submitted(source, owner, message)
                 return [*actions, *self._requests.reserve()]
             case batch.Ask():
                 return self.batch.questions.asked(source, message)
@@ -432,7 +434,7 @@ def _violation(source: PortalId, principal: Principal, message: Message) -> list
     text = f"{type(message).__name__} is not for this peer ({principal.kind.name}) to send"
     actions: list[Action] = [Log(f"{source}: {text}")]
     match message:
-        case NodeRequest() | Release() | Order() | batch.Submit():
+        case _ if isinstance(message, (NodeRequest, Release, Order, *_BATCH)):
             actions.append(Send(source, Refused(Refusal.NOT_PERMITTED, text)))
         case Announce():
             actions.append(Send(source, Rejected("a PCT needs the partition's key")))

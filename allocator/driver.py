@@ -38,8 +38,8 @@ from native.machine import (
     propagate,
 )
 from native.port.port import PeerLost, Port, Received, Refused
-from native.wire import alloc
-from native.wire.base import Message, clipped, pieces
+from native.wire import alloc, codec
+from native.wire.base import Message, clipped
 from native.wire.batch import ROWS_MAX, Events, Row, Rows, Start
 
 
@@ -197,7 +197,7 @@ class Driver:
                     self._send_rows(target, records.last(count))
                 case SendEvents(target, job_id):
                     self._ledger.flush()
-                    for part, is_last in pieces(records.events(job_id), ROWS_MAX):
+                    for part, is_last in codec.pieces(records.events(job_id), ROWS_MAX):
                         self._send(target, Events(job_id, part, is_last))
         except LedgerError as error:
             self._warn(str(error))
@@ -205,7 +205,7 @@ class Driver:
                 self._send(action.target, alloc.Refused(Refusal.NOT_RECORDED, clipped(str(error))))
 
     def _send_rows(self, target: PortalId, rows: Sequence[Row]) -> None:
-        for part, is_last in pieces(rows, ROWS_MAX):
+        for part, is_last in codec.pieces(rows, ROWS_MAX):
             self._send(target, Rows(part, is_last))
 
     def _record(self, action: Action) -> None:

@@ -356,6 +356,7 @@ class Requests:
             batch_job=request.batch_job,
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=nodes.spans[0].node,
+            is_adopted=not self._ids.is_given(job_id),
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now)
         answer = [Send(source, grant)] if source else self._on_granted(job_id, grant, now)

@@ -29,6 +29,9 @@ class BrokerState(Enum):
     ENDED = "has ended, bebopd has not heard"
 
 
+_TOLD = BrokerState.TOLD
+
+
 class BrokerEvent(Event, frozen=True):
     """Something that happened to the broker of a batch job."""
 
@@ -102,7 +105,8 @@ class Brokers:
     @property
     def job_ids(self) -> tuple[int, ...]:
         """The jobs whose brokers bebopd must know of, ascending."""
-        return tuple(sorted(self._brokers))
+        brokers = self._brokers.items()
+        return tuple(sorted(job_id for job_id, each in brokers if each.state is not _TOLD))
 
     def lines(self) -> list[str]:
         """For people: a line for each."""
@@ -123,6 +127,11 @@ class Brokers:
         """Start a broker when its grant is here. bebopd may say so twice."""
         self._brokers.setdefault(message.job_id, Broker(message))
         return []
+
+    def bebopd_lost(self) -> None:
+        """A grant that has not come does not come any more: bebopd says again what to start."""
+        brokers = self._brokers.items()
+        self._brokers = {job_id: each for job_id, each in brokers if each.state is not _TOLD}
 
     def granted(self, bebopd: PortalId, grant: Grant) -> list[Action]:
         """The grant of a job."""

@@ -322,6 +322,7 @@ class Node:
     def _bebopd_lost(self, text: str, now: float) -> list[Action]:
         self._heartbeat_s = self.limits.announce_retry_s
         self._announce_at = now + self._heartbeat_s
+        self.brokers.bebopd_lost()
         if text == self._trouble:
             return []
         self._trouble = text

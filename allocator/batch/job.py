@@ -10,6 +10,8 @@ from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import clipped
 from native.wire.batch import SPANS_MAX, Row, State
 
+TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
+
 
 class BatchJob(Struct, eq=False):
     """One job, from its submission to its end.
@@ -27,10 +29,11 @@ class BatchJob(Struct, eq=False):
         is_cancelled: its end was asked for.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
+        is_granted: the disk knows of the grant; before that nobody may hear of it.
         is_sent: its PCT has been told to start the broker.
+        is_told_to_end: its PCT has been told to end the broker, and was not lost since.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
-        attaching: who waits to be told how to attach to it.
     """
 
     job_id: int
@@ -51,8 +54,10 @@ class BatchJob(Struct, eq=False):
     signal: int = 0
     is_cancelled: bool = False
     grant: Grant | None = None
+    is_granted: bool = False
     is_sent: bool = False
     reach: tuple[str, bytes] = ("", b"")
+    is_told_to_end: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None
 
@@ -92,7 +97,7 @@ class Earlier(Struct, frozen=True):
 
     Attributes:
         jobs: that have not ended.
-        tokens: job ids of past submissions, by uid and token.
+        tokens: job ids of past submissions, by uid and token, the oldest first.
     """
 
     jobs: tuple[BatchJob, ...] = ()

@@ -1,45 +1,55 @@
-"""Who waits for an answer about batch jobs: for their ends, or for where to attach.
+"""What users ask about batch jobs; who waits for their ends, or for where to attach.
 
 Each user who is connected has at most one question of each kind. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from allocator.batch.job import BatchJob, SendRows
+from allocator.jobs.table import JobTable
 from native.ids import PortalId
 from native.machine import Action, Send
 from native.wire import batch
 
 
 class Questions:
-    """The questions that are not answered yet. Methods return the answers.
+    """The questions about jobs. Methods return the answers.
 
     Args:
         jobs: those that have not ended, by id.
-        row: what is told of a job.
+        slots: which of them hold any.
     """
 
-    def __init__(self, jobs: Mapping[int, BatchJob], row: Callable[[BatchJob], batch.Row]) -> None:
+    def __init__(self, jobs: Mapping[int, BatchJob], slots: JobTable) -> None:
         self._jobs = jobs
-        self._row = row
-        self._waiters: dict[PortalId, tuple[tuple[int, ...], set[int]]] = {}
-        self._waited: dict[int, set[PortalId]] = {}  # by job
+        self._slots = slots
+        self._waiting: dict[PortalId, tuple[tuple[int, ...], set[int]]] = {}  # asked, left of it
+        self._of_job: dict[int, set[PortalId]] = {}
         self._attaching: dict[PortalId, int] = {}
+
+    def check(self) -> None:
+        """Assert what must always hold: each waits for a job that has not ended."""
+        pairs = {(job_id, peer) for job_id, peers in self._of_job.items() for peer in peers}
+        questions = self._waiting.items()
+        assert pairs == {(job_id, peer) for peer, (_, left) in questions for job_id in left}
+        assert all(left for _, left in self._waiting.values())
+        assert self._of_job.keys() <= self._jobs.keys()
+        assert set(self._attaching.values()) <= self._jobs.keys()
 
     def asked(self, source: PortalId, message: batch.Ask) -> list[Action]:
         """A user asks about jobs, or waits for their ends."""
         if not message.jobs:
             return [SendRows(source, tuple(map(self._row, self._jobs.values())), ())]
         left = {job_id for job_id in message.jobs if job_id in self._jobs}
-        if message.waits and left:
-            self._no_longer_waits(source)  # a later question takes the place of an earlier one
-            self._waiters[source] = (message.jobs, left)
-            for job_id in left:
-                self._waited.setdefault(job_id, set()).add(source)
-            return []
-        return [self._answer(source, message.jobs)]
+        if not message.waits or not left:
+            return [self._answer(source, message.jobs)]
+        self._no_longer_waits(source)  # a later question takes the place of an earlier one
+        self._waiting[source] = (message.jobs, left)
+        for job_id in left:
+            self._of_job.setdefault(job_id, set()).add(source)
+        return []
 
     def reach_asked(self, source: PortalId, job: BatchJob) -> list[Action]:
         """Its owner wants to attach to a job."""
@@ -53,29 +63,32 @@ class Questions:
             del self._attaching[peer]
         return [Send(peer, batch.Reach(job.job_id, job.uid, *job.reach)) for peer in told]
 
-    def ended(self, job_id: int) -> list[Action]:
-        """A job has ended, and is no longer among the others."""
-        actions: list[Action] = []
-        for source in sorted(self._waited.pop(job_id, ())):
-            asked, left = self._waiters[source]
-            left.discard(job_id)
-            if not left:
-                del self._waiters[source]
-                actions.append(self._answer(source, asked))
-        return actions
-
     def gone(self, peer: PortalId) -> None:
-        """A user is gone."""
+        """A user is gone, and waits for nothing."""
         self._attaching.pop(peer, None)
         self._no_longer_waits(peer)
 
+    def ended(self, job_id: int) -> list[Action]:
+        """A job has ended, and is not among ``jobs`` any more: answer who waited for it."""
+        actions: list[Action] = []
+        for source in sorted(self._of_job.pop(job_id, ())):
+            asked, left = self._waiting[source]
+            left.discard(job_id)
+            if not left:
+                del self._waiting[source]
+                actions.append(self._answer(source, asked))
+        return actions
+
     def _no_longer_waits(self, peer: PortalId) -> None:
-        for job_id in self._waiters.pop(peer, ((), set()))[1]:
-            self._waited[job_id].discard(peer)
-            if not self._waited[job_id]:
-                del self._waited[job_id]
+        for job_id in self._waiting.pop(peer, ((), set()))[1]:
+            self._of_job[job_id].discard(peer)
+            if not self._of_job[job_id]:
+                del self._of_job[job_id]
 
     def _answer(self, source: PortalId, job_ids: Iterable[int]) -> SendRows:
         ids = dict.fromkeys(job_ids)
         known = tuple(self._row(job) for job_id in ids if (job := self._jobs.get(job_id)))
         return SendRows(source, known, tuple(job_id for job_id in ids if job_id not in self._jobs))
+
+    def _row(self, job: BatchJob) -> batch.Row:
+        return job.row(is_held=self._slots.get(job.job_id) is not None)

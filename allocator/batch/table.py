@@ -17,7 +17,6 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Protocol
 
@@ -31,8 +30,10 @@ from allocator.batch.job import (
 )
 from allocator.batch.outcome import outcome_of
 from allocator.batch.questions import Questions
+from allocator.batch.submissions import Submissions
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
+from allocator.jobs.job import JobState
 from allocator.jobs.table import JobTable
 from allocator.nodes.table import Node, NodeTable
 from native.deadlines import Deadlines
@@ -72,7 +73,7 @@ class BatchJobs:
         questions: of users, which are not answered yet.
 
     Args:
-        new_id: a job id that nobody has had.
+        new_id, old_id: as for :class:`Submissions`.
         earlier: what an earlier bebopd has left.
     """
 
@@ -84,6 +85,7 @@ class BatchJobs:
         limits: Limits,
         *,
         new_id: Callable[[], int],
+        old_id: Callable[[int], None],
         owner_of: Callable[[int], Owner | None],
         unix_time: Callable[[], float],
         earlier: Earlier,
@@ -92,15 +94,21 @@ class BatchJobs:
         self._slots = slots
         self._queue = queue
         self._limits = limits
-        self._new_id = new_id
         self._owner_of = owner_of
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
-        self._tokens = dict(earlier.tokens)
-        self._count_of = Counter(job.uid for job in self._jobs.values())
+        self._submissions = Submissions(
+            self._jobs,
+            earlier,
+            limits,
+            could=queue.could,
+            new_id=new_id,
+            old_id=old_id,
+            unix_time=unix_time,
+        )
         self._by_root: dict[int, set[int]] = {}
         self._due: Deadlines[int] = Deadlines()
-        self.questions = Questions(self._jobs, self._row)
+        self.questions = Questions(self._jobs, slots)
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -119,8 +127,9 @@ class BatchJobs:
             assert job_id == job.job_id
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
             assert job.root < 0 or job_id in self._by_root[job.root], job
-        assert self._count_of.total() == len(self._jobs)
+        self._submissions.check(self._jobs)
         assert self._due.keys() <= self._jobs.keys()
+        self.questions.check()
 
     def begin(self, now: float) -> list[Action]:
         """Go on with the jobs of an earlier bebopd, in the order of their submission."""
@@ -137,56 +146,18 @@ class BatchJobs:
 
     # -- submission -------------------------------------------------------
 
-    def submitted(
-        self, source: PortalId, owner: Owner, message: batch.Submit, now: float
-    ) -> list[Action]:
+    def submitted(self, source: PortalId, owner: Owner, message: batch.Submit) -> list[Action]:
         """A user hands a job in.
 
         Raises:
             RequestRefused: it cannot be taken.
         """
-        if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
-            return self._submitted_again(source, job_id, message.token)
-        self._queue.could(message.spec)
-        self._demand_room(owner)
-        job = BatchJob(
-            job_id=self._new_id(),
-            uid=owner.uid,
-            owner=owner.name,
-            name=message.name,
-            token=message.token,
-            spec=message.spec,
-            time_s=message.time_s,
-            submitted=self._unix_time(),
-            asker=source,
-        )
-        self._jobs[job.job_id] = job
-        self._tokens[job.uid, job.token] = job.job_id
-        self._count_of[job.uid] += 1
-        return [RecordBatchJob(job, message.task)]
-
-    def _submitted_again(self, source: PortalId, job_id: int, token: bytes) -> list[Action]:
-        """The answer was lost, or is not given yet."""
-        job = self._jobs.get(job_id)
-        if job is not None and not job.is_recorded:
-            job.asker = source
-            return []
-        return [Send(source, batch.Submitted(job_id, token, clipped(job.reason if job else "")))]
-
-    def _demand_room(self, owner: Owner) -> None:
-        full = ""
-        if (total := len(self._jobs)) >= self._limits.submitted_count:
-            full = f"{total} batch jobs have not ended (YOD_SUBMITTED_COUNT of bebopd)"
-        elif (count := self._count_of[owner.uid]) >= self._limits.submitted_each_count:
-            full = f"{count} batch jobs of {owner.name} have not ended"
-            full += " (YOD_SUBMITTED_EACH_COUNT of bebopd)"
-        if full:
-            raise RequestRefused(Refusal.BUSY, full)
+        return self._submissions.submitted(source, owner, message)
 
     def recorded(self, event: BatchRecorded, now: float) -> list[Action]:
         """The disk has written jobs, or refused to."""
         actions: list[Action] = []
-        for job_id in event.job_ids:
+        for job_id in reversed(event.job_ids) if event.error else event.job_ids:
             if (job := self._jobs.get(job_id)) is None:
                 continue
             if event.error:
@@ -197,6 +168,7 @@ class BatchJobs:
             elif job.state.is_final:
                 actions += self._forget(job)
             elif job.state is State.CONFIGURING and job.grant is not None:
+                job.is_granted = True
                 actions += self._start(job, now)
         return actions
 
@@ -225,16 +197,16 @@ class BatchJobs:
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            del self._tokens[job.uid, job.token]
+            self._submissions.refused(job)
             if job.asker is not None:
                 actions.append(Send(job.asker, Refused(Refusal.NOT_RECORDED, text)))
-            return actions
-        if job.state is State.CONFIGURING and job.grant is not None:
-            # Nobody has heard of the grant. Its slots are free at once.
-            actions += self._slots.forget(job.job_id)
-            self._unplace(job)
-            job.state, job.reason = State.PENDING, text
-        if job.state is State.PENDING or job.state.is_final:
+            return actions + self.questions.ended(job.job_id)
+        if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
+            actions += self._withdraw(job, text)
+            if job.is_cancelled:
+                return actions + self._end(job, State.CANCELLED, job.reason, now)
+            self._due.set(job.job_id, now + RECORD_AGAIN_S)
+        elif job.state.is_final:
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
         return actions
 
@@ -243,8 +215,9 @@ class BatchJobs:
     def granted(self, job_id: int, grant: Grant, now: float) -> list[Action]:
         """A job has its slots. They are used when the disk knows."""
         job = self._jobs[job_id]
-        job.state, job.grant = State.CONFIGURING, grant
-        job.reason, job.began = "", self._unix_time()
+        job.state, job.grant, job.began = State.CONFIGURING, grant, self._unix_time()
+        if not job.is_cancelled:
+            job.reason = ""
         job.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
         node = self._nodes.get(job.root)
         assert node is not None
@@ -257,15 +230,35 @@ class BatchJobs:
         return self._end(self._jobs[job_id], State.FAILED, text, now)
 
     def _start(self, job: BatchJob, now: float) -> list[Action]:
-        """Have the broker started; a second time does no harm."""
+        """Have the broker started."""
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         node, owner = self._nodes.get(job.root), self._owner_of(job.uid)
         assert node is not None
-        if not node.is_up or owner is None:
-            return []  # it is told when it is back, or given up
+        if not node.is_up or node.incarnation != job.incarnation or owner is None:
+            actions = self._withdraw(job, f"{node} was lost")
+            return [*actions, *self._enqueue(job, now)[0], RecordBatchJob(job)]
         job.is_sent = True
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
+
+    def _start_again(self, job: BatchJob, node: Node, now: float) -> list[Action]:
+        """The message may have been lost; a second one does no harm."""
+        held, owner = self._slots.get(job.job_id), self._owner_of(job.uid)
+        if job.is_cancelled:
+            return self._end(job, State.CANCELLED, job.reason, now)
+        if held is None or held.state is not JobState.PENDING or owner is None:
+            text = f"{node} has not started it in time"
+            return self._end(job, State.NODE_FAIL, text, now)
+        return [StartBroker(node.peer, job, owner.gid, owner.groups)]
+
+    def _withdraw(self, job: BatchJob, text: str) -> list[Action]:
+        """Nobody has heard of a job's grant: its slots are free at once."""
+        self._unplace(job)
+        self._due.set(job.job_id, None)
+        job.state = State.PENDING
+        if not job.is_cancelled:
+            job.reason = text
+        return self._slots.forget(job.job_id)
 
     # -- words of PCTs ----------------------------------------------------
 
@@ -281,7 +274,9 @@ class BatchJobs:
         return actions
 
     def _runs(self, job: BatchJob) -> list[Action]:
-        job.state, job.grant, job.reason = State.RUNNING, None, ""
+        job.state, job.grant = State.RUNNING, None
+        if not job.is_cancelled:
+            job.reason = ""
         return [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
 
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
@@ -293,7 +288,8 @@ class BatchJobs:
             return []  # heard before, not on the disk yet
         outcome = outcome_of(message, job.is_cancelled)
         job.exit_status, job.signal = outcome.exit_status, outcome.signal
-        return self._end(job, outcome.state, outcome.reason, now)
+        is_by_user = job.is_cancelled and outcome.state is State.CANCELLED
+        return self._end(job, outcome.state, job.reason if is_by_user else outcome.reason, now)
 
     def announced(self, node: Node, running: Collection[int], now: float) -> list[Action]:
         """A PCT says which brokers it has, those included whose end nobody has heard."""
@@ -302,21 +298,33 @@ class BatchJobs:
             job = self._jobs[job_id]
             if job.state.is_final:
                 continue
+            if job.grant is not None and not job.is_sent:
+                continue  # nobody has heard of it
             if job.incarnation == node.incarnation:
                 self._due.set(job_id, None)
             if job_id in running:
-                actions += self._runs(job) if job.state is State.CONFIGURING else []
+                actions += self._goes_on(job, node)
             elif job.incarnation != node.incarnation:
                 text = f"{node}, where its script ran, has restarted"
                 actions += self._end(job, State.NODE_FAIL, text, now)
             elif job.state is State.RUNNING:
                 actions += self._end(job, State.NODE_FAIL, f"{node} no longer has it", now)
-            elif job.grant is not None:
-                actions += self._start(job, now)  # the message may have been lost
+            elif job.is_sent:
+                actions += self._start_again(job, node, now)
             else:
                 actions += self._again(job, now)
         unknown = (job_id for job_id in running if not self._is_at(job_id, node))
         actions += [Send(node.peer, batch.EndBroker(job_id, is_forced=True)) for job_id in unknown]
+        return actions
+
+    def _goes_on(self, job: BatchJob, node: Node) -> list[Action]:
+        """A PCT has the job's broker, also after it was out of reach."""
+        actions = self._runs(job) if job.state is State.CONFIGURING else []
+        if not job.is_cancelled:
+            job.reason = ""
+        elif not job.is_told_to_end:
+            job.is_told_to_end = True
+            actions.append(Send(node.peer, batch.EndBroker(job.job_id)))
         return actions
 
     def _is_at(self, job_id: int, node: Node) -> bool:
@@ -335,7 +343,9 @@ class BatchJobs:
         for job_id in self._by_root.get(node.number, ()):
             job = self._jobs[job_id]
             if not job.state.is_final:
-                job.reason = f"{node} is down: {node.down_text}"
+                job.is_told_to_end = False  # it may not have heard
+                if not job.is_cancelled:
+                    job.reason = f"{node} is down: {node.down_text}"
                 self._due.set(job_id, now + self._limits.node_fail_s)
 
     def due(self, now: float) -> list[Action]:
@@ -370,6 +380,7 @@ class BatchJobs:
             return actions  # it ends instead of its start
         if node is None or not node.is_up:
             return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
+        job.is_told_to_end = True
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
     def signal(self, job: BatchJob, number: int) -> list[Action]:
@@ -383,9 +394,6 @@ class BatchJobs:
             why = job.reason or job.state.value
             raise RequestRefused(Refusal.BUSY, f"job {job.job_id} does not run: {why}")
         return [Send(node.peer, batch.SignalScript(job.job_id, number))]
-
-    def _row(self, job: BatchJob) -> batch.Row:
-        return job.row(is_held=self._slots.get(job.job_id) is not None)
 
     # -- the end ----------------------------------------------------------
 
@@ -417,7 +425,7 @@ class BatchJobs:
         self._unplace(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
-        self._count_of[job.uid] -= 1
+        self._submissions.ended(job)
 
     def _place(self, job: BatchJob) -> None:
         self._by_root.setdefault(job.root, set()).add(job.job_id)
@@ -427,7 +435,8 @@ class BatchJobs:
             self._by_root[job.root].discard(job.job_id)
             if not self._by_root[job.root]:
                 del self._by_root[job.root]
-        job.nodes, job.grant, job.is_sent, job.began = (), None, False, 0.0
+        job.nodes, job.grant, job.began = (), None, 0.0
+        job.is_granted = job.is_sent = job.is_told_to_end = False
 
 
 def shown_size(job: BatchJob) -> str:

@@ -1,4 +1,4 @@
 """bebopd's files, and the users that its host knows.
 
-I/O. Imports native, allocator.batch.job, allocator.jobs, allocator.nodes.orders, allocator.records.
+I/O. Imports native, allocator.batch, allocator.jobs, allocator.nodes.orders, allocator.records.
 """

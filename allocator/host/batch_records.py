@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import convert, msgpack
 
-from allocator.batch.job import BatchJob, Earlier, RecordBatchJob
+from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
 from native.wire import codec
 from native.wire.alloc import NodeSpec
 from native.wire.batch import SPANS_MAX, Happened, Row
@@ -53,7 +53,6 @@ WHERE job_id = ?
 """
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
     time_s, exit_status, signal"""
-TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 
 Statement = tuple[str, Sequence[object]]
 
@@ -87,7 +86,7 @@ class BatchRecords:
         select = f"SELECT token, spec, incarnation, {_ROW} FROM batch WHERE ended = 0"
         rows = self._query(select, ())
         last = "SELECT uid, token, job_id FROM batch ORDER BY job_id DESC LIMIT ?"
-        found = self._query(last, (TOKENS_COUNT,))
+        found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]
         tokens = {(uid, token): job_id for uid, token, job_id in found}
         return Earlier(tuple(_job(*row) for row in rows), tokens)
 

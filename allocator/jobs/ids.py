@@ -25,6 +25,11 @@ class JobIds:
         self.next = self._given[-1][1] = self.next + 1
         return self.next - 1
 
+    def put_back(self, job_id: int) -> None:
+        """Of the last id that was taken nobody has heard: it is free again."""
+        if job_id == self.next - 1 >= self._given[-1][0]:
+            self.next = self._given[-1][1] = job_id
+
     def is_given(self, job_id: int) -> bool:
         """Whether the id was given out here, not by an earlier bebopd."""
         return any(start <= job_id < end for start, end in self._given)

@@ -51,7 +51,7 @@ class Job(Struct):
         requester: its yod; None: not known, or gone.
         asker: the job in which its yod runs; 0: none that is known.
         root: the node of rank 0; -1: not known.
-        is_adopted: started under an earlier bebopd, known from announcements.
+        is_adopted: its id is an earlier bebopd's.
         has_run: its PCTs have hosted it.
         holdings: by node number; never empty while bebopd knows the job.
         placed: where its ranks are; None: it was granted by an earlier bebopd.

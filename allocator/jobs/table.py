@@ -149,9 +149,9 @@ class JobTable:
         if hosted.ranks and hosted.ranks[0] == 0:
             job.root = node.number
         job.since = min(job.since, now - hosted.elapsed_s)
-        job.holdings[node.number] = Holding(hosted.slots, hosted.ranks, Evidence.SEEN)
+        job.holdings[node.number] = Holding(hosted.slots, hosted.ranks)
         self._nodes.hold(node, job.job_id, hosted.slots)
-        return actions
+        return actions + self._seen(job, node.number, now)
 
     # Reports of PCTs
 

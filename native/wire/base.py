@@ -1,7 +1,6 @@
 """What every message is: a frozen, tagged struct, a MessagePack array on the wire."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -57,15 +56,6 @@ class JobMessage(Message, frozen=True):
 
 class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
-
-
-_T = TypeVar("_T")
-
-
-def pieces(things: Sequence[_T], most: int) -> Iterator[tuple[tuple[_T, ...], bool]]:
-    """A long answer in messages: so many things each, and whether they are the last."""
-    for start in range(0, max(len(things), 1), most):
-        yield tuple(things[start : start + most]), start + most >= len(things)
 
 
 def demand_no_nul(*strings: bytes) -> None:

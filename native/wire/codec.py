@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from _blake2 import blake2b
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Union
+from typing import TypeVar, Union
 
 from msgspec import DecodeError, Raw, Struct, msgpack
 
@@ -34,6 +35,9 @@ _BY_KIND = {message.__struct_config__.tag: message for message in MESSAGES}
 NONSENSE = (DecodeError, UnicodeDecodeError, RecursionError)
 
 _encoder = msgpack.Encoder()
+
+_P = TypeVar("_P", bound=Struct)
+_PIECE_BYTES = MESSAGE_MAX_BYTES - 1024  # of the parts of one message, beside its other fields
 
 
 class _Head(Struct, array_like=True):
@@ -95,6 +99,24 @@ def why_refused(message: Message) -> str:
 def encode_part(part: Struct) -> bytes:
     """The bytes of a struct that is no message: a credential, an arguments object."""
     return _encoder.encode(part)
+
+
+def pieces(parts: Sequence[_P], most: int) -> Iterator[tuple[tuple[_P, ...], bool]]:
+    """A long answer in messages: what fits into each, and whether it is the last.
+
+    Args:
+        most: parts of one message.
+    """
+    piece: list[_P] = []
+    room = _PIECE_BYTES
+    for part in parts:
+        size = len(_encoder.encode(part))
+        if piece and (size > room or len(piece) == most):
+            yield tuple(piece), False
+            piece, room = [], _PIECE_BYTES
+        piece.append(part)
+        room -= size
+    yield tuple(piece), True
 
 
 @cache

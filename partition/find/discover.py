@@ -80,14 +80,19 @@ def find_outer(option: str, environment: Mapping[str, str]) -> Where:
     Raises:
         PartitionError: the chosen address is malformed.
     """
+    return find(option, outside(environment))
+
+
+def outside(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what an allocation has added or replaced in it."""
     if not environment.get(ALLOCATION_VARIABLE):
-        return find(option, environment)
+        return dict(environment)
     own = (*_REPLACED, ALLOCATION_VARIABLE)
-    outside = {name: value for name, value in environment.items() if name not in own}
+    found = {name: value for name, value in environment.items() if name not in own}
     for name in _REPLACED:
-        if value := environment.get(OUTER + name.removeprefix("YOD_")):
-            outside[name] = value
-    return find(option, outside)
+        if value := found.pop(OUTER + name.removeprefix("YOD_"), ""):
+            found[name] = value
+    return found
 
 
 def outer_variables(environment: Mapping[str, str]) -> dict[str, str]:

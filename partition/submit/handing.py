@@ -89,6 +89,7 @@ def submit(
         chosen["directory"] or "",
         pattern,
         early(chosen["warning"], time_s),
+        partition,
     )
     return _handed(message, partition, environment, read.warnings)
 
@@ -109,7 +110,8 @@ def detach(
     Raises:
         UsageError, PartitionError: as :func:`submit`.
     """
-    message = submission(detached(words, program), spec, "", 0.0, "", "")
+    script = detached(words, program)
+    message = submission(script, spec, "", 0.0, "", "", partition=partition)
     return _handed(message, partition, environment, [])
 
 

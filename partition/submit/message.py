@@ -23,12 +23,12 @@ from native.wire.batch import (
     Submitted,
     Task,
 )
-from partition.find.discover import Where
+from partition.find.discover import Where, outside
 from partition.status import query
 from partition.status.reached import reached
 
 AGAIN_S = 0.25  # bebopd is asked again after this
-_OURS = (b"YOD_JOB_ID", b"YOD_ALLOCATION", b"YOD_PARTITION", b"YOD_KEY_FILE")  # of an allocation
+_OURS = ("YOD_JOB_ID", "YOD_SLOTS", "YOD_NODE_COUNT", "YOD_NODE_NAMES", "YOD_NODE_SLOTS")
 
 
 class Script(Struct, frozen=True):
@@ -86,11 +86,13 @@ def submission(
     directory: str,
     output: str,
     warning: EarlySignal | None = None,
+    partition: str = "",
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
     Args:
         name: of the job; empty: the script's.
+        partition: that the user has named, and steps and jobs of the script are to find.
 
     Raises:
         UsageError: it is too large, or the directory is none.
@@ -98,13 +100,15 @@ def submission(
     where = os.path.abspath(directory) if directory else os.getcwd()
     if directory and not os.path.isdir(where):
         raise UsageError(f"-directory {shown(directory)}: no such directory")
-    environment = {name: value for name, value in os.environb.items() if name not in _OURS}
+    variables = {
+        name: value for name, value in outside(os.environ).items() if name not in _OURS
+    } | ({"YOD_PARTITION": partition} if partition else {})
     os.umask(umask := os.umask(0o077))
     task = codec.encode_part(
         Task(
             script=script.content,
             words=tuple(map(os.fsencode, script.words)),
-            environment=environment,
+            environment={os.fsencode(name): os.fsencode(text) for name, text in variables.items()},
             directory=os.fsencode(where),
             umask=umask & 0o777,
             output=os.fsencode(output),

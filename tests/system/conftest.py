@@ -1,5 +1,6 @@
 """Partitions and programs for every system test."""
 
+from tests.support.batch import jobs  # noqa: F401
 from tests.support.c_programs import staged  # noqa: F401
 from tests.support.keeper_programs import build  # noqa: F401
 from tests.support.mpi import (  # noqa: F401

@@ -33,7 +33,7 @@ ANSWERS = [
 
 
 def test_a_line_for_each_job():
-    assert show.table(ANSWERS, USERS) == [
+    assert show.table([show.cells(answer, USERS) for answer in ANSWERS]) == [
         f"  JOBID  NAME{' ' * 28}  USER   ST  TIME  RANKS  NODES  WHERE",
         f"     12  ./a.out{' ' * 25}  alice  R   1:07     64     16  nodes 0..15",
         f"local.2  {'x' * 31}…  alice  CF  0:00      4      1  larch",

@@ -70,7 +70,7 @@ def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
             bad = ["x", None, 1, *([b""] if shortest else [])]
             if longest is None:
                 return [b""], bad
-            return [b"x"[: shortest or 0], b"/" + b"x" * (longest - 1)], [bytes(longest + 1), *bad]
+            return [b"x" * (shortest or 0), b"/" + b"x" * (longest - 1)], [bytes(longest + 1), *bad]
         case inspect.EnumType(cls=cls):
             return [each.value for each in cls], [0, 99, "no such", None]
         case inspect.VarTupleType(min_length=fewest, max_length=most):

@@ -12,7 +12,7 @@ import pytest
 from allocator.jobs.job import JobState as AllocatorState
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Log, MessageReceived, Send
-from native.wire import alloc, load, nodes, status
+from native.wire import alloc, batch, load, nodes, status
 from native.wire.base import Message
 from tests.unit.allocator.partition_of import ALICE, DAEMON, YOD, Partition, spec
 from tests.unit.allocator.partition_of import pct as node_pct
@@ -47,6 +47,14 @@ def _said_by(sender: str, label: str) -> Message:
         "node.drain": nodes.Drain((0,), "fan"),
         "node.resume": nodes.Resume((0,)),
         "node.restart": nodes.Restart((0,)),
+        "batch.started": batch.Started(1),
+        "batch.ended": batch.BrokerEnded(1, 0, b""),
+        "batch.submit": batch.Submit(bytes(16), alloc.NodeSpec(1), "a", 0.0, b""),
+        "batch.ask": batch.Ask(),
+        "batch.history": batch.History(1),
+        "batch.ask_events": batch.AskEvents(1),
+        "batch.cancel": batch.Cancel(1),
+        "batch.signal": batch.SignalScript(1, 10),
     }[name]
 
 
@@ -63,7 +71,9 @@ def test_bebopd_takes_from_each_principal_what_the_table_says(label, column, cel
     assert is_refused == (cell == "no")
     answers = [type(action.message) for action in actions if isinstance(action, Send)]
     if cell == "no":
-        refused = re.search(r"alloc\.(request|release)|node\.", label[0])
+        refused = re.search(
+            r"alloc\.(request|release)|node\.|batch\.[^se]|batch\.su|batch\.si", label[0]
+        )
         rejected = "status.announce" in label[0]
         assert answers == [alloc.Refused] * bool(refused) + [status.Rejected] * rejected
         assert len(partition.machine.jobs) == 1

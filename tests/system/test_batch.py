@@ -1,0 +1,197 @@
+"""yodjob submit: a script that is handed in, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from native.wire.batch import TASK_MAX_BYTES
+from tests.support.partition import BIN, finish
+
+HOLD = "echo up > said; read line < go"  # until it is told to go on
+STAY = "echo up > said; exec sleep 600"  # until it is told to end
+
+
+def test_a_script_runs_as_it_was_handed_in_and_its_exit_status_is_the_jobs(jobs):
+    script = jobs.script('echo "$@"; echo $COLOUR; pwd; umask; echo oops >&2; exit 3')
+    handed = 'umask 027; exec "$0" submit "$@"'
+    words = ("sh", "-c", handed, BIN / "yodjob", script, "a b", "c")
+    process = jobs.partition.start_command(*words, cwd=jobs.directory, env={"COLOUR": "blue"})
+    done = finish(process)
+    job_id = done.out.split()[1]
+    assert done == (0, f"job {job_id} submitted\n", "")
+    script.unlink()
+    assert jobs.wait(job_id) == 3
+    assert jobs.output(job_id) == f"a b c\nblue\n{jobs.directory}\n0027\noops\n"
+    assert (jobs.directory / f"yod-{job_id}.out").stat().st_mode & 0o777 == 0o640
+    row = jobs.row(job_id)
+    assert (row["state"], row["exit_status"], row["name"]) == ("FAILED", 3, "job.sh")
+
+
+def test_it_has_the_slots_that_its_lines_ask_for_and_an_option_wins(jobs):
+    text = "#YOD -sz 4 -name first\n#YOD -o %x-%3j.txt -time 5\necho $YOD_SLOTS $YOD_JOB_NAME"
+    first = jobs.submit(text=text)
+    second = jobs.submit("-sz", "1", "-J", "second", text=text)
+    assert jobs.wait(first, second) == 0
+    assert (jobs.directory / f"first-00{first}.txt").read_text() == "4 first\n"
+    assert (jobs.directory / f"second-00{second}.txt").read_text() == "1 second\n"
+    assert jobs.row(first)["time_s"] == 300.0
+
+
+def test_a_command_of_the_shell_is_a_script_and_so_is_standard_input(jobs):
+    done = jobs.yodjob("submit", "--wait", "-quiet", "--wrap", "echo a | cat; exit 5")
+    assert (done.status, done.err) == (5, "")
+    assert jobs.output(done.out.strip()) == "a\n"
+    done = jobs.yodjob("submit", "-quiet", "-", "b", input=b"#!/bin/sh\necho $1\n")
+    assert jobs.wait(done.out.strip()) == 0
+    assert jobs.output(done.out.strip()) == "b\n"
+
+
+def test_a_script_that_a_signal_ends_has_a_shells_status(jobs):
+    job_id = jobs.submit("--wrap", "kill -KILL $$")
+    assert jobs.wait(job_id) == 137
+    assert (jobs.state(job_id), jobs.row(job_id)["signal"]) == ("FAILED", 9)
+
+
+def test_its_steps_have_its_slots(jobs):
+    text = "echo $YOD_JOB_ID; yod -sz 4 sh -c 'echo $YOD_JOB_ID $YOD_RANK' | sort"
+    job_id = jobs.submit("-sz", "4", text=text)
+    assert jobs.wait(job_id) == 0
+    ranks = "".join(f"{job_id}.1 {rank}\n" for rank in range(4))
+    assert jobs.output(job_id) == f"{job_id}.0\n{ranks}"
+
+
+def test_jobs_begin_in_the_order_of_their_submission(jobs):
+    text = "echo $1 >> order; echo $1 > said"
+    first = jobs.submit("-sz", "4", "--wrap", HOLD)
+    jobs.said.until("up\n")
+    script = jobs.script(text)
+    done = jobs.yodjob("submit", "-sz", "4", script, "b")
+    assert " submitted; it waits: 4 ranks requested, 0 of 4 slots free now" in done.out
+    others = [done.out.split()[1], *(jobs.submit("-sz", "3", script, name) for name in "cd")]
+    assert {jobs.state(job_id) for job_id in others} == {"PENDING"}
+    jobs.go.say()
+    assert jobs.wait(first, *others) == 0
+    assert (jobs.directory / "order").read_text() == "b\nc\nd\n"
+
+
+def test_a_job_that_waits_is_cancelled_and_leaves_nothing(jobs):
+    first = jobs.submit("-sz", "4", "--wrap", HOLD)
+    jobs.said.until("up\n")
+    second = jobs.submit("-sz", "4", "--wrap", "echo b")
+    third = jobs.submit("-sz", "4", "--wrap", "echo c")
+    assert jobs.yodjob("cancel", second) == (0, "", "")
+    assert jobs.wait(second) == 143
+    jobs.go.say()
+    assert jobs.wait(first, third) == 0
+    assert not (jobs.directory / f"yod-{second}.out").exists()
+    row = jobs.row(second)
+    assert (row["state"], row["reason"], row["began"]) == ("CANCELLED", "by root", None)
+    again = jobs.yodjob("cancel", second)
+    assert (again.status, again.err) == (1, f"yodjob: {second}: has ended\n")
+
+
+def test_a_job_that_starts_is_cancelled(jobs):
+    job_id = jobs.submit("-sz", "4", "--wrap", "exec sleep 600")
+    assert jobs.yodjob("cancel", job_id) == (0, "", "")
+    assert jobs.wait(job_id) == 143
+    assert jobs.row(job_id)["reason"] == "by root"
+
+
+def test_a_script_that_ignores_its_cancellation_is_killed_by_the_second(jobs):
+    text = "trap 'echo heard > said' TERM; echo up > said; while :; do read line < go; done"
+    job_id = jobs.submit("-sz", "2", "--wrap", text)
+    jobs.said.until("up\n")
+    assert jobs.yodjob("cancel", job_id) == (0, "", "")
+    jobs.said.until("heard\n")
+    assert jobs.yodjob("cancel", job_id) == (0, "", "")
+    assert jobs.wait(job_id) == 143
+    assert jobs.state(job_id) == "CANCELLED"
+
+
+def test_a_signal_goes_to_the_script(jobs):
+    text = "trap 'echo usr1 > said; exit 4' USR1; echo up > said; while :; do read line < go; done"
+    job_id = jobs.submit("--wrap", text)
+    jobs.said.until("up\n")
+    assert jobs.yodjob("signal", "USR1", job_id) == (0, "", "")
+    jobs.said.until("usr1\n")
+    assert jobs.wait(job_id) == 4
+
+
+def test_a_job_whose_time_is_over_ends(jobs):
+    job_id = jobs.submit("-time", "0:01", "--wrap", "exec sleep 600")
+    assert jobs.wait(job_id) == 124
+    row = jobs.row(job_id)
+    assert (row["state"], row["reason"]) == ("TIMEOUT", "the time limit of 1 s is over")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("-o", "none/out", "--wrap", "true"), "none/out: No such file or directory"),
+        (("-o", "said/x", "--wrap", "true"), "said/x: Not a directory"),
+    ],
+)
+def test_a_job_that_cannot_begin_says_why(jobs, words, reason):
+    job_id = jobs.submit(*words)
+    assert jobs.wait(job_id) == 125
+    assert reason in jobs.row(job_id)["reason"]
+    assert jobs.yodjob("show", job_id).out.count(reason) == 1
+
+
+def test_a_script_whose_interpreter_is_not_there(jobs):
+    path = jobs.directory / "bad.sh"
+    path.write_text("#!/nowhere/sh\n")
+    job_id = jobs.submit(path)
+    assert jobs.wait(job_id) == 127
+    row = jobs.row(job_id)
+    assert (row["state"], row["reason"]) == ("FAILED", "bad.sh: No such file or directory")
+
+
+def test_what_is_too_large_is_refused_with_the_numbers(jobs):
+    script = jobs.script("#" * TASK_MAX_BYTES)
+    done = jobs.yodjob("submit", script)
+    assert (done.status, done.out) == (2, "")
+    assert f"at most {TASK_MAX_BYTES}" in done.err
+    done = jobs.yodjob("submit", "-sz", "5", "--wrap", "true")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "yodjob: 5 ranks requested, partition `local` has 4 slots on 2 nodes\n"
+
+
+def test_what_a_script_leaves_behind_ends_with_its_job(jobs):
+    text = "sleep 600 & setsid sleep 600 & yod -sz 2 sleep 600 & echo up"
+    job_id = jobs.submit("-sz", "2", "--wrap", text)
+    assert jobs.wait(job_id) == 0
+    assert jobs.output(job_id).startswith("up\n")
+
+
+def test_a_job_that_an_allocation_or_a_job_hands_in_is_the_partitions(jobs):
+    inner = jobs.script("echo $YOD_SLOTS $YOD_ALLOCATION; pwd", "inner.sh")
+    held = ("alloc", "-quiet", "-sz", "2", BIN / "yodjob", "submit", "-quiet", "-sz", "4", inner)
+    done = jobs.yodjob(*held)
+    assert (done.status, done.err) == (0, "")
+    by_alloc = done.out.strip()
+    outer = jobs.submit("-sz", "3", "--wrap", f"yodjob submit -quiet -sz 4 {inner}")
+    assert jobs.wait(by_alloc, outer) == 0
+    by_job = jobs.output(outer).strip()
+    assert jobs.wait(by_job) == 0
+    for job_id in (by_alloc, by_job):
+        assert jobs.output(job_id) == f"4 {job_id}\n{jobs.directory}\n"
+
+
+def test_all_that_is_known_is_shown(jobs):
+    first = jobs.submit("-sz", "4", "-J", "holder", "--wrap", HOLD)
+    jobs.said.until("up\n")
+    second = jobs.submit("--wrap", "true")
+    lines = jobs.yodjob("list").out.splitlines()
+    assert [line.split()[:4] for line in lines[1:]] == [
+        [first, "holder", "root", "R"],
+        [second, "wrap", "root", "PD"],
+    ]
+    jobs.go.say()
+    assert jobs.wait(first, second) == 0
+    assert len(jobs.yodjob("list").out.splitlines()) == 1
+    events = jobs.yodjob("show", "--events", first).out
+    assert "submitted by root: 4 slots, holder" in events
+    assert events.rstrip().endswith("COMPLETED")
+    rows = jobs.yodjob("history", "-n", "2").out.splitlines()
+    assert [row.split()[0] for row in rows[1:]] == [first, second]

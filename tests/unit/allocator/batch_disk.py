@@ -1,0 +1,59 @@
+"""The disk of bebopd's batch jobs, in memory: the real statements, and what can go wrong."""
+
+import sqlite3
+
+from allocator.host import batch_records
+from allocator.host.batch_records import BatchRecords
+from allocator.jobs import ids
+from allocator.records import LedgerError
+from native.wire.batch import State
+
+
+class Disk:
+    """It outlives bebopds.
+
+    Attributes:
+        is_full: nothing can be written.
+    """
+
+    def __init__(self):
+        self.is_full = False
+        self.used_below = 1
+        self._db = sqlite3.connect(":memory:", isolation_level=None)
+        self._db.executescript(batch_records.SCHEMA)
+        self.batch = BatchRecords(self._query, self._write)
+
+    def close(self):
+        self._db.close()
+
+    def first_id(self):
+        """The first id of a block that nobody has used, now reserved."""
+        first = self.used_below
+        self.used_below = first + ids.BLOCK
+        return first
+
+    def state(self, job_id):
+        """What is recorded of a job; None: nothing."""
+        row = self._query("SELECT state FROM batch WHERE job_id = ?", (job_id,)).fetchone()
+        return State(row[0]) if row else None
+
+    def states(self):
+        """The same of all jobs, by id."""
+        found = self._query("SELECT job_id, state FROM batch")
+        return {job_id: State(name) for job_id, name in found}
+
+    def nodes(self, job_id):
+        """The nodes that are recorded of a job."""
+        (row,) = self.batch.rows([job_id])
+        return row.nodes
+
+    def _query(self, statement, values=()):
+        return self._db.execute(statement, values)
+
+    def _write(self, statements):
+        if self.is_full:
+            raise LedgerError("no space left on device")
+        self._db.execute("BEGIN")
+        for statement, values in statements:
+            self._db.execute(statement, values)
+        self._db.execute("COMMIT")
