@@ -17,7 +17,7 @@ from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
 from allocator.jobs.grants import Keys, Owner
 from allocator.jobs.ids import JobIds
-from allocator.jobs.table import JobTable
+from allocator.jobs.table import JobTable, RecordEnd
 from allocator.nodes.orders import Orders, OrdersRecorded
 from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
 from allocator.requests import Requests
@@ -184,6 +184,9 @@ class Bebopd:
             self._has_begun = True
             begun = self.batch.begin(now)
         actions = [*begun, *self._changed_by(event, now), *self._requests.serve(now)]
+        for action in actions:
+            if isinstance(action, RecordEnd):
+                self.batch.slots_gone(action.job_id, now)
         if self.nodes.to_restart:
             from allocator.operators import due
 

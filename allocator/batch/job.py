@@ -32,6 +32,7 @@ class BatchJob(Struct, eq=False):
         is_granted: the disk knows of the grant; before that nobody may hear of it.
         is_sent: its PCT has been told to start the broker.
         is_told_to_end: its PCT has been told to end the broker, and was not lost since.
+        has_no_slots: any more; its broker ends, or is killed.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
     """
@@ -58,6 +59,7 @@ class BatchJob(Struct, eq=False):
     is_sent: bool = False
     reach: tuple[str, bytes] = ("", b"")
     is_told_to_end: bool = False
+    has_no_slots: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None
 
@@ -65,6 +67,11 @@ class BatchJob(Struct, eq=False):
     def root(self) -> int:
         """The node that runs its broker; -1: it has none."""
         return self.nodes[0][0] if self.nodes else -1
+
+    @property
+    def size_text(self) -> str:
+        """How many slots, in words."""
+        return "1 slot" if self.spec.size == 1 else f"{self.spec.size} slots"
 
     def row(self, *, is_held: bool = False) -> Row:
         """What is told of it.

@@ -174,7 +174,7 @@ class BatchJobs:
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
         asker, job.asker = job.asker, None
-        said = f"submitted by {job.owner}: {shown_size(job)}, {job.name}"
+        said = f"submitted by {job.owner}: {job.size_text}, {job.name}"
         happened: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         if job.state.is_final:  # cancelled meanwhile
             happened.append(RecordBatchJob(job))
@@ -338,6 +338,13 @@ class BatchJobs:
         queued, _ = self._enqueue(job, now)
         return [RecordEvent(job.job_id, "waits again: it was not started"), *queued]
 
+    def slots_gone(self, job_id: int, now: float) -> None:
+        """A job holds no slot any more: its broker is to end, and does so by itself."""
+        job = self._jobs.get(job_id)
+        if job is not None and job.state in (State.CONFIGURING, State.RUNNING):
+            job.has_no_slots = True
+            self._due.set(job_id, now + self._limits.end_s)
+
     def node_down(self, node: Node, now: float) -> None:
         """The node of some brokers is out of reach; they may go on there."""
         for job_id in self._by_root.get(node.number, ()):
@@ -358,6 +365,9 @@ class BatchJobs:
                 actions.append(RecordBatchJob(job))
             elif job.state is State.PENDING:
                 actions += self._enqueue(job, now)[0]
+            elif job.has_no_slots and (node := self._nodes.get(job.root)) and node.is_up:
+                self._due.set(job_id, now + self._limits.end_s)
+                actions.append(Send(node.peer, batch.EndBroker(job_id, is_forced=True)))
             else:
                 text = job.reason or "its node has not come back"
                 actions += self._end(job, State.NODE_FAIL, text, now)
@@ -436,9 +446,4 @@ class BatchJobs:
             if not self._by_root[job.root]:
                 del self._by_root[job.root]
         job.nodes, job.grant, job.began = (), None, 0.0
-        job.is_granted = job.is_sent = job.is_told_to_end = False
-
-
-def shown_size(job: BatchJob) -> str:
-    """How many slots, in words."""
-    return "1 slot" if job.spec.size == 1 else f"{job.spec.size} slots"
+        job.is_granted = job.is_sent = job.is_told_to_end = job.has_no_slots = False

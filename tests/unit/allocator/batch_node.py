@@ -144,7 +144,7 @@ class Pct:
             rank += run.count
         for place, node in enumerate(grant.nodes):
             other = self.world.pcts[node.node]
-            if other.reservation.take(credential, node.node, self.world.unix_time()):
+            if other.reservation.take(credential, node.slots, self.world.unix_time()):
                 break
             other.hosts[grant.job_id] = tuple(ranks[place])
             taken.append(other)
@@ -160,7 +160,7 @@ class Pct:
         """Nothing of a job is left here."""
         del self.hosts[job_id]
         self.reservation.give_back(job_id)
-        self.up.append(Freed(job_id, (self.number,)))
+        self.up.append(Freed.of(job_id, (self.number,)))
 
     def broker_says(self, job_id, state):
         """It ends in order."""

@@ -182,7 +182,7 @@ class World:
     def check_start(self, target, job):
         state = self.disk.state(job.job_id)
         assert state is batch.State.CONFIGURING, f"started while the disk says {state}"
-        assert pct(self.disk.nodes(job.job_id)[0]) == target, "started elsewhere"
+        assert pct(self.disk.nodes(job.job_id)[0][0]) == target, "started elsewhere"
 
     def check_ended(self, asked):
         for job_id in asked:

@@ -141,7 +141,7 @@ def who_waits_is_not_answered(patch):
 def who_waits_is_answered_before_the_end_is_on_the_disk(patch):
     def ended(original, self, job, *words):
         actions = original(self, job, *words)
-        return [*actions, *self._questions.ended(job.job_id)]
+        return [*actions, *self.questions.ended(job.job_id)]
 
     wrap(patch, BatchJobs, "_end", ended)
 
