@@ -34,8 +34,15 @@ from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.prepared import Reach
 
-# The loss of one PCT ends the steps on its node, and no others.
-_OPTIONS = Options(is_quiet=True, has_input=False, keeps_going=True, mpi="none", wait_s=0.0)
+# The loss of a PCT or of a node ends the steps there, and no others.
+_OPTIONS = Options(
+    is_quiet=True,
+    has_input=False,
+    keeps_going=True,
+    outlives_nodes=True,
+    mpi="none",
+    wait_s=0.0,
+)
 _NOT_FOR_DAEMONS = (b"PYTHONPATH",)  # they import their own modules, not the user's
 _NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address
 

@@ -200,6 +200,50 @@ def test_steps_in_the_background_end_with_the_allocation(anywhere):
     assert finish(process, b"\n").status == 0
 
 
+@pytest.mark.parametrize("how", ["signal", "time", "cancel", "command"])
+def test_the_ranks_of_steps_have_time_to_end_whatever_ends_the_allocation(anywhere, how, tmp_path):
+    rank = "trap 'echo told; sleep 0.3; echo done >> $OUT; exit 0' TERM; echo up; read x < $FIFO"
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    ends = "read line" if how == "command" else "wait"
+    script = f'yod -sz 2 sh -c "$RANK" & {ends}'
+    time_words = ("-time", "0:03") if how == "time" else ()
+    env = {"RANK": rank, "OUT": str(tmp_path / "out"), "FIFO": str(fifo)}
+    process = start(anywhere, *time_words, "-sz", "2", "sh", "-c", script, env=env)
+    job_id = read_until(process.stderr.fileno(), b"\n").decode().split()[2].rstrip(":")
+    read_until(process.stdout.fileno(), b"up\nup\n")
+    if how == "signal":
+        process.send_signal(signal.SIGTERM)
+    elif how == "cancel":
+        assert finish(anywhere.start_command(BIN / "yodjob", "cancel", job_id)).status == 0
+    done = finish(process, b"\n")
+    status = {"signal": -signal.SIGTERM, "time": 124, "cancel": 125, "command": 0}[how]
+    assert done.status == status
+    assert (tmp_path / "out").read_text() == "done\n" * 2
+
+
+def test_a_signal_warns_the_ranks_of_steps_before_the_time_is_over(anywhere):
+    rank = "trap 'echo warned; exit 0' USR1; echo up; while :; do sleep 0.1; done"
+    words = ("-quiet", "-time", "0:30", "-signal", "USR1@28", "-sz", "2", "sh", "-c")
+    done = finish(start(anywhere, *words, 'yod -sz 2 sh -c "$RANK"', env={"RANK": rank}))
+    assert (done.status, sorted(done.out.split())) == (0, ["up"] * 2 + ["warned"] * 2)
+
+
+def test_a_signal_for_the_command_is_not_sent_to_steps(embedded):
+    script = "trap 'echo warned; exit 0' USR1; echo up; while :; do sleep 0.1; done"
+    done = alloc(embedded, "-quiet", "-time", "0:30", "-signal", "B:USR1@28", "sh", "-c", script)
+    assert done == (0, "up\nwarned\n", "")
+
+
+def test_ranks_that_ignore_the_end_are_killed_when_their_time_is_over(four):
+    rank = "trap '' TERM; echo up; while :; do sleep 1; done"
+    env = {"RANK": rank, "YOD_KILL_WAIT_S": "0.2"}
+    process = start(four, "-quiet", "sh", "-c", 'yod sh -c "$RANK" & read line', env=env)
+    read_until(process.stdout.fileno(), b"up\n")
+    assert finish(process, b"\n").status == 0
+    assert four.yod("-sz", "4", "true").status == 0
+
+
 def test_a_cancelled_allocation_tells_its_command_to_end(four):
     process = start_held(four, "-sz", "4", command=STAYS)
     job_id = read_until(process.stderr.fileno(), b"\n").decode().split()[2].rstrip(":")
@@ -217,6 +261,23 @@ def test_a_pct_that_is_killed_ends_the_steps_on_its_node_and_no_others(four):
     assert said.endswith(": a node was lost; 1 of 2 are left\n")
     done = finish(process, b"\n")
     assert (done.status, done.out) == (0, "on\non\n")
+
+
+@pytest.mark.hosts
+def test_a_host_that_dies_ends_the_steps_on_it_and_new_ones_run_on_the_others(start_hosts):
+    partition = start_hosts(3, slots=1)
+    script = """
+        yod -sz 3 sh -c 'echo up; exec sleep 600'
+        echo step $?
+        yod -sz 2 echo on
+        yod --immediate -sz 3 true; echo three $?
+    """
+    process = start(partition, "-quiet", "-sz", "3", "sh", "-c", script)
+    read_until(process.stdout.fileno(), b"up\nup\nup\n")
+    partition.power_off(1)
+    done = finish(process)
+    assert (done.status, done.out) == (0, "step 125\non\non\nthree 125\n")
+    assert "a node was lost; 2 of 3 are left" in done.err
 
 
 def test_when_no_pct_is_left_the_allocation_ends_and_says_what_they_said(four):

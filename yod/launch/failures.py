@@ -28,6 +28,7 @@ class Failures:
         interrupts: Interrupts,
         ending: Ending,
         bebopd: PortalId,
+        outlives_nodes: bool,
     ) -> None:
         self._progress = progress
         self._tree = tree
@@ -35,16 +36,29 @@ class Failures:
         self._interrupts = interrupts
         self._ending = ending
         self._bebopd = bebopd
+        self._outlives_nodes = outlives_nodes
 
     # -- FORMING to RUNNING -----------------------------------------------
 
     def failed(self, failure: Failure, now: float) -> list[Action]:
         """A node cannot go on."""
+        if self._outlives_nodes and failure.kind is FailureKind.NODE_LOST:
+            return self._outlive(failure, now)
         told = Tell(self._blame(failure))
         if failure.kind is FailureKind.REFUSED and failure.node == self._tree.nodes[0].node:
             self._tree.lose(self._tree.root)  # it hosts nothing of ours
             return [told, *self._ending.release(now)]
         return [told, *self._ending.all_done(now)]
+
+    def _outlive(self, failure: Failure, now: float) -> list[Action]:
+        """The tree has closed up around the node; only the last one ends the job."""
+        if self._progress.phase is not Phase.RUNNING:
+            return [Tell(self._blame(failure)), *self._ending.all_done(now)]
+        for peer in [peer for peer, node in self._tree.unconfirmed.items() if node == failure.node]:
+            self._tree.lose(peer)
+        self._report.outlive(failure.node)
+        told = Tell(f"node {failure.node} ({failure.name}) was lost: it {failure.text}")
+        return [told, *(self._ending.all_done(now) if self._report.is_complete else [])]
 
     def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
         """The loss of the root ends the job. Of others the root will tell."""

@@ -92,7 +92,9 @@ class Launch:
         loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
         running = Running(plan.options, progress, tree, report, spawner, ending, limits)
         control = Control(plan.options.keeps_going, progress, tree, report, interrupts, ending)
-        failures = Failures(progress, tree, report, interrupts, ending, bebopd)
+        failures = Failures(
+            progress, tree, report, interrupts, ending, bebopd, plan.options.outlives_nodes
+        )
 
         any_phase: Row = {
             **dict.fromkeys(MAY_BE_LATE, _ignore),

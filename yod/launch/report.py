@@ -77,6 +77,7 @@ class Report:
         self._names = names
         self._sizes = sizes
         self._loaded_size = sum(sizes)
+        self._gone: set[int] = set()  # ranks of nodes whose loss ends nothing else
         self._tools: set[int] = set()  # ranks that are daemons of a launcher in the job
         self._failed_with: int | None = None  # exit status of a failure other than a rank's
         self._first_status: int | None = None  # exit status of the first rank that failed
@@ -90,8 +91,8 @@ class Report:
     @property
     def is_complete(self) -> bool:
         """Every rank has ended. The daemons of a launcher need not have."""
-        ended = len(self.completions.keys() | self._tools)
-        return ended == self.size
+        ended = self.completions.keys() | self._tools | self._gone
+        return len(ended) == self.size
 
     @property
     def has_succeeded_so_far(self) -> bool:
@@ -249,6 +250,11 @@ class Report:
     def lose(self, *nodes: int) -> None:
         """Nodes are lost, with what they have not reported of their ranks."""
         self.lost.update(nodes)
+
+    def outlive(self, node: int) -> None:
+        """A node is lost, and its ranks; the job goes on with the others."""
+        self.lose(node)
+        self._gone.update(rank for rank, at in enumerate(self._node_of) if at == node)
 
     def note(self, text: str) -> None:
         """Add a line to the end of the table."""

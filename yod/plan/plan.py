@@ -32,6 +32,7 @@ class Options(Struct, frozen=True):
     Attributes:
         kills_at_once: no delay after an abnormal end (``-kill``, ``-batch``).
         keeps_going: an abnormal end ends nothing else.
+        outlives_nodes: nor does the loss of a node that is not the root, while others are left.
         mpi: what to offer to MPI libraries: one of :data:`yod.program.speech.CHOICES`.
         libpmix: the PMIx library to use; empty: found as the manual says.
         has_portals: ranks use Portals, also if no program is linked to it.
@@ -52,6 +53,7 @@ class Options(Struct, frozen=True):
     debug: int = 0
     style: Style = Style.WHOLE
     overlaps: bool = False
+    outlives_nodes: bool = False
     wait_s: float | None = None
     arity: int = 0
 

@@ -243,3 +243,29 @@ def test_a_node_that_fails_in_the_same_way_again_at_the_end_is_told_of_once():
 def test_a_peer_that_is_nobody_is_nothing():
     assert Yod(2).to(Phase.RUNNING).lose(pct(1)) == []
     assert Yod(2).lose(pct(5)) == []
+
+
+# -- nodes that are outlived -----------------------------------------------
+
+
+def lost_node(place):
+    return failure(FailureKind.NODE_LOST, place=place, text="has died")
+
+
+def test_a_launch_that_outlives_nodes_goes_on_without_them_until_its_last_rank():
+    yod = Yod(3, outlives_nodes=True, keeps_going=True).to(Phase.RUNNING)
+    assert yod.receive(lost_node(1)) == [Tell("node 21 (n21) was lost: it has died")]
+    assert (yod.phase, yod.report.lost) == (Phase.RUNNING, {21})
+    assert ALL_DONE not in yod.receive(completions(0))
+    assert ALL_DONE in yod.receive(completions(2))
+    assert yod.receive(released(0, 2)) == [RELEASE]
+
+
+def test_one_that_outlives_nodes_ends_with_its_root():
+    yod = Yod(3, outlives_nodes=True).to(Phase.RUNNING)
+    assert yod.lose(ROOT)[1:] == resets(1, 2)
+
+
+def test_before_go_no_node_is_outlived():
+    yod = Yod(3, outlives_nodes=True).to(Phase.STARTING)
+    assert yod.receive(lost_node(1))[1:] == [ALL_DONE]
