@@ -263,21 +263,37 @@ def test_a_pct_that_is_killed_ends_the_steps_on_its_node_and_no_others(four):
     assert (done.status, done.out) == (0, "on\non\n")
 
 
+QUICK = {"YOD_LIVENESS_S": "3", "YOD_END_S": "2", "YOD_ORPHAN_S": "2"}
+ENDLESS = "yod -sz 3 sh -c 'echo up; exec sleep 600'"
+
+
 @pytest.mark.hosts
-def test_a_host_that_dies_ends_the_steps_on_it_and_new_ones_run_on_the_others(start_hosts):
-    partition = start_hosts(3, slots=1)
-    script = """
-        yod -sz 3 sh -c 'echo up; exec sleep 600'
-        echo step $?
-        yod -sz 2 echo on
-        yod --immediate -sz 3 true; echo three $?
-    """
-    process = start(partition, "-quiet", "-sz", "3", "sh", "-c", script)
+@pytest.mark.parametrize("how", ["power", "cable"])
+def test_a_lost_host_ends_the_steps_on_it_and_new_ones_run_on_the_others(start_hosts, how):
+    partition = start_hosts(3, slots=1, env=QUICK)
+    script = f"{ENDLESS}; echo step $?; yod -sz 2 echo on; yod --immediate -sz 3 true; echo $?"
+    process = start(partition, "-quiet", "-sz", "3", "sh", "-c", script, env=QUICK)
     read_until(process.stdout.fileno(), b"up\nup\nup\n")
-    partition.power_off(1)
+    if how == "power":
+        partition.power_off(1)
+    else:
+        partition.hosts[1].cut()
     done = finish(process)
-    assert (done.status, done.out) == (0, "step 125\non\non\nthree 125\n")
+    assert (done.status, done.out) == (0, "step 125\non\non\n125\n")
     assert "a node was lost; 2 of 3 are left" in done.err
+    if how == "cable":
+        partition.hosts[1].heal()
+
+
+@pytest.mark.hosts
+def test_the_loss_of_the_first_host_ends_the_allocation(start_hosts):
+    partition = start_hosts(3, slots=1, env=QUICK)
+    process = start(partition, "-sz", "3", "sh", "-c", ENDLESS, env=QUICK)
+    read_until(process.stdout.fileno(), b"up\nup\nup\n")
+    partition.power_off(0)
+    done = finish(process)
+    assert done.status == 125
+    assert "node 0 (node0) was lost" in done.err
 
 
 def test_when_no_pct_is_left_the_allocation_ends_and_says_what_they_said(four):
