@@ -23,7 +23,7 @@ from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
 from native.machine import Action, Log, Send
-from native.nodelist import format_spans
+from native.nodelist import format_spans, named_nodes
 from native.wire import codec
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, clipped
@@ -122,11 +122,24 @@ class Requests:
         if len(self._nodes) < self._expected and len(self._early) < self._limits.waiting_count:
             self._early.append((source, principal, request))
             return []
-        request = replace(request, specs=tuple(spec.unpacked() for spec in request.specs))
         try:
-            return self._answer(source, self.permitted(principal), request, now)
+            return self._answer(source, self.permitted(principal), self._unpacked(request), now)
         except RequestRefused as refused:
             return self.refuse(source, principal.uid, refused, now)
+
+    def _unpacked(self, request: NodeRequest) -> NodeRequest:
+        """The request with every listed node.
+
+        Raises:
+            RequestRefused: a list is longer than the partition; it is not made.
+        """
+        for index, spec in enumerate(request.specs):
+            if spec.ranges and spec.listed > len(self._nodes):
+                present = [node.number for node in self._nodes]
+                has = named_nodes(present) if present else "none"
+                text = f"a list of {spec.listed} nodes; this partition has {has}"
+                raise RequestRefused(Refusal.UNKNOWN_NODE, text, index)
+        return replace(request, specs=tuple(spec.unpacked() for spec in request.specs))
 
     def _answer(
         self, source: PortalId, owner: Owner, request: NodeRequest, now: float

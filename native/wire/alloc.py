@@ -42,6 +42,7 @@ from native.wire.placed import (
 from native.wire.runs import JobRuns
 
 LISTED = 64  # nodes of a request that are listed one by one, however regular
+LISTED_MAX = NODE_MAX + 1  # nodes that all lists of a request name together
 CREDENTIAL_MAX = 128 * 1024  # a user may be in very many groups
 
 Nodes = Annotated[tuple[NodeNumber, ...], Meta(max_length=NODE_MAX + 1)]
@@ -62,9 +63,10 @@ class NodeSpec(Part, frozen=True):
     one_per_node: bool = False
     ranges: NumberRanges = ()
 
-    def __post_init__(self) -> None:
-        if self.ranges and (total := sum(count for _, count in self.ranges)) > NODE_MAX + 1:
-            raise ValueError(f"{total} nodes contradict the limit of {NODE_MAX + 1}")
+    @property
+    def listed(self) -> int:
+        """How many nodes it names."""
+        return len(self.nodes) + sum(count for _, count in self.ranges)
 
     def packed(self) -> NodeSpec:
         """The same with a long list as ranges, for a message."""
@@ -97,6 +99,10 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     waits: bool = False
     asker: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
     overlaps: bool = False
+
+    def __post_init__(self) -> None:
+        if (listed := sum(spec.listed for spec in self.specs)) > LISTED_MAX:
+            raise ValueError(f"{listed} nodes in lists contradict the limit of {LISTED_MAX}")
 
 
 def demand_fitting(nodes: JobNodes, runs: JobRuns) -> None:

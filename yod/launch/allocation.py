@@ -63,12 +63,15 @@ class Allocation:
         programs = " ".join(plan.names)[:PROGRAM_MAX]
         waits = plan.wait_s > 0
         specs = tuple(spec.packed() for spec in plan.specs)
+        if (listed := sum(spec.listed for spec in specs)) > alloc.LISTED_MAX:
+            return self._too_long(f"lists of {listed} nodes in all, at most {alloc.LISTED_MAX}")
         request = alloc.NodeRequest(
             specs, programs, plan.batch_job, waits, plan.asker, plan.options.overlaps
         )
         if (size := len(codec.encode_part(request))) > MESSAGE_MAX_BYTES:
-            text = f"the lists of nodes have {size} bytes, at most {MESSAGE_MAX_BYTES}"
-            return [Tell(text), *self._fail(NEVER_STARTED, text)]
+            return self._too_long(
+                f"the lists of nodes have {size} bytes, at most {MESSAGE_MAX_BYTES}"
+            )
         return [Send(self._bebopd, request)]
 
     def queued(self, queued: alloc.Queued, now: float) -> list[Action]:
@@ -109,6 +112,9 @@ class Allocation:
     def granted_late(self, grant: alloc.Grant, now: float) -> list[Action]:
         """A second grant, in any later phase: give it back."""
         return [Send(self._bebopd, alloc.Release(grant.job_id))]
+
+    def _too_long(self, text: str) -> list[Action]:
+        return [Tell(text), *self._fail(NEVER_STARTED, text)]
 
     def _no_answer(self, text: str) -> list[Action]:
         reason = f"bebopd at {self._bebopd_name} {text}"

@@ -268,3 +268,10 @@ def test_a_long_list_asks_for_the_same_however_it_travels(numbers):
 def test_a_list_of_a_hundred_thousand_nodes_fits_in_a_request():
     wanted = NodeSpec(100_000, tuple(range(100_000)), one_per_node=True)
     assert len(codec.encode(NodeRequest((wanted.packed(),)))) < 100
+
+
+def test_a_list_longer_than_the_partition_is_refused_before_it_is_made():
+    longest = NodeSpec(1, (), ranges=((0, 1 << 20),))
+    assert Partition(2).request(longest) == Refused(
+        Refusal.UNKNOWN_NODE, "a list of 1048576 nodes; this partition has nodes 0..1", 0
+    )
