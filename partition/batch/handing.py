@@ -12,7 +12,6 @@ from native import nodelist
 from native.errors import PartitionError, UsageError
 from native.options import Option, parse
 from native.text import shown
-from native.wire.base import SIZE_MAX
 from partition.batch import directives, output
 from partition.batch.submit import hand_in, read_script, submission, wrapped
 from partition.find import discover
@@ -98,8 +97,4 @@ def _last(values: list[str] | None) -> str | None:
 
 
 def _size(value: int | str | None) -> int | None:
-    if value is None or isinstance(value, int):
-        return value
-    if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= SIZE_MAX):
-        raise UsageError(f"-sz {shown(value)}: must be from 1 to {SIZE_MAX}")
-    return int(value)
+    return directives.size(value) if isinstance(value, str) else value
