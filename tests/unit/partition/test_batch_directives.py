@@ -83,19 +83,11 @@ def test_lines_below_the_first_command_and_longer_words_are_comments():
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "#YOD -sz",
-        "#YOD -sz many",
-        "#YOD -time x",
-        "#PBS -o %q",
-        "#SBATCH -n x",
-        "#SBATCH -n",
-        "#SBATCH --time",
-        "#PBS -N",
-    ],
-)
+NO_VALUES = ("#YOD -sz", "#SBATCH -n", "#SBATCH --time", "#PBS -N")
+WRONG = ("#YOD -sz many", "#YOD -time x", "#PBS -o %q", "#SBATCH -n x")
+
+
+@pytest.mark.parametrize("line", [*NO_VALUES, *WRONG])
 def test_an_option_without_a_value_that_it_can_have_is_refused(line):
     with pytest.raises(UsageError, match="line 2"):
         read(line)
