@@ -243,6 +243,7 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
     in_force = limits.load(os.environ)
     asked = Asked(job_ids, partition, in_force)
     rows = {str(row.job_id): row for row in asked.rows()}
+    _say_trouble(asked)
     others = [job_id for job_id in job_ids if job_id not in rows]
     events = {job_id: asked.events(int(job_id)) for job_id in asked.ids} if has_events else {}
     answers = [
@@ -329,6 +330,7 @@ def wait(job_ids: tuple[str, ...], partition: str) -> None:
 def _status_of(job_ids: Sequence[str], asked: Asked) -> int:
     """The exit status of `wait`."""
     of_batch = {str(row.job_id) for row in asked.rows()}
+    _say_trouble(asked)
     others = [job_id for job_id in job_ids if job_id not in of_batch]
     statuses = {}
     for answer in ask(others, job.Wait(), None):
@@ -377,10 +379,18 @@ def _demand_done(answers: Sequence[Answer], asked: Asked | None = None) -> None:
     for answer in failed:
         _complain(answer)
     lines = asked.failures if asked is not None else []
+    if asked is not None:
+        _say_trouble(asked)
     for line in lines:
         stdio.say(f"yodjob: {line}")
     if failed or lines:
         sys.exit(FAILED)
+
+
+def _say_trouble(asked: Asked) -> None:
+    """What is asked of this host alone may not be all that there is to know."""
+    if asked.trouble and asked.ids:
+        stdio.say(f"yodjob: batch jobs cannot be asked about: {asked.trouble}")
 
 
 def _complain(answer: Answer) -> None:

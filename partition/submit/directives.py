@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from native import duration, options
+from native import duration, nodelist, options
 from native.errors import UsageError
 from native.options import Option
 from native.text import shown
+from native.wire.base import SIZE_MAX
+from partition.submit import output
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
@@ -63,7 +65,9 @@ def read(text: str, known: Sequence[Option]) -> Read:
             if line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t"):
                 try:
                     words = shlex.split(line[len(mark) :], comments=True)
+                    before = len(found.words)
                     take(words, known, found)
+                    _check(found.words[before:])
                 except (ValueError, UsageError) as error:
                     raise UsageError(f"line {number}: {shown(line)}: {error}") from None
     return found
@@ -74,6 +78,20 @@ def _head(text: str) -> Iterator[tuple[int, str]]:
         if line.strip() and not line.startswith("#"):
             return
         yield number, line
+
+
+def _check(words: list[str]) -> None:
+    """Refuse values that cannot be; each option has one."""
+    for name, value in zip(words[::2], words[1::2], strict=True):
+        match name:
+            case "-sz" | "-n":
+                size(value)
+            case "-list":
+                nodelist.parse(value)
+            case "-time":
+                time_s(value)
+            case "-o" | "-output":
+                output.check(value)
 
 
 def _yod(words: list[str], known: Sequence[Option], found: Read) -> None:
@@ -146,6 +164,8 @@ def _pairs(words: list[str], flags: frozenset[str]) -> Iterator[tuple[str, str]]
             raise UsageError(f"{shown(word)} is no option")
         if not equals and name not in flags and rest and not rest[0].startswith("-"):
             value = rest.pop(0)
+        if not value and name not in flags:
+            raise UsageError(f"{_dashed(name)} needs a value")
         yield name, value
 
 
@@ -155,6 +175,17 @@ def _dashed(name: str) -> str:
 
 _Take = Callable[[list[str], Sequence[Option], Read], None]
 _MARKS: tuple[tuple[str, _Take], ...] = (("#YOD", _yod), ("#SBATCH", _slurm), ("#PBS", _pbs))
+
+
+def size(text: str) -> int:
+    """A number of slots.
+
+    Raises:
+        UsageError: none.
+    """
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= SIZE_MAX):
+        raise UsageError(f"-sz {shown(text)}: must be from 1 to {SIZE_MAX}")
+    return int(text)
 
 
 def time_s(text: str) -> int:

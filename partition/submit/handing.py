@@ -13,7 +13,6 @@ from native.errors import PartitionError, UsageError
 from native.options import Option, parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
-from native.wire.base import SIZE_MAX
 from native.wire.batch import Submit, Task
 from partition.find import discover
 from partition.submit import directives, output
@@ -151,8 +150,4 @@ def _last(values: list[str] | None) -> str | None:
 
 
 def _size(value: str | None) -> int | None:
-    if value is None:
-        return None
-    if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= SIZE_MAX):
-        raise UsageError(f"-sz {shown(value)}: must be from 1 to {SIZE_MAX}")
-    return int(value)
+    return None if value is None else directives.size(value)

@@ -180,8 +180,10 @@ def test_without_a_partition_the_process_that_holds_the_job_stays_behind(env):
 
 def test_without_a_partition_a_detached_job_can_be_cancelled(env):
     here = Partition()
-    job_id = detach(here, env, "sh", "-c", "trap 'echo told; exit 1' TERM; sleep 600 & wait")
+    trap = "trap 'echo told; exit 1' TERM; echo up; sleep 600 & wait"
+    job_id = detach(here, env, "sh", "-c", trap)
     with start(here, env, job_id) as terminal:
+        read_until(terminal.stdout.fileno(), b"up\n")
         assert yodjob(here, env, "cancel", job_id).status == 0
         assert b"told\n" in terminal.stdout.read()
         terminal.wait(timeout=LIMIT_S)

@@ -32,7 +32,7 @@ def test_it_has_the_slots_that_its_lines_ask_for_and_an_option_wins(jobs):
     first = jobs.submit(text=text)
     second = jobs.submit("-sz", "1", "-J", "second", text=text)
     assert jobs.wait(first, second) == 0
-    assert (jobs.directory / f"first-00{first}.txt").read_text() == "4 first\n"
+    assert (jobs.directory / f"first-{int(first):03}.txt").read_text() == "4 first\n"
     assert (jobs.directory / f"second-00{second}.txt").read_text() == "1 second\n"
     assert jobs.row(first)["time_s"] == 300.0
 
@@ -144,7 +144,10 @@ def test_a_script_whose_interpreter_is_not_there(jobs):
     job_id = jobs.submit(path)
     assert jobs.wait(job_id) == 127
     row = jobs.row(job_id)
-    assert (row["state"], row["reason"]) == ("FAILED", "bad.sh: No such file or directory")
+    assert (row["state"], row["reason"]) == (
+        "FAILED",
+        "bad.sh: its interpreter /nowhere/sh: No such file or directory",
+    )
 
 
 def test_what_is_too_large_is_refused_with_the_numbers(jobs):

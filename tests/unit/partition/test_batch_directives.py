@@ -1,0 +1,93 @@
+"""What the head of a batch script asks for: #YOD lines, and those of Slurm and PBS."""
+
+import pytest
+
+from native.errors import UsageError
+from partition.submit import directives
+from partition.submit.handing import _OPTIONS
+
+KNOWN = list(_OPTIONS.values())
+
+
+def read(*lines):
+    return directives.read("\n".join(("#!/bin/sh", *lines)), KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("#YOD -sz 4 -time 5", ["-sz", "4", "-time", "5"]),
+        ("#YOD -n 4  # four of them", ["-sz", "4"]),
+        ("#YOD -name 'a b' -o %j.out", ["-name", "a b", "-o", "%j.out"]),
+        ("#YOD\t-list 0..3", ["-list", "0..3"]),
+        ("#SBATCH -n 4", ["-sz", "4"]),
+        ("#SBATCH -n4", ["-sz", "4"]),
+        ("#SBATCH --ntasks=4 --time=1:00:00", ["-sz", "4", "-time", "1:00:00"]),
+        ("#SBATCH --job-name a -o out", ["-name", "a", "-o", "out"]),
+        ("#SBATCH -D /tmp", ["-directory", "/tmp"]),
+        ("#PBS -N a -o out", ["-name", "a", "-o", "out"]),
+        ("#PBS -l select=2:ncpus=4:mpiprocs=4", ["-sz", "8"]),
+        ("#PBS -l nodes=2:ppn=3,walltime=1:00:00", ["-sz", "6", "-time", "1:00:00"]),
+        ("#PBS -l walltime=90", ["-time", "0:90"]),
+    ],
+)
+def test_what_ours_has_is_read(line, words):
+    found = read(line)
+    # Whatever spelling a line uses, it is that option's.
+    names = {each: option.spellings[0] for option in KNOWN for each in option.spellings}
+    assert [names.get(word, word) for word in found.words] == words
+    assert found.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("#SBATCH --mail-type=END", "#SBATCH --mail-type: ignored"),
+        ("#SBATCH -p debug", "#SBATCH -p: ignored"),
+        ("#SBATCH --parsable", "#SBATCH --parsable: ignored"),
+        ("#PBS -q debug", "#PBS -q: ignored"),
+        ("#PBS -V", "#PBS -V: ignored"),
+    ],
+)
+def test_what_changes_nothing_that_runs_is_a_warning(line, warning):
+    assert read(line) == directives.Read([], [warning])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#SBATCH --mem=4G",
+        "#SBATCH --array=1-3",
+        "#SBATCH -d afterok:3",
+        "#SBATCH --exclusive",
+        "#PBS -J 1-3",
+        "#PBS -l mem=4gb",
+        "#PBS -l select=2:mem=1gb",
+        "#PBS -W depend=afterok:1",
+        "#YOD --mem 4",
+        "#YOD script",
+        "#SBATCH script",
+        "#YOD 'open",
+    ],
+)
+def test_what_would_change_the_run_refuses_the_script_and_names_the_line(line):
+    with pytest.raises(UsageError) as raised:
+        read("# a comment", line)
+    assert str(raised.value).startswith("line 3: ")
+
+
+def test_lines_below_the_first_command_and_longer_words_are_comments():
+    assert read("", "# -sz 3", "#YODEL -sz 9", "#YOD -sz 2", "true", "#YOD -sz 4").words == [
+        "-sz",
+        "2",
+    ]
+
+
+NO_VALUES = ("#YOD -sz", "#SBATCH -n", "#SBATCH --time", "#PBS -N")
+WRONG = ("#YOD -sz many", "#YOD -time x", "#PBS -o %q", "#SBATCH -n x")
+
+
+@pytest.mark.parametrize("line", [*NO_VALUES, *WRONG])
+def test_an_option_without_a_value_that_it_can_have_is_refused(line):
+    with pytest.raises(UsageError, match="line 2"):
+        read(line)
