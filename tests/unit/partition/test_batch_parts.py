@@ -109,7 +109,7 @@ def test_every_state_has_a_code_and_a_line():
 
 
 def test_a_job_that_waits_has_its_reason_in_the_place_of_its_nodes():
-    waits = replace(ROW, state=State.PENDING, nodes=(), began=0.0, reason="4 ranks\nrequested")
+    waits = replace(ROW, state=State.PENDING, nodes=(), node_count=0, began=0.0, reason="4 ranks\nrequested")
     line = show.cells(waits, 200.0)
     assert line[4:7] == ("0:00", "4", "")
     assert line[7].startswith("(") and "4 ranks" in line[7] and "\n" not in line[7]
@@ -142,7 +142,7 @@ def test_a_script_that_is_not_there_and_a_directory_are_refused(tmp_path):
 
 
 def submitted(script, directory=""):
-    return submission(script, NodeSpec(1), "", 0.0, str(directory), "out", "")
+    return submission(script, NodeSpec(1), "", 0.0, str(directory), "out")
 
 
 def test_a_submission_has_what_its_user_has(tmp_path, monkeypatch):
