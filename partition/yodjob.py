@@ -21,7 +21,7 @@ from native.wire import job
 from native.wire.base import SIZE_MAX
 from partition.jobs import show
 from partition.jobs.ask import Answer, ask, ask_all
-from yod.plan.plan import spec_of
+from yod.plan.shape import made, spec_of
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -53,6 +53,8 @@ def command() -> None:
 @command.command(context_settings={"allow_interspersed_args": False})
 @click.option("-sz", "-n", "size", type=click.IntRange(1, SIZE_MAX), metavar="N", help="Slots.")
 @click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
+@click.option("-N", "-nodes", "node_count", type=int, metavar="N", help="On so many nodes.")
+@click.option("--ranks-per-node", "per_node", type=int, metavar="K", help="At most so many there.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
 @click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
@@ -63,6 +65,8 @@ def command() -> None:
 def alloc(
     size: int | None,
     nodes: str | None,
+    node_count: int | None,
+    per_node: int | None,
     time_text: str | None,
     wait_s: float | None,
     partition: str,
@@ -82,7 +86,8 @@ def alloc(
     if is_json and words:
         raise UsageError("--json and a command exclude each other")
     shell = () if is_json else (os.environ.get("SHELL") or "/bin/sh",)
-    spec = spec_of(size, tuple(nodelist.parse(nodes)) if nodes is not None else None, "")
+    listed = tuple(nodelist.parse(nodes)) if nodes is not None else None
+    spec = spec_of(size, listed, "", made(node_count, per_node))
     wanted = Wanted(
         spec,
         words or shell,

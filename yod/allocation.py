@@ -144,6 +144,8 @@ def allocate(
     size: int | None = None,
     *,
     nodes: Nodes = (),
+    node_count: int | None = None,
+    ranks_per_node: int | None = None,
     partition: str = "",
     wait_s: float = inf,
     time_s: float = inf,
@@ -153,6 +155,8 @@ def allocate(
     Args:
         size: slots. Default: one on each of ``nodes``, or 1.
         nodes: only of these nodes: numbers, or text such as ``5,1..3``.
+        node_count: on so many nodes; without a size a slot on each.
+        ranks_per_node: at most so many slots on each node; without a size so many.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
         time_s: how long the allocation may last, in whole seconds.
@@ -165,6 +169,8 @@ def allocate(
     text = text_of(nodes)
     words = ["-quiet", *(("-sz", str(size)) if size is not None else ())]
     words += ["-list", text] if text else []
+    words += ["-N", str(node_count)] if node_count is not None else []
+    words += ["--ranks-per-node", str(ranks_per_node)] if ranks_per_node is not None else []
     words += ["--partition", partition] if partition else []
     words += ["-wait", str(wait_s)] if wait_s < inf else []
     words += ["-time", f"0:{round(time_s)}"] if time_s < inf else []

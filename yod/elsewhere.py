@@ -7,9 +7,10 @@ in :mod:`yod.cli`; ``-l``, ``-q`` and ``-t`` there are Cplant's.
 from __future__ import annotations
 
 _DEBUG = "-D shows what happens, --version the version"
-_NODES = "use -list L for nodes, by number (pingd shows them), -sz N for ranks"
+_NODES = "use -list L for nodes, by number (pingd shows them), -N N for a count of nodes"
 _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its number (docs/pct.md)"
 _RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
+_PER_NODE = "use --ranks-per-node K, with -N for the count of nodes"
 _BINDING = "yod binds no rank; the ranks of a node use all processors that its pct may use"
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
 _DIRECTORY = "ranks run in the directory of yod: cd DIR && yod ..."
@@ -30,7 +31,6 @@ TABLE = {
     "v": _DEBUG,
     "V": "use --version for the version",
     "w": _NODES,
-    "N": _NODES,
     "d": _DEBUG,
     "i": _INPUT,
     "k": _ENDS,
@@ -46,7 +46,7 @@ TABLE = {
     "H": _HOSTS,
     "J": _BATCH,
     "A": _BATCH,
-    "r": "ranks fill the slots of a node in order",
+    "r": _PER_NODE,
     "m": "ranks fill the slots of nodes in their order, or in that of -list",
     "W": _ENDS,
     "alloc": _START,
@@ -68,7 +68,6 @@ TABLE = {
     "verbose": _DEBUG,
     "debug": "-D shows what happens, -D -D each message",
     "ntasks": _RANKS,
-    "nodes": _NODES,
     "nodelist": _NODES,
     "exclude": _NODES,
     "hosts": _HOSTS,
@@ -77,10 +76,10 @@ TABLE = {
     "hostfile": _HOSTS,
     "machinefile": _HOSTS,
     "machine": _HOSTS,
-    "ppn": "a node takes as many ranks as its pct has slots (yodctl up --slots K, pct --slots K)",
-    "npernode": "a node takes as many ranks as its pct has slots (pct --slots K)",
-    "ntasks-per-node": "a node takes as many ranks as its pct has slots (pct --slots K)",
-    "tasks-per-node": "a node takes as many ranks as its pct has slots (pct --slots K)",
+    "ppn": _PER_NODE,
+    "npernode": _PER_NODE,
+    "ntasks-per-node": _PER_NODE,
+    "tasks-per-node": _PER_NODE,
     "oversubscribe": "the embedded partition takes any number of ranks, a node its slots",
     "overcommit": "the embedded partition takes any number of ranks, a node its slots",
     "allow-run-as-root": "root needs no option to run yod",

@@ -16,6 +16,7 @@ from yod.plan import loadfile
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options, Style, from_command_line, from_load_file
 from yod.plan.prepared import Prepared, Records
+from yod.plan.shape import ANY, is_about, with_option
 from yod.program import image
 
 Given = dict[str, list[str]]  # option -> its values, in the order given
@@ -72,7 +73,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         overlaps="--overlap" in given,
         wait_s=_wait_s(given),
     )
-    members, warnings = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)
+    members, warnings = _members(given, words, invocation)
     return launching.prepare(
         members,
         chosen,
@@ -119,12 +120,16 @@ def _style(given: Given) -> Style:
 
 
 def _members(
-    size_text: str | None, nodes_text: str | None, words: list[str], invocation: Invocation
+    given: Given, words: list[str], invocation: Invocation
 ) -> tuple[list[Member], list[str]]:
     """The members of a command line, and warnings for the user."""
     program, *arguments = words
+    size_text, nodes_text = _last(given, "-sz"), _last(given, "-list")
     size = loadfile.parse_size("-sz", size_text) if size_text is not None else None
     nodes = tuple(nodelist.parse(nodes_text)) if nodes_text is not None else None
+    shape = ANY
+    for option in filter(is_about, given):
+        shape = with_option(shape, option, given[option][-1])
     try:
         path = image.find(program, invocation)
     except ProgramNotFoundError as error:
@@ -132,13 +137,13 @@ def _members(
         raise ProgramNotFoundError(f"{error}{hint}") from None
     if not image.is_load_file(path):
         text = _other_program(program, arguments)
-        return from_command_line(size, nodes, tuple(words)), [text] if text else []
+        return from_command_line(size, nodes, tuple(words), shape), [text] if text else []
     if arguments:
         raise UsageError(
             f"{shown(program)} is a load file (it has no execute permission): no arguments"
         )
     lines = loadfile.parse(image.read_load_file(path), shown(program))
-    return from_load_file(lines, size, nodes)
+    return from_load_file(lines, size, nodes, shape)
 
 
 def _other_program(program: str, arguments: list[str]) -> str:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from allocator.jobs.selection import Picks, room_of, select
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node, NodeTable, Placement
 from native.errors import Refusal
 from native.nodelist import format_nodes, named_nodes
+from native.text import plural
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
-
-Picks = list[tuple[int, int]]  # (node, slots), in rank order
 
 
 class RequestRefused(Exception):
@@ -58,8 +58,8 @@ def assign(
     if size > nodes.slots():
         raise RequestRefused(
             Refusal.NOT_ENOUGH_NODES,
-            f"{_count(size, 'rank')} requested, partition `{partition}` has"
-            f" {_count(nodes.slots(), 'slot')} on {_count(len(nodes), 'node')}",
+            f"{plural(size, 'rank')} requested, partition `{partition}` has"
+            f" {plural(nodes.slots(), 'slot')} on {plural(len(nodes), 'node')}",
         )
     picks = _attempt(specs, nodes, placement)
     if isinstance(picks, list):
@@ -105,8 +105,11 @@ def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
         return Refusal.UNKNOWN_NODE, unknown_text(unknown, nodes)
     if len(set(spec.nodes)) != len(spec.nodes):
         return Refusal.BAD_REQUEST, "a node is listed twice"
-    if spec.one_per_node and spec.size != len(spec.nodes):
-        return Refusal.BAD_REQUEST, f"{spec.size} ranks, one on each of {len(spec.nodes)} nodes"
+    if text := spec.contradiction:
+        return Refusal.BAD_REQUEST, text
+    if spec.node_count > len(nodes):
+        has = f"the partition has {len(nodes)}"
+        return Refusal.NOT_ENOUGH_NODES, f"{plural(spec.node_count, 'node')} requested, {has}"
     return None
 
 
@@ -123,12 +126,12 @@ def _attempt(
 ) -> list[Picks] | int:
     """Slots for every spec, or the index of one that finds too little."""
     if len(specs) == 1:
-        only = _pick(specs[0], placement)
+        only = _pick(specs[0], nodes, placement)
         return 0 if only is None else [only]
     chosen: list[Picks] = [[] for _ in specs]
     before: dict[int, int] = {}
     for index in sorted(range(len(specs)), key=lambda index: _turn(specs[index], nodes)):
-        picks = _pick(specs[index], placement)
+        picks = _pick(specs[index], nodes, placement)
         if picks is None:
             _restore(placement, before)
             return index
@@ -148,14 +151,18 @@ def _restore(placement: Placement, before: dict[int, int]) -> None:
 
 def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
     if not spec.nodes:
-        return 2
+        return 2 if spec.node_count else 3
     return 0 if spec.one_per_node or spec.size >= _slots(spec.nodes, nodes) else 1
 
 
-def _pick(spec: NodeSpec, placement: Placement) -> Picks | None:
+def _pick(spec: NodeSpec, nodes: NodeTable, placement: Placement) -> Picks | None:
     if spec.one_per_node:
         free = all(placement.free(number) for number in spec.nodes)
         return [(number, 1) for number in spec.nodes] if free else None
+    if spec.node_count or spec.per_node:
+        numbers = spec.nodes or [node.number for node in nodes]
+        rooms = [(number, room_of(spec, placement.free(number))) for number in numbers]
+        return select(spec, [(number, room) for number, room in rooms if room > 0])
     if spec.nodes:
         return placement.of_list(spec.nodes, spec.size)
     return placement.anywhere(spec.size)
@@ -166,21 +173,40 @@ def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
 
 
 def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
-    where = f" on {format_nodes(spec.nodes)}" if spec.nodes else ""
-    slots = _slots(spec.nodes, nodes) if spec.nodes else nodes.slots()
-    return f"{_count(spec.size, 'rank')} requested{where}, {_count(slots, 'slot')} there" + (
-        " for all members" if size > spec.size else ""
-    )
+    among = _among(spec, nodes)
+    there = plural(sum(node.slots for node in among), "slot")
+    text = f"{_wanted(spec, spec.size)}, {there} there"
+    if spec.node_count or spec.per_node:
+        most = max((node.slots for node in among), default=0)
+        text += f" on {plural(len(among), 'node')}, at most {most} on one"
+    return text + (" for all members" if size > spec.size else "")
 
 
 def _busy(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
-    among = [node for number in spec.nodes if (node := nodes.get(number))] or list(nodes)
+    among = _among(spec, nodes)
     free = sum(node.free() for node in among)
     total = sum(node.slots for node in among)
-    where = f" on {format_nodes(spec.nodes)}" if spec.nodes else ""
-    want = spec.size if spec.nodes else size
-    text = f"{_count(want, 'rank')} requested{where}, {free} of {_count(total, 'slot')} free now"
-    return text + _why(among)
+    text = _wanted(spec, spec.size if spec.nodes else size)
+    return f"{text}, {free} of {plural(total, 'slot')} free now{_why(among)}"
+
+
+def _among(spec: NodeSpec, nodes: NodeTable) -> list[Node]:
+    """The nodes that a spec could be on."""
+    return [node for number in spec.nodes if (node := nodes.get(number))] or list(nodes)
+
+
+def _wanted(spec: NodeSpec, size: int) -> str:
+    """What is requested, for people."""
+    text = f"{plural(size, 'rank')} requested"
+    if spec.node_count and spec.nodes:
+        text += f" on {spec.node_count} of {named_nodes(spec.nodes)}"
+    elif spec.node_count:
+        text += f" on {plural(spec.node_count, 'node')}"
+    elif spec.nodes:
+        text += f" on {format_nodes(spec.nodes)}"
+    if spec.per_node:
+        text += f", at most {spec.per_node} on each"
+    return text
 
 
 def _why(among: Sequence[Node]) -> str:
@@ -201,7 +227,3 @@ def _named(nodes: Sequence[Node]) -> str:
     if len(nodes) == 1:
         return f"{nodes[0]} is"
     return f"nodes {format_nodes(node.number for node in nodes)} are"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

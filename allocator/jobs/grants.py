@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from allocator.jobs.assign import Picks
+from allocator.jobs.selection import Picks
 from allocator.nodes.table import NodeTable
 from native.wire import codec
 from native.wire.alloc import Credential, Grant, GrantedNode, Run

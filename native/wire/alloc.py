@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from native.errors import Refusal
+from native.text import plural
 from native.wire.base import (
     MEMBERS_MAX,
     NODE_MAX,
@@ -41,11 +42,30 @@ class NodeSpec(Part, frozen=True):
         size: ranks.
         nodes: only these, in this order; empty: any.
         one_per_node: one rank on each of ``nodes`` (a list without a size).
+        node_count: on so many nodes; 0: on any number.
+        per_node: at most so many ranks on each node; 0: as many as it has slots for.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
     nodes: Nodes = ()
     one_per_node: bool = False
+    node_count: Annotated[int, Meta(ge=0, le=NODE_MAX + 1)] = 0
+    per_node: Annotated[int, Meta(ge=0, le=SLOTS_MAX)] = 0
+
+    @property
+    def contradiction(self) -> str:
+        """Why no nodes whatever can meet it; empty: some could."""
+        size, listed, count, most = self.size, len(self.nodes), self.node_count, self.per_node
+        if self.one_per_node and size != listed:
+            return f"{plural(size, 'rank')}, one on each of {plural(listed, 'node')}"
+        if self.nodes and count > listed:
+            return f"{plural(count, 'node')} of a list of {listed}"
+        if count > size:
+            return f"{plural(size, 'rank')} on {plural(count, 'node')}"
+        on = count or listed
+        if most and on and size > on * most:
+            return f"{plural(size, 'rank')} on {plural(on, 'node')}, at most {most} on each"
+        return ""
 
 
 class NodeRequest(Message, frozen=True, tag="alloc.request"):

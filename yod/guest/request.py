@@ -21,6 +21,7 @@ from yod.plan import loadfile, plan
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Options, Style
 from yod.plan.prepared import Prepared
+from yod.plan.shape import Shape, made
 from yod.program import image
 
 Word = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -35,12 +36,15 @@ class Member(Struct, frozen=True):
         size: its ranks; None: one for each of ``nodes``, or 1.
         nodes: only these, ranks in this order: numbers, or text such as ``5,1..3``.
         origin: where it was read, for messages.
+        node_count, ranks_per_node: as in :class:`Choices`; None: as the job's choices say.
     """
 
     command: Word | Sequence[Word]
     size: int | None = None
     nodes: Nodes = ()
     origin: str = ""
+    node_count: int | None = None
+    ranks_per_node: int | None = None
 
 
 class Held(Protocol):
@@ -60,6 +64,8 @@ class Choices(TypedDict, total=False):
     Attributes:
         size: ranks, of a single program. Default: one for each of ``nodes``, or 1.
         nodes: only these nodes, ranks in this order: numbers, or text such as ``5,1..3``.
+        node_count: on so many nodes; without a size a rank on each.
+        ranks_per_node: at most so many ranks on each node; without a size so many.
         env: the environment of the ranks. Default: this process's.
         cwd: their directory. Default: this process's.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
@@ -80,6 +86,8 @@ class Choices(TypedDict, total=False):
 
     size: int | None
     nodes: Nodes
+    node_count: int | None
+    ranks_per_node: int | None
     env: Mapping[str, str] | Mapping[bytes, bytes] | None
     cwd: Word | None
     partition: str
@@ -130,6 +138,8 @@ def request(
     has_input: bool,
     size: int | None = None,
     nodes: Nodes = (),
+    node_count: int | None = None,
+    ranks_per_node: int | None = None,
     env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
     cwd: Word | None = None,
     partition: str = "",
@@ -162,7 +172,7 @@ def request(
         raise UsageError(f"wait_s={wait_s}: 0 or more seconds, or math.inf")
     if keep_going and kill:
         raise UsageError("keep_going and kill exclude each other")
-    members = _members(command, size, nodes)
+    members = _members(command, size, nodes, made(node_count, ranks_per_node))
     words = tuple(word for member in members for word in member.words)
     invocation = own.invocation(("yod.api", *words))
     if env is not None:
@@ -222,12 +232,14 @@ def read_load_file(path: Word, size: int | None = None, nodes: Nodes = ()) -> tu
             None if member.spec.one_per_node else member.spec.size,
             member.spec.nodes,
             member.origin,
+            member.spec.node_count or None,
+            member.spec.per_node or None,
         )
         for member in found
     )
 
 
-def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Member]:
+def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> list[plan.Member]:
     if isinstance(command, Member):
         command = [command]
     if isinstance(command, str | bytes | os.PathLike):
@@ -238,6 +250,8 @@ def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Memb
         asked = list(command)  # type: ignore[arg-type]
         if size is not None or nodes:
             raise UsageError("size and nodes are those of each member")
+        if shape.node_count is not None and len(asked) > 1:
+            raise UsageError("node_count is that of each member")
     members = []
     for each in asked:
         words = each.command
@@ -248,7 +262,8 @@ def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Memb
         texts = tuple(os.fsdecode(word) for word in words)
         if any("\0" in text for text in texts):
             raise UsageError("a NUL character, which an argument cannot have")
-        (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts)
+        own_shape = made(each.node_count, each.ranks_per_node).over(shape)
+        (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts, own_shape)
         members.append(replace(member, origin=each.origin))
     if not members:
         raise UsageError("no program")

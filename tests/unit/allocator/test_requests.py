@@ -67,6 +67,35 @@ def test_members_get_what_they_ask_for_in_file_order(specs, nodes):
     assert ranks_by_node(Partition(6, slots=2).grant(*specs)) == nodes
 
 
+@pytest.mark.parametrize(
+    ("wanted", "nodes"),
+    [
+        (spec(2, node_count=2), [0, 1]),
+        (spec(5, node_count=3), [0, 0, 1, 1, 2]),
+        (spec(4, node_count=2), [0, 0, 1, 1]),
+        (spec(3, 5, 4, 3, node_count=2), [5, 5, 4]),
+        (spec(3, per_node=1), [0, 1, 2]),
+        (spec(5, per_node=2), [0, 0, 1, 1, 2]),
+        (spec(4, 3, 1, per_node=2), [3, 3, 1, 1]),
+    ],
+    ids=["nodes", "even", "full", "of a list", "one each", "two each", "each of a list"],
+)
+def test_ranks_lie_on_as_many_nodes_as_are_asked_for(wanted, nodes):
+    assert ranks_by_node(Partition(6, slots=2).grant(wanted)) == nodes
+
+
+def test_nodes_with_room_for_an_even_share_come_before_others():
+    partition = Partition(4, slots=4)
+    partition.grant(spec(3))  # leaves one slot of node 0
+    assert ranks_by_node(partition.grant(spec(4, node_count=2))) == [1, 1, 2, 2]
+    assert ranks_by_node(partition.grant(spec(7, node_count=3))) == [1, 1, 2, 2, 3, 3, 3]
+
+
+def test_a_member_that_needs_several_nodes_chooses_before_one_that_takes_any():
+    grant = Partition(2, slots=2).grant(spec(2), spec(2, node_count=2))
+    assert ranks_by_node(grant) == [0, 1, 0, 1]
+
+
 def test_nodes_are_ordered_by_their_lowest_rank():
     grant = Partition(3, slots=2).grant(spec(2, 2, 1, one_per_node=True), spec(3))
     assert [node.node for node in grant.nodes] == [2, 1, 0]
@@ -116,7 +145,28 @@ def test_nodes_are_ordered_by_their_lowest_rank():
         (
             [spec(2, 1, one_per_node=True)],
             Refusal.BAD_REQUEST,
-            "2 ranks, one on each of 1 nodes",
+            "2 ranks, one on each of 1 node",
+            0,
+        ),
+        ([spec(1, node_count=2)], Refusal.BAD_REQUEST, "1 rank on 2 nodes", 0),
+        ([spec(4, 1, 2, node_count=3)], Refusal.BAD_REQUEST, "3 nodes of a list of 2", 0),
+        (
+            [spec(4, node_count=2, per_node=1)],
+            Refusal.BAD_REQUEST,
+            "4 ranks on 2 nodes, at most 1 on each",
+            0,
+        ),
+        (
+            [spec(5, node_count=5)],
+            Refusal.NOT_ENOUGH_NODES,
+            "5 nodes requested, the partition has 4",
+            0,
+        ),
+        (
+            [spec(4, node_count=2, per_node=2)],
+            Refusal.NOT_ENOUGH_NODES,
+            "4 ranks requested on 2 nodes, at most 2 on each, 4 slots there on 4 nodes,"
+            " at most 1 on one",
             0,
         ),
     ],
@@ -155,6 +205,11 @@ def test_what_is_held_by_others_is_refused_as_busy():
         (
             [spec(1, 3, one_per_node=True)],
             "1 rank requested on 3, 0 of 1 slot free now (node 3 (node3) is down)",
+        ),
+        (
+            [spec(2, 1, 2, 3, node_count=2)],
+            "2 ranks requested on 2 of nodes 1..3, 1 of 3 slots free now (node 3 (node3) is down,"
+            " node 1 (node1) is in use)",
         ),
     ]:
         assert partition.request(*specs) == Refused(Refusal.BUSY, text, 0)

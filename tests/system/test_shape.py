@@ -1,0 +1,69 @@
+"""How the ranks of a launch lie on nodes, with real processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.partition import BIN, Done, Partition, finish
+
+
+@pytest.fixture
+def three(start_local) -> Partition:
+    """Three nodes of four slots."""
+    return start_local(3, slots=4)
+
+
+def nodes_of(done: Done) -> list[str]:
+    """Rank by rank the node that it saw itself on."""
+    assert done.status == 0, done
+    by_rank = sorted((int(rank), node) for rank, node in map(str.split, done.out.splitlines()))
+    return [node for _, node in by_rank]
+
+
+SAY = ("sh", "-c", "echo $YOD_RANK $YOD_NODE")
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes"),
+    [
+        (("-N", "3"), "012"),
+        (("-N2", "--ranks-per-node", "3"), "000111"),
+        (("-sz", "5", "-N", "2"), "00011"),
+        (("-sz", "4", "--ranks-per-node=2"), "0011"),
+        (("-list", "2,1", "--ranks-per-node", "2"), "2211"),
+    ],
+)
+def test_ranks_are_where_nodes_and_ranks_per_node_say(three, words, nodes):
+    assert nodes_of(three.yod(*words, *SAY)) == list(nodes)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("-N", "4"), "4 nodes requested, the partition has 3"),
+        (("-N", "2", "-sz", "1"), "1 rank on 2 nodes: these contradict one another"),
+        (
+            ("-N", "2", "--ranks-per-node", "5"),
+            "10 ranks requested on 2 nodes, at most 5 on each, 12 slots there on 3 nodes,"
+            " at most 4 on one",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once_with_numbers(three, words, text):
+    done = three.yod("--wait", *words, "true")
+    assert (done.status, done.out) == (125, "")
+    assert done.err == f"yod: {text}\n"
+
+
+def test_an_embedded_partition_is_one_node(embedded):
+    done = embedded.yod("-N", "2", "true")
+    assert (done.status, done.err) == (125, "yod: 2 nodes requested, the partition has 1\n")
+    assert embedded.yod("-N", "1", "--ranks-per-node", "3", "echo", "x").out == "x\n" * 3
+
+
+def test_steps_ask_an_allocation_as_jobs_ask_the_partition(three):
+    script = f"yod -N 2 {SAY[0]} -c '{SAY[2]}'; yod -N 3 true"
+    words = ("-quiet", "-N", "2", "--ranks-per-node", "2", "sh", "-c", script)
+    done = finish(three.start_command(BIN / "yodjob", "alloc", *words))
+    assert sorted(done.out.splitlines()) == ["0 0", "1 1"]
+    assert (done.status, done.err) == (125, "yod: 3 nodes requested, the partition has 2\n")
