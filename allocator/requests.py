@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocator.jobs import ids
-from allocator.jobs.assign import RequestRefused, all_slots, assign, fits, fits_beside
+from allocator.jobs.assign import RequestRefused, assign, fits, fits_beside, shared_slots
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Holding, Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
+from allocator.jobs.selection import Picks
 from allocator.jobs.table import JobTable
 from allocator.nodes.table import NodeTable, Placement
 from native.errors import Refusal
@@ -95,10 +96,8 @@ class Requests:
 
     def check(self) -> None:
         """Assert what must always hold: nobody waits for what is free and not kept."""
-        for waiting in self._line:
-            assert not fits(waiting.request.specs, self._nodes, self._placement), waiting
-            if waiting.holds_back:
-                break
+        for waiting in self._line.served():
+            assert not self._fits(waiting.request), waiting
 
     def requested(
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
@@ -147,7 +146,7 @@ class Requests:
             RequestRefused: free slots are kept for one of them.
         """
         keeper = None if request.overlaps else self._line.keeper
-        if keeper is not None and fits(request.specs, self._nodes, self._placement):
+        if keeper is not None and self._fits(request):
             free = sum(node.free() for node in self._nodes)
             raise RequestRefused(Refusal.BUSY, kept_text(keeper, free))
 
@@ -158,7 +157,7 @@ class Requests:
             RequestRefused: the end of others would not make room for it.
         """
         asking = []
-        job = self._jobs.get(request.asker)
+        job = None if request.overlaps else self._jobs.get(request.asker)
         while job is not None:
             asking.append(job.job_id)
             job = self._jobs.get(job.asker)
@@ -179,15 +178,13 @@ class Requests:
         if not self._line or self._served_at == self._nodes.changes:
             return []
         actions: list[Action] = []
-        for waiting in self._line:
-            if fits(waiting.request.specs, self._nodes, self._placement):
+        for waiting in self._line.served():
+            if self._fits(waiting.request):
                 self._line.remove(waiting)
                 try:
                     actions += self._give(waiting.source, waiting.owner, waiting.request, now)
                 except RequestRefused as refused:
                     actions += self.refuse(waiting.source, waiting.owner.uid, refused, now)
-            elif waiting.holds_back:
-                break
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
 
@@ -206,10 +203,22 @@ class Requests:
     def _awaited(self, waiting: Waiting) -> str:
         """What a request waits for now."""
         try:
-            assign(waiting.request.specs, self._nodes, self._placement, self._name)
+            self._assign(waiting.request)
         except RequestRefused as refused:
             return str(refused)
         return waiting.text
+
+    # Slots
+
+    def _placement_of(self, request: NodeRequest) -> Placement:
+        """The slots that a request may have now."""
+        return shared_slots(self._nodes) if request.overlaps else self._placement
+
+    def _fits(self, request: NodeRequest) -> bool:
+        return fits(request.specs, self._nodes, self._placement_of(request))
+
+    def _assign(self, request: NodeRequest) -> list[Picks]:
+        return assign(request.specs, self._nodes, self._placement_of(request), self._name)
 
     # Permission, and the grant
 
@@ -242,8 +251,7 @@ class Requests:
     def _give(
         self, source: PortalId, owner: Owner, request: NodeRequest, now: float
     ) -> list[Action]:
-        placement = all_slots(self._nodes) if request.overlaps else self._placement
-        picks = assign(request.specs, self._nodes, placement, self._name)
+        picks = self._assign(request)
         ranks, runs = runs_of(picks)
         size = sum(run.count for run in runs)
         held = self._jobs.nodes_of_batch(request.batch_job)

@@ -67,7 +67,7 @@ def assign(
     # A request that would fit if every slot were free gets "not now" instead of "too many".
     never = _attempt(specs, nodes, _placement(nodes, lambda node: node.slots))
     if isinstance(never, list):
-        raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, size), picks)
+        raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, placement, size), picks)
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
 
 
@@ -85,7 +85,7 @@ def fits_beside(specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[in
     return isinstance(_attempt(specs, nodes, _placement(nodes, left)), list)
 
 
-def all_slots(nodes: NodeTable) -> Placement:
+def shared_slots(nodes: NodeTable) -> Placement:
     """The slots of all nodes that are up, for a step that shares them."""
     return _placement(nodes, lambda node: node.slots if node.is_up else 0)
 
@@ -182,12 +182,12 @@ def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
     return text + (" for all members" if size > spec.size else "")
 
 
-def _busy(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
+def _busy(spec: NodeSpec, nodes: NodeTable, placement: Placement, size: int) -> str:
     among = _among(spec, nodes)
-    free = sum(node.free() for node in among)
+    free = sum(placement.free(node.number) for node in among)
     total = sum(node.slots for node in among)
     text = _wanted(spec, spec.size if spec.nodes else size)
-    return f"{text}, {free} of {plural(total, 'slot')} free now{_why(among)}"
+    return f"{text}, {free} of {plural(total, 'slot')} free now{_why(among, placement)}"
 
 
 def _among(spec: NodeSpec, nodes: NodeTable) -> list[Node]:
@@ -209,15 +209,17 @@ def _wanted(spec: NodeSpec, size: int) -> str:
     return text
 
 
-def _why(among: Sequence[Node]) -> str:
+def _why(among: Sequence[Node], placement: Placement) -> str:
     """Which of these nodes are down, which are drained, and which are full."""
     by_state: dict[str, list[Node]] = {"down": [], "drained": [], "in use": []}
     for node in among:
+        if placement.free(node.number):
+            continue
         if not node.is_up:
             by_state["down"].append(node)
         elif node.orders.closed is not None:
             by_state["drained"].append(node)
-        elif not node.free():
+        else:
             by_state["in use"].append(node)
     reasons = [f"{_named(nodes)} {state}" for state, nodes in by_state.items() if nodes]
     return f" ({', '.join(reasons)})" if reasons else ""

@@ -157,6 +157,23 @@ def test_a_step_that_overlaps_still_fits_into_the_allocation(steps):
     assert refused.code is Refusal.NOT_ENOUGH_NODES
 
 
+def test_a_step_that_overlaps_waits_for_a_node_that_is_down_and_for_no_slot(steps):
+    steps.lose(pct(3))
+    queued = steps.request(spec(4), source=LARGE, waits=True, overlaps=True, asker=1)
+    text = "4 ranks requested, 3 of 4 slots free now (node 3 (node3) is down)"
+    assert queued == Queued(1, text)
+    assert isinstance(steps.request(spec(1), source=SMALL), Grant)  # it holds back nobody
+    granted = grants(steps.announce(3))  # steps have the slots of three nodes
+    assert ranks_by_node(granted[LARGE]) == [0, 1, 2, 3]
+
+
+def test_a_step_that_overlaps_passes_those_that_wait_for_slots(steps):
+    steps.lose(pct(3))
+    steps.request(spec(3), source=SMALL, waits=True)
+    assert isinstance(steps.request(spec(4), source=LARGE, waits=True, overlaps=True), Queued)
+    assert list(grants(steps.announce(3))) == [LARGE]
+
+
 def test_only_steps_can_overlap(partition):
     refused = partition.request(spec(1), overlaps=True)
     assert refused == Refused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap", -1)
