@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocator.jobs import ids
-from allocator.jobs.assign import RequestRefused, assign, fits, fits_beside, shared_slots
+from allocator.jobs.assign import RequestRefused, assign, fits, fits_beside, shared_slots, slots_on
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
 from allocator.jobs.ids import JobIds
@@ -253,6 +253,8 @@ class Requests:
     ) -> list[Action]:
         picks = self._assign(request)
         ranks, runs = runs_of(picks)
+        needed = slots_on(request.specs, picks)
+        slots = {number: needed[number] for number in ranks}
         size = sum(run.count for run in runs)
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, ranks):
@@ -262,7 +264,7 @@ class Requests:
         grant = make_grant(
             self._ids.next,
             owner,
-            ranks,
+            slots,
             runs,
             self._nodes,
             self._keys,
@@ -289,7 +291,7 @@ class Requests:
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=grant.nodes[0].node,
             holdings={
-                number: Holding(0 if request.overlaps else len(here), here)
+                number: Holding(0 if request.overlaps else slots[number], here)
                 for number, here in ranks.items()
             },
         )

@@ -55,6 +55,7 @@ def command() -> None:
 @click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
 @click.option("-N", "-nodes", "node_count", type=int, metavar="N", help="On so many nodes.")
 @click.option("--ranks-per-node", "per_node", type=int, metavar="K", help="At most so many there.")
+@click.option("--cores-per-rank", "cores", type=int, metavar="C", help="So many slots for one.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
 @click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
@@ -67,6 +68,7 @@ def alloc(
     nodes: str | None,
     node_count: int | None,
     per_node: int | None,
+    cores: int | None,
     time_text: str | None,
     wait_s: float | None,
     partition: str,
@@ -87,7 +89,7 @@ def alloc(
         raise UsageError("--json and a command exclude each other")
     shell = () if is_json else (os.environ.get("SHELL") or "/bin/sh",)
     listed = tuple(nodelist.parse(nodes)) if nodes is not None else None
-    spec = spec_of(size, listed, "", made(node_count, per_node))
+    spec = spec_of(size, listed, "", made(node_count, per_node, cores))
     wanted = Wanted(
         spec,
         words or shell,

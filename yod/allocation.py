@@ -146,6 +146,7 @@ def allocate(
     nodes: Nodes = (),
     node_count: int | None = None,
     ranks_per_node: int | None = None,
+    cores_per_rank: int | None = None,
     partition: str = "",
     wait_s: float = inf,
     time_s: float = inf,
@@ -157,6 +158,7 @@ def allocate(
         nodes: only of these nodes: numbers, or text such as ``5,1..3``.
         node_count: on so many nodes; without a size a slot on each.
         ranks_per_node: at most so many slots on each node; without a size so many.
+        cores_per_rank: slots for each of ``size``.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
         time_s: how long the allocation may last, in whole seconds.
@@ -169,8 +171,12 @@ def allocate(
     text = text_of(nodes)
     words = ["-quiet", *(("-sz", str(size)) if size is not None else ())]
     words += ["-list", text] if text else []
-    words += ["-N", str(node_count)] if node_count is not None else []
-    words += ["--ranks-per-node", str(ranks_per_node)] if ranks_per_node is not None else []
+    for option, count in (
+        ("-N", node_count),
+        ("--ranks-per-node", ranks_per_node),
+        ("--cores-per-rank", cores_per_rank),
+    ):
+        words += [option, str(count)] if count is not None else []
     words += ["--partition", partition] if partition else []
     words += ["-wait", str(wait_s)] if wait_s < inf else []
     words += ["-time", f"0:{round(time_s)}"] if time_s < inf else []

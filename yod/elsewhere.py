@@ -12,6 +12,7 @@ _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its numbe
 _RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
 _PER_NODE = "use --ranks-per-node K, with -N for the count of nodes"
 _BINDING = "yod binds no rank; the ranks of a node use all processors that its pct may use"
+_CORES = "use --cores-per-rank C for slots of each rank; yod binds no rank to them"
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
 _DIRECTORY = "ranks run in the directory of yod: cd DIR && yod ..."
 _OUTPUT = "yod writes all output: yod ... >FILE; -file NAME takes the completion report"
@@ -35,7 +36,7 @@ TABLE = {
     "i": _INPUT,
     "k": _ENDS,
     "K": _ENDS,
-    "c": _BINDING,
+    "c": _CORES,
     "x": f"{_ENVIRONMENT}; nodes are -list L",
     "o": _OUTPUT,
     "e": _OUTPUT,
@@ -83,8 +84,10 @@ TABLE = {
     "oversubscribe": "the embedded partition takes any number of ranks, a node its slots",
     "overcommit": "the embedded partition takes any number of ranks, a node its slots",
     "allow-run-as-root": "root needs no option to run yod",
-    "cpus-per-task": _BINDING,
-    "cores-per-task": _BINDING,
+    "cpus-per-task": _CORES,
+    "cores-per-task": _CORES,
+    "cpus-per-proc": _CORES,
+    "cpus-per-rank": _CORES,
     "cpu-bind": _BINDING,
     "bind-to": _BINDING,
     "map-by": _BINDING,

@@ -37,7 +37,7 @@ class RequestRefused(Exception):
 def assign(
     specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, partition: str
 ) -> list[Picks]:
-    """Slots for every spec, in the order of the specs. No slot is held yet.
+    """Ranks of every spec on nodes, in the order of the specs. No slot is held yet.
 
     Args:
         specs: what the members ask for, in rank order.
@@ -55,10 +55,10 @@ def assign(
         raise RequestRefused(
             Refusal.BAD_REQUEST, f"{size} ranks requested, a job has at most {SIZE_MAX}"
         )
-    if size > nodes.slots():
+    if sum(spec.slots for spec in specs) > nodes.slots():
         raise RequestRefused(
             Refusal.NOT_ENOUGH_NODES,
-            f"{plural(size, 'rank')} requested, partition `{partition}` has"
+            f"{_ranks(specs)} requested, partition `{partition}` has"
             f" {plural(nodes.slots(), 'slot')} on {plural(len(nodes), 'node')}",
         )
     picks = _attempt(specs, nodes, placement)
@@ -67,8 +67,17 @@ def assign(
     # A request that would fit if every slot were free gets "not now" instead of "too many".
     never = _attempt(specs, nodes, _placement(nodes, lambda node: node.slots))
     if isinstance(never, list):
-        raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, placement, size), picks)
+        raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement), picks)
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
+
+
+def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int]:
+    """The slots that the ranks of all specs take, by node."""
+    slots: dict[int, int] = {}
+    for spec, of_spec in zip(specs, picks, strict=True):
+        for node, count in of_spec:
+            slots[node] = slots.get(node, 0) + count * spec.cores
+    return slots
 
 
 def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> bool:
@@ -138,7 +147,7 @@ def _attempt(
         for number, count in picks:
             left = placement.free(number)
             before.setdefault(number, left)
-            placement.set_free(number, left - count)
+            placement.set_free(number, left - count * specs[index].cores)
         chosen[index] = picks
     _restore(placement, before)
     return chosen
@@ -151,21 +160,26 @@ def _restore(placement: Placement, before: dict[int, int]) -> None:
 
 def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
     if not spec.nodes:
-        return 2 if spec.node_count else 3
-    return 0 if spec.one_per_node or spec.size >= _slots(spec.nodes, nodes) else 1
+        return 2 if spec.node_count or spec.cores > 1 else 3
+    return 0 if spec.one_per_node or spec.slots >= _slots(spec.nodes, nodes) else 1
 
 
 def _pick(spec: NodeSpec, nodes: NodeTable, placement: Placement) -> Picks | None:
     if spec.one_per_node:
-        free = all(placement.free(number) for number in spec.nodes)
+        free = all(placement.free(number) >= spec.cores for number in spec.nodes)
         return [(number, 1) for number in spec.nodes] if free else None
-    if spec.node_count or spec.per_node:
+    if _is_shaped(spec):
         numbers = spec.nodes or [node.number for node in nodes]
         rooms = [(number, room_of(spec, placement.free(number))) for number in numbers]
         return select(spec, [(number, room) for number, room in rooms if room > 0])
     if spec.nodes:
         return placement.of_list(spec.nodes, spec.size)
     return placement.anywhere(spec.size)
+
+
+def _is_shaped(spec: NodeSpec) -> bool:
+    """Whether it takes more than the free slots that come next."""
+    return bool(spec.node_count or spec.per_node or spec.cores > 1)
 
 
 def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
@@ -175,18 +189,19 @@ def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
 def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
     among = _among(spec, nodes)
     there = plural(sum(node.slots for node in among), "slot")
-    text = f"{_wanted(spec, spec.size)}, {there} there"
-    if spec.node_count or spec.per_node:
+    text = f"{_wanted(spec, [spec])}, {there} there"
+    if _is_shaped(spec):
         most = max((node.slots for node in among), default=0)
         text += f" on {plural(len(among), 'node')}, at most {most} on one"
     return text + (" for all members" if size > spec.size else "")
 
 
-def _busy(spec: NodeSpec, nodes: NodeTable, placement: Placement, size: int) -> str:
+def _busy(specs: Sequence[NodeSpec], picks: int, nodes: NodeTable, placement: Placement) -> str:
+    spec = specs[picks]
     among = _among(spec, nodes)
     free = sum(placement.free(node.number) for node in among)
     total = sum(node.slots for node in among)
-    text = _wanted(spec, spec.size if spec.nodes else size)
+    text = _wanted(spec, [spec] if spec.nodes else specs)
     return f"{text}, {free} of {plural(total, 'slot')} free now{_why(among, placement)}"
 
 
@@ -195,9 +210,23 @@ def _among(spec: NodeSpec, nodes: NodeTable) -> list[Node]:
     return [node for number in spec.nodes if (node := nodes.get(number))] or list(nodes)
 
 
-def _wanted(spec: NodeSpec, size: int) -> str:
-    """What is requested, for people."""
-    text = f"{plural(size, 'rank')} requested"
+def _ranks(specs: Sequence[NodeSpec]) -> str:
+    """How many ranks, and of how many slots where these are several."""
+    text = plural(sum(spec.size for spec in specs), "rank")
+    cores = {spec.cores for spec in specs}
+    if cores == {1}:
+        return text
+    each = f"{cores.pop()} slots" if len(cores) == 1 else "1 slot and more"
+    return f"{text} of {each}"
+
+
+def _wanted(spec: NodeSpec, specs: Sequence[NodeSpec]) -> str:
+    """What is requested, for people.
+
+    Args:
+        specs: whose ranks to tell together, where any node would do for ``spec``.
+    """
+    text = f"{_ranks(specs)} requested"
     if spec.node_count and spec.nodes:
         text += f" on {spec.node_count} of {named_nodes(spec.nodes)}"
     elif spec.node_count:

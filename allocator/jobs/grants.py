@@ -40,7 +40,7 @@ def runs_of(picks: Iterable[Picks]) -> tuple[dict[int, tuple[int, ...]], tuple[R
     """The ranks of each node, as tuples and as runs.
 
     Args:
-        picks: slots of each member, in rank order.
+        picks: nodes of each member, in rank order.
 
     Returns:
         The ranks of each node, ascending, nodes in the order of their lowest
@@ -65,7 +65,7 @@ def runs_of(picks: Iterable[Picks]) -> tuple[dict[int, tuple[int, ...]], tuple[R
 def make_grant(
     job_id: int,
     owner: Owner,
-    ranks: dict[int, tuple[int, ...]],
+    slots: dict[int, int],
     runs: tuple[Run, ...],
     nodes: NodeTable,
     keys: Keys,
@@ -79,13 +79,13 @@ def make_grant(
     """The grant of a job, with its credential.
 
     Args:
-        ranks: by node, in the order of their lowest rank.
+        slots: by node, in the order of their lowest rank.
         wall_s: unix time now; the grant expires ``pending_s`` later.
         allocation: whose step the job is; empty: it is none.
         overlaps: it shares the slots that other steps have.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
-    granted = tuple(_granted(number, nodes) for number in ranks)
+    granted = tuple(_granted(number, nodes) for number in slots)
     credential = codec.encode_part(
         Credential(
             job_id=job_id,
@@ -94,8 +94,8 @@ def make_grant(
             groups=owner.groups,
             epoch=epoch,
             expires=expires,
-            nodes=tuple(ranks),
-            slots=tuple(len(of_node) for of_node in ranks.values()),
+            nodes=tuple(slots),
+            slots=tuple(slots.values()),
             nodes_digest=codec.nodes_digest(granted),
             allocation=allocation,
             overlaps=overlaps,

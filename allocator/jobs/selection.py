@@ -18,7 +18,8 @@ Picks = list[tuple[int, int]]  # (node, ranks), in rank order
 
 def room_of(spec: NodeSpec, free: int) -> int:
     """How many ranks of a spec a node with so many free slots takes."""
-    return min(free, spec.per_node) if spec.per_node else free
+    room = free // spec.cores
+    return min(room, spec.per_node) if spec.per_node else room
 
 
 def select(spec: NodeSpec, candidates: Picks) -> Picks | None:

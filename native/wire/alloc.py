@@ -44,6 +44,7 @@ class NodeSpec(Part, frozen=True):
         one_per_node: one rank on each of ``nodes`` (a list without a size).
         node_count: on so many nodes; 0: on any number.
         per_node: at most so many ranks on each node; 0: as many as it has slots for.
+        cores: slots that each rank takes, all of one node.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
@@ -51,6 +52,12 @@ class NodeSpec(Part, frozen=True):
     one_per_node: bool = False
     node_count: Annotated[int, Meta(ge=0, le=NODE_MAX + 1)] = 0
     per_node: Annotated[int, Meta(ge=0, le=SLOTS_MAX)] = 0
+    cores: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
+
+    @property
+    def slots(self) -> int:
+        """Slots of all its ranks."""
+        return self.size * self.cores
 
     @property
     def contradiction(self) -> str:

@@ -17,6 +17,7 @@ from native.loop.reactor import Reactor
 from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
+from native.wire import codec
 from native.wire.alloc import Grant, GrantedNode, NodeSpec, Run
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.partition import AllocationPartition
@@ -148,11 +149,10 @@ class AllocatedNodes:
 
 
 def slots_of(grant: Grant) -> list[int]:
-    """The slots of each node of a grant, in the order of its nodes."""
-    slots = [0] * len(grant.nodes)
-    for run in grant.runs:
-        slots[run.place] += run.count
-    return slots
+    """The slots of each node of a grant, in the order of its nodes: ranks may have several."""
+    credential = codec.decode_credential(grant.credential)
+    slots = dict(zip(credential.nodes, credential.slots, strict=True))
+    return [slots[node.node] for node in grant.nodes]
 
 
 def one_rank_each(grant: Grant) -> Grant:

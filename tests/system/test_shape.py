@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.partition import BIN, Done, Partition, finish
+from tests.support.wait import LIMIT_S, read_until
 
 
 @pytest.fixture
@@ -31,6 +32,8 @@ SAY = ("sh", "-c", "echo $YOD_RANK $YOD_NODE")
         (("-sz", "5", "-N", "2"), "00011"),
         (("-sz", "4", "--ranks-per-node=2"), "0011"),
         (("-list", "2,1", "--ranks-per-node", "2"), "2211"),
+        (("-sz", "3", "--cores-per-rank", "3"), "012"),
+        (("-sz", "3", "--cores-per-rank", "2"), "001"),
     ],
 )
 def test_ranks_are_where_nodes_and_ranks_per_node_say(three, words, nodes):
@@ -53,6 +56,35 @@ def test_what_cannot_be_is_refused_at_once_with_numbers(three, words, text):
     done = three.yod("--wait", *words, "true")
     assert (done.status, done.out) == (125, "")
     assert done.err == f"yod: {text}\n"
+
+
+def test_a_rank_has_its_cores_and_is_told_how_many(three):
+    script = "echo $YOD_CORES_PER_RANK; [ $YOD_RANK = 0 ] && read line; true"
+    job = three.start_yod("-sz", "3", "--cores-per-rank", "4", "sh", "-c", script)
+    assert read_until(job.stdout.fileno(), b"4\n4\n4\n") == b"4\n4\n4\n"
+    refused = three.yod("true")
+    assert refused.err == (
+        "yod: 1 rank requested, 0 of 12 slots free now (nodes 0..2 are in use)\n"
+    )
+    job.communicate(b"\n", timeout=LIMIT_S)
+    assert job.returncode == 0
+    assert three.yod("sh", "-c", "echo $YOD_CORES_PER_RANK").out == "1\n"
+
+
+def test_a_load_files_lines_have_shapes_of_their_own(three, tmp_path):
+    file = tmp_path / "load"
+    file.write_text(
+        "--cores-per-rank 4 sh -c 'echo $YOD_RANK $YOD_NODE'\n"
+        "-N 2 --ranks-per-node 2 sh -c 'echo $YOD_RANK $YOD_NODE'\n"
+    )
+    assert nodes_of(three.yod(file)) == list("01122")
+
+
+def test_an_allocation_has_the_cores_of_its_ranks(three):
+    script = "echo $YOD_SLOTS $YOD_NODE_SLOTS; yod -sz 2 --cores-per-rank 3 echo x"
+    words = ("-quiet", "-N", "2", "--cores-per-rank", "3", "sh", "-c", script)
+    done = finish(three.start_command(BIN / "yodjob", "alloc", *words))
+    assert (done.status, done.out) == (0, "6 3,3\nx\nx\n")
 
 
 def test_an_embedded_partition_is_one_node(embedded):

@@ -24,10 +24,12 @@ class Shape(Struct, frozen=True):
     Attributes:
         node_count: on so many nodes (``-N``).
         per_node: at most so many ranks on each (``--ranks-per-node``).
+        cores: slots that each rank takes (``--cores-per-rank``).
     """
 
     node_count: int | None = None
     per_node: int | None = None
+    cores: int | None = None
 
     def over(self, other: Shape) -> Shape:
         """This one, and where it says nothing the other."""
@@ -39,8 +41,8 @@ class Shape(Struct, frozen=True):
 ANY = Shape()
 
 
-def made(node_count: int | None, per_node: int | None) -> Shape:
-    """A shape of numbers.
+def made(node_count: int | None, per_node: int | None, cores: int | None) -> Shape:
+    """A shape of what a program says.
 
     Raises:
         UsageError: one is out of its range.
@@ -48,15 +50,17 @@ def made(node_count: int | None, per_node: int | None) -> Shape:
     for name, count, most, what in (
         ("node_count", node_count, NODE_MAX + 1, "node"),
         ("ranks_per_node", per_node, SLOTS_MAX, "rank"),
+        ("cores_per_rank", cores, SLOTS_MAX, "core"),
     ):
         if count is not None:
             demand_count(name, count, most, what)
-    return Shape(node_count, per_node)
+    return Shape(node_count, per_node, cores)
 
 
 OPTIONS = (
     Option(("-N", "-nodes"), True, "On N nodes; alone: a rank on each.", "N"),
     Option(("--ranks-per-node",), True, "At most K ranks on a node; without -sz: K.", "K"),
+    Option(("--cores-per-rank",), True, "Each rank has C slots of its node.", "C"),
 )
 
 
@@ -95,9 +99,14 @@ def _per_node(shape: Shape, option: str, value: str) -> Shape:
     return replace(shape, per_node=parse_count(option, value, SLOTS_MAX, "rank"))
 
 
+def _cores(shape: Shape, option: str, value: str) -> Shape:
+    return replace(shape, cores=parse_count(option, value, SLOTS_MAX, "core"))
+
+
 _READERS: dict[str, Callable[[Shape, str, str], Shape]] = {
     "-N": _node_count,
     "--ranks-per-node": _per_node,
+    "--cores-per-rank": _cores,
 }
 
 
@@ -128,18 +137,20 @@ def spec_of(
     """
     where = f"{origin}: " if origin else ""
     listed = nodes or ()
-    count, most = shape.node_count or 0, shape.per_node or 0
+    count, most, cores = shape.node_count or 0, shape.per_node or 0, shape.cores or 1
     is_one_each = size is None and bool(listed) and not count and not most
-    if size is None:
+    if size is None and (count or most):
         count = count or len(listed) or 1
         size = count * (most or 1)
+    if size is None:
+        size = len(listed) or 1
     if not 1 <= size <= SIZE_MAX:
         raise UsageError(f"{where}-sz {size}: must be from 1 to {SIZE_MAX}")
     if is_one_each:
-        return NodeSpec(size, listed, True)
+        return NodeSpec(size, listed, True, cores=cores)
     if shape == ANY:
         return NodeSpec(size, listed)
-    spec = NodeSpec(size, listed, node_count=count, per_node=most)
+    spec = NodeSpec(size, listed, node_count=count, per_node=most, cores=cores)
     if text := spec.contradiction:
         raise UsageError(f"{where}{text}: these contradict one another")
     return spec

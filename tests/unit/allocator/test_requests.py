@@ -7,7 +7,7 @@ from allocator.requests import RecordGrant, ReserveJobIds
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec
-from native.wire.alloc import Credential, GrantedNode, NodeRequest, Refused, Run
+from native.wire.alloc import Credential, Freed, GrantedNode, NodeRequest, Refused, Run
 from native.wire.base import TEXT_MAX
 from tests.unit.allocator.partition_of import (
     ALICE,
@@ -77,11 +77,24 @@ def test_members_get_what_they_ask_for_in_file_order(specs, nodes):
         (spec(3, per_node=1), [0, 1, 2]),
         (spec(5, per_node=2), [0, 0, 1, 1, 2]),
         (spec(4, 3, 1, per_node=2), [3, 3, 1, 1]),
+        (spec(2, cores=2), [0, 1]),
+        (spec(2, 4, 2, cores=2, one_per_node=True), [4, 2]),
     ],
-    ids=["nodes", "even", "full", "of a list", "one each", "two each", "each of a list"],
+    ids=["nodes", "even", "full", "list", "one each", "two each", "each of list", "cores", "both"],
 )
 def test_ranks_lie_on_as_many_nodes_as_are_asked_for(wanted, nodes):
     assert ranks_by_node(Partition(6, slots=2).grant(wanted)) == nodes
+
+
+def test_a_rank_holds_its_cores_on_its_node():
+    partition = Partition(2, slots=5)
+    grant = partition.grant(spec(3, cores=2), spec(1))
+    assert ranks_by_node(grant) == [0, 0, 1, 0]
+    assert codec.decode_credential(grant.credential).slots == (5, 2)
+    assert partition.free() == {0: 0, 1: 3}
+    assert {job.job_id: job.holdings[0].ranks for job in partition.machine.jobs} == {1: (0, 1, 3)}
+    partition.receive(pct(0), Freed(1, (0, 1)))
+    assert partition.free() == {0: 5, 1: 5}
 
 
 def test_nodes_with_room_for_an_even_share_come_before_others():
@@ -167,6 +180,18 @@ def test_nodes_are_ordered_by_their_lowest_rank():
             Refusal.NOT_ENOUGH_NODES,
             "4 ranks requested on 2 nodes, at most 2 on each, 4 slots there on 4 nodes,"
             " at most 1 on one",
+            0,
+        ),
+        (
+            [spec(3, cores=2)],
+            Refusal.NOT_ENOUGH_NODES,
+            "3 ranks of 2 slots requested, partition `local` has 4 slots on 4 nodes",
+            -1,
+        ),
+        (
+            [spec(1, cores=2)],
+            Refusal.NOT_ENOUGH_NODES,
+            "1 rank of 2 slots requested, 4 slots there on 4 nodes, at most 1 on one",
             0,
         ),
     ],

@@ -14,6 +14,7 @@ shapes = st.builds(
     size=st.integers(1, 24),
     node_count=st.integers(0, 4),
     per_node=st.integers(0, 5),
+    cores=st.integers(1, 4),
 ).filter(lambda spec: not spec.contradiction)
 
 
@@ -41,7 +42,7 @@ def test_what_is_chosen_is_what_was_asked_for_and_is_found_where_it_exists(spec,
         assert count > 0
         on[node] = on.get(node, 0) + count
     assert sum(on.values()) == spec.size
-    assert all(count <= free[node] for node, count in on.items())
+    assert all(count * spec.cores <= free[node] for node, count in on.items())
     assert not spec.per_node or max(on.values()) <= spec.per_node
     assert not spec.node_count or len(on) == spec.node_count
 

@@ -95,6 +95,9 @@ def test_in_a_file_of_one_line_the_command_lines_size_and_list_stand_in(line, si
         (7, None, Shape(3), NodeSpec(7, node_count=3)),
         (7, None, Shape(per_node=3), NodeSpec(7, per_node=3)),
         (7, None, Shape(3, 3), NodeSpec(7, node_count=3, per_node=3)),
+        (None, None, Shape(cores=2), NodeSpec(1, cores=2)),
+        (None, (5, 6), Shape(cores=2), NodeSpec(2, (5, 6), True, cores=2)),
+        (None, None, Shape(2, 2, 2), NodeSpec(4, node_count=2, per_node=2, cores=2)),
     ],
 )
 def test_ranks_follow_from_nodes_and_ranks_per_node(size, nodes, shape, spec):

@@ -35,6 +35,7 @@ def test_a_program_may_be_named_in_many_ways(command):
         ({"nodes": [5, 1]}, NodeSpec(2, (5, 1), True)),
         ({"size": 3, "nodes": (5, 1)}, NodeSpec(3, (5, 1))),
         ({"node_count": 2, "ranks_per_node": 3}, NodeSpec(6, node_count=2, per_node=3)),
+        ({"size": 2, "cores_per_rank": 4}, NodeSpec(2, cores=4)),
     ],
 )
 def test_size_and_nodes_are_those_of_the_command(choices, spec):
