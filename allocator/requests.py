@@ -26,7 +26,8 @@ from native.wire import codec
 from native.wire.alloc import NodeRequest, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, clipped
 
-_SURELY_FITS = 128  # nodes whose grant is below MESSAGE_MAX_BYTES whatever their names
+_RUNS_MAX = 1 << 14  # of one grant: 8 bytes each at most, in grants and in load messages
+_SURELY_FITS = 128  # nodes, and runs, whose grant is below MESSAGE_MAX_BYTES whatever their names
 
 
 class ReserveJobIds(Action, frozen=True):
@@ -253,9 +254,15 @@ class Requests:
     ) -> list[Action]:
         picks = self._assign(request)
         ranks, runs = runs_of(picks)
+        size = sum(run.count for run in runs)
+        if len(runs) > _RUNS_MAX:
+            raise RequestRefused(
+                Refusal.BAD_REQUEST,
+                f"{size} ranks change their node {len(runs) - 1} times, at most {_RUNS_MAX - 1}:"
+                " deal more at a time (--distribution=plane=K)",
+            )
         needed = slots_on(request.specs, picks)
         slots = {number: needed[number] for number in ranks}
-        size = sum(run.count for run in runs)
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, ranks):
             raise RequestRefused(Refusal.BATCH_LIMIT, text)
@@ -274,7 +281,7 @@ class Requests:
             allocation=self._allocation,
             overlaps=request.overlaps,
         )
-        if len(ranks) > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
+        if len(runs) > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
             raise RequestRefused(
                 Refusal.BAD_REQUEST, f"a grant of {len(ranks)} nodes does not fit in a message"
             )

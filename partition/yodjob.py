@@ -89,7 +89,7 @@ def alloc(
         raise UsageError("--json and a command exclude each other")
     shell = () if is_json else (os.environ.get("SHELL") or "/bin/sh",)
     listed = tuple(nodelist.parse(nodes)) if nodes is not None else None
-    spec = spec_of(size, listed, "", made(node_count, per_node, cores))
+    spec = spec_of(size, listed, "", made(node_count, per_node, cores, None))
     wanted = Wanted(
         spec,
         words or shell,

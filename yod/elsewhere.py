@@ -12,6 +12,10 @@ _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its numbe
 _RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
 _PER_NODE = "use --ranks-per-node K, with -N for the count of nodes"
 _BINDING = "yod binds no rank; the ranks of a node use all processors that its pct may use"
+_ORDER = (
+    "use --distribution block, cyclic or plane=K for the order of ranks over nodes,"
+    " --ranks-per-node K for how many"
+)
 _CORES = "use --cores-per-rank C for slots of each rank; yod binds no rank to them"
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
 _DIRECTORY = "ranks run in the directory of yod: cd DIR && yod ..."
@@ -48,7 +52,7 @@ TABLE = {
     "J": _BATCH,
     "A": _BATCH,
     "r": _PER_NODE,
-    "m": "ranks fill the slots of nodes in their order, or in that of -list",
+    "m": _ORDER,
     "W": _ENDS,
     "alloc": _START,
     "attach": _START,
@@ -90,9 +94,8 @@ TABLE = {
     "cpus-per-rank": _CORES,
     "cpu-bind": _BINDING,
     "bind-to": _BINDING,
-    "map-by": _BINDING,
-    "rank-by": "ranks fill the slots of nodes in their order, or in that of -list",
-    "distribution": "ranks fill the slots of nodes in their order, or in that of -list",
+    "map-by": _ORDER,
+    "rank-by": _ORDER,
     "gpus-per-task": _BINDING,
     "export": _ENVIRONMENT,
     "env": _ENVIRONMENT,

@@ -165,7 +165,7 @@ def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
 
 
 def _pick(spec: NodeSpec, nodes: NodeTable, placement: Placement) -> Picks | None:
-    if spec.one_per_node:
+    if spec.one_per_node:  # dealt or not
         free = all(placement.free(number) >= spec.cores for number in spec.nodes)
         return [(number, 1) for number in spec.nodes] if free else None
     if _is_shaped(spec):
@@ -179,7 +179,7 @@ def _pick(spec: NodeSpec, nodes: NodeTable, placement: Placement) -> Picks | Non
 
 def _is_shaped(spec: NodeSpec) -> bool:
     """Whether it takes more than the free slots that come next."""
-    return bool(spec.node_count or spec.per_node or spec.cores > 1)
+    return bool(spec.node_count or spec.per_node or spec.cores > 1 or spec.plane)
 
 
 def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:

@@ -4,6 +4,10 @@ Of the nodes with room it takes the first, in the order of the list or of their 
 for a count of nodes takes the first that have room for an even share; where these are too few,
 those with most room. Its ranks lie on them as evenly as their room allows.
 
+
+Ranks that are dealt go to the nodes in turn, past those that are full: to the count of nodes
+that is asked for, else to all that have room.
+
 Pure.
 """
 
@@ -30,10 +34,13 @@ def select(spec: NodeSpec, candidates: Picks) -> Picks | None:
         candidates: nodes and the ranks that each has room for, at least 1, in order.
     """
     if not spec.node_count:
-        return _filled(candidates, spec.size)
+        dealt = spec.plane
+        return _dealt(candidates, spec.size, dealt) if dealt else _filled(candidates, spec.size)
     chosen = _chosen(candidates, spec.size, spec.node_count)
     if chosen is None:
         return None
+    if spec.plane:
+        return _dealt(chosen, spec.size, spec.plane)
     counts = _even([room for _, room in chosen], spec.size)
     return [(node, count) for (node, _), count in zip(chosen, counts, strict=True)]
 
@@ -48,6 +55,23 @@ def _filled(candidates: Picks, size: int) -> Picks | None:
         if not size:
             return picks
     return None
+
+
+def _dealt(candidates: Picks, size: int, plane: int) -> Picks | None:
+    """So many to each node in turn; None: they have too little room in all."""
+    if sum(room for _, room in candidates) < size:
+        return None
+    picks = []
+    while size:
+        left = []
+        for node, room in candidates:
+            count = min(plane, room, size)
+            if count:
+                picks.append((node, count))
+                size -= count
+                left.append((node, room - count))
+        candidates = [(node, room) for node, room in left if room]
+    return picks
 
 
 def _chosen(candidates: Picks, size: int, node_count: int) -> Picks | None:

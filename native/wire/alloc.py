@@ -45,6 +45,8 @@ class NodeSpec(Part, frozen=True):
         node_count: on so many nodes; 0: on any number.
         per_node: at most so many ranks on each node; 0: as many as it has slots for.
         cores: slots that each rank takes, all of one node.
+        plane: ranks are dealt to the nodes in turn, so many at a time; 0: each node's ranks
+            follow one another.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
@@ -53,6 +55,7 @@ class NodeSpec(Part, frozen=True):
     node_count: Annotated[int, Meta(ge=0, le=NODE_MAX + 1)] = 0
     per_node: Annotated[int, Meta(ge=0, le=SLOTS_MAX)] = 0
     cores: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
+    plane: Annotated[int, Meta(ge=0, le=SIZE_MAX)] = 0
 
     @property
     def slots(self) -> int:
@@ -72,6 +75,9 @@ class NodeSpec(Part, frozen=True):
         on = count or listed
         if most and on and size > on * most:
             return f"{plural(size, 'rank')} on {plural(on, 'node')}, at most {most} on each"
+        if self.plane and count and size <= self.plane * (count - 1):
+            planes = plural(self.plane, "rank")
+            return f"{plural(size, 'rank')} on {plural(count, 'node')} in turn, {planes} at a time"
         return ""
 
 

@@ -34,6 +34,8 @@ SAY = ("sh", "-c", "echo $YOD_RANK $YOD_NODE")
         (("-list", "2,1", "--ranks-per-node", "2"), "2211"),
         (("-sz", "3", "--cores-per-rank", "3"), "012"),
         (("-sz", "3", "--cores-per-rank", "2"), "001"),
+        (("-sz", "5", "--distribution", "cyclic"), "01201"),
+        (("-N", "2", "-sz", "5", "--distribution=plane=2"), "00110"),
     ],
 )
 def test_ranks_are_where_nodes_and_ranks_per_node_say(three, words, nodes):
@@ -69,6 +71,14 @@ def test_a_rank_has_its_cores_and_is_told_how_many(three):
     job.communicate(b"\n", timeout=LIMIT_S)
     assert job.returncode == 0
     assert three.yod("sh", "-c", "echo $YOD_CORES_PER_RANK").out == "1\n"
+
+
+def test_mpi_ranks_that_are_dealt_find_one_another(three):
+    done = three.yod(
+        *("-sz", "6", "--distribution=cyclic", "--mpi=pmi1"),
+        *("sh", "-c", "echo $PMI_RANK $YOD_NODE"),
+    )
+    assert nodes_of(done) == list("012012")
 
 
 def test_a_load_files_lines_have_shapes_of_their_own(three, tmp_path):

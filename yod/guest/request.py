@@ -36,7 +36,8 @@ class Member(Struct, frozen=True):
         size: its ranks; None: one for each of ``nodes``, or 1.
         nodes: only these, ranks in this order: numbers, or text such as ``5,1..3``.
         origin: where it was read, for messages.
-        node_count, ranks_per_node, cores_per_rank: as in :class:`Choices`; None: as these say.
+        node_count, ranks_per_node, cores_per_rank, distribution: as in :class:`Choices`, whose
+            value stands in for None.
     """
 
     command: Word | Sequence[Word]
@@ -46,6 +47,7 @@ class Member(Struct, frozen=True):
     node_count: int | None = None
     ranks_per_node: int | None = None
     cores_per_rank: int | None = None
+    distribution: str | None = None
 
 
 class Held(Protocol):
@@ -68,6 +70,7 @@ class Choices(TypedDict, total=False):
         node_count: on so many nodes; without a size a rank on each.
         ranks_per_node: at most so many ranks on each node; without a size so many.
         cores_per_rank: slots that each rank has on its node.
+        distribution: ``block``, ``cyclic`` or ``plane=K``, as ``--distribution``.
         env: the environment of the ranks. Default: this process's.
         cwd: their directory. Default: this process's.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
@@ -91,6 +94,7 @@ class Choices(TypedDict, total=False):
     node_count: int | None
     ranks_per_node: int | None
     cores_per_rank: int | None
+    distribution: str | None
     env: Mapping[str, str] | Mapping[bytes, bytes] | None
     cwd: Word | None
     partition: str
@@ -144,6 +148,7 @@ def request(
     node_count: int | None = None,
     ranks_per_node: int | None = None,
     cores_per_rank: int | None = None,
+    distribution: str | None = None,
     env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
     cwd: Word | None = None,
     partition: str = "",
@@ -176,7 +181,9 @@ def request(
         raise UsageError(f"wait_s={wait_s}: 0 or more seconds, or math.inf")
     if keep_going and kill:
         raise UsageError("keep_going and kill exclude each other")
-    members = _members(command, size, nodes, made(node_count, ranks_per_node, cores_per_rank))
+    members = _members(
+        command, size, nodes, made(node_count, ranks_per_node, cores_per_rank, distribution)
+    )
     words = tuple(word for member in members for word in member.words)
     invocation = own.invocation(("yod.api", *words))
     if env is not None:
@@ -239,6 +246,7 @@ def read_load_file(path: Word, size: int | None = None, nodes: Nodes = ()) -> tu
             member.spec.node_count or None,
             member.spec.per_node or None,
             member.spec.cores if member.spec.cores > 1 else None,
+            f"plane={member.spec.plane}" if member.spec.plane else None,
         )
         for member in found
     )
@@ -267,7 +275,9 @@ def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> 
         texts = tuple(os.fsdecode(word) for word in words)
         if any("\0" in text for text in texts):
             raise UsageError("a NUL character, which an argument cannot have")
-        own_shape = made(each.node_count, each.ranks_per_node, each.cores_per_rank).over(shape)
+        own_shape = made(
+            each.node_count, each.ranks_per_node, each.cores_per_rank, each.distribution
+        ).over(shape)
         (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts, own_shape)
         members.append(replace(member, origin=each.origin))
     if not members:

@@ -25,11 +25,13 @@ class Shape(Struct, frozen=True):
         node_count: on so many nodes (``-N``).
         per_node: at most so many ranks on each (``--ranks-per-node``).
         cores: slots that each rank takes (``--cores-per-rank``).
+        plane: dealt in turn, so many at a time; 0: not dealt (``--distribution``).
     """
 
     node_count: int | None = None
     per_node: int | None = None
     cores: int | None = None
+    plane: int | None = None
 
     def over(self, other: Shape) -> Shape:
         """This one, and where it says nothing the other."""
@@ -41,7 +43,9 @@ class Shape(Struct, frozen=True):
 ANY = Shape()
 
 
-def made(node_count: int | None, per_node: int | None, cores: int | None) -> Shape:
+def made(
+    node_count: int | None, per_node: int | None, cores: int | None, distribution: str | None
+) -> Shape:
     """A shape of what a program says.
 
     Raises:
@@ -54,13 +58,15 @@ def made(node_count: int | None, per_node: int | None, cores: int | None) -> Sha
     ):
         if count is not None:
             demand_count(name, count, most, what)
-    return Shape(node_count, per_node, cores)
+    plane = None if distribution is None else parse_distribution("distribution", distribution)
+    return Shape(node_count, per_node, cores, plane)
 
 
 OPTIONS = (
     Option(("-N", "-nodes"), True, "On N nodes; alone: a rank on each.", "N"),
     Option(("--ranks-per-node",), True, "At most K ranks on a node; without -sz: K.", "K"),
     Option(("--cores-per-rank",), True, "Each rank has C slots of its node.", "C"),
+    Option(("--distribution",), True, "Over nodes: block (default), cyclic, plane=K.", "HOW"),
 )
 
 
@@ -91,6 +97,23 @@ def demand_count(option: str, count: int, most: int, what: str) -> int:
     return count
 
 
+def parse_distribution(option: str, value: str) -> int:
+    """How many ranks at a time are dealt to nodes; 0: they are not dealt.
+
+    Raises:
+        UsageError: not ``block``, ``cyclic`` or ``plane=K``.
+    """
+    word, equals, count = value.partition("=")
+    match word, equals:
+        case "block", "":
+            return 0
+        case "cyclic", "":
+            return 1
+        case "plane", "=":
+            return parse_count(f"{option} plane", count, SIZE_MAX, "rank")
+    raise UsageError(f"{option} {shown(value)}: block, cyclic or plane=K")
+
+
 def _node_count(shape: Shape, option: str, value: str) -> Shape:
     return replace(shape, node_count=parse_count(option, value, NODE_MAX + 1, "node"))
 
@@ -103,10 +126,15 @@ def _cores(shape: Shape, option: str, value: str) -> Shape:
     return replace(shape, cores=parse_count(option, value, SLOTS_MAX, "core"))
 
 
+def _plane(shape: Shape, option: str, value: str) -> Shape:
+    return replace(shape, plane=parse_distribution(option, value))
+
+
 _READERS: dict[str, Callable[[Shape, str, str], Shape]] = {
     "-N": _node_count,
     "--ranks-per-node": _per_node,
     "--cores-per-rank": _cores,
+    "--distribution": _plane,
 }
 
 
@@ -138,6 +166,7 @@ def spec_of(
     where = f"{origin}: " if origin else ""
     listed = nodes or ()
     count, most, cores = shape.node_count or 0, shape.per_node or 0, shape.cores or 1
+    plane = shape.plane or 0
     is_one_each = size is None and bool(listed) and not count and not most
     if size is None and (count or most):
         count = count or len(listed) or 1
@@ -150,7 +179,7 @@ def spec_of(
         return NodeSpec(size, listed, True, cores=cores)
     if shape == ANY:
         return NodeSpec(size, listed)
-    spec = NodeSpec(size, listed, node_count=count, per_node=most, cores=cores)
+    spec = NodeSpec(size, listed, node_count=count, per_node=most, cores=cores, plane=plane)
     if text := spec.contradiction:
         raise UsageError(f"{where}{text}: these contradict one another")
     return spec

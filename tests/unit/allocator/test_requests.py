@@ -8,7 +8,7 @@ from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec
 from native.wire.alloc import Credential, Freed, GrantedNode, NodeRequest, Refused, Run
-from native.wire.base import TEXT_MAX
+from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX
 from tests.unit.allocator.partition_of import (
     ALICE,
     BOB,
@@ -79,8 +79,15 @@ def test_members_get_what_they_ask_for_in_file_order(specs, nodes):
         (spec(4, 3, 1, per_node=2), [3, 3, 1, 1]),
         (spec(2, cores=2), [0, 1]),
         (spec(2, 4, 2, cores=2, one_per_node=True), [4, 2]),
+        (spec(7, plane=1), [0, 1, 2, 3, 4, 5, 0]),
+        (spec(4, 5, 3, plane=1), [5, 3, 5, 3]),
+        (spec(4, node_count=2, plane=1), [0, 1, 0, 1]),
+        (spec(5, plane=2), [0, 0, 1, 1, 2]),
     ],
-    ids=["nodes", "even", "full", "list", "one each", "two each", "each of list", "cores", "both"],
+    ids=[
+        *("nodes", "even", "full", "list", "one each", "two each", "each of list", "cores", "both"),
+        *("cyclic", "cyclic on a list", "cyclic on two", "plane"),
+    ],
 )
 def test_ranks_lie_on_as_many_nodes_as_are_asked_for(wanted, nodes):
     assert ranks_by_node(Partition(6, slots=2).grant(wanted)) == nodes
@@ -167,6 +174,12 @@ def test_nodes_are_ordered_by_their_lowest_rank():
             [spec(4, node_count=2, per_node=1)],
             Refusal.BAD_REQUEST,
             "4 ranks on 2 nodes, at most 1 on each",
+            0,
+        ),
+        (
+            [spec(4, node_count=3, plane=2)],
+            Refusal.BAD_REQUEST,
+            "4 ranks on 3 nodes in turn, 2 ranks at a time",
             0,
         ),
         (
@@ -299,6 +312,18 @@ def test_a_grant_too_large_for_a_message_is_refused():
     assert partition.request(spec(2000)).text == "a grant of 2000 nodes does not fit in a message"
     assert sum(partition.free().values()) == 2000
     assert len(partition.grant(spec(900)).nodes) == 900
+
+
+def test_ranks_that_change_their_node_too_often_are_refused():
+    partition = Partition(4, slots=5000)
+    refused = partition.request(spec(17000, plane=1))
+    assert refused.text == (
+        "17000 ranks change their node 16999 times, at most 16383:"
+        " deal more at a time (--distribution=plane=K)"
+    )
+    grant = partition.grant(spec(17000, plane=2))
+    assert len(codec.encode(grant)) < MESSAGE_MAX_BYTES
+    assert sum(run.count for run in grant.runs) == 17000
 
 
 def test_a_batch_job_holds_no_more_nodes_than_it_was_given():

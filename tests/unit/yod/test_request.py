@@ -36,6 +36,7 @@ def test_a_program_may_be_named_in_many_ways(command):
         ({"size": 3, "nodes": (5, 1)}, NodeSpec(3, (5, 1))),
         ({"node_count": 2, "ranks_per_node": 3}, NodeSpec(6, node_count=2, per_node=3)),
         ({"size": 2, "cores_per_rank": 4}, NodeSpec(2, cores=4)),
+        ({"size": 2, "distribution": "cyclic"}, NodeSpec(2, plane=1)),
     ],
 )
 def test_size_and_nodes_are_those_of_the_command(choices, spec):
@@ -99,9 +100,9 @@ def test_a_load_file_gives_members(tmp_path):
     specs = [each.spec for each in asked(members).members]
     assert specs == [NodeSpec(1), NodeSpec(3, (4, 5, 6)), NodeSpec(2, (1, 2), True)]
     assert members[1].origin == f"{file}:3"
-    file.write_text("-N 2 --ranks-per-node 3 a\n")
+    file.write_text("-N 2 --ranks-per-node 3 --dist plane=2 a\n")
     (member,) = asked(read_load_file(file)).members
-    assert member.spec == NodeSpec(6, node_count=2, per_node=3)
+    assert member.spec == NodeSpec(6, node_count=2, per_node=3, plane=2)
     file.write_text("-sz none master\n")
     with pytest.raises(LoadFileError, match="load:1: "):
         read_load_file(file)
