@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocator.jobs import ids
-from allocator.jobs.assign import RequestRefused, assign, fits, fits_beside, shared_slots, slots_on
+from allocator.jobs.assign import (
+    RequestRefused,
+    assign,
+    fits,
+    fits_beside,
+    shared_slots,
+    slots_on,
+    unused_slots,
+)
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
 from allocator.jobs.ids import JobIds
@@ -114,6 +122,8 @@ class Requests:
     ) -> list[Action]:
         if request.overlaps and not self._allocation:
             raise RequestRefused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap")
+        if request.overlaps and request.is_exclusive:
+            raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")
         try:
             self._demand_turn(request)
             return self._give(source, owner, request, now)
@@ -162,7 +172,8 @@ class Requests:
         while job is not None:
             asking.append(job.job_id)
             job = self._jobs.get(job.asker)
-        if asking and not fits_beside(request.specs, self._nodes, asking):
+        alone = request.is_exclusive
+        if asking and not fits_beside(request.specs, self._nodes, asking, alone):
             name = name_of_job(asking[0], self._allocation)
             raise RequestRefused(
                 Refusal.BUSY,
@@ -213,13 +224,29 @@ class Requests:
 
     def _placement_of(self, request: NodeRequest) -> Placement:
         """The slots that a request may have now."""
-        return shared_slots(self._nodes) if request.overlaps else self._placement
+        if request.overlaps:
+            return shared_slots(self._nodes)
+        return unused_slots(self._nodes) if request.is_exclusive else self._placement
 
     def _fits(self, request: NodeRequest) -> bool:
         return fits(request.specs, self._nodes, self._placement_of(request))
 
     def _assign(self, request: NodeRequest) -> list[Picks]:
-        return assign(request.specs, self._nodes, self._placement_of(request), self._name)
+        placement = self._placement_of(request)
+        try:
+            return assign(request.specs, self._nodes, placement, self._name)
+        except RequestRefused as refused:
+            if not (request.is_exclusive and refused.code is Refusal.BUSY):
+                raise
+            text = f"{refused}; --exclusive takes unused nodes only"
+            raise RequestRefused(refused.code, text, refused.spec) from None
+
+    def _slots_of(self, request: NodeRequest, picks: list[Picks]) -> dict[int, int]:
+        """The slots that a request gets on each node."""
+        slots = slots_on(request.specs, picks)
+        if request.is_exclusive:
+            return {node.number: node.slots for node in self._nodes if node.number in slots}
+        return slots
 
     # Permission, and the grant
 
@@ -261,7 +288,7 @@ class Requests:
                 f"{size} ranks change their node {len(runs) - 1} times, at most {_RUNS_MAX - 1}:"
                 " deal more at a time (--distribution=plane=K)",
             )
-        needed = slots_on(request.specs, picks)
+        needed = self._slots_of(request, picks)
         slots = {number: needed[number] for number in ranks}
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, ranks):

@@ -56,6 +56,7 @@ def command() -> None:
 @click.option("-N", "-nodes", "node_count", type=int, metavar="N", help="On so many nodes.")
 @click.option("--ranks-per-node", "per_node", type=int, metavar="K", help="At most so many there.")
 @click.option("--cores-per-rank", "cores", type=int, metavar="C", help="So many slots for one.")
+@click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
 @click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
@@ -69,6 +70,7 @@ def alloc(
     node_count: int | None,
     per_node: int | None,
     cores: int | None,
+    is_exclusive: bool,
     time_text: str | None,
     wait_s: float | None,
     partition: str,
@@ -95,6 +97,7 @@ def alloc(
         words or shell,
         inf if wait_s is None else wait_s,
         inf if time_text is None else duration.parse(time_text, "-time"),
+        is_exclusive,
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)

@@ -36,6 +36,7 @@ OPTIONS = (
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--wait",), True, "Wait for nodes, at most S seconds.", "[=S]", may_lack_value=True),
     Option(("--immediate",), True, "In an allocation: do not.", "[=S]", may_lack_value=True),
+    Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
     Option(("--overlap",), False, "A step shares the slots of others."),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "-h"), False, "Show this text."),

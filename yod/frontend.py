@@ -26,6 +26,7 @@ _EXCLUSIVE = (
     ("-kill", "--keep-going"),
     ("--label", "--raw"),
     ("--wait", "--immediate"),
+    ("--exclusive", "--overlap"),
 )
 
 
@@ -71,6 +72,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         debug=len(given.get("-D", ())),
         style=_style(given),
         overlaps="--overlap" in given,
+        is_exclusive="--exclusive" in given,
         wait_s=_wait_s(given),
     )
     members, warnings = _members(given, words, invocation)

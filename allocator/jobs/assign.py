@@ -85,11 +85,14 @@ def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> b
     return isinstance(_attempt(specs, nodes, placement), list)
 
 
-def fits_beside(specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[int]) -> bool:
+def fits_beside(
+    specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[int], is_exclusive: bool
+) -> bool:
     """Whether a request could be met if these jobs alone held slots."""
 
     def left(node: Node) -> int:
-        return node.slots - sum(node.held.get(job_id, 0) for job_id in jobs)
+        held = sum(node.held.get(job_id, 0) for job_id in jobs)
+        return 0 if held and is_exclusive else node.slots - held
 
     return isinstance(_attempt(specs, nodes, _placement(nodes, left)), list)
 
@@ -97,6 +100,11 @@ def fits_beside(specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[in
 def shared_slots(nodes: NodeTable) -> Placement:
     """The slots of all nodes that are up, for a step that shares them."""
     return _placement(nodes, lambda node: node.slots if node.is_up else 0)
+
+
+def unused_slots(nodes: NodeTable) -> Placement:
+    """The slots of nodes of which no job has any, for one that is to be alone there."""
+    return _placement(nodes, lambda node: 0 if node.used() else node.free())
 
 
 def _placement(nodes: NodeTable, free: Callable[[Node], int]) -> Placement:

@@ -88,6 +88,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
         waits: where too few slots are free, it waits for its turn.
         asker: the step, in this allocation, in which the yod runs; 0: in none.
         overlaps: the step shares the slots that other steps have.
+        is_exclusive: it takes whole nodes, that no other job has slots of.
     """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
@@ -96,6 +97,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     waits: bool = False
     asker: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
     overlaps: bool = False
+    is_exclusive: bool = False
 
 
 class GrantedNode(Part, frozen=True):

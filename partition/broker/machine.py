@@ -41,12 +41,14 @@ class Wanted(Struct, frozen=True):
         words: the command; empty: the program that reads our output has the allocation.
         wait_s: how long to wait for nodes that others have; infinity: any time.
         time_s: how long the allocation may last; infinity: any time.
+        is_exclusive: all slots of nodes that nobody else uses.
     """
 
     spec: NodeSpec
     words: tuple[str, ...]
     wait_s: float = inf
     time_s: float = inf
+    is_exclusive: bool = False
 
 
 class Phase(Enum):
@@ -155,7 +157,12 @@ class Holding:
         wanted = self._wanted
         self._began, self._until = now, now + self._limits.allocate_s
         program = " ".join(wanted.words)[:PROGRAM_MAX]
-        request = NodeRequest((wanted.spec,), program, waits=wanted.wait_s > 0)
+        request = NodeRequest(
+            (wanted.spec,),
+            program,
+            waits=wanted.wait_s > 0,
+            is_exclusive=wanted.is_exclusive,
+        )
         return [Send(self._bebopd, request)]
 
     def handle(self, event: Event, now: float) -> list[Action]:

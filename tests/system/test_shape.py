@@ -21,6 +21,8 @@ def nodes_of(done: Done) -> list[str]:
     return [node for _, node in by_rank]
 
 
+# until the end of rank 0's input
+HOLDS = ("sh", "-c", "echo $YOD_CORES_PER_RANK; [ $YOD_RANK = 0 ] && read line; true")
 SAY = ("sh", "-c", "echo $YOD_RANK $YOD_NODE")
 
 
@@ -95,6 +97,26 @@ def test_an_allocation_has_the_cores_of_its_ranks(three):
     words = ("-quiet", "-N", "2", "--cores-per-rank", "3", "sh", "-c", script)
     done = finish(three.start_command(BIN / "yodjob", "alloc", *words))
     assert (done.status, done.out) == (0, "6 3,3\nx\nx\n")
+
+
+def test_an_exclusive_job_is_alone_on_its_nodes(three):
+    job = three.start_yod("-N", "2", "--exclusive", *HOLDS)
+    read_until(job.stdout.fileno(), b"1\n1\n")
+    assert nodes_of(three.yod("-sz", "4", *SAY)) == list("2222")
+    refused = three.yod("-sz", "5", "true")
+    assert refused.err == (
+        "yod: 5 ranks requested, 4 of 12 slots free now (nodes 0..1 are in use)\n"
+    )
+    job.communicate(b"\n", timeout=LIMIT_S)
+    assert job.returncode == 0
+
+
+def test_an_exclusive_allocation_holds_whole_nodes_and_its_steps_may_be_alone(three):
+    script = "echo $YOD_NODE_SLOTS; yod -N 1 --exclusive yod --immediate -sz 5 true"
+    words = ("-quiet", "-N", "2", "--exclusive", "sh", "-c", script)
+    done = finish(three.start_command(BIN / "yodjob", "alloc", *words))
+    assert (done.status, done.out) == (125, "4,4\n")
+    assert "yod: 5 ranks requested, 4 of 8 slots free now (node 0 " in done.err
 
 
 def test_an_embedded_partition_is_one_node(embedded):

@@ -86,6 +86,7 @@ class Choices(TypedDict, total=False):
             any time, another job not at all.
         allocation: whose step it is to be. Default: that in which this process runs, or none.
         overlap: share the slots that other steps of the allocation have.
+        exclusive: whole nodes, which nobody else uses.
         limits: in force for this launch. Default: as this process's environment says.
     """
 
@@ -109,6 +110,7 @@ class Choices(TypedDict, total=False):
     wait_s: float | None
     allocation: Held | None
     overlap: bool
+    exclusive: bool
     limits: Limits | None
 
 
@@ -163,6 +165,7 @@ def request(
     wait_s: float | None = None,
     allocation: Held | None = None,
     overlap: bool = False,
+    exclusive: bool = False,
     limits: Limits | None = None,
 ) -> Request:
     """What is asked for, with all that it takes from this process now.
@@ -179,6 +182,8 @@ def request(
         raise UsageError("label and raw exclude each other")
     if wait_s is not None and not wait_s >= 0:
         raise UsageError(f"wait_s={wait_s}: 0 or more seconds, or math.inf")
+    if exclusive and overlap:
+        raise UsageError("exclusive and overlap exclude each other")
     if keep_going and kill:
         raise UsageError("keep_going and kill exclude each other")
     members = _members(
@@ -213,6 +218,7 @@ def request(
             has_portals=with_portals,
             style=Style.LABELLED if label else Style.RAW if raw else Style.WHOLE,
             overlaps=overlap,
+            is_exclusive=exclusive,
             wait_s=wait_s,
         ),
         invocation=invocation,

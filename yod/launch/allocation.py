@@ -62,7 +62,13 @@ class Allocation:
         programs = " ".join(plan.names)[:PROGRAM_MAX]
         waits = plan.wait_s > 0
         request = alloc.NodeRequest(
-            plan.specs, programs, plan.batch_job, waits, plan.asker, plan.options.overlaps
+            plan.specs,
+            programs,
+            plan.batch_job,
+            waits,
+            plan.asker,
+            plan.options.overlaps,
+            plan.options.is_exclusive,
         )
         return [Send(self._bebopd, request)]
 

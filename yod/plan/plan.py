@@ -38,6 +38,7 @@ class Options(Struct, frozen=True):
         has_portals: ranks use Portals, also if no program is linked to it.
         style: how the output of several ranks is shown (``--raw``, ``--label``).
         overlaps: a step shares the slots that others have (``--overlap``).
+        is_exclusive: nobody else has slots of the job's nodes (``--exclusive``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation any time, another job not at all.
     """
@@ -52,6 +53,7 @@ class Options(Struct, frozen=True):
     debug: int = 0
     style: Style = Style.WHOLE
     overlaps: bool = False
+    is_exclusive: bool = False
     wait_s: float | None = None
 
 

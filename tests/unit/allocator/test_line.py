@@ -58,6 +58,29 @@ def test_the_first_that_does_not_fit_holds_back_all_later_ones(partition):
     assert list(granted) == [LARGE]
 
 
+def test_an_exclusive_request_waits_until_nobody_uses_its_nodes():
+    partition = Partition(2, slots=2)
+    for _ in range(3):
+        partition.grant(spec(1))
+    queued = partition.request(spec(1, node_count=1), source=LARGE, waits=True, is_exclusive=True)
+    assert isinstance(queued, Queued)
+    assert not grants(partition.receive(pct(0), Freed(1, (0,))))
+    granted = grants(partition.receive(pct(1), Freed(3, (1,))))
+    assert ranks_by_node(granted[LARGE]) == [1]
+    assert partition.free() == {0: 1, 1: 0}
+
+
+def test_an_exclusive_step_in_a_step_waits_for_no_node_of_that_step(steps):
+    refused = steps.request(spec(3), waits=True, asker=1, is_exclusive=True)
+    assert "only the end of job 17.1, which asks, could make room" in refused.text
+    assert isinstance(steps.request(spec(2), asker=1, is_exclusive=True), Grant)
+
+
+def test_a_step_cannot_both_share_and_be_alone(steps):
+    refused = steps.request(spec(1), overlaps=True, is_exclusive=True)
+    assert refused == Refused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone", -1)
+
+
 def test_who_becomes_the_first_is_told_so(partition):
     partition.request(spec(4), source=LARGE, waits=True)
     partition.request(spec(1), source=SMALL, waits=True)

@@ -104,6 +104,32 @@ def test_a_rank_holds_its_cores_on_its_node():
     assert partition.free() == {0: 5, 1: 5}
 
 
+def test_an_exclusive_job_has_all_slots_of_nodes_that_nobody_else_uses():
+    partition = Partition(4, slots=3)
+    partition.grant(spec(1))
+    grant = partition.grant(spec(4), is_exclusive=True)
+    assert ranks_by_node(grant) == [1, 1, 1, 2]
+    assert codec.decode_credential(grant.credential).slots == (3, 3)
+    assert partition.free() == {0: 2, 1: 0, 2: 0, 3: 3}
+    assert ranks_by_node(partition.grant(spec(3))) == [0, 0, 3]
+    refused = partition.request(spec(1), is_exclusive=True)
+    assert refused == Refused(
+        Refusal.BUSY,
+        "1 rank requested, 0 of 12 slots free now (nodes 0..3 are in use);"
+        " --exclusive takes unused nodes only",
+        0,
+    )
+    partition.receive(pct(1), Freed(2, (1, 2)))
+    assert partition.free() == {0: 0, 1: 3, 2: 3, 3: 2}
+
+
+def test_members_of_an_exclusive_job_share_its_nodes():
+    grant = Partition(2, slots=4).grant(spec(2, cores=2), spec(3, node_count=1), is_exclusive=True)
+    assert ranks_by_node(grant) == [0, 0, 1, 1, 1]
+    grant = Partition(2, slots=4).grant(spec(2), spec(2), is_exclusive=True)
+    assert codec.decode_credential(grant.credential).slots == (4,)
+
+
 def test_nodes_with_room_for_an_even_share_come_before_others():
     partition = Partition(4, slots=4)
     partition.grant(spec(3))  # leaves one slot of node 0

@@ -59,6 +59,7 @@ def test_size_and_nodes_are_those_of_the_command(choices, spec):
         ([Member("a", SIZE_MAX), Member("b")], {}, "ranks in all, at most"),
         (["a"], {"label": True, "raw": True}, "exclude each other"),
         (["a"], {"keep_going": True, "kill": True}, "exclude each other"),
+        (["a"], {"exclusive": True, "overlap": True}, "exclude each other"),
         (["a"], {"wait_s": -1}, "0 or more seconds"),
         (["a"], {"cwd": "/no/such"}, "no such directory"),
         (["a"], {"env": {"A=B": "1"}}, "no name and value"),
