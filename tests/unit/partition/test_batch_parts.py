@@ -109,7 +109,9 @@ def test_every_state_has_a_code_and_a_line():
 
 
 def test_a_job_that_waits_has_its_reason_in_the_place_of_its_nodes():
-    waits = replace(ROW, state=State.PENDING, nodes=(), node_count=0, began=0.0, reason="4 ranks\nrequested")
+    waits = replace(
+        ROW, state=State.PENDING, nodes=(), node_count=0, began=0.0, reason="4 ranks\nrequested"
+    )
     line = show.cells(waits, 200.0)
     assert line[4:7] == ("0:00", "4", "")
     assert line[7].startswith("(") and "4 ranks" in line[7] and "\n" not in line[7]
