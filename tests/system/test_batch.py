@@ -195,3 +195,12 @@ def test_all_that_is_known_is_shown(jobs):
     assert events.rstrip().endswith("COMPLETED")
     rows = jobs.yodjob("history", "-n", "2").out.splitlines()
     assert [row.split()[0] for row in rows[1:]] == [first, second]
+
+
+def test_more_jobs_are_asked_about_than_a_question_may_have(jobs):
+    last = int(jobs.submit("--wrap", "exit 4"))
+    others = [str(job_id) for job_id in range(last + 1, last + 300)]
+    assert jobs.wait(str(last)) == 4
+    done = jobs.yodjob("show", *others, str(last))
+    assert (done.status, done.out.splitlines()[0]) == (1, f"job {last}")
+    assert len(done.err.splitlines()) == len(others)
