@@ -41,6 +41,7 @@ from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
+from native.text import shown
 from native.wire import batch
 from native.wire.alloc import Grant, NodeSpec, Refused
 from native.wire.base import clipped
@@ -171,7 +172,7 @@ class BatchJobs:
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
         asker, job.asker = job.asker, None
-        said = f"submitted by {job.owner}: {shown_size(job)}, {job.name}"
+        said = f"submitted by {job.owner}: {shown_size(job)}, {shown(job.name)}"
         happened: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         if job.state.is_final:  # cancelled meanwhile
             happened.append(RecordBatchJob(job))
@@ -403,7 +404,7 @@ class BatchJobs:
         job.state, job.reason, job.ended = state, reason, self._unix_time()
         job.grant = None
         self._due.set(job.job_id, None)
-        said = f"{state.value}: {reason}" if reason else state.value
+        said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         held = self._slots.get(job.job_id)
         if held is not None:
