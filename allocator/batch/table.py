@@ -165,7 +165,7 @@ class BatchJobs:
                 actions += self._accept(job, now)
             elif job.state.is_final:
                 actions += self._forget(job)
-            elif job.state is State.CONFIGURING and job.grant is not None:
+            elif job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
                 job.is_granted = True
                 actions += self._start(job, now)
         return actions
@@ -328,6 +328,8 @@ class BatchJobs:
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""
         self._unplace(job)
+        if job.is_cancelled:
+            return self._end(job, State.CANCELLED, job.reason, now)
         job.state = State.PENDING
         queued, _ = self._enqueue(job, now)
         return [RecordEvent(job.job_id, "waits again: it was not started"), *queued]
@@ -375,6 +377,7 @@ class BatchJobs:
         if node is None or not node.is_up:
             return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
         job.is_told_to_end = True
+        actions.append(RecordBatchJob(job))
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
     def signal(self, job: BatchJob, number: int) -> list[Action]:

@@ -93,7 +93,8 @@ class World:
     def kill_bebopd(self):
         """Of what it has sent, some is on its way; users see that it has gone."""
         self.machine, self.fuse = None, -1
-        self.cancelled.clear()
+        earlier = self.disk.batch.earlier().jobs
+        self.cancelled = {job.job_id for job in earlier if job.is_cancelled}
         for each in self.pcts:
             each.up.clear()
             for _ in range(self.choose.randint(0, len(each.down))):

@@ -204,6 +204,7 @@ def test_a_cancellation_is_told_again_to_a_node_that_was_away_and_once():
     partition.lose(pct(0))
     assert end in said(partition.says(0, job_id))
     assert end not in said(partition.says(0, job_id))
+    partition.keep()
     partition.receive(pct(0), ended(job_id, State.FAILED))
     (job,) = partition.unkept
     assert (job.state, job.reason) == (State.CANCELLED, "by alice")
