@@ -355,6 +355,8 @@ class World:
         """Everything arrives, everything goes on, time passes."""
         self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
         for round_ in range(100):
+            if round_ == 10:
+                self.cancel_some()
             if round_ == 50:
                 ended = [job_id for job_id in self.cancelled if self.disk.state(job_id).is_final]
                 assert len(ended) == len(self.cancelled), "cancelled, and goes on"
@@ -382,6 +384,14 @@ class World:
                 if round_ == 0:
                     self.receive(peer, batch.Ask(asked, waits=True))
             self.pass_time(5.0)
+
+    def cancel_some(self):
+        """Of the jobs that run every other one, and what their nodes are sent is lost."""
+        for job_id in self.accepted.values():
+            job = self.machine.batch.get(job_id)
+            if job is not None and job.state is batch.State.RUNNING and job_id % 2:
+                self.receive(next(self.peers), batch.Cancel(job_id))
+                self.cut(self.pcts[job.root])
 
     def arrive(self):
         while self.unkept or any(each.up or each.down for each in self.pcts):
