@@ -267,8 +267,6 @@ class Requests:
             if self._fits(waiting.request):
                 self._line.remove(waiting)
                 actions += self._serve_one(waiting, now)
-            elif waiting.holds_back:
-                break
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
 

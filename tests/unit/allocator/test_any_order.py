@@ -25,7 +25,6 @@ from native.wire.alloc import (
     Revoke,
     Revoked,
 )
-from native.wire.codec import decode_credential
 from native.wire.status import Accepted, Announce, HostedJob, distances
 from tests.unit.allocator.partition_of import ALICE, DAEMON, Partition, pct, spec
 
@@ -150,7 +149,7 @@ class World:
         if job_id in self.hosted:
             return
         self.hosted[job_id] = set()
-        slots = decode_credential(grant.credential).slots
+        slots = [node.slots for node in grant.nodes]
         ranks = {}
         rank = 0
         for run in grant.runs:

@@ -64,8 +64,8 @@ def test_an_exclusive_request_waits_until_nobody_uses_its_nodes():
         partition.grant(spec(1))
     queued = partition.request(spec(1, node_count=1), source=LARGE, waits=True, is_exclusive=True)
     assert isinstance(queued, Queued)
-    assert not grants(partition.receive(pct(0), Freed(1, (0,))))
-    granted = grants(partition.receive(pct(1), Freed(3, (1,))))
+    assert not grants(partition.receive(pct(0), Freed.of(1, (0,))))
+    granted = grants(partition.receive(pct(1), Freed.of(3, (1,))))
     assert ranks_by_node(granted[LARGE]) == [1]
     assert partition.free() == {0: 1, 1: 0}
 
