@@ -5,13 +5,22 @@ Pure: no clock, no transport, no key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from allocator.batch.job import BatchJob
 from allocator.jobs import ids
-from allocator.jobs.assign import RequestRefused, all_slots, assign, fits, fits_beside
+from allocator.jobs.assign import (
+    Picks,
+    RequestRefused,
+    assign,
+    fits,
+    fits_beside,
+    shared_slots,
+    slots_on,
+    unused_slots,
+)
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
 from allocator.jobs.ids import JobIds
@@ -27,9 +36,10 @@ from native.nodelist import format_spans, named_nodes
 from native.wire import codec
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, clipped
-from native.wire.placed import JobNodes
+from native.wire.placed import JobNodes, NodeSpan, spans_of
 
 _SURELY_FITS = 128  # parts of which a grant is below MESSAGE_MAX_BYTES whatever the names
+_RUNS_MAX = 1 << 14  # ranges of runs in one grant: some 8 bytes each
 
 
 class ReserveJobIds(Action, frozen=True):
@@ -110,10 +120,8 @@ class Requests:
 
     def check(self) -> None:
         """Assert what must always hold: nobody waits for what is free and not kept."""
-        for waiting in self._line:
-            assert not fits(waiting.request.specs, self._nodes, self._placement), waiting
-            if waiting.holds_back:
-                break
+        for waiting in self._line.served():
+            assert not self._fits(waiting.request), waiting
 
     def requested(
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
@@ -146,6 +154,8 @@ class Requests:
     ) -> list[Action]:
         if request.overlaps and not self._allocation:
             raise RequestRefused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap")
+        if request.overlaps and request.is_exclusive:
+            raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")
         try:
             self._demand_turn(request)
             return self._give(source, owner, request, now)
@@ -188,7 +198,7 @@ class Requests:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
         request = NodeRequest((job.spec.unpacked(),), job.name, waits=True)
         keeper = self._line.keeper
-        text = self._lacks(request.specs)
+        text = self._lacks(request)
         if not text and keeper is not None:
             text = kept_text(keeper, sum(node.free() for node in self._nodes))
         self._line.add_batch(Waiting(None, owner, request, now, text, job_id=job.job_id))
@@ -210,7 +220,7 @@ class Requests:
             RequestRefused: free slots are kept for one of them.
         """
         keeper = None if request.overlaps else self._line.keeper
-        if keeper is not None and fits(request.specs, self._nodes, self._placement):
+        if keeper is not None and self._fits(request):
             free = sum(node.free() for node in self._nodes)
             raise RequestRefused(Refusal.BUSY, kept_text(keeper, free))
 
@@ -221,11 +231,12 @@ class Requests:
             RequestRefused: the end of others would not make room for it.
         """
         asking = []
-        job = self._jobs.get(request.asker)
+        job = None if request.overlaps else self._jobs.get(request.asker)
         while job is not None:
             asking.append(job.job_id)
             job = self._jobs.get(job.asker)
-        if asking and not fits_beside(request.specs, self._nodes, asking):
+        alone = request.is_exclusive
+        if asking and not fits_beside(request.specs, self._nodes, asking, alone):
             name = name_of_job(asking[0], self._allocation)
             raise RequestRefused(
                 Refusal.BUSY,
@@ -252,12 +263,10 @@ class Requests:
         if not self._line or self._served_at == self._nodes.changes:
             return []
         actions: list[Action] = []
-        for waiting in self._line:
-            if fits(waiting.request.specs, self._nodes, self._placement):
+        for waiting in self._line.served():
+            if self._fits(waiting.request):
                 self._line.remove(waiting)
                 actions += self._serve_one(waiting, now)
-            elif waiting.holds_back:
-                break
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
 
@@ -284,15 +293,46 @@ class Requests:
 
     def _awaited(self, waiting: Waiting) -> str:
         """What a request waits for now."""
-        return self._lacks(waiting.request.specs) or waiting.text
+        return self._lacks(waiting.request) or waiting.text
 
-    def _lacks(self, specs: Sequence[NodeSpec]) -> str:
+    def _lacks(self, request: NodeRequest) -> str:
         """Why a request cannot be met now; empty: it can."""
         try:
-            assign(specs, self._nodes, self._placement, self._name)
+            self._assign(request)
         except RequestRefused as refused:
             return str(refused)
         return ""
+
+    # Slots
+
+    def _placement_of(self, request: NodeRequest) -> Placement:
+        """The slots that a request may have now."""
+        if request.overlaps:
+            return shared_slots(self._nodes)
+        return unused_slots(self._nodes) if request.is_exclusive else self._placement
+
+    def _fits(self, request: NodeRequest) -> bool:
+        return fits(request.specs, self._nodes, self._placement_of(request))
+
+    def _assign(self, request: NodeRequest) -> list[Picks]:
+        placement = self._placement_of(request)
+        try:
+            return assign(request.specs, self._nodes, placement, self._name)
+        except RequestRefused as refused:
+            if not (request.is_exclusive and refused.code is Refusal.BUSY):
+                raise
+            text = f"{refused}; --exclusive takes unused nodes only"
+            raise RequestRefused(refused.code, text, refused.spec) from None
+
+    def _widened(
+        self, spans: list[NodeSpan], request: NodeRequest, picks: list[Picks]
+    ) -> list[NodeSpan]:
+        """The same nodes with all slots that the request gets there."""
+        slots = slots_on(request.specs, picks)
+        if request.is_exclusive:
+            slots = {node.number: node.slots for node in self._nodes if node.number in slots}
+        numbers = (number for span in spans for number in range(span.node, span.node + span.count))
+        return spans_of((number, slots[number]) for number in numbers)
 
     # Permission, and the grant
 
@@ -331,9 +371,16 @@ class Requests:
         job_id: int = 0,
     ) -> list[Action]:
         """Give slots to a yod, or to the batch job with this id."""
-        placement = all_slots(self._nodes) if request.overlaps else self._placement
-        picks = assign(request.specs, self._nodes, placement, self._name)
+        picks = self._assign(request)
         spans, runs = runs_of(picks)
+        if (changes := len(runs.ranges)) > _RUNS_MAX:
+            raise RequestRefused(
+                Refusal.BAD_REQUEST,
+                f"{runs.size} ranks lie in {changes} pieces on their nodes, at most {_RUNS_MAX}:"
+                " deal more at a time (--distribution=plane=K)",
+            )
+        if request.is_exclusive or any(spec.cores > 1 for spec in request.specs):
+            spans = self._widened(spans, request, picks)
         nodes = self._nodes.placed(spans)
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):

@@ -105,6 +105,7 @@ _NAMES = frozenset(
         b"SLURM_PROCID",
         b"SLURM_TASK_PID",
         b"YOD_AGENT",
+        b"YOD_CORES_PER_RANK",
         b"YOD_JOB_ID",
         b"YOD_MEMBER",
         b"YOD_NODE",

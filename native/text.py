@@ -24,3 +24,8 @@ def _escaped(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"\\{byte:03o}" for byte in character.encode(errors="surrogateescape"))
+
+
+def plural(count: int, what: str) -> str:
+    """``1 rank``, ``2 ranks``."""
+    return f"{count} {what}" + ("" if count == 1 else "s")

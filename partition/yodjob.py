@@ -29,7 +29,7 @@ from partition.batch.ids import Asked
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask, ask_all
 from partition.submit.signals import early, number_of
-from yod.plan.plan import spec_of
+from yod.plan.shape import made, spec_of
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -67,6 +67,10 @@ def command() -> None:
 @command.command(context_settings={"allow_interspersed_args": False})
 @click.option("-sz", "-n", "size", type=click.IntRange(1, SIZE_MAX), metavar="N", help="Slots.")
 @click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
+@click.option("-N", "-nodes", "node_count", type=int, metavar="N", help="On so many nodes.")
+@click.option("--ranks-per-node", "per_node", type=int, metavar="K", help="At most so many there.")
+@click.option("--cores-per-rank", "cores", type=int, metavar="C", help="So many slots for one.")
+@click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
 @_SIGNAL
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
@@ -78,6 +82,10 @@ def command() -> None:
 def alloc(
     size: int | None,
     nodes: str | None,
+    node_count: int | None,
+    per_node: int | None,
+    cores: int | None,
+    is_exclusive: bool,
     time_text: str | None,
     warning: str | None,
     wait_s: float | None,
@@ -98,14 +106,16 @@ def alloc(
     if is_json and words:
         raise UsageError("--json and a command exclude each other")
     shell = () if is_json else (os.environ.get("SHELL") or "/bin/sh",)
-    spec = spec_of(size, tuple(nodelist.parse(nodes)) if nodes is not None else None, "")
     time_s = None if time_text is None else duration.parse(time_text, "-time")
+    listed = tuple(nodelist.parse(nodes)) if nodes is not None else None
+    spec = spec_of(size, listed, "", made(node_count, per_node, cores, None))
     wanted = Wanted(
         spec,
         words or shell,
         inf if wait_s is None else wait_s,
         inf if time_s is None else time_s,
         early(warning, time_s),
+        is_exclusive,
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)

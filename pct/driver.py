@@ -44,7 +44,6 @@ from native.port.port import (
 )
 from native.wire.base import JobMessage, Message
 from pct import brokers, events
-from pct.host.brokers import BrokerProcess
 from pct.host.objects import JobObjects
 from pct.host.ranks import JobRanks
 from pct.host.services import JobServices
@@ -53,6 +52,7 @@ from pct.host.store import Store
 from pct.node import Node
 
 if TYPE_CHECKING:
+    from pct.host.brokers import BrokerProcess
     from pct.host.pmix_process import PmixServer
 
 _T = TypeVarTuple("_T")
@@ -245,6 +245,8 @@ class Driver:
         broker = self._brokers.get(action.job_id)
         match action:
             case brokers.BeginBroker(job_id):
+                from pct.host.brokers import BrokerProcess  # few nodes have any
+
                 self._brokers[job_id] = BrokerProcess(
                     action, self._reactor, self._own_spawner, self._broker_happened
                 )

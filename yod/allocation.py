@@ -144,6 +144,10 @@ def allocate(
     size: int | None = None,
     *,
     nodes: Nodes = (),
+    node_count: int | None = None,
+    ranks_per_node: int | None = None,
+    cores_per_rank: int | None = None,
+    exclusive: bool = False,
     partition: str = "",
     wait_s: float = inf,
     time_s: float = inf,
@@ -153,6 +157,10 @@ def allocate(
     Args:
         size: slots. Default: one on each of ``nodes``, or 1.
         nodes: only of these nodes: numbers, or text such as ``5,1..3``.
+        node_count: on so many nodes; without a size a slot on each.
+        ranks_per_node: at most so many slots on each node; without a size so many.
+        cores_per_rank: slots for each of ``size``.
+        exclusive: all slots of whole nodes, which nobody else uses.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
         time_s: how long the allocation may last, in whole seconds.
@@ -165,6 +173,13 @@ def allocate(
     text = text_of(nodes)
     words = ["-quiet", *(("-sz", str(size)) if size is not None else ())]
     words += ["-list", text] if text else []
+    for option, count in (
+        ("-N", node_count),
+        ("--ranks-per-node", ranks_per_node),
+        ("--cores-per-rank", cores_per_rank),
+    ):
+        words += [option, str(count)] if count is not None else []
+    words += ["--exclusive"] if exclusive else []
     words += ["--partition", partition] if partition else []
     words += ["-wait", str(wait_s)] if wait_s < inf else []
     words += ["-time", f"0:{round(time_s)}"] if time_s < inf else []

@@ -12,12 +12,14 @@ from native import options
 from native.errors import UsageError, YodError
 from native.host import stdio
 from native.options import Option
+from yod.plan.shape import OPTIONS as SHAPE_OPTIONS
 
 # yod reads them by native.options. All other commands use click, but importing click takes
 # a quarter of the time of a short launch.
 OPTIONS = (
     Option(("-sz", "-size", "-n", "-np"), True, "Number of ranks.", "N"),
     Option(("-list", "-l"), True, "Only these nodes, ranks in this order: 5,1..3.", "L"),
+    *SHAPE_OPTIONS,
     Option(("-timing", "-t"), False, "Show the seconds spent in each phase."),
     Option(("-quiet", "-q"), False, "No status messages."),
     Option(("-file",), True, "Append the completion report to NAME.", "NAME"),
@@ -34,6 +36,7 @@ OPTIONS = (
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--wait",), True, "Wait for nodes, at most S seconds.", "[=S]", may_lack_value=True),
     Option(("--immediate",), True, "In an allocation: do not.", "[=S]", may_lack_value=True),
+    Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
     Option(("--overlap",), False, "A step shares the slots of others."),
     Option(("--detach",), False, "Print the job's id and leave; yodjob attach shows its output."),
     Option(("--arity",), True, "Children of a node in the job's tree.", "N"),

@@ -7,10 +7,16 @@ in :mod:`yod.cli`; ``-l``, ``-q`` and ``-t`` there are Cplant's.
 from __future__ import annotations
 
 _DEBUG = "-D shows what happens, --version the version"
-_NODES = "use -list L for nodes, by number (pingd shows them), -sz N for ranks"
+_NODES = "use -list L for nodes, by number (pingd shows them), -N N for a count of nodes"
 _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its number (docs/pct.md)"
 _RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
+_PER_NODE = "use --ranks-per-node K, with -N for the count of nodes"
 _BINDING = "yod binds no rank; the ranks of a node use all processors that its pct may use"
+_ORDER = (
+    "use --distribution block, cyclic or plane=K for the order of ranks over nodes,"
+    " --ranks-per-node K for how many"
+)
+_CORES = "use --cores-per-rank C for slots of each rank; yod binds no rank to them"
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
 _DIRECTORY = "ranks run in the directory of yod: cd DIR && yod ..."
 _OUTPUT = "yod writes all output: yod ... >FILE; -file NAME takes the completion report"
@@ -30,12 +36,11 @@ TABLE = {
     "v": _DEBUG,
     "V": "use --version for the version",
     "w": _NODES,
-    "N": _NODES,
     "d": _DEBUG,
     "i": _INPUT,
     "k": _ENDS,
     "K": _ENDS,
-    "c": _BINDING,
+    "c": _CORES,
     "x": f"{_ENVIRONMENT}; nodes are -list L",
     "o": _OUTPUT,
     "e": _OUTPUT,
@@ -46,8 +51,8 @@ TABLE = {
     "H": _HOSTS,
     "J": _BATCH,
     "A": _BATCH,
-    "r": "ranks fill the slots of a node in order",
-    "m": "ranks fill the slots of nodes in their order, or in that of -list",
+    "r": _PER_NODE,
+    "m": _ORDER,
     "W": _ENDS,
     "alloc": _START,
     "attach": _START,
@@ -68,7 +73,6 @@ TABLE = {
     "verbose": _DEBUG,
     "debug": "-D shows what happens, -D -D each message",
     "ntasks": _RANKS,
-    "nodes": _NODES,
     "nodelist": _NODES,
     "exclude": _NODES,
     "hosts": _HOSTS,
@@ -77,20 +81,21 @@ TABLE = {
     "hostfile": _HOSTS,
     "machinefile": _HOSTS,
     "machine": _HOSTS,
-    "ppn": "a node takes as many ranks as its pct has slots (yodctl up --slots K, pct --slots K)",
-    "npernode": "a node takes as many ranks as its pct has slots (pct --slots K)",
-    "ntasks-per-node": "a node takes as many ranks as its pct has slots (pct --slots K)",
-    "tasks-per-node": "a node takes as many ranks as its pct has slots (pct --slots K)",
+    "ppn": _PER_NODE,
+    "npernode": _PER_NODE,
+    "ntasks-per-node": _PER_NODE,
+    "tasks-per-node": _PER_NODE,
     "oversubscribe": "the embedded partition takes any number of ranks, a node its slots",
     "overcommit": "the embedded partition takes any number of ranks, a node its slots",
     "allow-run-as-root": "root needs no option to run yod",
-    "cpus-per-task": _BINDING,
-    "cores-per-task": _BINDING,
+    "cpus-per-task": _CORES,
+    "cores-per-task": _CORES,
+    "cpus-per-proc": _CORES,
+    "cpus-per-rank": _CORES,
     "cpu-bind": _BINDING,
     "bind-to": _BINDING,
-    "map-by": _BINDING,
-    "rank-by": "ranks fill the slots of nodes in their order, or in that of -list",
-    "distribution": "ranks fill the slots of nodes in their order, or in that of -list",
+    "map-by": _ORDER,
+    "rank-by": _ORDER,
     "gpus-per-task": _BINDING,
     "export": _ENVIRONMENT,
     "env": _ENVIRONMENT,

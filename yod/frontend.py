@@ -24,6 +24,7 @@ from yod.plan.plan import (
     from_load_file,
 )
 from yod.plan.prepared import Prepared, Records
+from yod.plan.shape import ANY, is_about, with_option
 from yod.program import image
 
 Given = dict[str, list[str]]  # option -> its values, in the order given
@@ -33,6 +34,7 @@ _EXCLUSIVE = (
     ("-kill", "--keep-going"),
     ("--label", "--raw"),
     ("--wait", "--immediate"),
+    ("--exclusive", "--overlap"),
 )
 
 
@@ -62,10 +64,13 @@ _OF_THE_JOB = ("--detach", "--partition", "--wait", "--immediate")
 
 def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     """Hand the launch in as a job of its own, and print its id."""
-    members, _ = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)
-    nodes = dict.fromkeys(number for member in members for number in member.spec.nodes)
-    is_anywhere = any(not member.spec.nodes for member in members)
-    size = sum(member.spec.size for member in members)
+    members, _ = _members(given, words, invocation)
+    spec = members[0].spec
+    if len(members) > 1:
+        nodes = dict.fromkeys(number for member in members for number in member.spec.nodes)
+        is_anywhere = any(not member.spec.nodes for member in members)
+        slots = sum(member.spec.slots for member in members)
+        spec = NodeSpec(slots, () if is_anywhere else tuple(nodes))
     line = [
         f"{name}={value}" if value else name
         for name, values in given.items()
@@ -75,7 +80,7 @@ def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     job_id, awaited = launching.detach(
         ["yod", *line, "--", *words],
         words[0],
-        NodeSpec(size, () if is_anywhere else tuple(nodes)),
+        spec,
         _last(given, "--partition") or "",
     )
     text = f"; it waits: {shown(awaited)}" if awaited else ""
@@ -107,10 +112,11 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         debug=len(given.get("-D", ())),
         style=_style(given),
         overlaps="--overlap" in given,
+        is_exclusive="--exclusive" in given,
         wait_s=_wait_s(given),
         arity=_arity(given),
     )
-    members, warnings = _members(_last(given, "-sz"), _last(given, "-list"), words, invocation)
+    members, warnings = _members(given, words, invocation)
     return launching.prepare(
         members,
         chosen,
@@ -166,12 +172,16 @@ def _style(given: Given) -> Style:
 
 
 def _members(
-    size_text: str | None, nodes_text: str | None, words: list[str], invocation: Invocation
+    given: Given, words: list[str], invocation: Invocation
 ) -> tuple[list[Member], list[str]]:
     """The members of a command line, and warnings for the user."""
     program, *arguments = words
+    size_text, nodes_text = _last(given, "-sz"), _last(given, "-list")
     size = loadfile.parse_size("-sz", size_text) if size_text is not None else None
     nodes = tuple(nodelist.parse(nodes_text)) if nodes_text is not None else None
+    shape = ANY
+    for option in filter(is_about, given):
+        shape = with_option(shape, option, given[option][-1])
     try:
         path = image.find(program, invocation)
     except ProgramNotFoundError as error:
@@ -179,13 +189,13 @@ def _members(
         raise ProgramNotFoundError(f"{error}{hint}") from None
     if not image.is_load_file(path):
         text = _other_program(program, arguments)
-        return from_command_line(size, nodes, tuple(words)), [text] if text else []
+        return from_command_line(size, nodes, tuple(words), shape), [text] if text else []
     if arguments:
         raise UsageError(
             f"{shown(program)} is a load file (it has no execute permission): no arguments"
         )
     lines = loadfile.parse(image.read_load_file(path), shown(program))
-    return from_load_file(lines, size, nodes)
+    return from_load_file(lines, size, nodes, shape)
 
 
 def _other_program(program: str, arguments: list[str]) -> str:

@@ -16,7 +16,7 @@ TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 class BatchJob(Struct, eq=False):
     """One job, from its submission to its end.
 
-    The fields up to ``signal`` are on the disk.
+    The fields up to ``is_cancelled`` are on the disk.
 
     Attributes:
         token: of its submission.

@@ -18,7 +18,6 @@ Pure: no clock, no transport.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 from allocator.batch.job import (
     BatchJob,
@@ -30,6 +29,7 @@ from allocator.batch.job import (
 )
 from allocator.batch.outcome import outcome_of
 from allocator.batch.questions import Questions
+from allocator.batch.queue import Queue
 from allocator.batch.submissions import Submissions
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
@@ -41,29 +41,13 @@ from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
+from native.text import shown
 from native.wire import batch
-from native.wire.alloc import Grant, NodeSpec, Refused
+from native.wire.alloc import Grant, Refused
 from native.wire.base import clipped
 from native.wire.batch import State
 
 RECORD_AGAIN_S = 20.0  # after the disk has refused
-
-
-class Queue(Protocol):
-    """Where jobs wait for their slots."""
-
-    def could(self, spec: NodeSpec) -> None:
-        """Refuse what the partition can never give.
-
-        Raises:
-            RequestRefused: the text has the numbers.
-        """
-
-    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
-        """Let a job wait behind all others; what it waits for, empty: for nothing."""
-
-    def withdraw(self, job_id: int) -> None:
-        """A job waits no more."""
 
 
 class BatchJobs:
@@ -167,14 +151,14 @@ class BatchJobs:
                 actions += self._accept(job, now)
             elif job.state.is_final:
                 actions += self._forget(job)
-            elif job.state is State.CONFIGURING and job.grant is not None:
+            elif job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
                 job.is_granted = True
                 actions += self._start(job, now)
         return actions
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
         asker, job.asker = job.asker, None
-        said = f"submitted by {job.owner}: {job.size_text}, {job.name}"
+        said = f"submitted by {job.owner}: {job.size_text}, {shown(job.name)}"
         happened: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         if job.state.is_final:  # cancelled meanwhile
             happened.append(RecordBatchJob(job))
@@ -334,6 +318,8 @@ class BatchJobs:
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""
         self._unplace(job)
+        if job.is_cancelled:
+            return self._end(job, State.CANCELLED, job.reason, now)
         job.state = State.PENDING
         queued, _ = self._enqueue(job, now)
         return [RecordEvent(job.job_id, "waits again: it was not started"), *queued]
@@ -391,6 +377,7 @@ class BatchJobs:
         if node is None or not node.is_up:
             return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
         job.is_told_to_end = True
+        actions.append(RecordBatchJob(job))
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
     def signal(self, job: BatchJob, number: int) -> list[Action]:
@@ -412,7 +399,7 @@ class BatchJobs:
         job.state, job.reason, job.ended = state, reason, self._unix_time()
         job.grant, job.reach = None, ("", b"")
         self._due.set(job.job_id, None)
-        said = f"{state.value}: {reason}" if reason else state.value
+        said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         actions += self.questions.told_reach(job)
         held = self._slots.get(job.job_id)

@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS batch (
     ended REAL NOT NULL,
     exit_status INTEGER NOT NULL,
     signal INTEGER NOT NULL,
+    is_cancelled INTEGER NOT NULL,
     task BLOB                 -- NULL: it has ended
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
@@ -45,10 +46,10 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE INDEX IF NOT EXISTS events_of_job ON events (job_id);
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 18)})"
+_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 19)})"
 _UPDATE = """
 UPDATE batch SET state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?,
-    exit_status = ?, signal = ?, task = CASE WHEN ? THEN NULL ELSE task END
+    exit_status = ?, signal = ?, is_cancelled = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
@@ -83,7 +84,7 @@ class BatchRecords:
 
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
-        select = f"SELECT token, spec, incarnation, {_ROW} FROM batch WHERE ended = 0"
+        select = f"SELECT token, spec, incarnation, is_cancelled, {_ROW} FROM batch WHERE ended = 0"
         rows = self._query(select, ())
         last = "SELECT uid, token, job_id FROM batch ORDER BY job_id DESC LIMIT ?"
         found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]
@@ -134,16 +135,19 @@ def _statement(record: RecordBatchJob) -> Statement:
     if record.task is None:
         changed = (job.state.value, job.reason, nodes, job.incarnation, job.began, job.ended)
         is_over = job.ended > 0
-        return _UPDATE, (*changed, job.exit_status, job.signal, is_over, job.job_id)
+        last = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
+        return _UPDATE, (*changed, *last)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.size, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
-    third = (job.submitted, job.began, job.ended, job.exit_status, job.signal, record.task)
-    return _INSERT, (*first, *second, *third)
+    third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
+    return _INSERT, (*first, *second, *third, job.is_cancelled, record.task)
 
 
-def _job(token: bytes, spec: bytes, incarnation: int, *columns: object) -> BatchJob:
-    before, nodes = columns[:7], json.loads(str(columns[7]))
-    row = _row(*before, *columns[7:])
+def _job(
+    token: bytes, spec: bytes, incarnation: int, is_cancelled: int, *columns: object
+) -> BatchJob:
+    nodes = json.loads(str(columns[7]))
+    row = _row(*columns)
     return BatchJob(
         job_id=row.job_id,
         uid=row.uid,
@@ -157,6 +161,7 @@ def _job(token: bytes, spec: bytes, incarnation: int, *columns: object) -> Batch
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),
         incarnation=incarnation,
+        is_cancelled=bool(is_cancelled),
         began=row.began,
         exit_status=row.exit_status,
         signal=row.signal,

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from allocator.jobs.selection import room_of, select
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node, NodeTable, Placement
 from native.errors import Refusal
 from native.nodelist import format_nodes, named_nodes
+from native.text import plural
 from native.wire.alloc import NodeSpec
 from native.wire.base import SIZE_MAX
 from native.wire.placed import NodeSpan, spans_of
@@ -38,7 +40,7 @@ class RequestRefused(Exception):
 def assign(
     specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, partition: str
 ) -> list[Picks]:
-    """Slots for every spec, in the order of the specs. No slot is held yet.
+    """Ranks of every spec on nodes, in the order of the specs. No slot is held yet.
 
     Args:
         specs: what the members ask for, in rank order.
@@ -56,11 +58,11 @@ def assign(
         raise RequestRefused(
             Refusal.BAD_REQUEST, f"{size} ranks requested, a job has at most {SIZE_MAX}"
         )
-    if size > nodes.slots():
+    if sum(spec.slots for spec in specs) > nodes.slots():
         raise RequestRefused(
             Refusal.NOT_ENOUGH_NODES,
-            f"{_count(size, 'rank')} requested, partition `{partition}` has"
-            f" {_count(nodes.slots(), 'slot')} on {_count(len(nodes), 'node')}",
+            f"{_ranks(specs)} requested, partition `{partition}` has"
+            f" {plural(nodes.slots(), 'slot')} on {plural(len(nodes), 'node')}",
         )
     picks = _attempt(specs, nodes, placement)
     if isinstance(picks, list):
@@ -68,8 +70,18 @@ def assign(
     # A request that would fit if every slot were free gets "not now" instead of "too many".
     never = _attempt(specs, nodes, _placement(nodes, lambda node: node.slots))
     if isinstance(never, list):
-        raise RequestRefused(Refusal.BUSY, _busy(specs[picks], nodes, size), picks)
+        raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement), picks)
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
+
+
+def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int]:
+    """The slots that the ranks of all specs take, by node."""
+    slots: dict[int, int] = {}
+    for spec, of_spec in zip(specs, picks, strict=True):
+        for span in of_spec:
+            for node in range(span.node, span.node + span.count):
+                slots[node] = slots.get(node, 0) + span.slots * spec.cores
+    return slots
 
 
 def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> bool:
@@ -77,18 +89,26 @@ def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> b
     return isinstance(_attempt(specs, nodes, placement), list)
 
 
-def fits_beside(specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[int]) -> bool:
+def fits_beside(
+    specs: Sequence[NodeSpec], nodes: NodeTable, jobs: Collection[int], is_exclusive: bool
+) -> bool:
     """Whether a request could be met if these jobs alone held slots."""
 
     def left(node: Node) -> int:
-        return node.slots - sum(node.held.get(job_id, 0) for job_id in jobs)
+        held = sum(node.held.get(job_id, 0) for job_id in jobs)
+        return 0 if held and is_exclusive else node.slots - held
 
     return isinstance(_attempt(specs, nodes, _placement(nodes, left)), list)
 
 
-def all_slots(nodes: NodeTable) -> Placement:
+def shared_slots(nodes: NodeTable) -> Placement:
     """The slots of all nodes that are up, for a step that shares them."""
     return _placement(nodes, lambda node: node.slots if node.is_up else 0)
+
+
+def unused_slots(nodes: NodeTable) -> Placement:
+    """The slots of nodes of which no job has any, for one that is to be alone there."""
+    return _placement(nodes, lambda node: 0 if node.used() else node.free())
 
 
 def _placement(nodes: NodeTable, free: Callable[[Node], int]) -> Placement:
@@ -106,8 +126,11 @@ def _wrong(spec: NodeSpec, nodes: NodeTable) -> tuple[Refusal, str] | None:
         return Refusal.UNKNOWN_NODE, unknown_text(unknown, nodes)
     if len(set(spec.nodes)) != len(spec.nodes):
         return Refusal.BAD_REQUEST, "a node is listed twice"
-    if spec.one_per_node and spec.size != len(spec.nodes):
-        return Refusal.BAD_REQUEST, f"{spec.size} ranks, one on each of {len(spec.nodes)} nodes"
+    if text := spec.contradiction:
+        return Refusal.BAD_REQUEST, text
+    if spec.node_count > len(nodes):
+        has = f"the partition has {len(nodes)}"
+        return Refusal.NOT_ENOUGH_NODES, f"{plural(spec.node_count, 'node')} requested, {has}"
     return None
 
 
@@ -124,19 +147,25 @@ def _attempt(
 ) -> list[Picks] | int:
     """Slots for every spec, or the index of one that finds too little."""
     if len(specs) == 1:
-        only = _pick(specs[0], placement)
+        only = _pick(specs[0], nodes, placement)
         return 0 if only is None else [only]
     chosen: list[Picks] = [[] for _ in specs]
     before: dict[int, int] = {}
     for index in sorted(range(len(specs)), key=lambda index: _turn(specs[index], nodes)):
-        picks = _pick(specs[index], placement)
+        picks = _pick(specs[index], nodes, placement)
         if picks is None:
             _restore(placement, before)
             return index
-        for span in picks:
-            for number in range(span.node, span.node + span.count):
-                before.setdefault(number, placement.free(number))
-        placement.take(picks)
+        if specs[index].cores == 1:
+            for span in picks:
+                for number in range(span.node, span.node + span.count):
+                    before.setdefault(number, placement.free(number))
+            placement.take(picks)
+        else:
+            for number, slots in slots_on((specs[index],), (picks,)).items():
+                left = placement.free(number)
+                before.setdefault(number, left)
+                placement.set_free(number, left - slots)
         chosen[index] = picks
     _restore(placement, before)
     return chosen
@@ -149,17 +178,27 @@ def _restore(placement: Placement, before: dict[int, int]) -> None:
 
 def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
     if not spec.nodes:
-        return 2
-    return 0 if spec.one_per_node or spec.size >= _slots(spec.nodes, nodes) else 1
+        return 2 if spec.node_count or spec.cores > 1 else 3
+    return 0 if spec.one_per_node or spec.slots >= _slots(spec.nodes, nodes) else 1
 
 
-def _pick(spec: NodeSpec, placement: Placement) -> Picks | None:
-    if spec.one_per_node:
-        free = all(placement.free(number) for number in spec.nodes)
+def _pick(spec: NodeSpec, nodes: NodeTable, placement: Placement) -> Picks | None:
+    if spec.one_per_node:  # dealt or not
+        free = all(placement.free(number) >= spec.cores for number in spec.nodes)
         return spans_of((number, 1) for number in spec.nodes) if free else None
+    if _is_shaped(spec):
+        numbers = spec.nodes or [node.number for node in nodes]
+        rooms = [(number, room_of(spec, placement.free(number))) for number in numbers]
+        counts = select(spec, [(number, room) for number, room in rooms if room > 0])
+        return None if counts is None else spans_of(counts)
     if spec.nodes:
         return placement.of_list(spec.nodes, spec.size)
     return placement.anywhere(spec.size)
+
+
+def _is_shaped(spec: NodeSpec) -> bool:
+    """Whether it takes more than the free slots that come next."""
+    return bool(spec.node_count or spec.per_node or spec.cores > 1 or spec.plane)
 
 
 def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
@@ -167,32 +206,68 @@ def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
 
 
 def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
-    where = f" on {format_nodes(spec.nodes)}" if spec.nodes else ""
-    slots = _slots(spec.nodes, nodes) if spec.nodes else nodes.slots()
-    return f"{_count(spec.size, 'rank')} requested{where}, {_count(slots, 'slot')} there" + (
-        " for all members" if size > spec.size else ""
-    )
+    among = _among(spec, nodes)
+    there = plural(sum(node.slots for node in among), "slot")
+    text = f"{_wanted(spec, [spec])}, {there} there"
+    if _is_shaped(spec):
+        most = max((node.slots for node in among), default=0)
+        text += f" on {plural(len(among), 'node')}, at most {most} on one"
+    return text + (" for all members" if size > spec.size else "")
 
 
-def _busy(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
-    among = [node for number in spec.nodes if (node := nodes.get(number))] or list(nodes)
-    free = sum(node.free() for node in among)
+def _busy(specs: Sequence[NodeSpec], picks: int, nodes: NodeTable, placement: Placement) -> str:
+    spec = specs[picks]
+    among = _among(spec, nodes)
+    free = sum(placement.free(node.number) for node in among)
     total = sum(node.slots for node in among)
-    where = f" on {format_nodes(spec.nodes)}" if spec.nodes else ""
-    want = spec.size if spec.nodes else size
-    text = f"{_count(want, 'rank')} requested{where}, {free} of {_count(total, 'slot')} free now"
-    return text + _why(among)
+    text = _wanted(spec, [spec] if spec.nodes else specs)
+    return f"{text}, {free} of {plural(total, 'slot')} free now{_why(among, placement)}"
 
 
-def _why(among: Sequence[Node]) -> str:
+def _among(spec: NodeSpec, nodes: NodeTable) -> list[Node]:
+    """The nodes that a spec could be on."""
+    return [node for number in spec.nodes if (node := nodes.get(number))] or list(nodes)
+
+
+def _ranks(specs: Sequence[NodeSpec]) -> str:
+    """How many ranks, and of how many slots where these are several."""
+    text = plural(sum(spec.size for spec in specs), "rank")
+    cores = {spec.cores for spec in specs}
+    if cores == {1}:
+        return text
+    each = f"{cores.pop()} slots" if len(cores) == 1 else "1 slot and more"
+    return f"{text} of {each}"
+
+
+def _wanted(spec: NodeSpec, specs: Sequence[NodeSpec]) -> str:
+    """What is requested, for people.
+
+    Args:
+        specs: whose ranks to tell together, where any node would do for ``spec``.
+    """
+    text = f"{_ranks(specs)} requested"
+    if spec.node_count and spec.nodes:
+        text += f" on {spec.node_count} of {named_nodes(spec.nodes)}"
+    elif spec.node_count:
+        text += f" on {plural(spec.node_count, 'node')}"
+    elif spec.nodes:
+        text += f" on {format_nodes(spec.nodes)}"
+    if spec.per_node:
+        text += f", at most {spec.per_node} on each"
+    return text
+
+
+def _why(among: Sequence[Node], placement: Placement) -> str:
     """Which of these nodes are down, which are drained, and which are full."""
     by_state: dict[str, list[Node]] = {"down": [], "drained": [], "in use": []}
     for node in among:
+        if placement.free(node.number):
+            continue
         if not node.is_up:
             by_state["down"].append(node)
         elif node.orders.closed is not None:
             by_state["drained"].append(node)
-        elif not node.free():
+        else:
             by_state["in use"].append(node)
     reasons = [f"{_named(nodes)} {state}" for state, nodes in by_state.items() if nodes]
     return f" ({', '.join(reasons)})" if reasons else ""
@@ -202,7 +277,3 @@ def _named(nodes: Sequence[Node]) -> str:
     if len(nodes) == 1:
         return f"{nodes[0]} is"
     return f"nodes {format_nodes(node.number for node in nodes)} are"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

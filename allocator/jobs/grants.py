@@ -41,7 +41,7 @@ def runs_of(picks: Iterable[Picks]) -> tuple[list[NodeSpan], JobRuns]:
     """Which nodes, and where the ranks are.
 
     Args:
-        picks: slots of each member, in rank order.
+        picks: nodes of each member, in rank order.
 
     Returns:
         Nodes in the order of their lowest rank, with all slots of the job there; and runs

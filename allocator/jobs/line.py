@@ -2,7 +2,7 @@
 
 The first that does not fit holds back all later ones, so that a large request is not passed
 over for ever. A request that names nodes holds back nobody: it may wait for one that is
-down. Pure.
+down. Nor does a step that shares the slots of others: it waits for a node, and for no slot. Pure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Waiting(Struct, eq=False):
     @property
     def holds_back(self) -> bool:
         """Later requests wait for it."""
-        return not any(spec.nodes for spec in self.request.specs)
+        return not (self.request.overlaps or any(spec.nodes for spec in self.request.specs))
 
 
 class Line:
@@ -66,6 +66,19 @@ class Line:
     def __iter__(self) -> Iterator[Waiting]:
         """The longest waiting first. The line may change meanwhile."""
         return iter(list(self._waiting))
+
+    def served(self) -> Iterator[Waiting]:
+        """Those that free slots may be given to, the longest waiting first.
+
+        The line may change meanwhile: one that holds back others, and is removed before the
+        next is asked for, holds back nobody.
+        """
+        keeper = None
+        for waiting in self:
+            if keeper is None or waiting.request.overlaps:
+                yield waiting
+            if keeper is None and waiting.holds_back and waiting in self._waiting:
+                keeper = waiting
 
     @property
     def first(self) -> Waiting | None:

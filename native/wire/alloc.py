@@ -14,10 +14,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from native.errors import Refusal
+from native.text import plural
 from native.wire.base import (
     MEMBERS_MAX,
     NODE_MAX,
     SIZE_MAX,
+    SLOTS_MAX,
     U32,
     U63,
     Digest,
@@ -55,13 +57,45 @@ class NodeSpec(Part, frozen=True):
         size: ranks.
         nodes: only these, in this order; empty: any.
         one_per_node: one rank on each of ``nodes`` (a list without a size).
+        node_count: on so many nodes; 0: on any number.
+        per_node: at most so many ranks on each node; 0: as many as it has slots for.
+        cores: slots that each rank takes, all of one node.
+        plane: ranks are dealt to the nodes in turn, so many at a time; 0: each node's ranks
+            follow one another.
         ranges: more nodes behind ``nodes``, as first numbers and counts; only in messages.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
     nodes: Nodes = ()
     one_per_node: bool = False
+    node_count: Annotated[int, Meta(ge=0, le=NODE_MAX + 1)] = 0
+    per_node: Annotated[int, Meta(ge=0, le=SLOTS_MAX)] = 0
+    cores: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
+    plane: Annotated[int, Meta(ge=0, le=SIZE_MAX)] = 0
     ranges: NumberRanges = ()
+
+    @property
+    def slots(self) -> int:
+        """Slots of all its ranks."""
+        return self.size * self.cores
+
+    @property
+    def contradiction(self) -> str:
+        """Why no nodes whatever can meet it; empty: some could."""
+        size, listed, count, most = self.size, len(self.nodes), self.node_count, self.per_node
+        if self.one_per_node and size != listed:
+            return f"{plural(size, 'rank')}, one on each of {plural(listed, 'node')}"
+        if self.nodes and count > listed:
+            return f"{plural(count, 'node')} of a list of {listed}"
+        if count > size:
+            return f"{plural(size, 'rank')} on {plural(count, 'node')}"
+        on = count or listed
+        if most and on and size > on * most:
+            return f"{plural(size, 'rank')} on {plural(on, 'node')}, at most {most} on each"
+        if self.plane and count and size <= self.plane * (count - 1):
+            planes = plural(self.plane, "rank")
+            return f"{plural(size, 'rank')} on {plural(count, 'node')} in turn, {planes} at a time"
+        return ""
 
     @property
     def listed(self) -> int:
@@ -91,6 +125,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
         waits: where too few slots are free, it waits for its turn.
         asker: the step, in this allocation, in which the yod runs; 0: in none.
         overlaps: the step shares the slots that other steps have.
+        is_exclusive: it takes whole nodes, that no other job has slots of.
     """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
@@ -99,6 +134,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     waits: bool = False
     asker: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
     overlaps: bool = False
+    is_exclusive: bool = False
 
     def __post_init__(self) -> None:
         if (listed := sum(spec.listed for spec in self.specs)) > LISTED_MAX:

@@ -22,6 +22,7 @@ from native.wire.base import (
     NODE_MAX,
     OBJECTS_MAX,
     SIZE_MAX,
+    SLOTS_MAX,
     U32,
     U63,
     Count,
@@ -81,12 +82,14 @@ class MemberLoad(Part, frozen=True):
         object_index: its image in the load's list of objects.
         arguments: argv, the name first.
         directory: working directory.
+        cores: that each rank has, for its environment; admission goes by the credential.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
     object_index: Annotated[int, Meta(ge=0, lt=OBJECTS_MAX)]
     arguments: Annotated[tuple[bytes, ...], Meta(min_length=1, max_length=ARGUMENTS_MAX)]
     directory: Path
+    cores: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
 
     def __post_init__(self) -> None:
         demand_no_nul(self.directory, *self.arguments)

@@ -35,7 +35,7 @@ def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batc
     Raises:
         PartitionError: there is no bebopd, or it does not answer.
     """
-    return _rows(where, limits, batch.Ask(tuple(job_ids)), limits.allocate_s)
+    return _rows_of(where, limits, job_ids, limits.allocate_s, waits=False)
 
 
 def wait(where: Where, limits: Limits, job_ids: Sequence[int]) -> list[batch.Row]:
@@ -44,7 +44,7 @@ def wait(where: Where, limits: Limits, job_ids: Sequence[int]) -> list[batch.Row
     Raises:
         PartitionError: as :func:`rows`.
     """
-    return _rows(where, limits, batch.Ask(tuple(job_ids), waits=True), None)
+    return _rows_of(where, limits, job_ids, None, waits=True)
 
 
 def history(where: Where, limits: Limits, count: int) -> list[batch.Row]:
@@ -106,6 +106,17 @@ def order(where: Where, limits: Limits, message: batch.Cancel | batch.SignalScri
 def is_unknown(error: PartitionError) -> bool:
     """bebopd knows no such batch job."""
     return isinstance(error, RefusedError) and error.code is Refusal.UNKNOWN_JOB
+
+
+def _rows_of(
+    where: Where, limits: Limits, job_ids: Sequence[int], wait_s: float | None, *, waits: bool
+) -> list[batch.Row]:
+    """As many jobs in each question as it may have."""
+    found: list[batch.Row] = []
+    for start in range(0, max(len(job_ids), 1), batch.ASKED_MAX):
+        some = tuple(job_ids[start : start + batch.ASKED_MAX])
+        found += _rows(where, limits, batch.Ask(some, waits=waits), wait_s)
+    return sorted(found, key=lambda row: row.job_id)
 
 
 def _rows(where: Where, limits: Limits, message: Message, wait_s: float | None) -> list[batch.Row]:

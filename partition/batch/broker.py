@@ -146,6 +146,7 @@ class Batch:
         self._on_serving = on_serving
         self._stack = ExitStack()
         self._errors: list[str] = []
+        self._is_told_to_end = False
 
     def __enter__(self) -> Batch:
         work, stack = self._work, self._stack
@@ -212,7 +213,8 @@ class Batch:
     def hear(self, frame: bytes) -> None:
         """A message of bebopd's, which the PCT passes on."""
         match message_of(frame):
-            case EndBroker():
+            case EndBroker() if not self._is_told_to_end:  # a bebopd may repeat it
+                self._is_told_to_end = True
                 self._driver.handle(Signalled(signal.SIGTERM))
             case SignalScript(_, number):
                 self._script.signal_alone(number)

@@ -46,6 +46,7 @@ class Wanted(Struct, frozen=True):
         wait_s: how long to wait for nodes that others have; infinity: any time.
         time_s: how long the allocation may last; infinity: any time.
         warning: a signal before the time is over; None: there is none.
+        is_exclusive: all slots of nodes that nobody else uses.
     """
 
     spec: NodeSpec
@@ -53,6 +54,7 @@ class Wanted(Struct, frozen=True):
     wait_s: float = inf
     time_s: float = inf
     warning: EarlySignal | None = None
+    is_exclusive: bool = False
 
 
 class Phase(Enum):
@@ -185,7 +187,12 @@ class Holding:
         wanted = self._wanted
         self._began, self._until = now, now + self._limits.allocate_s
         program = " ".join(wanted.words)[:PROGRAM_MAX]
-        request = NodeRequest((wanted.spec.packed(),), program, waits=wanted.wait_s > 0)
+        request = NodeRequest(
+            (wanted.spec.packed(),),
+            program,
+            waits=wanted.wait_s > 0,
+            is_exclusive=wanted.is_exclusive,
+        )
         return [Send(self._bebopd, request)]
 
     def begin_with(self, grant: Grant, now: float) -> list[Action]:

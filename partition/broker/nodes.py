@@ -184,8 +184,8 @@ class AllocatedNodes:
 
 
 def slots_of(grant: Grant) -> list[int]:
-    """The slots of each node of a grant, in the order of its nodes."""
-    return grant.runs.counts(len(grant.nodes))
+    """The slots of each node of a grant, in the order of its nodes: ranks may have several."""
+    return [node.slots for node in grant.nodes]
 
 
 def one_rank_each(grant: Grant) -> Grant:

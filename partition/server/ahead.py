@@ -18,6 +18,7 @@ MODULES = (
     "partition.find.discover",
     "partition.find.remote",
     "partition.find.state",
+    "pct.host.brokers",
     "pct.host.capacity",
     "pct.host.cgroup",
     "pct.host.compare",

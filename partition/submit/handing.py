@@ -18,7 +18,7 @@ from partition.find import discover
 from partition.submit import directives, output
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from partition.submit.signals import early
-from yod.plan.plan import spec_of
+from yod.plan.shape import spec_of
 
 # What a #YOD line may say; the names are those of the command's parameters.
 _OPTIONS = {

@@ -65,7 +65,10 @@ def keeper_spec(
         keeper.RankSpec(
             rank,
             used.index(member_of[rank]),
-            environment.for_rank(rank, local_rank, member_of[rank]) + wireup.environment(0, rank),
+            environment.for_rank(
+                rank, local_rank, member_of[rank], arguments.members[member_of[rank]].cores
+            )
+            + wireup.environment(0, rank),
             wants_stdin=message.has_input and rank == 0,
             wants_pmi=wireup.wants_sockets,
             wants_portals=listen_nid != 0,

@@ -119,12 +119,17 @@ def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:
     )
 
 
-def for_rank(rank: int, local_rank: int, member: int) -> tuple[bytes, ...]:
-    """The variables of one rank."""
+def for_rank(rank: int, local_rank: int, member: int, cores: int = 1) -> tuple[bytes, ...]:
+    """The variables of one rank.
+
+    Args:
+        cores: slots that it has.
+    """
     return (
         b"YOD_RANK=%d" % rank,
         b"YOD_LOCAL_RANK=%d" % local_rank,
         b"YOD_MEMBER=%d" % member,
+        b"YOD_CORES_PER_RANK=%d" % cores,
         b"MPI_LOCALRANKID=%d" % local_rank,
     )
 

@@ -33,7 +33,7 @@ def test_it_has_the_slots_that_its_lines_ask_for_and_an_option_wins(jobs):
     second = jobs.submit("-sz", "1", "-J", "second", text=text)
     assert jobs.wait(first, second) == 0
     assert (jobs.directory / f"first-{int(first):03}.txt").read_text() == "4 first\n"
-    assert (jobs.directory / f"second-00{second}.txt").read_text() == "1 second\n"
+    assert (jobs.directory / f"second-{int(second):03}.txt").read_text() == "1 second\n"
     assert jobs.row(first)["time_s"] == 300.0
 
 
@@ -198,3 +198,12 @@ def test_all_that_is_known_is_shown(jobs):
     assert events.rstrip().endswith("COMPLETED")
     rows = jobs.yodjob("history", "-n", "2").out.splitlines()
     assert [row.split()[0] for row in rows[1:]] == [first, second]
+
+
+def test_more_jobs_are_asked_about_than_a_question_may_have(jobs):
+    last = int(jobs.submit("--wrap", "exit 4"))
+    others = [str(job_id) for job_id in range(last + 1, last + 300)]
+    assert jobs.wait(str(last)) == 4
+    done = jobs.yodjob("show", *others, str(last))
+    assert (done.status, done.out.splitlines()[0]) == (1, f"job {last}")
+    assert len(done.err.splitlines()) == len(others)

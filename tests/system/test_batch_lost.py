@@ -76,6 +76,20 @@ def test_a_job_that_was_granted_when_bebopd_was_killed_is_started_once(own):
     assert ran(own) == [f"{job_id}.0"]
 
 
+def test_no_job_is_lost_or_runs_twice_while_bebopd_is_killed_again_and_again(own):
+    job_ids = []
+    for _ in range(4):
+        job_ids += [own.submit("--wrap", "echo $YOD_JOB_ID >> ran") for _ in range(4)]
+        lose_bebopd(own)
+    own.yodjob("wait", *job_ids)
+    states = {job_id: own.state(job_id) for job_id in job_ids}
+    # One whose nodes have another bebopd before its broker has opened them cannot begin.
+    assert set(states.values()) <= {"COMPLETED", "NODE_FAIL"}
+    completed = [f"{job_id}.0" for job_id, state in states.items() if state == "COMPLETED"]
+    assert sorted(ran(own)) == sorted(completed)
+    assert len(completed) > len(job_ids) / 2
+
+
 def test_a_job_ends_when_the_pct_of_its_first_node_is_killed(own):
     job_id = own.submit("-sz", "4", "--wrap", STAY)
     own.said.until("up\n")

@@ -55,17 +55,20 @@ RARE = {
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
     "allocator": "bebopd driver records requests",
-    "allocator.jobs": "assign batch grants ids job line table",
-    "allocator.nodes": "orders placement_list table",
+    "allocator.batch": "job outcome questions queue submissions table",
+    "allocator.jobs": "assign batch grants ids job line selection table",
+    "allocator.nodes": "orders placement_list rules table",
     "native": "deadlines errors ids limits machine nodelist options outer text waitstatus",
     "native.host": "files heap jobsockets process rlimits stdio unixsockets userdirs",
     "native.loop": "pidfds reactor slices",
     "native.port": "port",
-    "native.wire": "agent alloc base codec group io keeper load nodes pmi status",
+    "native.wire": (
+        "agent alloc attach base batch codec group io keeper load nodes placed pmi runs status"
+    ),
     "partition": "open",
     "partition.find": "discover state",
     "partition.up": "embedded",
-    "pct": "account admission driver events node peers reservation",
+    "pct": "account admission brokers driver events node peers reservation",
     "pct.host": (
         "connections fabrics hostfiles keeper leftovers objects pmi_port ranks removal "
         "reports services store streams"
@@ -83,7 +86,7 @@ OF_A_LAUNCH = {
         "allocation closing control ending events failures lines loading machine notices "
         "output phases report running signals spawn tree waiting"
     ),
-    "yod.plan": "invocation loadfile plan prepared",
+    "yod.plan": "invocation loadfile plan prepared shape",
     "yod.program": "elf image linked planning speech",
 }
 

@@ -203,6 +203,7 @@ def rule(**fields: Any) -> list[Any]:
 
 
 RULE, SPAN = rule(), (5, 2, 1)
+LONG = (1, (), False, 0, 0, 1, 0, ((0, 1 << 20),))  # a spec of all nodes
 COLUMN = (0, 0)
 
 
@@ -238,7 +239,7 @@ COLUMN = (0, 0)
         ("load.load", {"place": 2}, "place 2 contradicts 2 nodes"),
         ("alloc.grant", {"runs": [[(2, 1)]]}, "place 2 contradicts 2 nodes"),
         ("alloc.grant", {"nodes": [[RULE], [SPAN, SPAN]]}, "contradict"),
-        ("alloc.request", {"specs": [(1, (), False, ((0, 1 << 20),)), (1, (1,))]}, "1048577 nodes"),
+        ("alloc.request", {"specs": [LONG, (1, (1,))]}, "1048577 nodes"),
         ("alloc.freed", {"ranges": ((3, 2), (4, 1))}, "nodes contradict"),
         ("alloc.released", {"unreachable_ranges": ((3, 1), (3, 1))}, "nodes contradict"),
         ("load.released", {"ranges": ((3, 1), (2, 1))}, "nodes contradict"),

@@ -21,6 +21,7 @@ from yod.plan import loadfile, plan
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Options, Style
 from yod.plan.prepared import Prepared
+from yod.plan.shape import Shape, made
 from yod.program import image
 
 Word = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -35,12 +36,18 @@ class Member(Struct, frozen=True):
         size: its ranks; None: one for each of ``nodes``, or 1.
         nodes: only these, ranks in this order: numbers, or text such as ``5,1..3``.
         origin: where it was read, for messages.
+        node_count, ranks_per_node, cores_per_rank, distribution: as in :class:`Choices`, whose
+            value stands in for None.
     """
 
     command: Word | Sequence[Word]
     size: int | None = None
     nodes: Nodes = ()
     origin: str = ""
+    node_count: int | None = None
+    ranks_per_node: int | None = None
+    cores_per_rank: int | None = None
+    distribution: str | None = None
 
 
 class Held(Protocol):
@@ -60,6 +67,10 @@ class Choices(TypedDict, total=False):
     Attributes:
         size: ranks, of a single program. Default: one for each of ``nodes``, or 1.
         nodes: only these nodes, ranks in this order: numbers, or text such as ``5,1..3``.
+        node_count: on so many nodes; without a size a rank on each.
+        ranks_per_node: at most so many ranks on each node; without a size so many.
+        cores_per_rank: slots that each rank has on its node.
+        distribution: ``block``, ``cyclic`` or ``plane=K``, as ``--distribution``.
         env: the environment of the ranks. Default: this process's.
         cwd: their directory. Default: this process's.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
@@ -76,11 +87,16 @@ class Choices(TypedDict, total=False):
         allocation: whose step it is to be. Default: that in which this process runs, or none.
         overlap: share the slots that other steps of the allocation have.
         arity: children of a node in the job's tree. Default: as ``limits`` say.
+        exclusive: whole nodes, which nobody else uses.
         limits: in force for this launch. Default: as this process's environment says.
     """
 
     size: int | None
     nodes: Nodes
+    node_count: int | None
+    ranks_per_node: int | None
+    cores_per_rank: int | None
+    distribution: str | None
     env: Mapping[str, str] | Mapping[bytes, bytes] | None
     cwd: Word | None
     partition: str
@@ -96,6 +112,7 @@ class Choices(TypedDict, total=False):
     allocation: Held | None
     overlap: bool
     arity: int | None
+    exclusive: bool
     limits: Limits | None
 
 
@@ -132,6 +149,10 @@ def request(
     has_input: bool,
     size: int | None = None,
     nodes: Nodes = (),
+    node_count: int | None = None,
+    ranks_per_node: int | None = None,
+    cores_per_rank: int | None = None,
+    distribution: str | None = None,
     env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
     cwd: Word | None = None,
     partition: str = "",
@@ -147,6 +168,7 @@ def request(
     allocation: Held | None = None,
     overlap: bool = False,
     arity: int | None = None,
+    exclusive: bool = False,
     limits: Limits | None = None,
 ) -> Request:
     """What is asked for, with all that it takes from this process now.
@@ -163,9 +185,13 @@ def request(
         raise UsageError("label and raw exclude each other")
     if wait_s is not None and not wait_s >= 0:
         raise UsageError(f"wait_s={wait_s}: 0 or more seconds, or math.inf")
+    if exclusive and overlap:
+        raise UsageError("exclusive and overlap exclude each other")
     if keep_going and kill:
         raise UsageError("keep_going and kill exclude each other")
-    members = _members(command, size, nodes)
+    members = _members(
+        command, size, nodes, made(node_count, ranks_per_node, cores_per_rank, distribution)
+    )
     words = tuple(word for member in members for word in member.words)
     invocation = own.invocation(("yod.api", *words))
     if env is not None:
@@ -195,6 +221,7 @@ def request(
             has_portals=with_portals,
             style=Style.LABELLED if label else Style.RAW if raw else Style.WHOLE,
             overlaps=overlap,
+            is_exclusive=exclusive,
             wait_s=wait_s,
             arity=0 if arity is None else plan.demand_arity(arity, f"arity={arity}"),
         ),
@@ -226,12 +253,16 @@ def read_load_file(path: Word, size: int | None = None, nodes: Nodes = ()) -> tu
             None if member.spec.one_per_node else member.spec.size,
             member.spec.nodes,
             member.origin,
+            member.spec.node_count or None,
+            member.spec.per_node or None,
+            member.spec.cores if member.spec.cores > 1 else None,
+            f"plane={member.spec.plane}" if member.spec.plane else None,
         )
         for member in found
     )
 
 
-def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Member]:
+def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> list[plan.Member]:
     if isinstance(command, Member):
         command = [command]
     if isinstance(command, str | bytes | os.PathLike):
@@ -242,6 +273,8 @@ def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Memb
         asked = list(command)  # type: ignore[arg-type]
         if size is not None or nodes:
             raise UsageError("size and nodes are those of each member")
+        if shape.node_count is not None and len(asked) > 1:
+            raise UsageError("node_count is that of each member")
     members = []
     for each in asked:
         words = each.command
@@ -252,7 +285,10 @@ def _members(command: Command, size: int | None, nodes: Nodes) -> list[plan.Memb
         texts = tuple(os.fsdecode(word) for word in words)
         if any("\0" in text for text in texts):
             raise UsageError("a NUL character, which an argument cannot have")
-        (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts)
+        own_shape = made(
+            each.node_count, each.ranks_per_node, each.cores_per_rank, each.distribution
+        ).over(shape)
+        (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts, own_shape)
         members.append(replace(member, origin=each.origin))
     if not members:
         raise UsageError("no program")

@@ -66,7 +66,13 @@ class Allocation:
         if (listed := sum(spec.listed for spec in specs)) > alloc.LISTED_MAX:
             return self._too_long(f"lists of {listed} nodes in all, at most {alloc.LISTED_MAX}")
         request = alloc.NodeRequest(
-            specs, programs, plan.batch_job, waits, plan.asker, plan.options.overlaps
+            specs,
+            programs,
+            plan.batch_job,
+            waits,
+            plan.asker,
+            plan.options.overlaps,
+            plan.options.is_exclusive,
         )
         if (size := len(codec.encode_part(request))) > MESSAGE_MAX_BYTES:
             return self._too_long(

@@ -1,6 +1,6 @@
 """Load files: several programs of one job, a line for each.
 
-A line is ``{-sz N} {-list L} program {args}``. Blank lines and lines whose first
+A line is ``{-sz N} {-list L} {-N N} ... program {args}``. Blank lines and lines whose first
 visible character is ``#`` are skipped. Words are split as a shell splits them,
 with quotes and backslashes, but nothing is expanded. Ranks run in file order.
 """
@@ -15,8 +15,14 @@ from native import nodelist, options
 from native.errors import LoadFileError, UsageError
 from native.text import shown
 from native.wire.base import MEMBERS_MAX, SIZE_MAX
+from yod.plan import shape as shapes
+from yod.plan.shape import ANY, DIGITS_MAX, Shape
 
-OPTIONS = (options.Option(("-sz", "-size", "-s"), True), options.Option(("-list", "-l"), True))
+OPTIONS = (
+    options.Option(("-sz", "-size", "-s"), True),
+    options.Option(("-list", "-l"), True),
+    *shapes.OPTIONS,
+)
 
 
 class Line(Struct, frozen=True):
@@ -26,6 +32,7 @@ class Line(Struct, frozen=True):
     size: int | None
     nodes: tuple[int, ...] | None
     words: tuple[str, ...]
+    shape: Shape = ANY
 
 
 def parse(text: str, path: str) -> list[Line]:
@@ -57,11 +64,14 @@ def _line(content: str, path: str, number: int) -> Line:
         raise LoadFileError(path, number, f"{str(error).lower()} in: {shown(content)}") from None
     size: int | None = None
     nodes: tuple[int, ...] | None = None
+    shape = ANY
     try:
         words = options.expand(words, OPTIONS)
-        while words and words[0] in ("-sz", "-list"):
+        while words and (words[0] in ("-sz", "-list") or shapes.is_about(words[0])):
             name, value, *words = words
-            if name == "-list":
+            if shapes.is_about(name):
+                shape = shapes.with_option(shape, name, value)
+            elif name == "-list":
                 nodes = tuple(nodelist.parse(value))
             else:
                 size = parse_size(name, value)
@@ -71,7 +81,7 @@ def _line(content: str, path: str, number: int) -> Line:
         words = words[1:]
     if not words:
         raise LoadFileError(path, number, "no program on this line")
-    return Line(f"{path}:{number}", size, nodes, tuple(words))
+    return Line(f"{path}:{number}", size, nodes, tuple(words), shape)
 
 
 def parse_size(option: str, value: str) -> int:
@@ -83,8 +93,8 @@ def parse_size(option: str, value: str) -> int:
     digits = value[1:] if value[:1] in ("+", "-") else value
     if not digits.isascii() or not digits.isdigit():
         raise UsageError(f"{option} {shown(value)}: not a number of ranks")
-    if len(digits) > 18:  # a number of a million digits takes minutes to convert
-        raise UsageError(f"{option} {value[:18]}...: at most {SIZE_MAX} ranks")
+    if len(digits) > DIGITS_MAX:
+        raise UsageError(f"{option} {value[:DIGITS_MAX]}...: at most {SIZE_MAX} ranks")
     size = int(value)
     if size < 1:
         raise UsageError(f"{option} {value}: at least 1 rank")

@@ -16,6 +16,7 @@ from native.wire.alloc import NodeSpec
 from native.wire.base import ARITY_MAX, SIZE_MAX
 from native.wire.load import Arguments, Mpi, ShippedObject
 from yod.plan.loadfile import Line
+from yod.plan.shape import ANY, Shape, spec_of
 
 
 class Style(Enum):
@@ -38,6 +39,7 @@ class Options(Struct, frozen=True):
         has_portals: ranks use Portals, also if no program is linked to it.
         style: how the output of several ranks is shown (``--raw``, ``--label``).
         overlaps: a step shares the slots that others have (``--overlap``).
+        is_exclusive: nobody else has slots of the job's nodes (``--exclusive``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation any time, another job not at all.
         arity: children of a node in the job's tree (``--arity``); 0: as the limits say.
@@ -54,6 +56,7 @@ class Options(Struct, frozen=True):
     style: Style = Style.WHOLE
     overlaps: bool = False
     outlives_nodes: bool = False
+    is_exclusive: bool = False
     wait_s: float | None = None
     arity: int = 0
 
@@ -119,41 +122,59 @@ class Plan(Struct, frozen=True):
 
 
 def from_command_line(
-    size: int | None, nodes: tuple[int, ...] | None, words: tuple[str, ...]
+    size: int | None,
+    nodes: tuple[int, ...] | None,
+    words: tuple[str, ...],
+    shape: Shape = ANY,
 ) -> list[Member]:
     """The one member of a launch without a load file."""
-    return [Member(spec_of(size, nodes, ""), words)]
+    return [Member(spec_of(size, nodes, "", shape), words)]
 
 
 def from_load_file(
-    lines: list[Line], size: int | None, nodes: tuple[int, ...] | None
+    lines: list[Line],
+    size: int | None,
+    nodes: tuple[int, ...] | None,
+    shape: Shape = ANY,
 ) -> tuple[list[Member], list[str]]:
     """The members of a load file, in rank order.
 
     A line's own size and list come first. A line without a list takes that of the command
-    line. A line without a size has the size of its own list, else 1. Only in a file of one
-    line the size of the command line, then the length of its list, come before that 1.
+    line. A line without a size has the size of its own list, or that its own shape says, else
+    1. Only in a file of one line the size of the command line, then the length of its list,
+    come before that 1.
+
+    What a line does not say of its shape, the command line says.
 
     Returns:
         The members, and warnings for the user.
+
+    Raises:
+        UsageError: a count of nodes for several lines, or what contradicts itself.
     """
     warnings = []
     is_single = len(lines) == 1
     if size is not None and not is_single:
         warnings.append("-sz is ignored: the load file has several lines, each with its own size")
+    if shape.node_count is not None and not is_single:
+        raise UsageError(
+            f"-N {shape.node_count}: the load file has several lines, each with its own"
+        )
     members = []
     for line in lines:
         own_size, own_nodes = line.size, line.nodes
+        says_size = line.shape.node_count is not None or line.shape.per_node is not None
         if own_size is None and own_nodes is None:
             if is_single:
                 own_size, own_nodes = size, nodes
             else:
-                own_size, own_nodes = 1, nodes
+                own_size, own_nodes = None if says_size else 1, nodes
         elif own_nodes is None:
             own_nodes = nodes
         elif own_size is None and is_single:
             own_size = size
-        members.append(Member(spec_of(own_size, own_nodes, line.origin), line.words, line.origin))
+        spec = spec_of(own_size, own_nodes, line.origin, line.shape.over(shape))
+        members.append(Member(spec, line.words, line.origin))
     demand_size(members)
     return members, warnings
 
@@ -178,12 +199,3 @@ def demand_arity(arity: int, option: str) -> int:
     if not 1 <= arity <= ARITY_MAX:
         raise UsageError(f"{option}: must be from 1 to {ARITY_MAX}")
     return arity
-
-
-def spec_of(size: int | None, nodes: tuple[int, ...] | None, origin: str) -> NodeSpec:
-    if size is None:
-        return NodeSpec(len(nodes), nodes, True) if nodes else NodeSpec(1)
-    if size < 1 or size > SIZE_MAX:
-        where = f"{origin}: " if origin else ""
-        raise UsageError(f"{where}-sz {size}: must be from 1 to {SIZE_MAX}")
-    return NodeSpec(size, nodes or ())

@@ -77,6 +77,7 @@ def make_plan(
                     first + places.index(path),
                     tuple(map(os.fsencode, member.words)),
                     directory,
+                    member.spec.cores,
                 )
                 for member, path in zip(members, paths, strict=True)
             ),

@@ -93,7 +93,8 @@ class World:
     def kill_bebopd(self):
         """Of what it has sent, some is on its way; users see that it has gone."""
         self.machine, self.fuse = None, -1
-        self.cancelled.clear()
+        earlier = self.disk.batch.earlier().jobs
+        self.cancelled = {job.job_id for job in earlier if job.is_cancelled}
         for each in self.pcts:
             each.up.clear()
             for _ in range(self.choose.randint(0, len(each.down))):
@@ -354,6 +355,8 @@ class World:
         """Everything arrives, everything goes on, time passes."""
         self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
         for round_ in range(100):
+            if round_ == 10:
+                self.cancel_some()
             if round_ == 50:
                 ended = [job_id for job_id in self.cancelled if self.disk.state(job_id).is_final]
                 assert len(ended) == len(self.cancelled), "cancelled, and goes on"
@@ -381,6 +384,14 @@ class World:
                 if round_ == 0:
                     self.receive(peer, batch.Ask(asked, waits=True))
             self.pass_time(5.0)
+
+    def cancel_some(self):
+        """Of the jobs that run every other one, and what their nodes are sent is lost."""
+        for job_id in self.accepted.values():
+            job = self.machine.batch.get(job_id)
+            if job is not None and job.state is batch.State.RUNNING and job_id % 2:
+                self.receive(next(self.peers), batch.Cancel(job_id))
+                self.cut(self.pcts[job.root])
 
     def arrive(self):
         while self.unkept or any(each.up or each.down for each in self.pcts):

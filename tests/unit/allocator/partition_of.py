@@ -22,8 +22,8 @@ def pct(number, restarts=0):
     return PortalId(2, 1000 + number + 100 * restarts)
 
 
-def spec(size, *nodes, one_per_node=False):
-    return NodeSpec(size, nodes, one_per_node)
+def spec(size, *nodes, **fields):
+    return NodeSpec(size, nodes, **fields)
 
 
 class Partition:

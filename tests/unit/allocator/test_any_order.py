@@ -29,7 +29,14 @@ from native.wire.status import Accepted, Announce, HostedJob, distances
 from tests.unit.allocator.partition_of import ALICE, DAEMON, Partition, pct, spec
 
 SLOTS = 2
-REQUESTS = [(spec(1),), (spec(3),), (spec(2, 2, 0, one_per_node=True),), (spec(1, 1), spec(2))]
+REQUESTS = [
+    NodeRequest((spec(1),)),
+    NodeRequest((spec(3),)),
+    NodeRequest((spec(2, 2, 0, one_per_node=True),)),
+    NodeRequest((spec(1, 1), spec(2))),
+    NodeRequest((spec(1, cores=2),)),
+    NodeRequest((spec(2, node_count=2),), is_exclusive=True),
+]
 
 
 class Pct:
@@ -41,12 +48,13 @@ class Pct:
         self.is_connected = True
         self.up, self.down = deque(), deque()  # messages to and from bebopd
         self.hosts = {}  # job id -> ranks
+        self.slots = {}  # job id -> slots
         self.refuses = set()
         self.epoch = 0
 
     def announce(self):
         jobs = tuple(
-            HostedJob(job_id, 1000, len(ranks), distances(ranks), 0.0)
+            HostedJob(job_id, 1000, self.slots[job_id], distances(ranks), 0.0)
             for job_id, ranks in self.hosts.items()
         )
         self.up.append(
@@ -66,15 +74,15 @@ class Pct:
             case _:
                 raise AssertionError(message)
 
-    def load(self, job_id, ranks, epoch):
+    def load(self, job_id, ranks, slots, epoch):
         """Whether the job is hosted from now on."""
         if job_id in self.refuses or epoch != self.epoch:
             return False
-        self.hosts[job_id] = ranks
+        self.hosts[job_id], self.slots[job_id] = ranks, slots
         return True
 
     def free(self):
-        return SLOTS - sum(map(len, self.hosts.values()))
+        return SLOTS - sum(map(self.slots.get, self.hosts))
 
     def end(self, job_id):
         del self.hosts[job_id]
@@ -91,7 +99,7 @@ class World:
         self.epoch = 1
         self.partition = Partition(0, limits=Limits(), epoch=1)
         self.pcts = [Pct(number) for number in range(3)]
-        self.loads = []  # (pct, job id, ranks, epoch) on their way
+        self.loads = []  # (pct, job id, ranks, slots, epoch) on their way
         self.epochs = {}  # job id -> the bebopd that granted it
         self.grants = {}  # job id -> (grant, yod)
         self.waiting = {}  # yod -> the job id whose release it waits for
@@ -132,8 +140,8 @@ class World:
     def request(self):
         yod = PortalId(9, 70000 + self.yods)
         self.yods += 1
-        specs = REQUESTS[self.yods % len(REQUESTS)]
-        self.perform(self.partition.receive(yod, NodeRequest(specs), ALICE))
+        request = REQUESTS[self.yods % len(REQUESTS)]
+        self.perform(self.partition.receive(yod, request, ALICE))
 
     def start(self, grant):
         """yod sends its load; it does so once."""
@@ -141,6 +149,7 @@ class World:
         if job_id in self.hosted:
             return
         self.hosted[job_id] = set()
+        slots = [node.slots for node in grant.nodes]
         ranks = {}
         rank = 0
         for run in grant.runs:
@@ -148,17 +157,19 @@ class World:
             rank += run.count
         for place, node in enumerate(grant.nodes):
             epoch = self.epochs[job_id]
-            self.loads.append((self.pcts[node.node], job_id, tuple(ranks[place]), epoch))
+            self.loads.append(
+                (self.pcts[node.node], job_id, tuple(ranks[place]), slots[place], epoch)
+            )
 
     def deliver(self, load):
         self.loads.remove(load)
-        each, job_id, ranks, epoch = load
-        if each.free() < len(ranks):
+        each, job_id, ranks, slots, epoch = load
+        if each.free() < slots:
             # A restarted PCT has forgotten what it refused, and a restarted bebopd
             # hears late of a load that was on its way: then a PCT's count decides.
             assert self.may_restart or job_id in each.refuses, "granted twice"
             return
-        if not each.load(job_id, ranks, epoch):
+        if not each.load(job_id, ranks, slots, epoch):
             return
         self.hosted[job_id].add(each.number)
         if job_id not in self.grants:

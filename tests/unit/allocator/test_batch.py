@@ -16,7 +16,7 @@ from allocator.batch.outcome import outcome_of
 from native.errors import Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
-from native.machine import Send
+from native.machine import Log, MessageReceived, Send
 from native.wire import batch, codec
 from native.wire.alloc import Refused
 from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX
@@ -204,6 +204,7 @@ def test_a_cancellation_is_told_again_to_a_node_that_was_away_and_once():
     partition.lose(pct(0))
     assert end in said(partition.says(0, job_id))
     assert end not in said(partition.says(0, job_id))
+    partition.keep()
     partition.receive(pct(0), ended(job_id, State.FAILED))
     (job,) = partition.unkept
     assert (job.state, job.reason) == (State.CANCELLED, "by alice")
@@ -285,6 +286,21 @@ def test_what_a_brokers_end_tells(wait_status, outcome, state, text):
     found = outcome_of(batch.BrokerEnded(1, wait_status, outcome), is_cancelled=False)
     assert found.state is state
     assert found.reason.startswith(text)
+
+
+def test_what_users_say_is_one_line_of_the_log():
+    partition = BatchPartition()
+    machine = partition.machine
+    message = batch.Submit(token(), spec(1), "a\njob 2: COMPLETED", 0.0, b"task")
+    machine.handle(MessageReceived(YOD, ALICE, message), partition.now)
+    actions = machine.handle(BatchRecorded((1,)), partition.now)
+    machine.handle(BatchRecorded((1,)), partition.now)
+    told = batch.BrokerEnded(1, 0, codec.encode_part(Outcome(State.FAILED, 1, 0, "b\nc")))
+    daemon = Principal(PrincipalKind.PARTITION, 0)
+    actions += machine.handle(MessageReceived(pct(0), daemon, told), partition.now)
+    lines = [action.text for action in actions if isinstance(action, Log)]
+    assert any("COMPLETED" in line for line in lines) and any("FAILED" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
 
 
 def test_a_long_answer_is_cut_by_its_size():

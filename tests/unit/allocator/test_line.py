@@ -58,6 +58,29 @@ def test_the_first_that_does_not_fit_holds_back_all_later_ones(partition):
     assert list(granted) == [LARGE]
 
 
+def test_an_exclusive_request_waits_until_nobody_uses_its_nodes():
+    partition = Partition(2, slots=2)
+    for _ in range(3):
+        partition.grant(spec(1))
+    queued = partition.request(spec(1, node_count=1), source=LARGE, waits=True, is_exclusive=True)
+    assert isinstance(queued, Queued)
+    assert not grants(partition.receive(pct(0), Freed.of(1, (0,))))
+    granted = grants(partition.receive(pct(1), Freed.of(3, (1,))))
+    assert ranks_by_node(granted[LARGE]) == [1]
+    assert partition.free() == {0: 1, 1: 0}
+
+
+def test_an_exclusive_step_in_a_step_waits_for_no_node_of_that_step(steps):
+    refused = steps.request(spec(3), waits=True, asker=1, is_exclusive=True)
+    assert "only the end of job 17.1, which asks, could make room" in refused.text
+    assert isinstance(steps.request(spec(2), asker=1, is_exclusive=True), Grant)
+
+
+def test_a_step_cannot_both_share_and_be_alone(steps):
+    refused = steps.request(spec(1), overlaps=True, is_exclusive=True)
+    assert refused == Refused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone", -1)
+
+
 def test_who_becomes_the_first_is_told_so(partition):
     partition.request(spec(4), source=LARGE, waits=True)
     partition.request(spec(1), source=SMALL, waits=True)
@@ -155,6 +178,23 @@ def test_a_step_that_overlaps_takes_no_slot_and_passes_all_others(steps):
 def test_a_step_that_overlaps_still_fits_into_the_allocation(steps):
     refused = steps.request(spec(5), overlaps=True)
     assert refused.code is Refusal.NOT_ENOUGH_NODES
+
+
+def test_a_step_that_overlaps_waits_for_a_node_that_is_down_and_for_no_slot(steps):
+    steps.lose(pct(3))
+    queued = steps.request(spec(4), source=LARGE, waits=True, overlaps=True, asker=1)
+    text = "4 ranks requested, 3 of 4 slots free now (node 3 (node3) is down)"
+    assert queued == Queued(1, text)
+    assert isinstance(steps.request(spec(1), source=SMALL), Grant)  # it holds back nobody
+    granted = grants(steps.announce(3))  # steps have the slots of three nodes
+    assert ranks_by_node(granted[LARGE]) == [0, 1, 2, 3]
+
+
+def test_a_step_that_overlaps_passes_those_that_wait_for_slots(steps):
+    steps.lose(pct(3))
+    steps.request(spec(3), source=SMALL, waits=True)
+    assert isinstance(steps.request(spec(4), source=LARGE, waits=True, overlaps=True), Queued)
+    assert list(grants(steps.announce(3))) == [LARGE]
 
 
 def test_only_steps_can_overlap(partition):

@@ -7,8 +7,8 @@ from allocator.requests import RecordGrant, ReserveJobIds
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec
-from native.wire.alloc import Credential, NodeRequest, NodeSpec, Refused
-from native.wire.base import TEXT_MAX
+from native.wire.alloc import Credential, Freed, NodeRequest, NodeSpec, Refused
+from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX
 from native.wire.placed import GrantedNode
 from native.wire.runs import Run
 from tests.unit.allocator.partition_of import (
@@ -67,6 +67,81 @@ def test_members_get_what_they_ask_for_in_file_order(specs, nodes):
     assert ranks_by_node(Partition(6, slots=2).grant(*specs)) == nodes
 
 
+@pytest.mark.parametrize(
+    ("wanted", "nodes"),
+    [
+        (spec(2, node_count=2), [0, 1]),
+        (spec(5, node_count=3), [0, 0, 1, 1, 2]),
+        (spec(4, node_count=2), [0, 0, 1, 1]),
+        (spec(3, 5, 4, 3, node_count=2), [5, 5, 4]),
+        (spec(3, per_node=1), [0, 1, 2]),
+        (spec(5, per_node=2), [0, 0, 1, 1, 2]),
+        (spec(4, 3, 1, per_node=2), [3, 3, 1, 1]),
+        (spec(2, cores=2), [0, 1]),
+        (spec(2, 4, 2, cores=2, one_per_node=True), [4, 2]),
+        (spec(7, plane=1), [0, 1, 2, 3, 4, 5, 0]),
+        (spec(4, 5, 3, plane=1), [5, 3, 5, 3]),
+        (spec(4, node_count=2, plane=1), [0, 1, 0, 1]),
+        (spec(5, plane=2), [0, 0, 1, 1, 2]),
+    ],
+    ids=[
+        *("nodes", "even", "full", "list", "one each", "two each", "each of list", "cores", "both"),
+        *("cyclic", "cyclic on a list", "cyclic on two", "plane"),
+    ],
+)
+def test_ranks_lie_on_as_many_nodes_as_are_asked_for(wanted, nodes):
+    assert ranks_by_node(Partition(6, slots=2).grant(wanted)) == nodes
+
+
+def test_a_rank_holds_its_cores_on_its_node():
+    partition = Partition(2, slots=5)
+    grant = partition.grant(spec(3, cores=2), spec(1))
+    assert ranks_by_node(grant) == [0, 0, 1, 0]
+    assert tuple(node.slots for node in grant.nodes) == (5, 2)
+    assert partition.free() == {0: 0, 1: 3}
+    assert {job.job_id: job.ranks_on(0) for job in partition.machine.jobs} == {1: (0, 1, 3)}
+    partition.receive(pct(0), Freed.of(1, (0, 1)))
+    assert partition.free() == {0: 5, 1: 5}
+
+
+def test_an_exclusive_job_has_all_slots_of_nodes_that_nobody_else_uses():
+    partition = Partition(4, slots=3)
+    partition.grant(spec(1))
+    grant = partition.grant(spec(4), is_exclusive=True)
+    assert ranks_by_node(grant) == [1, 1, 1, 2]
+    assert tuple(node.slots for node in grant.nodes) == (3, 3)
+    assert partition.free() == {0: 2, 1: 0, 2: 0, 3: 3}
+    assert ranks_by_node(partition.grant(spec(3))) == [0, 0, 3]
+    refused = partition.request(spec(1), is_exclusive=True)
+    assert refused == Refused(
+        Refusal.BUSY,
+        "1 rank requested, 0 of 12 slots free now (nodes 0..3 are in use);"
+        " --exclusive takes unused nodes only",
+        0,
+    )
+    partition.receive(pct(1), Freed.of(2, (1, 2)))
+    assert partition.free() == {0: 0, 1: 3, 2: 3, 3: 2}
+
+
+def test_members_of_an_exclusive_job_share_its_nodes():
+    grant = Partition(2, slots=4).grant(spec(2, cores=2), spec(3, node_count=1), is_exclusive=True)
+    assert ranks_by_node(grant) == [0, 0, 1, 1, 1]
+    grant = Partition(2, slots=4).grant(spec(2), spec(2), is_exclusive=True)
+    assert tuple(node.slots for node in grant.nodes) == (4,)
+
+
+def test_nodes_with_room_for_an_even_share_come_before_others():
+    partition = Partition(4, slots=4)
+    partition.grant(spec(3))  # leaves one slot of node 0
+    assert ranks_by_node(partition.grant(spec(4, node_count=2))) == [1, 1, 2, 2]
+    assert ranks_by_node(partition.grant(spec(7, node_count=3))) == [1, 1, 2, 2, 3, 3, 3]
+
+
+def test_a_member_that_needs_several_nodes_chooses_before_one_that_takes_any():
+    grant = Partition(2, slots=2).grant(spec(2), spec(2, node_count=2))
+    assert ranks_by_node(grant) == [0, 1, 0, 1]
+
+
 def test_nodes_are_ordered_by_their_lowest_rank():
     grant = Partition(3, slots=2).grant(spec(2, 2, 1, one_per_node=True), spec(3))
     assert [node.node for node in grant.nodes] == [2, 1, 0]
@@ -116,7 +191,46 @@ def test_nodes_are_ordered_by_their_lowest_rank():
         (
             [spec(2, 1, one_per_node=True)],
             Refusal.BAD_REQUEST,
-            "2 ranks, one on each of 1 nodes",
+            "2 ranks, one on each of 1 node",
+            0,
+        ),
+        ([spec(1, node_count=2)], Refusal.BAD_REQUEST, "1 rank on 2 nodes", 0),
+        ([spec(4, 1, 2, node_count=3)], Refusal.BAD_REQUEST, "3 nodes of a list of 2", 0),
+        (
+            [spec(4, node_count=2, per_node=1)],
+            Refusal.BAD_REQUEST,
+            "4 ranks on 2 nodes, at most 1 on each",
+            0,
+        ),
+        (
+            [spec(4, node_count=3, plane=2)],
+            Refusal.BAD_REQUEST,
+            "4 ranks on 3 nodes in turn, 2 ranks at a time",
+            0,
+        ),
+        (
+            [spec(5, node_count=5)],
+            Refusal.NOT_ENOUGH_NODES,
+            "5 nodes requested, the partition has 4",
+            0,
+        ),
+        (
+            [spec(4, node_count=2, per_node=2)],
+            Refusal.NOT_ENOUGH_NODES,
+            "4 ranks requested on 2 nodes, at most 2 on each, 4 slots there on 4 nodes,"
+            " at most 1 on one",
+            0,
+        ),
+        (
+            [spec(3, cores=2)],
+            Refusal.NOT_ENOUGH_NODES,
+            "3 ranks of 2 slots requested, partition `local` has 4 slots on 4 nodes",
+            -1,
+        ),
+        (
+            [spec(1, cores=2)],
+            Refusal.NOT_ENOUGH_NODES,
+            "1 rank of 2 slots requested, 4 slots there on 4 nodes, at most 1 on one",
             0,
         ),
     ],
@@ -155,6 +269,11 @@ def test_what_is_held_by_others_is_refused_as_busy():
         (
             [spec(1, 3, one_per_node=True)],
             "1 rank requested on 3, 0 of 1 slot free now (node 3 (node3) is down)",
+        ),
+        (
+            [spec(2, 1, 2, 3, node_count=2)],
+            "2 ranks requested on 2 of nodes 1..3, 1 of 3 slots free now (node 3 (node3) is down,"
+            " node 1 (node1) is in use)",
         ),
     ]:
         assert partition.request(*specs) == Refused(Refusal.BUSY, text, 0)
@@ -223,6 +342,18 @@ def test_a_grant_too_large_for_a_message_is_refused():
     )
     assert sum(partition.free().values()) == 2000
     assert len(partition.grant(spec(900)).nodes) == 900
+
+
+def test_ranks_that_change_their_node_too_often_are_refused():
+    partition = Partition(2, slots=20000)
+    refused = partition.request(spec(40000, plane=1))
+    assert refused.text == (
+        "40000 ranks lie in 20000 pieces on their nodes, at most 16384:"
+        " deal more at a time (--distribution=plane=K)"
+    )
+    grant = partition.grant(spec(40000, plane=2))
+    assert len(codec.encode(grant)) < MESSAGE_MAX_BYTES
+    assert grant.runs.size == 40000
 
 
 def test_a_batch_job_holds_no_more_nodes_than_it_was_given():

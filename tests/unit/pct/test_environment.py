@@ -140,8 +140,13 @@ def test_the_ranks_of_a_node_share_its_names():
 
 
 def test_a_rank_has_its_own_numbers():
-    own = (b"YOD_RANK=9", b"YOD_LOCAL_RANK=1", b"YOD_MEMBER=2", b"MPI_LOCALRANKID=1")
-    assert for_rank(9, 1, 2) == own
+    assert for_rank(9, 1, 2, 4) == (
+        b"YOD_RANK=9",
+        b"YOD_LOCAL_RANK=1",
+        b"YOD_MEMBER=2",
+        b"YOD_CORES_PER_RANK=4",
+        b"MPI_LOCALRANKID=1",
+    )
 
 
 ALL = (Protocol.PMI1, Protocol.PMI2, Protocol.PMIX)

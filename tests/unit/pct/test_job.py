@@ -135,6 +135,7 @@ def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
                     b"YOD_RANK=%d" % (2 + local),
                     b"YOD_LOCAL_RANK=%d" % local,
                     b"YOD_MEMBER=0",
+                    b"YOD_CORES_PER_RANK=1",
                     b"MPI_LOCALRANKID=%d" % local,
                     b"PMI_PORT=" + PORT,
                     b"PMI_ID=%d" % (2 + local),

@@ -4,7 +4,10 @@ import pytest
 
 from native.errors import LoadFileError, UsageError
 from native.wire.base import MEMBERS_MAX
-from yod.plan.loadfile import Line, parse, parse_size
+from yod.plan.loadfile import OPTIONS, Line, parse, parse_size
+from yod.plan.shape import Shape
+
+KNOWN = ", ".join(option.spellings[0] for option in OPTIONS)
 
 
 def only(text):
@@ -17,6 +20,11 @@ def test_every_line_is_one_member_in_file_order():
         Line("f.load:1", 1, None, ("master",)),
         Line("f.load:2", 3, (5, 1, 2), ("worker", "-v")),
     ]
+
+
+def test_a_line_says_how_its_ranks_lie_on_nodes():
+    line = only("-N 2 --ranks-per-node=3 a.out -N 4")
+    assert line == Line("f.load:1", None, None, ("a.out", "-N", "4"), Shape(2, 3))
 
 
 def test_blank_lines_and_comments_count_as_lines_and_are_nothing_else():
@@ -73,8 +81,8 @@ def test_words_are_split_as_a_shell_splits_them(text, words):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a.out\n-x 3 b.out", "f.load:2: -x: no such option here; known: -sz, -list"),
-        ("-kill a.out", "f.load:1: -kill: no such option here; known: -sz, -list"),
+        ("a.out\n-x 3 b.out", f"f.load:2: -x: no such option here; known: {KNOWN}"),
+        ("-kill a.out", f"f.load:1: -kill: no such option here; known: {KNOWN}"),
         ("-sz a.out", "f.load:1: -sz a.out: not a number of ranks"),
         ("-sz 0 a.out", "f.load:1: -sz 0: at least 1 rank"),
         ("-sz -3 a.out", "f.load:1: -sz -3: at least 1 rank"),

@@ -11,6 +11,7 @@ from native.wire.base import SIZE_MAX
 from tests.unit.yod.launch_of import plan
 from yod.plan.loadfile import Line, parse
 from yod.plan.plan import Member, Options, from_command_line, from_load_file
+from yod.plan.shape import Shape, parse_distribution
 
 
 def specs(text, size=None, nodes=None):
@@ -81,6 +82,74 @@ def test_the_command_lines_size_is_ignored_with_a_warning_where_there_are_severa
 )
 def test_in_a_file_of_one_line_the_command_lines_size_and_list_stand_in(line, size, nodes, spec):
     assert specs(line, size, nodes) == ([spec], [])
+
+
+@pytest.mark.parametrize(
+    ("size", "nodes", "shape", "spec"),
+    [
+        (None, None, Shape(3), NodeSpec(3, node_count=3)),
+        (None, None, Shape(3, 4), NodeSpec(12, node_count=3, per_node=4)),
+        (None, None, Shape(per_node=4), NodeSpec(4, node_count=1, per_node=4)),
+        (None, (5, 6, 7), Shape(2), NodeSpec(2, (5, 6, 7), node_count=2)),
+        (None, (5, 6), Shape(per_node=3), NodeSpec(6, (5, 6), node_count=2, per_node=3)),
+        (7, None, Shape(3), NodeSpec(7, node_count=3)),
+        (7, None, Shape(per_node=3), NodeSpec(7, per_node=3)),
+        (7, None, Shape(3, 3), NodeSpec(7, node_count=3, per_node=3)),
+        (4, None, Shape(plane=1), NodeSpec(4, plane=1)),
+        (4, None, Shape(plane=0), NodeSpec(4)),
+        (None, None, Shape(cores=2), NodeSpec(1, cores=2)),
+        (None, (5, 6), Shape(cores=2), NodeSpec(2, (5, 6), True, cores=2)),
+        (None, None, Shape(2, 2, 2), NodeSpec(4, node_count=2, per_node=2, cores=2)),
+    ],
+)
+def test_ranks_follow_from_nodes_and_ranks_per_node(size, nodes, shape, spec):
+    assert from_command_line(size, nodes, ("a",), shape)[0].spec == spec
+
+
+@pytest.mark.parametrize(
+    ("size", "nodes", "shape", "text"),
+    [
+        (2, None, Shape(3), "2 ranks on 3 nodes"),
+        (7, None, Shape(2, 3), "7 ranks on 2 nodes, at most 3 on each"),
+        (3, (1, 2), Shape(per_node=1), "3 ranks on 2 nodes, at most 1 on each"),
+        (4, None, Shape(2, plane=4), "4 ranks on 2 nodes in turn, 4 ranks at a time"),
+        (None, (1, 2), Shape(3), "3 nodes of a list of 2"),
+        (None, None, Shape(1 << 20, 2), "-sz 2097152: must be from 1 to 1048576"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_before_anybody_is_asked(size, nodes, shape, text):
+    with pytest.raises(UsageError, match=text):
+        from_command_line(size, nodes, ("a",), shape)
+
+
+@pytest.mark.parametrize(
+    ("text", "plane"), [("block", 0), ("cyclic", 1), ("plane=1", 1), ("plane=4", 4)]
+)
+def test_a_distribution_is_how_many_ranks_are_dealt_at_a_time(text, plane):
+    assert parse_distribution("--distribution", text) == plane
+
+
+@pytest.mark.parametrize("text", ["", "plane", "plane=", "plane=0", "cyclic=2", "block:cyclic"])
+def test_a_distribution_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="--distribution"):
+        parse_distribution("--distribution", text)
+
+
+def test_a_line_has_its_own_shape_before_that_of_the_command_line():
+    lines = parse("a\n-N 2 b\n-sz 5 --ranks-per-node 1 c", "f")
+    members, _ = from_load_file(lines, None, None, Shape(per_node=2))
+    assert [member.spec for member in members] == [
+        NodeSpec(1, per_node=2),
+        NodeSpec(4, node_count=2, per_node=2),
+        NodeSpec(5, per_node=1),
+    ]
+
+
+def test_a_count_of_nodes_is_one_lines():
+    with pytest.raises(UsageError, match="-N 2: the load file has several lines"):
+        from_load_file(parse("a\nb", "f"), None, None, Shape(2))
+    ((member,), _) = from_load_file(parse("a", "f"), None, None, Shape(2))
+    assert member.spec == NodeSpec(2, node_count=2)
 
 
 def test_members_keep_their_words_and_say_where_they_come_from():

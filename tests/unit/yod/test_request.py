@@ -34,6 +34,9 @@ def test_a_program_may_be_named_in_many_ways(command):
         ({"nodes": "5,1..3"}, NodeSpec(4, (5, 1, 2, 3), True)),
         ({"nodes": [5, 1]}, NodeSpec(2, (5, 1), True)),
         ({"size": 3, "nodes": (5, 1)}, NodeSpec(3, (5, 1))),
+        ({"node_count": 2, "ranks_per_node": 3}, NodeSpec(6, node_count=2, per_node=3)),
+        ({"size": 2, "cores_per_rank": 4}, NodeSpec(2, cores=4)),
+        ({"size": 2, "distribution": "cyclic"}, NodeSpec(2, plane=1)),
     ],
 )
 def test_size_and_nodes_are_those_of_the_command(choices, spec):
@@ -50,9 +53,13 @@ def test_size_and_nodes_are_those_of_the_command(choices, spec):
         (["a"], {"nodes": [-1]}, "not allowed"),
         (["a\0b"], {}, "NUL"),
         ([Member("a")], {"size": 2}, "those of each member"),
+        ([Member("a"), Member("b")], {"node_count": 2}, "that of each member"),
+        (["a"], {"node_count": 0}, "node_count 0: at least 1 node"),
+        (["a"], {"size": 1, "node_count": 2}, "1 rank on 2 nodes: these contradict"),
         ([Member("a", SIZE_MAX), Member("b")], {}, "ranks in all, at most"),
         (["a"], {"label": True, "raw": True}, "exclude each other"),
         (["a"], {"keep_going": True, "kill": True}, "exclude each other"),
+        (["a"], {"exclusive": True, "overlap": True}, "exclude each other"),
         (["a"], {"wait_s": -1}, "0 or more seconds"),
         (["a"], {"arity": 0}, "arity=0: must be from 1 to 64"),
         (["a"], {"arity": 65}, "arity=65: must be from 1 to 64"),
@@ -96,6 +103,9 @@ def test_a_load_file_gives_members(tmp_path):
     specs = [each.spec for each in asked(members).members]
     assert specs == [NodeSpec(1), NodeSpec(3, (4, 5, 6)), NodeSpec(2, (1, 2), True)]
     assert members[1].origin == f"{file}:3"
+    file.write_text("-N 2 --ranks-per-node 3 --dist plane=2 a\n")
+    (member,) = asked(read_load_file(file)).members
+    assert member.spec == NodeSpec(6, node_count=2, per_node=3, plane=2)
     file.write_text("-sz none master\n")
     with pytest.raises(LoadFileError, match="load:1: "):
         read_load_file(file)

@@ -1,0 +1,26 @@
+"""Where batch jobs wait for their slots: the one line of a partition. Pure."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from allocator.batch.job import BatchJob
+from allocator.jobs.grants import Owner
+from native.wire.alloc import NodeSpec
+
+
+class Queue(Protocol):
+    """Where jobs wait for their slots."""
+
+    def could(self, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give.
+
+        Raises:
+            RequestRefused: the text has the numbers.
+        """
+
+    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
+        """Let a job wait behind all others; what it waits for, empty: for nothing."""
+
+    def withdraw(self, job_id: int) -> None:
+        """A job waits no more."""

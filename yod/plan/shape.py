@@ -1,0 +1,185 @@
+"""How the ranks of a member are to lie on nodes: the options of a command line or of a line
+of a load file, and what they say together with a size and a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from native.errors import UsageError
+from native.options import Option
+from native.text import shown
+from native.wire.alloc import NodeSpec
+from native.wire.base import NODE_MAX, SIZE_MAX, SLOTS_MAX
+
+DIGITS_MAX = 18  # a number of a million digits takes minutes to convert
+
+
+class Shape(Struct, frozen=True):
+    """What is asked for beside ranks and a list; None: nothing is said.
+
+    Attributes:
+        node_count: on so many nodes (``-N``).
+        per_node: at most so many ranks on each (``--ranks-per-node``).
+        cores: slots that each rank takes (``--cores-per-rank``).
+        plane: dealt in turn, so many at a time; 0: not dealt (``--distribution``).
+    """
+
+    node_count: int | None = None
+    per_node: int | None = None
+    cores: int | None = None
+    plane: int | None = None
+
+    def over(self, other: Shape) -> Shape:
+        """This one, and where it says nothing the other."""
+        names = self.__struct_fields__
+        own = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return replace(other, **own)
+
+
+ANY = Shape()
+
+
+def made(
+    node_count: int | None, per_node: int | None, cores: int | None, distribution: str | None
+) -> Shape:
+    """A shape of what a program says.
+
+    Raises:
+        UsageError: one is out of its range.
+    """
+    for name, count, most, what in (
+        ("node_count", node_count, NODE_MAX + 1, "node"),
+        ("ranks_per_node", per_node, SLOTS_MAX, "rank"),
+        ("cores_per_rank", cores, SLOTS_MAX, "core"),
+    ):
+        if count is not None:
+            demand_count(name, count, most, what)
+    plane = None if distribution is None else parse_distribution("distribution", distribution)
+    return Shape(node_count, per_node, cores, plane)
+
+
+OPTIONS = (
+    Option(("-N", "-nodes"), True, "On N nodes; alone: a rank on each.", "N"),
+    Option(("--ranks-per-node",), True, "At most K ranks on a node; without -sz: K.", "K"),
+    Option(("--cores-per-rank",), True, "Each rank has C slots of its node.", "C"),
+    Option(("--distribution",), True, "Over nodes: block (default), cyclic, plane=K.", "HOW"),
+)
+
+
+def parse_count(option: str, value: str, most: int, what: str) -> int:
+    """A count from text.
+
+    Raises:
+        UsageError: not a whole number from 1 to ``most``.
+    """
+    digits = value[1:] if value[:1] in ("+", "-") else value
+    if not digits.isascii() or not digits.isdigit():
+        raise UsageError(f"{option} {shown(value)}: not a number of {what}s")
+    if len(digits) > DIGITS_MAX:
+        raise UsageError(f"{option} {value[:DIGITS_MAX]}...: at most {most} {what}s")
+    return demand_count(option, int(value), most, what)
+
+
+def demand_count(option: str, count: int, most: int, what: str) -> int:
+    """The count.
+
+    Raises:
+        UsageError: it is not from 1 to ``most``.
+    """
+    if count < 1:
+        raise UsageError(f"{option} {count}: at least 1 {what}")
+    if count > most:
+        raise UsageError(f"{option} {count}: at most {most} {what}s")
+    return count
+
+
+def parse_distribution(option: str, value: str) -> int:
+    """How many ranks at a time are dealt to nodes; 0: they are not dealt.
+
+    Raises:
+        UsageError: not ``block``, ``cyclic`` or ``plane=K``.
+    """
+    word, equals, count = value.partition("=")
+    match word, equals:
+        case "block", "":
+            return 0
+        case "cyclic", "":
+            return 1
+        case "plane", "=":
+            return parse_count(f"{option} plane", count, SIZE_MAX, "rank")
+    raise UsageError(f"{option} {shown(value)}: block, cyclic or plane=K")
+
+
+def _node_count(shape: Shape, option: str, value: str) -> Shape:
+    return replace(shape, node_count=parse_count(option, value, NODE_MAX + 1, "node"))
+
+
+def _per_node(shape: Shape, option: str, value: str) -> Shape:
+    return replace(shape, per_node=parse_count(option, value, SLOTS_MAX, "rank"))
+
+
+def _cores(shape: Shape, option: str, value: str) -> Shape:
+    return replace(shape, cores=parse_count(option, value, SLOTS_MAX, "core"))
+
+
+def _plane(shape: Shape, option: str, value: str) -> Shape:
+    return replace(shape, plane=parse_distribution(option, value))
+
+
+_READERS: dict[str, Callable[[Shape, str, str], Shape]] = {
+    "-N": _node_count,
+    "--ranks-per-node": _per_node,
+    "--cores-per-rank": _cores,
+    "--distribution": _plane,
+}
+
+
+def is_about(option: str) -> bool:
+    """Whether an option, in its first spelling, says something of the shape."""
+    return option in _READERS
+
+
+def with_option(shape: Shape, option: str, value: str) -> Shape:
+    """The shape with what one option says.
+
+    Raises:
+        UsageError: no such value.
+    """
+    return _READERS[option](shape, option, value)
+
+
+def spec_of(
+    size: int | None, nodes: tuple[int, ...] | None, origin: str, shape: Shape = ANY
+) -> NodeSpec:
+    """What to ask bebopd for.
+
+    Without a size there are as many ranks as the nodes are to have: of ``-N``, else of the list,
+    else one node; one on each, or as many as the shape says.
+
+    Raises:
+        UsageError: the text names what contradicts what, with numbers.
+    """
+    where = f"{origin}: " if origin else ""
+    listed = nodes or ()
+    count, most, cores = shape.node_count or 0, shape.per_node or 0, shape.cores or 1
+    plane = shape.plane or 0
+    is_one_each = size is None and bool(listed) and not count and not most
+    if size is None and (count or most):
+        count = count or len(listed) or 1
+        size = count * (most or 1)
+    if size is None:
+        size = len(listed) or 1
+    if not 1 <= size <= SIZE_MAX:
+        raise UsageError(f"{where}-sz {size}: must be from 1 to {SIZE_MAX}")
+    if is_one_each:
+        return NodeSpec(size, listed, True, cores=cores)
+    if shape == ANY:
+        return NodeSpec(size, listed)
+    spec = NodeSpec(size, listed, node_count=count, per_node=most, cores=cores, plane=plane)
+    if text := spec.contradiction:
+        raise UsageError(f"{where}{text}: these contradict one another")
+    return spec
