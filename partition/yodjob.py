@@ -135,6 +135,9 @@ def alloc(
     help="Slots.",
 )
 @click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
+@click.option("-N", "-nodes", "node_count", metavar="N", help="On so many nodes.")
+@click.option("--ranks-per-node", "per_node", metavar="K", help="At most so many there.")
+@click.option("--cores-per-rank", "cores", metavar="C", help="So many slots for one.")
 @click.option(
     "-time",
     "time_text",

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from native.ids import PortalId
 from native.machine import Action, Event
+from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import clipped
 from native.wire.batch import SPANS_MAX, Row, State
@@ -71,7 +72,7 @@ class BatchJob(Struct, eq=False):
     @property
     def size_text(self) -> str:
         """How many slots, in words."""
-        return "1 slot" if self.spec.size == 1 else f"{self.spec.size} slots"
+        return plural(self.spec.slots, "slot")
 
     def row(self, *, is_held: bool = False) -> Row:
         """What is told of it.
@@ -87,7 +88,7 @@ class BatchJob(Struct, eq=False):
             name=self.name,
             state=state,
             reason=clipped(self.reason),
-            slots=self.spec.size,
+            slots=self.spec.slots,
             nodes=self.nodes[:SPANS_MAX],
             node_count=sum(count for _, count in self.nodes),
             submitted=self.submitted,

@@ -138,7 +138,7 @@ def _statement(record: RecordBatchJob) -> Statement:
         last = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
         return _UPDATE, (*changed, *last)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
-    second = (job.spec.size, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
+    second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     return _INSERT, (*first, *second, *third, job.is_cancelled, record.task)
 

@@ -18,12 +18,16 @@ from native.options import Option
 from native.text import shown
 from native.wire.base import SIZE_MAX
 from partition.submit import output
+from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("n", "ntasks"), _SIZE),
+    (("N", "nodes"), "-N"),
+    (("ntasks-per-node",), "--ranks-per-node"),
+    (("c", "cpus-per-task"), "--cores-per-rank"),
     (("t", "time"), _TIME),
     (("o", "output"), _OUTPUT),
     (("J", "job-name"), _NAME),
@@ -92,6 +96,8 @@ def _check(words: list[str]) -> None:
                 time_s(value)
             case "-o" | "-output":
                 output.check(value)
+            case _ if is_about(name):
+                with_option(ANY, name, value)
 
 
 def _yod(words: list[str], known: Sequence[Option], found: Read) -> None:

@@ -18,12 +18,17 @@ from partition.find import discover
 from partition.submit import directives, output
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from partition.submit.signals import early
-from yod.plan.shape import spec_of
+from yod.plan.shape import ANY, spec_of, with_option
+
+_OF_THE_SHAPE = ("node_count", "per_node", "cores")
 
 # What a #YOD line may say; the names are those of the command's parameters.
 _OPTIONS = {
     "size": Option(("-sz", "-n"), True),
     "nodes": Option(("-list",), True),
+    "node_count": Option(("-N", "-nodes"), True),
+    "per_node": Option(("--ranks-per-node",), True),
+    "cores": Option(("--cores-per-rank",), True),
     "time_text": Option(("-time",), True),
     "output": Option(("-o", "-output"), True),
     "name": Option(("-name", "-J"), True),
@@ -78,11 +83,15 @@ def submit(
     pattern = chosen["output"] or output.DEFAULT
     output.check(pattern)
     nodes = tuple(nodelist.parse(chosen["nodes"])) if chosen["nodes"] is not None else None
+    shape = ANY
+    for name in _OF_THE_SHAPE:
+        if (value := chosen[name]) is not None:
+            shape = with_option(shape, _OPTIONS[name].spellings[0], value)
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
     message = submission(
         script,
-        spec_of(in_script if given.get("size") is None else given["size"], nodes, ""),
+        spec_of(in_script if given.get("size") is None else given["size"], nodes, "", shape),
         chosen["name"] or "",
         time_s or 0.0,
         chosen["directory"] or "",

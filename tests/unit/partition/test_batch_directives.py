@@ -25,6 +25,8 @@ def read(*lines):
         ("#SBATCH --ntasks=4 --time=1:00:00", ["-sz", "4", "-time", "1:00:00"]),
         ("#SBATCH --job-name a -o out", ["-name", "a", "-o", "out"]),
         ("#SBATCH -D /tmp", ["-directory", "/tmp"]),
+        ("#SBATCH -N 2 --ntasks-per-node=4", ["-N", "2", "--ranks-per-node", "4"]),
+        ("#SBATCH --cpus-per-task 3", ["--cores-per-rank", "3"]),
         ("#PBS -N a -o out", ["-name", "a", "-o", "out"]),
         ("#PBS -l select=2:ncpus=4:mpiprocs=4", ["-sz", "8"]),
         ("#PBS -l nodes=2:ppn=3,walltime=1:00:00", ["-sz", "6", "-time", "1:00:00"]),
@@ -84,7 +86,7 @@ def test_lines_below_the_first_command_and_longer_words_are_comments():
 
 
 NO_VALUES = ("#YOD -sz", "#SBATCH -n", "#SBATCH --time", "#PBS -N")
-WRONG = ("#YOD -sz many", "#YOD -time x", "#PBS -o %q", "#SBATCH -n x")
+WRONG = ("#YOD -sz many", "#YOD -time x", "#PBS -o %q", "#SBATCH -n x", "#SBATCH -N many")
 
 
 @pytest.mark.parametrize("line", [*NO_VALUES, *WRONG])
