@@ -284,7 +284,7 @@ class BatchJobs:
                 continue
             if job.grant is not None and not job.is_sent:
                 continue  # nobody has heard of it
-            if job.incarnation == node.incarnation:
+            if job.incarnation == node.incarnation and not job.has_no_slots:
                 self._due.set(job_id, None)
             if job_id in running:
                 actions += self._goes_on(job, node)

@@ -18,7 +18,7 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Log, MessageReceived, Send
 from native.wire import batch, codec
-from native.wire.alloc import Refused
+from native.wire.alloc import Freed, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX
 from native.wire.batch import Outcome, Row, State
 from native.wire.status import Announce
@@ -311,3 +311,17 @@ def test_a_long_answer_is_cut_by_its_size():
     assert [is_last for _, is_last in pieces] == [*[False] * (len(pieces) - 1), True]
     assert all(len(codec.encode(batch.Rows(*piece))) <= MESSAGE_MAX_BYTES for piece in pieces)
     assert list(codec.pieces([], 3)) == [((), True)]
+
+
+def test_a_broker_whose_job_has_lost_its_slots_is_killed_when_it_does_not_end():
+    partition = BatchPartition(limits=Limits(silent_s=1e6, end_s=10.0))
+    job_id = partition.begun()
+    partition.receive(pct(0), Freed.of(job_id, (0,)))
+    assert partition.wait(9.0) == []
+    partition.says(0, job_id)  # it goes on
+    kill = Send(pct(0), batch.EndBroker(job_id, is_forced=True))
+    assert kill in partition.wait(2.0)
+    assert kill in partition.wait(10.0)  # until it has ended
+    partition.receive(pct(0), ended(job_id, State.FAILED))
+    assert batch.Heard(job_id) in said(partition.keep())
+    assert partition.wait(100.0) == []
