@@ -12,7 +12,7 @@ from native import options
 from native.errors import UsageError, YodError
 from native.host import stdio
 from native.options import Option
-from yod.plan.shape import OPTIONS as SHAPE_OPTIONS
+from yod.plan.selectors import OPTIONS as SHAPE_OPTIONS
 
 # yod reads them by native.options. All other commands use click, but importing click takes
 # a quarter of the time of a short launch.

@@ -86,7 +86,7 @@ OF_A_LAUNCH = {
         "allocation closing control ending events failures lines loading machine notices "
         "output phases report running signals spawn tree waiting"
     ),
-    "yod.plan": "invocation loadfile plan prepared shape",
+    "yod.plan": "invocation loadfile plan prepared selectors shape",
     "yod.program": "elf image linked planning speech",
 }
 
@@ -203,7 +203,15 @@ def test_help_imports_no_more_of_ours_than_the_options():
     imported = imports_of(BIN / "yod-cold", "--help")
     ours = {name for name in imported if name.partition(".")[0] in OURS}
     assert ours == {
-        *("yod", "yod.cli", "yod.command", "native", "native.errors", "native.options"),
+        *(
+            "yod",
+            "yod.cli",
+            "yod.command",
+            "yod.plan.selectors",
+            "native",
+            "native.errors",
+            "native.options",
+        ),
         *("native.text", "native.waitstatus"),
         *("native.host", "native.host.process", "native.host.stdio"),
     }

@@ -16,12 +16,13 @@ from native.errors import LoadFileError, UsageError
 from native.text import shown
 from native.wire.base import MEMBERS_MAX, SIZE_MAX
 from yod.plan import shape as shapes
+from yod.plan.selectors import OPTIONS as SHAPE_OPTIONS
 from yod.plan.shape import ANY, DIGITS_MAX, Shape
 
 OPTIONS = (
     options.Option(("-sz", "-size", "-s"), True),
     options.Option(("-list", "-l"), True),
-    *shapes.OPTIONS,
+    *SHAPE_OPTIONS,
 )
 
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from native.errors import UsageError
-from native.options import Option
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.base import NODE_MAX, SIZE_MAX, SLOTS_MAX
@@ -60,14 +59,6 @@ def made(
             demand_count(name, count, most, what)
     plane = None if distribution is None else parse_distribution("distribution", distribution)
     return Shape(node_count, per_node, cores, plane)
-
-
-OPTIONS = (
-    Option(("-N", "-nodes"), True, "On N nodes; alone: a rank on each.", "N"),
-    Option(("--ranks-per-node",), True, "At most K ranks on a node; without -sz: K.", "K"),
-    Option(("--cores-per-rank",), True, "Each rank has C slots of its node.", "C"),
-    Option(("--distribution",), True, "Over nodes: block (default), cyclic, plane=K.", "HOW"),
-)
 
 
 def parse_count(option: str, value: str, most: int, what: str) -> int:
