@@ -207,6 +207,7 @@ def test_help_imports_no_more_of_ours_than_the_options():
             "yod",
             "yod.cli",
             "yod.command",
+            "yod.plan",
             "yod.plan.selectors",
             "native",
             "native.errors",

@@ -217,6 +217,8 @@ def closed(sim: ServerSim) -> Iterator[None]:
         patch.setattr(partition.up.embedded, "Store", lambda *arguments: Store(sim))
         patch.setattr(partition.up.embedded, "time", SimpleNamespace(time=sim.unix_time))
         patch.setattr(partition.up.embedded, "host_name", lambda: sim.host.name)
+        for name in ("raise_soft", "restore"):  # a killed server would leave our limits raised
+            patch.setattr(partition.up.embedded, name, lambda: None)
         patch.setattr(pct.driver, "JobObjects", objects)
         patch.setattr(pct.driver, "JobServices", services)
         patch.setattr(pct.host.ranks, "leftovers", SimpleNamespace(remove=lambda *names: None))
