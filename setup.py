@@ -41,6 +41,7 @@ PRODUCTS = [
     *("native/libpmi.so", "native/libpmi.so.1"),
     "native/keeper/yod-keeper",
     "native/hold/yodhold.so",
+    "native/script/yod-script",
     "native/client/release",  # which client works with these packages
 ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from native.allocated import KEY_VARIABLE
 from native.errors import PartitionError
 from native.host.userdirs import user_name
 from native.limits import Limits
@@ -58,9 +59,7 @@ def _of_partition(found: State, limits: Limits) -> dict[str, str]:
     """
     if not processes.is_alive(found.daemons[0]):
         raise PartitionError("bebopd is gone")
-    where = discover.find(
-        found.unix_address or found.address, {discover.KEY_VARIABLE: found.key_file}
-    )
+    where = discover.find(found.unix_address or found.address, {KEY_VARIABLE: found.key_file})
     soon = replace(limits, allocate_s=min(limits.allocate_s, limits.job_answer_s))
     rows = show.merge(reached.rows(where, soon))
     return {str(job.job_id): job.owner for row in rows for job in row.jobs}

@@ -217,11 +217,15 @@ def alone() -> None:
 
 
 @command.command(hidden=True)
-def broker() -> None:
-    """Run the batch job that a pct tells of on standard input."""
+@click.argument("begun", nargs=-1)
+def broker(begun: tuple[str, ...]) -> None:
+    """Run the batch job that a pct tells of on standard input.
+
+    BEGUN is what yod-script says of the job's script.
+    """
     from partition.batch.broker import run
 
-    sys.exit(run())
+    sys.exit(run(begun))
 
 
 @command.command("list")

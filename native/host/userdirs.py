@@ -29,6 +29,11 @@ def state(environment: Mapping[str, str]) -> str:
     return os.path.join(*_places(environment))
 
 
+def state_places(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The same in parts: a directory of the user's, and what is made below it."""
+    return _places(environment)
+
+
 def make_state(environment: Mapping[str, str]) -> str:
     """The same; makes it if it is missing, with access for the user only.
 
@@ -57,6 +62,19 @@ def jobs(environment: Mapping[str, str]) -> str:
 def make_jobs(environment: Mapping[str, str]) -> str:
     """The same; makes it if it is missing, as :func:`make_state` does."""
     return _make(*_runtime_places(environment), JOBS)
+
+
+def key_name(job_id: str) -> str:
+    """The name of an allocation's key on this host, without the process id at its end.
+
+    Hosts may share a home.
+    """
+    return f"{job_id}@{os.uname().nodename}."
+
+
+def home(environment: Mapping[str, str]) -> str:
+    """The user's home directory, which need not be there."""
+    return environment.get("HOME") or _home()
 
 
 def boot_id() -> str:
@@ -109,7 +127,7 @@ def _places(environment: Mapping[str, str]) -> tuple[str, ...]:
     chosen = environment.get("XDG_STATE_HOME", "")
     if os.path.isabs(chosen):  # the XDG specification: another is to be ignored
         return chosen, "yod"
-    return environment.get("HOME") or _home(), ".local", "state", "yod"
+    return home(environment), ".local", "state", "yod"
 
 
 def user_name(uid: int) -> str:

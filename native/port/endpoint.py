@@ -55,6 +55,7 @@ class NetworkInterface(Object):
     Args:
         listen_nid: IPv4 address to listen at, as a number.
         listen_pid: port, 0: any free one; NO_LISTEN: do not listen.
+        listen_fd: a socket that listens already; 0: there is none.
         advertise_nid: what peers dial; 0: listen_nid.
         unix_path: path to listen at as well.
         partition_key: 32 bytes; None: this end does not hold it.
@@ -72,6 +73,7 @@ class NetworkInterface(Object):
         *,
         listen_nid: int = 0,
         listen_pid: int = NO_LISTEN,
+        listen_fd: int = 0,
         advertise_nid: int = 0,
         unix_path: bytes | None = None,
         partition_key: bytes | None = None,
@@ -92,6 +94,7 @@ class NetworkInterface(Object):
             partition_key,
             listen_nid=listen_nid,
             listen_pid=listen_pid,
+            listen_fd=listen_fd,
             advertise_nid=advertise_nid,
             uid=uid,
             connect_timeout_ms=connect_timeout_ms,

@@ -105,6 +105,7 @@ class PortalsPort:
     """A port whose peers are reached over TCP or Unix sockets.
 
     Args:
+        listener: a descriptor of a socket that listens there already; it is duplicated.
         listen: ``"127.0.0.1:0"``; port 0 takes a free one. None: this end does not
             listen, and is reached over connections that it opens.
         advertise: the IPv4 address that peers dial, when ``listen`` is 0.0.0.0.
@@ -131,6 +132,7 @@ class PortalsPort:
         self,
         *,
         listen: str | None = None,
+        listener: int = 0,
         advertise: str | None = None,
         unix_path: str | None = None,
         partition_key: bytes | None = None,
@@ -150,6 +152,7 @@ class PortalsPort:
         self._interface = endpoint.NetworkInterface(
             listen_nid=nid,
             listen_pid=pid,
+            listen_fd=listener,
             advertise_nid=parse_ipv4(f"{advertise}:0")[0] if advertise else 0,
             unix_path=os.fsencode(unix_path) if unix_path is not None else None,
             partition_key=partition_key,

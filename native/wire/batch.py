@@ -32,6 +32,7 @@ ASKED_MAX = 256  # jobs of one question
 ROWS_MAX = 64  # of one answer
 SPANS_MAX = 64  # of the nodes of one row
 TOKEN_BYTES = 16
+SCRIPT_STEP = 0  # the number of a job's script among the steps of its allocation
 
 Token = Annotated[bytes, Meta(min_length=TOKEN_BYTES, max_length=TOKEN_BYTES)]
 TaskData = Annotated[bytes, Meta(max_length=TASK_MAX_BYTES)]
@@ -269,7 +270,7 @@ class Task(Part, frozen=True):
         script: its bytes; empty: ``words`` are a command line of yod, whose output is spooled.
         words: the script's name and its arguments, or yod's.
         output: the script's file for standard output and error; see
-            :mod:`partition.submit.output`.
+            :mod:`native.pattern`.
         warning: before its time is over; None: there is none.
     """
 
@@ -289,6 +290,8 @@ class Given(Part, frozen=True):
         grant: an encoded ``alloc.grant``.
         task: an encoded :class:`Task`.
         bebopd: address of the partition's, ``host:port``.
+        key: of the allocation's own daemons, whose owner's the script has found; empty: there is
+            no script, and the broker makes one.
     """
 
     job_id: JobId
@@ -297,6 +300,7 @@ class Given(Part, frozen=True):
     grant: bytes
     task: bytes
     bebopd: Name
+    key: bytes = b""
 
 
 class Serving(Part, frozen=True):

@@ -1,14 +1,15 @@
 """The broker of a batch job: holds its slots, runs its script, says how it ended.
 
 The PCT of the job's first node starts it as the owner (:mod:`pct.host.brokers`) and gives it
-the grant. From there on it does what ``yodjob alloc`` does.
+the grant. A script has been started already, in this process before it became the broker. From
+there on it does what ``yodjob alloc`` does.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from math import inf
@@ -37,13 +38,13 @@ from native.wire.batch import (
     SignalScript,
     State,
 )
+from partition.batch.begun import Begun, Failed, begun_of
 from partition.batch.detached import Detached
 from partition.batch.given import MOST_BYTES, Work, message_of, work_of
 from partition.batch.script import Script
 from partition.broker.driver import Driver
 from partition.broker.machine import CANCELLED, TIMED_OUT, Holding, Signalled, Tell, Wanted
 from partition.broker.nodes import facing_node
-from partition.submit.output import expand, open_output
 from yod.plan.prepared import Reach
 
 _READ_BYTES = 65536
@@ -76,8 +77,12 @@ class GrantedPartition:
         self.port.close()
 
 
-def run() -> int:
-    """Run the job that standard input tells of, and say how it ended on standard output."""
+def run(begun: Sequence[str] = ()) -> int:
+    """Run the job that standard input tells of, and say how it ended on standard output.
+
+    Args:
+        begun: what yod-script says of the job's script; empty: there is none.
+    """
     told = os.dup(1)
     frames = Frames(MOST_BYTES)
     first: list[bytes] = []
@@ -92,56 +97,56 @@ def run() -> int:
         with suppress(BrokenPipeError):
             write_whole(told, framed(kind + msgpack.encode(part)))
 
-    tell(OUTCOME, _run(work_of(work), early, frames, partial(tell, SERVING)))
+    script = begun_of(begun) if begun else None
+    tell(OUTCOME, _run(work_of(work), script, early, frames, partial(tell, SERVING)))
     return 0
 
 
 def _run(
-    work: Work, early: list[bytes], frames: Frames, on_serving: Callable[[Serving], None]
+    work: Work,
+    begun: Begun | Failed | None,
+    early: list[bytes],
+    frames: Frames,
+    on_serving: Callable[[Serving], None],
 ) -> Outcome:
     """Be the owner's process that has submitted the job, and run it."""
     task = work.task
+    if isinstance(begun, Failed):
+        return Outcome(State.FAILED, 0, 0, clipped(begun.text))
+    if begun is None and task.script:
+        return Outcome(State.FAILED, 0, 0, "what was handed in cannot be started")
     os.environ.clear()
     os.environb.update(task.environment)
     os.umask(task.umask)
     try:
         os.chdir(task.directory)
-        if task.script:
-            _redirect(work)
     except OSError as error:
-        where = shown(os.fsdecode(error.filename or "its output file"))
+        where = shown(os.fsdecode(task.directory))
         return Outcome(State.FAILED, 0, 0, clipped(f"{where}: {error.strerror}"))
+    if begun is not None:
+        os.dup2(begun.output, 1)
+        os.dup2(begun.output, 2)
+        os.close(begun.output)
     try:
-        with Batch(work, frames, on_serving) as batch:
-            for frame in early:
-                batch.hear(frame)
-            return batch.run()
+        with Batch(work, begun, frames, on_serving) as batch:
+            return batch.run(early)
     except YodError as error:
         stdio.say(f"yodjob: job {work.given.job_id}: {error}")
         return Outcome(State.FAILED, 0, 0, clipped(str(error)))
 
 
-def _redirect(work: Work) -> None:
-    """Have the output file as standard output and error."""
-    values = {
-        "%": "%",
-        **dict.fromkeys("jJA", str(work.given.job_id)),
-        "x": work.given.name.replace("/", "_"),
-        "u": os.environ.get("USER", str(os.geteuid())),
-        "N": work.grant.nodes[0].name,
-    }
-    path = os.fsencode(expand(os.fsdecode(work.task.output), values))
-    fd = open_output(path)
-    os.dup2(fd, 1)
-    os.dup2(fd, 2)
-    os.close(fd)
-
-
 class Batch:
     """One batch job in this process, from its grant to its end."""
 
-    def __init__(self, work: Work, frames: Frames, on_serving: Callable[[Serving], None]) -> None:
+    def __init__(
+        self,
+        work: Work,
+        begun: Begun | None,
+        frames: Frames,
+        on_serving: Callable[[Serving], None],
+    ) -> None:
         self._work = work
+        self._begun = begun
         self._frames = frames
         self._on_serving = on_serving
         self._stack = ExitStack()
@@ -175,6 +180,7 @@ class Batch:
             debug=False,
             tenant=self._script,
             on_tell=self._tell,
+            entrance=self._begun.entrance(given.key) if self._begun else None,
         )
         stack.callback(self._driver.close)
         self._watch = reactor.watch(0, self._read)
@@ -186,11 +192,9 @@ class Batch:
 
     def _tenant(self, limits: Limits) -> Script | Detached:
         """What has the allocation."""
-        given, task, reactor = self._work.given, self._work.task, self._reactor
-        if task.script:
-            directory = os.fsdecode(task.directory)
-            variables = {"YOD_JOB_NAME": given.name, "YOD_SUBMIT_DIR": directory}
-            return Script(task, variables, reactor, self._script_ended)
+        task, reactor = self._work.task, self._reactor
+        if self._begun is not None:
+            return Script(task, self._begun, reactor, self._script_ended)
         detached = Detached(
             task,
             facing_node(self._work.grant.nodes[0]),
@@ -202,15 +206,21 @@ class Batch:
         self._stack.callback(detached.close)
         return detached
 
-    def run(self) -> Outcome:
-        """Run the job to its end."""
+    def run(self, early: list[bytes]) -> Outcome:
+        """Run the job to its end.
+
+        Args:
+            early: messages that have come already.
+        """
         self._driver.start(self._work.grant)
+        for frame in early:
+            self._hear(frame)
         if self._driver.status is None:
             self._reactor.run()
         assert self._driver.status is not None
         return self._outcome(self._driver.status)
 
-    def hear(self, frame: bytes) -> None:
+    def _hear(self, frame: bytes) -> None:
         """A message of bebopd's, which the PCT passes on."""
         match message_of(frame):
             case EndBroker() if not self._is_told_to_end:  # a bebopd may repeat it
@@ -227,7 +237,7 @@ class Batch:
             return
         try:
             for frame in self._frames.add(data):
-                self.hear(frame)
+                self._hear(frame)
         except PeerProtocolError as error:
             stdio.say(f"yodjob: {error}")
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from native.host import rlimits
-from native.host.rlimits import write_whole
 from native.loop.reactor import Reactor
 from native.text import shown
 from native.wire.batch import Task
-from partition.broker.command import (
-    NOT_EXECUTABLE,
-    NOT_FOUND,
-    CannotStartError,
-    default_signals,
-)
-
-STEP = 0  # the script's number in its allocation
+from partition.batch.begun import Begun
+from partition.broker.command import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
 
 
 class Script:
-    """The script in a process group of its own; our standard streams are its.
+    """The script in a process group of its own, which has begun before us.
 
     Args:
-        variables: that it finds besides those of the allocation.
         on_end: called with its wait status.
 
     Attributes:
@@ -36,38 +28,27 @@ class Script:
     def __init__(
         self,
         task: Task,
-        variables: Mapping[str, str],
+        begun: Begun,
         reactor: Reactor,
         on_end: Callable[[int], None],
     ) -> None:
         self.wait_status: int | None = None
         self._task = task
-        self._variables = variables
+        self._begun = begun
         self._reactor = reactor
         self._on_end = on_end
         self._unix_pid = 0  # 0: it does not run
 
     def start(self, job_id: str, variables: Mapping[str, str]) -> None:
-        """Start it.
+        """Wait for its end. It has the variables already.
 
         Raises:
-            CannotStartError: it cannot be executed.
+            CannotStartError: it could not be executed.
         """
-        task = self._task
-        more = {**variables, **self._variables, "YOD_JOB_ID": f"{job_id}.{STEP}"}
-        environment = task.environment | {
-            os.fsencode(name): os.fsencode(value) for name, value in more.items()
-        }
-        try:
-            path = _in_memory(task.script) if task.script else task.words[0]
-            spawn = os.posix_spawn if task.script else os.posix_spawnp
-            with rlimits.as_before(), default_signals():
-                self._unix_pid = spawn(
-                    path, list(task.words), environment, setsigmask=(), setpgroup=0
-                )
-        except OSError as error:
-            status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-            raise CannotStartError(f"{_blamed(task)}: {error.strerror}", status) from None
+        if error := self._begun.error:
+            status = NOT_FOUND if error == errno.ENOENT else NOT_EXECUTABLE
+            raise CannotStartError(f"{_blamed(self._task)}: {os.strerror(error)}", status)
+        self._unix_pid = self._begun.unix_pid
         self._reactor.on_child(self._unix_pid, self._ended)
 
     def signal(self, *numbers: int) -> None:
@@ -97,13 +78,3 @@ def _blamed(task: Task) -> str:
     words = task.script.partition(b"\n")[0].removeprefix(b"#!").split()
     name = shown(os.fsdecode(task.words[0]))
     return f"{name}: its interpreter {shown(os.fsdecode(words[0]))}" if words else name
-
-
-def _in_memory(script: bytes) -> bytes:
-    """A path by which a script can be executed: its user's file may have changed, or be gone.
-
-    Its interpreter opens the path, so the descriptor stays open in all that is started here.
-    """
-    fd = os.memfd_create("yod-script", 0)
-    write_whole(fd, script)
-    return b"/proc/self/fd/%d" % fd

@@ -39,6 +39,7 @@ from partition.broker.machine import (
     Wanted,
 )
 from partition.broker.nodes import AllocatedNodes
+from partition.broker.partition import Entrance
 from partition.find import discover
 from yod.plan.prepared import Reach
 
@@ -121,6 +122,7 @@ class Driver:
     Args:
         tenant: what has the allocation; None: the command that is wanted.
         on_tell: takes each line for the user as well.
+        entrance: at which yods have been told to find the allocation; None: any.
 
     Attributes:
         status: how this process is to end; None: not yet.
@@ -141,6 +143,7 @@ class Driver:
         debug: bool,
         tenant: Tenant | None = None,
         on_tell: Callable[[Tell], None] = lambda tell: None,
+        entrance: Entrance | None = None,
     ) -> None:
         self.status: int | None = None
         self._machine = machine
@@ -154,6 +157,7 @@ class Driver:
         self._is_quiet = is_quiet
         self._tail = Tail(stdio.say if debug else None)
         self._on_tell = on_tell
+        self._entrance = entrance
         self._command: Tenant = tenant or (
             Command(wanted.words, environment, reactor, self.command_ended)
             if wanted.words
@@ -244,6 +248,7 @@ class Driver:
                 on_up=lambda count, steps: self.handle(NodesUp(count, steps)),
                 on_ended=lambda text: self.handle(NodesEnded(text)),
                 on_cancel=partial(self.handle, Cancelled()),
+                entrance=self._entrance,
             )
             self._nodes.start()
         except YodError as error:

@@ -9,6 +9,8 @@ from time import monotonic
 
 from msgspec.structs import replace
 
+from native import allocated
+from native.allocated import KEY_VARIABLE, PARTITION_VARIABLE
 from native.errors import PartitionError
 from native.host import programs
 from native.host.keyfile import VARIABLE
@@ -24,8 +26,7 @@ from native.wire.placed import GrantedNode
 from native.wire.runs import JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.machine import CANCELLED
-from partition.broker.partition import AllocationPartition
-from partition.find.discover import outer_variables
+from partition.broker.partition import AllocationPartition, Entrance
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
@@ -61,6 +62,7 @@ class AllocatedNodes:
             has happened.
         on_ended: called with the reason when no PCT is left.
         on_cancel: called when a command asks for the end of the allocation.
+        entrance: at which yods have been told to find us; None: any.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class AllocatedNodes:
         on_up: Callable[[int, int], None],
         on_ended: Callable[[str], None],
         on_cancel: Callable[[], None],
+        entrance: Entrance | None = None,
     ) -> None:
         self.job_id = ""
         self._grant = grant
@@ -89,7 +92,7 @@ class AllocatedNodes:
         self._on_cancel = on_cancel
         self._stack = ExitStack()
         host = "127.0.0.1" if reach is None else facing_node(grant.nodes[0])
-        self._bebopd = AllocationPartition(host, reactor, limits)
+        self._bebopd = AllocationPartition(host, reactor, limits, entrance)
         self._stack.callback(self._bebopd.close)
         invocation = _of_daemons(own.invocation(("yodjob",)), self._bebopd.key)
         prepared = launching.prepare(
@@ -122,14 +125,14 @@ class AllocatedNodes:
     def variables(self) -> dict[str, str]:
         """What a command in the allocation finds in its environment."""
         return {
-            **outer_variables(self._environment),
-            "YOD_ALLOCATION": self.job_id,
-            "YOD_PARTITION": self._bebopd.address,
-            "YOD_KEY_FILE": self._bebopd.key_file,
-            "YOD_SLOTS": str(sum(self._slots)),
-            "YOD_NODE_COUNT": str(len(self._slots)),
-            "YOD_NODE_NAMES": ",".join(node.name for node in self._grant.nodes),
-            "YOD_NODE_SLOTS": ",".join(map(str, self._slots)),
+            **allocated.variables(
+                self.job_id,
+                [node.name for node in self._grant.nodes],
+                self._slots,
+                self._environment,
+            ),
+            PARTITION_VARIABLE: self._bebopd.address,
+            KEY_VARIABLE: self._bebopd.key_file,
         }
 
     def start(self) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from signal import SIGTERM
 
+from msgspec import Struct
+
 from allocator.bebopd import Bebopd
 from allocator.driver import Driver
 from allocator.host.owners import Owners
@@ -32,11 +34,26 @@ from native.wire.nodes import SignalRanks
 FIRST_STEP = 1  # step 0 is a batch job's script
 
 
+class Entrance(Struct, frozen=True):
+    """What yods of the allocation find, where somebody has made it before us.
+
+    Attributes:
+        listener: a descriptor, which is closed when it has been taken over.
+        key: that the daemons share.
+        key_file: path of the owner's key; it is removed at the end.
+    """
+
+    listener: int
+    key: bytes
+    key_file: str
+
+
 class AllocationPartition:
     """Listens for the PCTs of an allocation, and for the yods of its owner.
 
     Args:
         host: the address of this host that the nodes see.
+        entrance: None: it is made.
 
     Attributes:
         key: that the daemons share.
@@ -46,9 +63,12 @@ class AllocationPartition:
         PartitionError: it cannot listen.
     """
 
-    def __init__(self, host: str, reactor: Reactor, limits: Limits) -> None:
-        self.key = key = os.urandom(auth.KEY_BYTES)
+    def __init__(
+        self, host: str, reactor: Reactor, limits: Limits, entrance: Entrance | None = None
+    ) -> None:
+        self.key = key = entrance.key if entrance else os.urandom(auth.KEY_BYTES)
         self.key_file = ""
+        self._entrance = entrance
         self._machine: Bebopd | None = None
         self._reactor = reactor
         self._limits = limits
@@ -56,6 +76,7 @@ class AllocationPartition:
         try:
             self._port = PortalsPort(
                 listen=f"{host}:0",
+                listener=entrance.listener if entrance else 0,
                 advertise=host,
                 partition_key=key,
                 connect_timeout_s=limits.connect_s,
@@ -65,6 +86,8 @@ class AllocationPartition:
             )
         except PtlError as error:
             raise PartitionError(f"cannot listen at {host}: {error.reason}") from None
+        if entrance is not None:
+            os.close(entrance.listener)
         self._stack.callback(self._port.close)
 
     @property
@@ -126,7 +149,7 @@ class AllocationPartition:
         self._stack.callback(driver.close)
         self._machine = machine
         try:
-            self.key_file = self._write_key(job_id, environment)
+            self.key_file = self._take_key() or self._write_key(job_id, environment)
         except OSError as error:
             where = shown(error.filename or "the key")
             raise PartitionError(f"{where}: {error.strerror}") from None
@@ -145,13 +168,22 @@ class AllocationPartition:
         """Serve no step any more; remove the key."""
         self._stack.close()
 
+    def _take_key(self) -> str:
+        """The owner's key that is written already."""
+        if self._entrance is None:
+            return ""
+        path = self._entrance.key_file
+        self._stack.callback(_remove, path)
+        _sweep(os.path.dirname(path))
+        return path
+
     def _write_key(self, job_id: str, environment: Mapping[str, str]) -> str:
         """Write the owner's key where the yods in the allocation find it."""
         directory = os.path.join(userdirs.make_state(environment), userdirs.ALLOCATIONS)
         with suppress(FileExistsError):
             os.mkdir(directory, 0o700)
         _sweep(directory)
-        path = os.path.join(directory, f"{job_id}{_mark(os.getpid())}")
+        path = os.path.join(directory, f"{userdirs.key_name(job_id)}{os.getpid()}")
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._stack.callback(_remove, path)
         with open(fd, "w", encoding="ascii") as file:
@@ -159,16 +191,12 @@ class AllocationPartition:
         return path
 
 
-def _mark(unix_pid: int | str) -> str:
-    """The end of a key file's name: hosts may share a home."""
-    return f"@{os.uname().nodename}.{unix_pid}"
-
-
 def _sweep(directory: str) -> None:
     """Remove the keys that killed processes of this host have left."""
+    ours = userdirs.key_name("")
     for name in os.listdir(directory):
-        unix_pid = name.rpartition(".")[2]
-        if name.endswith(_mark(unix_pid)) and not os.path.exists(f"/proc/{unix_pid}"):
+        where, dot, unix_pid = name.rpartition(".")
+        if f"{where}{dot}".endswith(ours) and not os.path.exists(f"/proc/{unix_pid}"):
             _remove(os.path.join(directory, name))
 
 

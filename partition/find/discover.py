@@ -12,14 +12,19 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from native.allocated import (
+    ALLOCATION_VARIABLE,
+    KEY_VARIABLE,
+    PARTITION_VARIABLE,
+    REPLACED,
+    outer_name,
+)
 from native.errors import PartitionError
 from native.text import shown
 
 EMBEDDED = "embedded"
 HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
 HOST_FILE_DEFAULT = "/etc/yod/cplant-host"
-KEY_VARIABLE = "YOD_KEY_FILE"
-ALLOCATION_VARIABLE = "YOD_ALLOCATION"  # the id of the allocation that YOD_PARTITION names
 
 
 class Where(Struct, frozen=True):
@@ -55,8 +60,8 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     key_file = environment.get(KEY_VARIABLE, "")
     if option:
         return _where(option, "--partition", key_file)
-    if named := environment.get("YOD_PARTITION", ""):
-        where = _where(named, "YOD_PARTITION", key_file)
+    if named := environment.get(PARTITION_VARIABLE, ""):
+        where = _where(named, PARTITION_VARIABLE, key_file)
         allocation = environment.get(ALLOCATION_VARIABLE, "")
         return replace(where, allocation=allocation) if allocation else where
     from partition.find import state
@@ -65,10 +70,6 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
         address = up.unix_address or up.address
         return Where(f"{shown(address)} (yodctl up)", address, key_file or up.key_file)
     return _site(environment, key_file) or Where(EMBEDDED)
-
-
-OUTER = "YOD_OUTER_"  # before the names of the variables that an allocation has replaced
-_REPLACED = ("YOD_PARTITION", KEY_VARIABLE)
 
 
 def find_outer(option: str, environment: Mapping[str, str]) -> Where:
@@ -87,21 +88,12 @@ def outside(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment without what an allocation has added or replaced in it."""
     if not environment.get(ALLOCATION_VARIABLE):
         return dict(environment)
-    own = (*_REPLACED, ALLOCATION_VARIABLE)
+    own = (*REPLACED, ALLOCATION_VARIABLE)
     found = {name: value for name, value in environment.items() if name not in own}
-    for name in _REPLACED:
-        if value := found.pop(OUTER + name.removeprefix("YOD_"), ""):
+    for name in REPLACED:
+        if value := found.pop(outer_name(name), ""):
             found[name] = value
     return found
-
-
-def outer_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """What an allocation's command finds instead of the variables that are replaced."""
-    return {
-        OUTER + name.removeprefix("YOD_"): environment[name]
-        for name in _REPLACED
-        if environment.get(name)
-    }
 
 
 def _where(address: str, source: str, key_file: str, place: str = "") -> Where:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from native import duration, nodelist, options
+from native import duration, nodelist, options, pattern
 from native.errors import UsageError
 from native.options import Option
 from native.text import shown
 from native.wire.base import SIZE_MAX
-from partition.submit import output
 from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
@@ -95,7 +94,7 @@ def _check(words: list[str]) -> None:
             case "-time":
                 time_s(value)
             case "-o" | "-output":
-                output.check(value)
+                pattern.check(value)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 

@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import Struct, msgpack
 
 from native import limits as limits_module
-from native import nodelist
+from native import nodelist, pattern
 from native.errors import PartitionError, UsageError
 from native.options import Option, parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.batch import Submit, Task
 from partition.find import discover
-from partition.submit import directives, output
+from partition.submit import directives
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from partition.submit.signals import early
 from yod.plan.shape import ANY, spec_of, with_option
@@ -80,8 +80,8 @@ def submit(
         name: given[name] if given.get(name) is not None else _last(said.get(option.spellings[0]))
         for name, option in _OPTIONS.items()
     }
-    pattern = chosen["output"] or output.DEFAULT
-    output.check(pattern)
+    output = chosen["output"] or pattern.DEFAULT
+    pattern.check(output)
     nodes = tuple(nodelist.parse(chosen["nodes"])) if chosen["nodes"] is not None else None
     shape = ANY
     for name in _OF_THE_SHAPE:
@@ -95,7 +95,7 @@ def submit(
         chosen["name"] or "",
         time_s or 0.0,
         chosen["directory"] or "",
-        pattern,
+        output,
         early(chosen["warning"], time_s),
         partition,
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from native.errors import PartitionError, UsageError
+from native.host import userdirs
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.text import shown
@@ -103,6 +104,7 @@ def submission(
     variables = {
         name: value for name, value in outside(os.environ).items() if name not in _OURS
     } | ({"YOD_PARTITION": partition} if partition else {})
+    variables.setdefault("HOME", userdirs.home(variables))  # where its keys lie
     os.umask(umask := os.umask(0o077))
     task = codec.encode_part(
         Task(

@@ -1,29 +1,40 @@
-"""The processes of brokers: each has a keeper, and hears us on its standard input."""
+"""The processes of brokers: each has a keeper, and hears us on its standard input.
+
+The process of a job with a script begins as a small program that starts the script, and then
+becomes the broker (`native/script/script.c`): a script does not wait for the start of Python.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from msgspec import msgpack
 
-from native.errors import PeerProtocolError
+from native import auth
+from native.errors import PeerProtocolError, UsageError
 from native.frames import Frames, framed
-from native.host import programs
+from native.host import programs, userdirs
+from native.host.keyfile import user_key_line
+from native.ids import PortalId
 from native.loop.reactor import Reactor
+from native.port.address import facing
 from native.wire import codec
 from native.wire import keeper as wire
 from native.wire.base import Message
 from native.wire.batch import OUTCOME, OUTCOME_MAX_BYTES, SERVING, Given, Serving
 from pct.brokers import BeginBroker, BrokerEvent, BrokerGone, BrokerServes, BrokerStarted
 from pct.host.keeper import Keeper
-from pct.host.spawn.spawner import Spawner
+from pct.host.spawn.spawner import NATIVE, Spawner
 from pct.host.streams import InputPipe, OutputPipe
+from pct.script import Here, encode, environment_of, script_task, task_of
 
 _NOT_STARTED = -1
 _RANK = 0
+STARTER = os.path.join(NATIVE, "script", "yod-script")
 _TOLD_BYTES = OUTCOME_MAX_BYTES // 2  # of what it says on standard error, the last
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE")
 
@@ -46,7 +57,9 @@ class BrokerProcess:
         self._spawner = spawner
         self._reactor = reactor
         self._handle = handle
-        self._given = framed(_given(action))
+        key = os.urandom(auth.KEY_BYTES)
+        starts = _script(action, key)  # empty: no script
+        self._given = starts + framed(_given(action, key if starts else b""))
         self._input: InputPipe | None = None
         self._outputs: dict[int, OutputPipe] = {}
         self._frames = Frames(OUTCOME_MAX_BYTES)
@@ -56,7 +69,7 @@ class BrokerProcess:
         self._trouble = ""
         self._is_empty = False
         self._keeper = Keeper.start(
-            _spec(action),
+            _spec(action, has_script=bool(starts)),
             spawner,
             reactor,
             self._report,
@@ -156,7 +169,27 @@ class BrokerProcess:
         self._reactor.call_soon(partial(self._handle, BrokerGone(self._job_id, status, outcome)))
 
 
-def _given(action: BeginBroker) -> bytes:
+def _script(action: BeginBroker, key: bytes) -> bytes:
+    """What the script's start is given; empty: there is no script, or the broker says why not."""
+    try:
+        task = task_of(action.start)
+        if not task.script:
+            return b""
+        node = action.grant.nodes[0]
+        here = Here(
+            host=facing(str(PortalId(node.nid, node.pid))),
+            key=user_key_line(key, action.start.uid),
+            key_name=userdirs.key_name(str(action.job_id)),
+            now=time.time(),
+        )
+        places = (*userdirs.state_places(environment_of(task)), userdirs.ALLOCATIONS)
+        directories = [os.path.join(*places[: count + 1]) for count in range(len(places))]
+        return encode(script_task(action.start, task, action.grant, directories, here))
+    except (*codec.NONSENSE, ValueError, UsageError):
+        return b""
+
+
+def _given(action: BeginBroker, key: bytes) -> bytes:
     start = action.start
     given = Given(
         job_id=start.job_id,
@@ -165,12 +198,14 @@ def _given(action: BeginBroker) -> bytes:
         grant=codec.encode(action.grant),
         task=start.task,
         bebopd=str(action.bebopd),
+        key=key,
     )
     return msgpack.encode(given)
 
 
-def _spec(action: BeginBroker) -> wire.KeeperSpec:
-    words = tuple(map(os.fsencode, (*programs.command_line("yodjob"), "broker")))
+def _spec(action: BeginBroker, *, has_script: bool) -> wire.KeeperSpec:
+    starter = (STARTER,) if has_script else ()
+    words = tuple(map(os.fsencode, (*starter, *programs.command_line("yodjob"), "broker")))
     environment = (f"{name}={os.environ[name]}" for name in _INHERITED if name in os.environ)
     return wire.KeeperSpec(
         job_id=action.job_id,

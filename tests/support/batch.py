@@ -99,7 +99,8 @@ class Jobs:
 
 def brokers() -> list[int]:
     """The brokers below this process."""
-    return [pid for pid in descendants(os.getpid()) if command_line(pid).endswith("broker")]
+    ours = descendants(os.getpid())
+    return [pid for pid in ours if "yodjob broker " in f"{command_line(pid)} "]
 
 
 @pytest.fixture

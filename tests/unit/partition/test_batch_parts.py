@@ -6,6 +6,7 @@ import pytest
 from msgspec import msgpack
 from msgspec.structs import replace
 
+from native import pattern as patterns
 from native.errors import PeerProtocolError, UsageError
 from native.frames import Frames
 from native.wire import batch, codec
@@ -13,7 +14,6 @@ from native.wire.alloc import NodeSpec
 from native.wire.batch import Row, State
 from partition.batch import show
 from partition.batch.given import MOST_BYTES, message_of, work_of
-from partition.submit import output
 from partition.submit.message import read_script, submission, wrapped
 
 ROW = Row(7, 1000, "alice", "a", State.RUNNING, "", 4, ((0, 2),), 2, 100.0, 110.0, 0.0, 0.0, 0, 0)
@@ -33,14 +33,14 @@ ROW = Row(7, 1000, "alice", "a", State.RUNNING, "", 4, ((0, 2),), 2, 100.0, 110.
     ],
 )
 def test_a_pattern_becomes_a_path(pattern, path):
-    output.check(pattern)
-    assert output.expand(pattern, {"%": "%", "j": "17", "x": "my job"}) == path
+    patterns.check(pattern)
+    assert patterns.expand(pattern, {"%": "%", "j": "17", "x": "my job"}) == path
 
 
 @pytest.mark.parametrize("pattern", ["%t", "a%5q", "%%%z"])
 def test_an_unknown_code_is_refused_with_those_that_are_known(pattern):
     with pytest.raises(UsageError, match="known: %%, %j"):
-        output.check(pattern)
+        patterns.check(pattern)
 
 
 # -- frames ------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""The output file of a batch job. Pure but for :func:`open_output`."""
+"""The output file of a batch job: a pattern with codes. Pure."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 
@@ -45,9 +44,3 @@ def expand(pattern: str, values: Mapping[str, str]) -> str:
         return text.zfill(min(int(width), _WIDTH_MAX)) if width and text.isdecimal() else text
 
     return _CODE.sub(value, pattern)
-
-
-def open_output(path: bytes) -> int:
-    """Open it anew, in the present directory and with the present umask."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-    return os.open(path, flags, 0o666)

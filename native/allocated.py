@@ -1,0 +1,49 @@
+"""What a process in an allocation finds in its environment. Pure.
+
+An allocation replaces some variables of its user's; those of the partition that has granted it
+are kept under other names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+PARTITION_VARIABLE = "YOD_PARTITION"
+KEY_VARIABLE = "YOD_KEY_FILE"
+ALLOCATION_VARIABLE = "YOD_ALLOCATION"  # the id of the allocation that YOD_PARTITION names
+REPLACED = (PARTITION_VARIABLE, KEY_VARIABLE)
+_OUTER = "YOD_OUTER_"  # before the names of the variables that an allocation has replaced
+
+
+def outer_name(name: str) -> str:
+    """The name under which a replaced variable is kept."""
+    return _OUTER + name.removeprefix("YOD_")
+
+
+def outer_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """What an allocation's command finds instead of the variables that are replaced."""
+    return {outer_name(name): environment[name] for name in REPLACED if environment.get(name)}
+
+
+def variables(
+    job_id: str,
+    names: Sequence[str],
+    slots: Sequence[int],
+    environment: Mapping[str, str],
+) -> dict[str, str]:
+    """The variables of an allocation, without those by which yods reach it.
+
+    Args:
+        job_id: of the allocation, as users call it.
+        names: of its nodes, in their order.
+        slots: of each node.
+        environment: of its user.
+    """
+    return {
+        **outer_variables(environment),
+        ALLOCATION_VARIABLE: job_id,
+        "YOD_SLOTS": str(sum(slots)),
+        "YOD_NODE_COUNT": str(len(slots)),
+        "YOD_NODE_NAMES": ",".join(names),
+        "YOD_NODE_SLOTS": ",".join(map(str, slots)),
+    }
