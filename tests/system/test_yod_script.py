@@ -1,0 +1,148 @@
+"""The program that starts batch scripts, under sanitizers: what it makes, and with nonsense."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pct.script import ScriptTask, encode
+from tests.support.wait import LIMIT_S
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "native" / "script"
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# In the place of a broker: says what it is told, waits for its child, the script, and reads on.
+BROKER = """
+import os, socket, sys
+words = sys.argv[1:]
+if words[0] == "began":
+    listener = socket.socket(fileno=int(words[3]))
+    words[3] = "%s:%d" % listener.getsockname()
+    if words[2] == "0":
+        status = os.waitpid(int(words[1]), 0)[1]
+        print(os.waitstatus_to_exitcode(status), end=" ")
+print("|".join(words[2:] if words[0] == "began" else words), "|", sys.stdin.read(), sep="", end="")
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler")
+    target = tmp_path_factory.mktemp("script") / "yod-script"
+    sources = [*SOURCES.glob("*.c"), ROOT / "tests" / "c" / "keeper" / "sanitizer_options.c"]
+    subprocess.run(["cc", *FLAGS, *SANITIZERS, "-o", target, *sources], check=True)
+    return target
+
+
+@pytest.fixture
+def run(program: Path) -> Run:
+    """Run it with these bytes on its standard input, and a broker that says what it is told."""
+
+    def run(data: bytes) -> subprocess.CompletedProcess[bytes]:
+        words = [program, sys.executable, "-c", BROKER]
+        return subprocess.run(words, input=data, capture_output=True, timeout=LIMIT_S)
+
+    return run
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> ScriptTask:
+    return ScriptTask(
+        umask=0o027,
+        directory=bytes(tmp_path),
+        output=b"out",
+        host=b"127.0.0.1",
+        key=b"user 0 11\n",
+        key_name=b"17@here.",
+        arguments=(b"job.sh", b"one", b""),
+        variables=(b"PATH=/bin:/usr/bin", b"A=1"),
+        directories=(bytes(tmp_path), bytes(tmp_path / "state"), bytes(tmp_path / "state/keys")),
+        script=b'#!/bin/sh\npwd; echo "$0 $# $1"; cat; env; ls /proc/self/fd | wc -l; exit 3\n',
+    )
+
+
+def test_a_script_finds_its_allocation_and_nothing_of_the_brokers(run, task, tmp_path):
+    done = run(encode(task) + b"what is the broker's")
+    assert done.stderr == b""
+    status, told = done.stdout.decode().split(" ", 1)
+    error, address, _, key_file, rest = told.split("|")
+    assert (status, error, rest) == ("3", "0", "what is the broker's")
+    assert Path(key_file).read_bytes() == task.key
+    assert stat.S_IMODE(os.stat(key_file).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(tmp_path / "state").st_mode) == 0o700
+    where, words, *lines = (tmp_path / "out").read_text().splitlines()
+    assert (where, words.split()[1:]) == (str(tmp_path), ["2", "one"])
+    *variables, descriptors = lines
+    assert {f"YOD_PARTITION={address}", f"YOD_KEY_FILE={key_file}", "A=1"} <= set(variables)
+    assert int(descriptors) == 5  # its three, the script, and the folder that is read
+    assert stat.S_IMODE(os.stat(tmp_path / "out").st_mode) == 0o640
+
+
+def test_the_key_of_a_process_that_has_ended_is_replaced(run, task, tmp_path):
+    first = run(encode(task)).stdout.decode().split("|")[3]
+    assert Path(first).name.startswith("17@here.")
+    assert run(encode(replace(task, key=b"another"))).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("directory", b"/nowhere", "failed|/nowhere: No such file or directory|"),
+        ("output", b"no/out", "failed|no/out: No such file or directory|"),
+        ("host", b"192.0.2.1", "failed|192.0.2.1: Cannot assign requested address|"),
+        ("directories", (b"/nowhere", b"/nowhere/x"), "failed|/nowhere/x: No such file"),
+    ],
+)
+def test_what_cannot_be_made_is_told_to_the_broker(run, task, field, value, text):
+    done = run(encode(replace(task, **{field: value})))
+    assert done.stdout.decode().startswith(text)
+
+
+def test_a_script_that_cannot_be_executed_is_told_to_the_broker(run, task):
+    done = run(encode(replace(task, script=b"#!/no/interpreter\n")))
+    assert done.stdout.decode().startswith("2|127.0.0.1:")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nonsense_starts_nothing(run, task, seed):
+    whole, order = encode(task), random.Random(seed)
+    place = 4 * order.randrange(1, 6)  # a count, or a length
+    lie = struct.pack("<I", order.choice([0xFFFFFFFF, 1 << 20, 0x7FFFFFFF, 77]))
+    lies = whole[:place] + lie + whole[place + 4 :]
+    for data in (whole[: order.randrange(len(whole))], lies):
+        done = run(data)
+        assert b"Sanitizer" not in done.stderr and b"runtime error" not in done.stderr
+        if data != lies or place > 4:  # the first number is the umask, of which any will do
+            assert done.returncode == 1
+            assert done.stderr.startswith((b"yod-script: a ", b"yod-script: no task"))
+            assert done.stdout == b""
+
+
+def test_a_nul_in_a_task_is_refused(task):
+    with pytest.raises(ValueError, match="NUL"):
+        encode(replace(task, output=b"a\0b"))
+
+
+def test_the_listener_takes_connections_before_the_broker_accepts(run, task):
+    connect = b"#!/bin/bash\nexec 3<>/dev/tcp/${YOD_PARTITION%:*}/${YOD_PARTITION#*:} && exit 7\n"
+    assert run(encode(replace(task, script=connect))).stdout.startswith(b"7 ")
+
+
+def test_without_words_it_says_whose_it_is(program):
+    done = subprocess.run([program], capture_output=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"a pct starts it" in done.stderr
