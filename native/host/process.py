@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import ctypes
 import os
 import signal
 
@@ -39,6 +38,8 @@ def need_subreaper() -> None:
     global _needed_count, _was_subreaper
     with _lock:
         if not _needed_count:
+            import ctypes
+
             before = ctypes.c_int()
             if _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(before)) != 0:
                 raise OSError("prctl: PR_GET_CHILD_SUBREAPER is refused")
@@ -79,6 +80,8 @@ def forbid_core() -> None:
 
 
 def _prctl(option: int, value: int) -> int:
+    import ctypes  # takes 3 ms; few commands come here
+
     rest = (ctypes.c_ulong(each) for each in (value, 0, 0, 0))
     result: int = ctypes.CDLL(None).prctl(option, *rest)
     return result

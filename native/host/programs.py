@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 _OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
 _MODULES = {
@@ -18,8 +17,8 @@ _MODULES = {
 def command_line(name: str) -> list[str]:
     """The arguments that start one of our commands: the script beside this one, or its module."""
     for beside in (_OWN, sys.executable):
-        script = Path(beside).with_name(name)
-        if script.is_file() and os.access(script, os.X_OK):
-            return [str(script)]
+        script = os.path.join(os.path.dirname(beside), name)
+        if os.path.isfile(script) and os.access(script, os.X_OK):
+            return [script]
     start = f"from {_MODULES[name]} import main; raise SystemExit(main())"
     return [sys.executable, "-P", "-c", start]

@@ -28,6 +28,8 @@ COMMANDS = {
     *("partition.status.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
     "partition.server.cli",
 }
+# Rooms whose modules are commands of one of these.
+OF_COMMANDS = {"partition.commands"}
 
 # Parts of the interface for Python programs that asyncio programs use.
 ASYNCIO = {"yod.aio", "yod.aiohost", "yod.allocation"}
@@ -69,7 +71,7 @@ BOUND = {
     "ClusterShell": {"native.nodelist"},
     "asyncio": ASYNCIO,
     "cffi": {"native.transport"},
-    "click": COMMANDS,
+    "click": COMMANDS | OF_COMMANDS,
     "mpi4py": set(),
     "native._native": {"native.host", "native.port", "native.portals", "native.transport"},
     "numpy": {"allocator.nodes"},

@@ -1,0 +1,207 @@
+"""Commands that look at jobs, signal, end and await them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+
+import click
+
+from native import limits
+from native.host import stdio, userdirs
+from native.text import shown
+from native.wire import job
+from native.wire.batch import Cancel, SignalScript
+from partition.batch import show as batch_show
+from partition.batch.attaching import attach as attach_to
+from partition.batch.attaching import ended_with
+from partition.batch.ids import Asked
+from partition.commands.words import FAILED, IDS, JSON, PARTITION, print_json, print_lines
+from partition.jobs import show
+from partition.jobs.ask import Answer, Silent, ask, ask_all
+from partition.submit.signals import number_of
+
+UNKNOWN_STATUS = 125  # of `wait`: the job's status cannot be had
+
+_user_name = cache(userdirs.user_name)
+
+
+@click.command()
+@PARTITION
+@click.argument("job_id", metavar="ID")
+def attach(job_id: str, partition: str) -> None:
+    """Show the output of a detached job from its beginning, and follow it.
+
+    The first that attaches has the job's input. Ctrl-C interrupts the job as it does yod,
+    Ctrl-\\ leaves, and the job goes on. Exit status: the job's; 1 it cannot be attached to.
+    """
+    status = attach_to(job_id, Asked([job_id], partition, limits.load(os.environ)), os.environ)
+    sys.exit(status)
+
+
+@click.command("list")
+@PARTITION
+@JSON
+def show_all(is_json: bool, partition: str) -> None:
+    """Show your jobs on this host and all batch jobs, a line for each."""
+    in_force = limits.load(os.environ)
+    asked = Asked([], partition, in_force)
+    rows = asked.rows()
+    if asked.trouble:
+        stdio.say(f"yodjob: no batch jobs are shown: {asked.trouble}")
+    known = {str(row.job_id) for row in rows}
+    answers = [each for each in ask_all(job.Show(), in_force.job_answer_s) if each.id not in known]
+    if is_json:
+        records = [batch_show.record(row) for row in rows]
+        records += [show.record(answer, _user_name) for answer in answers]
+        print_json({"jobs": records})
+    else:
+        now = time.time()
+        lines = [batch_show.cells(row, now) for row in rows]
+        print_lines(show.table(lines + [show.cells(answer, _user_name) for answer in answers]))
+
+
+@click.command("show")
+@click.option("--events", "has_events", is_flag=True, help="What has happened to them.")
+@PARTITION
+@JSON
+@IDS
+def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partition: str) -> None:
+    """Show all that is known of jobs."""
+    in_force = limits.load(os.environ)
+    asked = Asked(job_ids, partition, in_force)
+    rows = {str(row.job_id): row for row in asked.rows()}
+    _say_trouble(asked)
+    others = [job_id for job_id in job_ids if job_id not in rows]
+    events = {job_id: asked.events(int(job_id)) for job_id in asked.ids} if has_events else {}
+    answers = [
+        answer
+        for answer in ask(others, job.Show(), in_force.job_answer_s)
+        if not (answer.silent is Silent.UNKNOWN and events.get(answer.id))
+    ]
+    known = [answer for answer in answers if isinstance(answer.reply, job.Shown)]
+    if is_json:
+        records = [batch_show.record(row) for row in rows.values()]
+        records += [show.record(answer, _user_name) for answer in known]
+        if has_events:
+            told = {job_id: batch_show.event_records(some) for job_id, some in events.items()}
+            print_json({"jobs": records, "events": told})
+        else:
+            print_json({"jobs": records})
+    else:
+        for job_id in dict.fromkeys(job_ids):
+            if job_id in rows:
+                print_lines(batch_show.paragraph(rows[job_id]))
+            for answer in known:
+                if answer.id == job_id and isinstance(answer.reply, job.Shown):
+                    print_lines(show.paragraph(answer.reply, _user_name))
+            print_lines(batch_show.event_lines(events.get(job_id, ())))
+    _demand_done(answers)
+
+
+@click.command()
+@click.option(
+    "-count",
+    "-n",
+    "count",
+    type=click.IntRange(1, 10000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="The last N jobs.",
+)
+@PARTITION
+@JSON
+def history(count: int, is_json: bool, partition: str) -> None:
+    """Show the batch jobs that were handed in last, ended or not."""
+    rows = Asked([], partition, limits.load(os.environ)).history(count)
+    if is_json:
+        print_json({"jobs": [batch_show.record(row) for row in rows]})
+    else:
+        print_lines(batch_show.history(rows))
+
+
+@click.command("signal")
+@PARTITION
+@click.argument("signal_name", metavar="SIGNAL")
+@IDS
+def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> None:
+    """Send SIGNAL, a name or a number, to every rank of jobs; of batch jobs to the script."""
+    number = number_of(signal_name)
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    others = asked.order(job_ids, lambda job_id: SignalScript(job_id, number))
+    _demand_done(_ask(others, job.Signal(number)), asked)
+
+
+@click.command()
+@PARTITION
+@IDS
+def cancel(job_ids: tuple[str, ...], partition: str) -> None:
+    """End jobs as an interrupt of yod does: SIGTERM to all ranks; again: SIGKILL."""
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    others = asked.order(job_ids, Cancel)
+    _demand_done(_ask(others, job.Cancel()), asked)
+
+
+@click.command()
+@PARTITION
+@IDS
+def wait(job_ids: tuple[str, ...], partition: str) -> None:
+    """Wait until jobs have ended.
+
+    Exit status: the job's. Of several the first, in the order given, that is not 0. 125:
+    a job is not there, or its yod was killed.
+    """
+    sys.exit(status_of(job_ids, Asked(job_ids, partition, limits.load(os.environ))))
+
+
+def status_of(job_ids: Sequence[str], asked: Asked) -> int:
+    """The exit status of `wait`."""
+    of_batch = {str(row.job_id) for row in asked.rows()}
+    _say_trouble(asked)
+    others = [job_id for job_id in job_ids if job_id not in of_batch]
+    statuses = {}
+    for answer in ask(others, job.Wait(), None):
+        detached = ended_with(answer.id, os.environ)
+        if detached is not None:
+            statuses[answer.id] = detached
+        elif isinstance(answer.reply, job.Ended):
+            statuses[answer.id] = answer.reply.exit_status
+        else:
+            _complain(answer)
+            statuses[answer.id] = UNKNOWN_STATUS
+    for row in asked.wait(of_batch):
+        statuses[str(row.job_id)] = batch_show.exit_status(row)
+    return next(filter(None, (statuses[job_id] for job_id in job_ids)), 0)
+
+
+def _ask(job_ids: Sequence[str], request: job.Request) -> list[Answer]:
+    in_force = limits.load(os.environ)
+    return ask(job_ids, request, in_force.job_answer_s)
+
+
+def _demand_done(answers: Sequence[Answer], asked: Asked | None = None) -> None:
+    """A line for each job that has not done what it was asked; any is a failure."""
+    failed = [answer for answer in answers if answer.trouble]
+    for answer in failed:
+        _complain(answer)
+    lines = asked.failures if asked is not None else []
+    if asked is not None:
+        _say_trouble(asked)
+    for line in lines:
+        stdio.say(f"yodjob: {line}")
+    if failed or lines:
+        sys.exit(FAILED)
+
+
+def _say_trouble(asked: Asked) -> None:
+    """What is asked of this host alone may not be all that there is to know."""
+    if asked.trouble and asked.ids:
+        stdio.say(f"yodjob: batch jobs cannot be asked about: {asked.trouble}")
+
+
+def _complain(answer: Answer) -> None:
+    stdio.say(f"yodjob: {shown(answer.id)}: {shown(answer.trouble)}")

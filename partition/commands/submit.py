@@ -1,0 +1,89 @@
+"""`yodjob submit`: a script is handed in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from native import limits
+from native.errors import UsageError
+from native.host import stdio
+from native.text import shown
+from native.wire.base import SIZE_MAX
+from partition.commands.words import PARTITION, SIGNAL, print_lines
+from partition.submit import handing
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-sz",
+    "-n",
+    "size",
+    type=click.IntRange(1, SIZE_MAX),
+    envvar="YODJOB_SZ",
+    metavar="N",
+    help="Slots.",
+)
+@click.option("-list", "nodes", metavar="L", help="Only of these nodes: 5,1..3.")
+@click.option("-N", "-nodes", "node_count", metavar="N", help="On so many nodes.")
+@click.option("--ranks-per-node", "per_node", metavar="K", help="At most so many there.")
+@click.option("--cores-per-rank", "cores", metavar="C", help="So many slots for one.")
+@click.option(
+    "-time",
+    "time_text",
+    envvar="YODJOB_TIME",
+    metavar="T",
+    help="For so long: minutes, or h:mm:ss.",
+)
+@click.option(
+    "-o",
+    "-output",
+    "output",
+    envvar="YODJOB_OUTPUT",
+    metavar="FILE",
+    help="For output; %j is the id.",
+)
+@click.option(
+    "-name", "-J", "name", envvar="YODJOB_NAME", metavar="NAME", help="Default: the script's."
+)
+@click.option(
+    "-directory", "--chdir", "directory", metavar="DIR", help="To run in; default: this one."
+)
+@click.option(
+    "--wrap", "wrap", metavar="COMMAND", help="A command of the shell, instead of a script."
+)
+@SIGNAL
+@click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
+@click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")
+@PARTITION
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT [ARG]...]")
+def submit(
+    words: tuple[str, ...],
+    wrap: str | None,
+    waits: bool,
+    is_quiet: bool,
+    partition: str,
+    **given: Any,
+) -> None:
+    """Hand SCRIPT in: it runs when its slots are free, also when you have gone.
+
+    Lines `#YOD -sz 4` in its head are options; #SBATCH and #PBS lines are read as well.
+    Exit status: 0; 1 it is not taken; 2 wrong usage; with --wait the job's.
+    """
+    if bool(words) == (wrap is not None):
+        raise UsageError("say either a script or --wrap COMMAND")
+    submitted = handing.submit(words, wrap, given, partition, os.environ)
+    for line in submitted.warnings:
+        stdio.say(f"yodjob: {line}")
+    text = f"; it waits: {shown(submitted.text)}" if submitted.text else ""
+    job_id = str(submitted.job_id)
+    print_lines([job_id if is_quiet else f"job {job_id} submitted{text}"])
+    sys.stdout.flush()
+    if waits:
+        from partition.batch.ids import Asked
+        from partition.commands.asked import status_of
+
+        sys.exit(status_of([job_id], Asked([job_id], partition, limits.load(os.environ))))
