@@ -59,6 +59,12 @@ class Output:
         """A rank of this node has been started, with pipes for both streams."""
         self.open |= {(rank, stream) for stream in io.STREAMS}
 
+    def begin(self) -> list[Action]:
+        """All ranks of the job are held or have gone, or it ends: send what has waited."""
+        for relay in self.relays.values():
+            relay.begin()
+        return self._flow_all()
+
     def read(self, event: OutputRead, now: float) -> list[Action]:
         """Output of a rank of this node, or the end of its stream."""
         if event.data:
@@ -93,12 +99,15 @@ class Output:
         """A new parent has adopted this node: send what has waited."""
         for relay in self.relays.values():
             relay.new_parent()
-        return [action for stream in self.relays for action in self._flow(stream)]
+        return self._flow_all()
 
     def abandon(self) -> list[Action]:
         """Send everything without credit: nothing above accepts or awaits it any more."""
         for relay in self.relays.values():
             relay.abandon()
+        return self._flow_all()
+
+    def _flow_all(self) -> list[Action]:
         return [action for stream in self.relays for action in self._flow(stream)]
 
     def _flow(self, stream: int) -> list[Action]:

@@ -5,6 +5,9 @@ error. A node may send its parent one window of a stream without credit. The par
 credit back as it passes output on. While a node has no credit, it does not read the pipes
 of its ranks (they fill, and the ranks wait), and it keeps what its children have sent: at
 most one window from each.
+
+The first window is there when the job has begun: nobody sees output of a job that does not
+run yet, though the ranks of one node may write before their PCT knows that they have gone.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ class OutputRelay:
         self._job_id = job_id
         self._stream = stream
         self._window_bytes = window_bytes
-        self._credit = window_bytes
+        self._has_begun = False
+        self._credit = 0
         self._queue: deque[tuple[int, Output]] = deque()  # place of origin, message
         self._offsets: dict[int, int] = {}  # by rank
         self._owed: dict[int, int] = {}  # by place of a child: credit to give back
@@ -61,6 +65,12 @@ class OutputRelay:
         """Take output of a child."""
         self._queue.append((place, message))
 
+    def begin(self) -> None:
+        """The job has begun, or ends before that: the first window may be sent."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._credit += self._window_bytes
+
     def credit(self, count_bytes: int) -> None:
         """The parent has given credit."""
         self._credit += count_bytes
@@ -71,7 +81,7 @@ class OutputRelay:
 
     def new_parent(self) -> None:
         """Begin a window with a new parent. What the old one did not pass on is lost."""
-        self._credit = self._window_bytes
+        self._credit = self._window_bytes if self._has_begun else 0
 
     def abandon(self) -> None:
         """Need no credit from now on: nothing above gives any more."""

@@ -45,7 +45,7 @@ class Release:
         if self._progress.is_ending:
             return []
         self._progress.enter(JobState.ENDING, now)
-        actions = self._group.down(load.AllDone(self._job_id))
+        actions = [*self._group.down(load.AllDone(self._job_id)), *self._output.begin()]
         return [*actions, KeeperEnd(self._job_id)] if self._keepers.has_any else actions
 
     def end_alone(self, now: float) -> list[Action]:

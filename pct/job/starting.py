@@ -258,7 +258,7 @@ class Starting:
                     ports,
                 )
             )
-        return actions
+        return [*actions, *self._output.begin()]
 
     def ports(self, message: load.Ports, now: float) -> list[Action]:
         """A piece of the map of the ranks' listeners: keep it and pass it on.

@@ -11,7 +11,9 @@ from tests.support.wait import read_until
 
 def test_a_daemon_shows_its_state_and_goes_on(start_local):
     partition = start_local(1)
-    yod = partition.start_yod("sh", "-c", "echo $YOD_JOB_ID; read line")
+    yod = partition.start_yod("sh", "-c", "read line; echo $YOD_JOB_ID; read line")
+    yod.stdin.write(b"begin\n")  # input comes to ranks that every node knows to run
+    yod.stdin.flush()
     job_id = int(read_until(yod.stdout.fileno(), b"\n"))
     owner = f"job {job_id}: uid {os.getuid()}, running, ranks 0, for "
     for daemon, text in ((partition.pcts[0], owner), (partition.bebopd, f"job {job_id} of ")):

@@ -14,8 +14,10 @@ WINDOW = 64 * 1024
 JOB_ID = 7
 
 
-def relay():
-    return OutputRelay(JOB_ID, 1, WINDOW)
+def relay(window=WINDOW):
+    relay = OutputRelay(JOB_ID, 1, window)
+    relay.begin()
+    return relay
 
 
 def of_child(rank, offset, data):
@@ -39,7 +41,7 @@ def test_what_a_rank_writes_carries_its_offset():
 
 
 def test_more_than_a_message_holds_is_cut():
-    node = OutputRelay(JOB_ID, 1, 1 << 20)
+    node = relay(1 << 20)
     node.read(SELF, 0, bytes(DATA_MAX + 5))
     messages, _ = node.take()
     assert [(each.offset, len(each.data)) for each in messages] == [(0, DATA_MAX), (DATA_MAX, 5)]
@@ -180,3 +182,17 @@ def test_whatever_the_interleaving_nothing_is_lost_order_is_kept_and_bounds_hold
         owed = 0
         take()
     assert came_out == given_in
+
+
+def test_what_comes_before_the_job_has_begun_waits_with_its_pipe():
+    node = OutputRelay(JOB_ID, 1, WINDOW)
+    node.read(SELF, 0, b"early")
+    assert node.take() == ([], [])
+    assert node.is_paused
+    node.new_parent()
+    assert node.take() == ([], [])
+    node.begin()
+    node.begin()
+    messages, _ = node.take()
+    assert [each.data for each in messages] == [b"early"]
+    assert not node.is_paused
