@@ -58,7 +58,7 @@ OF_A_LAUNCH = {
     "allocator.batch": "job outcome questions queue submissions table",
     "allocator.jobs": "assign batch grants ids job line selection table",
     "allocator.nodes": "orders placement_list rules table",
-    "native": "deadlines errors ids limits machine nodelist options outer text waitstatus",
+    "native": "allocated deadlines errors ids limits machine nodelist options outer text waitstatus",
     "native.host": "files heap jobsockets process rlimits stdio unixsockets userdirs",
     "native.loop": "pidfds reactor slices",
     "native.port": "port",
