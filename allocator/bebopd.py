@@ -251,7 +251,7 @@ class Bebopd:
             case Hosting() | Freed() | Revoked() if node is not None:
                 return self._from_node(node, message, now)
             case batch.Started() if node is not None:
-                return self.batch.started(node, message)
+                return self.batch.started(node, message, now)
             case batch.BrokerEnded() if node is not None:
                 return self.batch.broker_ended(node, message, now)
             case NodeRequest() if self.refuses:

@@ -125,6 +125,7 @@ def submit(
     output: str | None = None,
     name: str | None = None,
     cwd: str | os.PathLike[str] | None = None,
+    after: str | None = None,
     partition: str = "",
 ) -> BatchJob:
     """Hand a script in; it runs when its slots are free.
@@ -137,6 +138,7 @@ def submit(
         time_s: how long it may run, in whole seconds.
         output: the file for its output, as ``-o``.
         cwd: where it runs.
+        after: the jobs that it waits for, as ``afterok:17,afterany:18``.
 
     Raises:
         YodError: it is not taken; the text says why.
@@ -153,6 +155,7 @@ def submit(
         "time_text": None if time_s is None else f"0:{round(time_s)}",
         "output": output,
         "name": name,
+        "after": after,
         "directory": None if cwd is None else os.fspath(cwd),
     }
     words = [] if script is None else [os.fspath(script), *arguments]

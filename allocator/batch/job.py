@@ -9,9 +9,10 @@ from native.machine import Action, Event
 from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import clipped
-from native.wire.batch import SPANS_MAX, Row, State
+from native.wire.batch import SPANS_MAX, Dependency, Row, State
 
 TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
+OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
 
 
 class BatchJob(Struct, eq=False):
@@ -22,6 +23,7 @@ class BatchJob(Struct, eq=False):
     Attributes:
         token: of its submission.
         time_s: how long it may run; 0: any time.
+        after: the jobs that it waits for.
         reason: what it waits for, or why it has ended.
         nodes: that it has or had, each a first number and a count, in the order of its ranks;
             the very first runs its broker.
@@ -46,6 +48,7 @@ class BatchJob(Struct, eq=False):
     spec: NodeSpec
     time_s: float
     submitted: float
+    after: Dependency = Dependency()
     state: State = State.PENDING
     reason: str = ""
     nodes: tuple[tuple[int, int], ...] = ()
@@ -106,10 +109,12 @@ class Earlier(Struct, frozen=True):
     Attributes:
         jobs: that have not ended.
         tokens: job ids of past submissions, by uid and token, the oldest first.
+        outcomes: of past jobs, by id, the oldest first: whether they have ended well.
     """
 
     jobs: tuple[BatchJob, ...] = ()
     tokens: dict[tuple[int, bytes], int] = {}
+    outcomes: dict[int, bool] = {}
 
 
 class RecordBatchJob(Action, frozen=True):

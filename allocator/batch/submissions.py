@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from allocator.batch.dependencies import Dependencies
 from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
@@ -30,6 +31,7 @@ class Submissions:
     def __init__(
         self,
         jobs: dict[int, BatchJob],
+        dependencies: Dependencies,
         earlier: Earlier,
         limits: Limits,
         *,
@@ -39,6 +41,7 @@ class Submissions:
         unix_time: Callable[[], float],
     ) -> None:
         self._jobs = jobs
+        self._dependencies = dependencies
         self._tokens = dict(earlier.tokens)
         self._count_of = Counter(job.uid for job in jobs.values())
         self._limits = limits
@@ -61,6 +64,7 @@ class Submissions:
         if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
             return self._submitted_again(source, job_id, message.token)
         self._could(message.spec)
+        self._dependencies.demand_possible(message.after)
         self._demand_room(owner)
         job = BatchJob(
             job_id=self._new_id(),
@@ -70,6 +74,7 @@ class Submissions:
             token=message.token,
             spec=message.spec,
             time_s=message.time_s,
+            after=message.after,
             submitted=self._unix_time(),
             asker=source,
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from allocator.batch.dependencies import Dependencies, Verdict
 from allocator.batch.job import (
     BatchJob,
     BatchRecorded,
@@ -58,7 +59,6 @@ class BatchJobs:
 
     Args:
         new_id, old_id: as for :class:`Submissions`.
-        earlier: what an earlier bebopd has left.
     """
 
     def __init__(
@@ -81,8 +81,10 @@ class BatchJobs:
         self._owner_of = owner_of
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
+        self._dependencies = Dependencies(self._jobs, earlier.outcomes)
         self._submissions = Submissions(
             self._jobs,
+            self._dependencies,
             earlier,
             limits,
             could=queue.could,
@@ -112,6 +114,7 @@ class BatchJobs:
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
             assert job.root < 0 or job_id in self._by_root[job.root], job
         self._submissions.check(self._jobs)
+        self._dependencies.check()
         assert self._due.keys() <= self._jobs.keys()
         self.questions.check()
 
@@ -150,7 +153,7 @@ class BatchJobs:
                 job.is_recorded = True
                 actions += self._accept(job, now)
             elif job.state.is_final:
-                actions += self._forget(job)
+                actions += self._forget(job, now)
             elif job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
                 job.is_granted = True
                 actions += self._start(job, now)
@@ -173,8 +176,18 @@ class BatchJobs:
         owner = self._owner_of(job.uid)
         if owner is None:
             return self._end(job, State.FAILED, f"no user has uid {job.uid} any more", now), ""
-        job.reason = self._queue.enqueue(job, owner, now)
-        return [], job.reason
+        verdict, text = self._dependencies.look(job)
+        if verdict is Verdict.NEVER:
+            return self._end(job, State.CANCELLED, text, now), ""
+        if verdict is Verdict.READY:
+            text = self._queue.enqueue(job, owner, now)
+        job.reason = text
+        return [], text
+
+    def _look_at_dependents(self, job_id: int, now: float) -> list[Action]:
+        """A job has begun or ended: others may have waited for that."""
+        pending = (each for each in self._dependencies.of(job_id) if each.state is State.PENDING)
+        return [action for each in pending for action in self._enqueue(each, now)[0]]
 
     def _not_recorded(self, job: BatchJob, error: str, now: float) -> list[Action]:
         text = clipped(f"job {job.job_id} is not recorded: {error}")
@@ -231,8 +244,7 @@ class BatchJobs:
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         if held is None or held.state is not JobState.PENDING or owner is None:
-            text = f"{node} has not started it in time"
-            return self._end(job, State.NODE_FAIL, text, now)
+            return self._end(job, State.NODE_FAIL, f"{node} has not started it in time", now)
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
     def _withdraw(self, job: BatchJob, text: str) -> list[Action]:
@@ -246,22 +258,23 @@ class BatchJobs:
 
     # -- words of PCTs ----------------------------------------------------
 
-    def started(self, node: Node, message: batch.Started) -> list[Action]:
+    def started(self, node: Node, message: batch.Started, now: float) -> list[Action]:
         """The broker runs, or can be attached to."""
         job = self._jobs.get(message.job_id)
         if job is None or job.root != node.number or job.state.is_final:
             return []
-        actions = self._runs(job) if job.state is State.CONFIGURING else []
+        actions = self._runs(job, now) if job.state is State.CONFIGURING else []
         if message.address:
             job.reach = (message.address, message.key)
             actions += self.questions.told_reach(job)
         return actions
 
-    def _runs(self, job: BatchJob) -> list[Action]:
+    def _runs(self, job: BatchJob, now: float) -> list[Action]:
         job.state, job.grant = State.RUNNING, None
         if not job.is_cancelled:
             job.reason = ""
-        return [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
+        recorded = [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
+        return [*recorded, *self._look_at_dependents(job.job_id, now)]
 
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
         """The broker of a job has ended."""
@@ -287,7 +300,7 @@ class BatchJobs:
             if job.incarnation == node.incarnation and not job.has_no_slots:
                 self._due.set(job_id, None)
             if job_id in running:
-                actions += self._goes_on(job, node)
+                actions += self._goes_on(job, node, now)
             elif job.incarnation != node.incarnation:
                 text = f"{node}, where its script ran, has restarted"
                 actions += self._end(job, State.NODE_FAIL, text, now)
@@ -301,9 +314,9 @@ class BatchJobs:
         actions += [Send(node.peer, batch.EndBroker(job_id, is_forced=True)) for job_id in unknown]
         return actions
 
-    def _goes_on(self, job: BatchJob, node: Node) -> list[Action]:
+    def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
-        actions = self._runs(job) if job.state is State.CONFIGURING else []
+        actions = self._runs(job, now) if job.state is State.CONFIGURING else []
         if not job.is_cancelled:
             job.reason = ""
         elif not job.is_told_to_end:
@@ -321,8 +334,8 @@ class BatchJobs:
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         job.state = State.PENDING
-        queued, _ = self._enqueue(job, now)
-        return [RecordEvent(job.job_id, "waits again: it was not started"), *queued]
+        said = RecordEvent(job.job_id, "waits again: it was not started")
+        return [said, *self._enqueue(job, now)[0]]
 
     def slots_gone(self, job_id: int, now: float) -> None:
         """A job holds no slot any more: its broker is to end, and does so by itself."""
@@ -402,24 +415,25 @@ class BatchJobs:
         said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         actions += self.questions.told_reach(job)
-        held = self._slots.get(job.job_id)
-        if held is not None:
+        if (held := self._slots.get(job.job_id)) is not None:
             actions += self._slots.release(held, None, now)
         if job.is_recorded:
             actions.append(RecordBatchJob(job))
         return actions
 
-    def _forget(self, job: BatchJob) -> list[Action]:
+    def _forget(self, job: BatchJob, now: float) -> list[Action]:
         """The disk knows of a job's end: tell its PCT, and those who wait."""
         actions: list[Action] = []
-        node = self._nodes.get(job.root)
-        if node is not None and node.is_up:
+        if (node := self._nodes.get(job.root)) is not None and node.is_up:
             actions.append(Send(node.peer, batch.Heard(job.job_id)))
         self._drop(job)
-        return actions + self.questions.ended(job.job_id)
+        self._dependencies.ended(job)
+        actions += self.questions.ended(job.job_id)
+        return actions + self._look_at_dependents(job.job_id, now)
 
     def _drop(self, job: BatchJob) -> None:
         self._unplace(job)
+        self._dependencies.discard(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
         self._submissions.ended(job)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import convert, msgpack
 
-from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
+from allocator.batch.job import OUTCOMES_COUNT, TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.batch import SPANS_MAX, Happened, Row
+from native.wire.batch import SPANS_MAX, Dependency, Happened, Row, State
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS batch (
     exit_status INTEGER NOT NULL,
     signal INTEGER NOT NULL,
     is_cancelled INTEGER NOT NULL,
-    task BLOB                 -- NULL: it has ended
+    task BLOB,                -- NULL: it has ended
+    waits_for BLOB            -- the jobs that it waits for, encoded
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS events (
@@ -46,12 +47,13 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE INDEX IF NOT EXISTS events_of_job ON events (job_id);
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 19)})"
+_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 20)})"
 _UPDATE = """
 UPDATE batch SET state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?,
     exit_status = ?, signal = ?, is_cancelled = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
+MORE_COLUMNS = {"batch": {"waits_for": "BLOB"}}  # that files of earlier releases lack
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
     time_s, exit_status, signal"""
 
@@ -84,12 +86,15 @@ class BatchRecords:
 
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
-        select = f"SELECT token, spec, incarnation, is_cancelled, {_ROW} FROM batch WHERE ended = 0"
-        rows = self._query(select, ())
+        ours = "token, spec, waits_for, incarnation, is_cancelled"
+        rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = "SELECT uid, token, job_id FROM batch ORDER BY job_id DESC LIMIT ?"
         found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]
         tokens = {(uid, token): job_id for uid, token, job_id in found}
-        return Earlier(tuple(_job(*row) for row in rows), tokens)
+        ended = "SELECT job_id, state FROM batch WHERE ended > 0 ORDER BY job_id DESC LIMIT ?"
+        past = self._query(ended, (OUTCOMES_COUNT,)).fetchall()[::-1]
+        outcomes = {job_id: state == State.COMPLETED.value for job_id, state in past}
+        return Earlier(tuple(_job(*row) for row in rows), tokens, outcomes)
 
     def task(self, job_id: int) -> bytes:
         """What a job runs, encoded; empty: it has ended."""
@@ -140,11 +145,17 @@ def _statement(record: RecordBatchJob) -> Statement:
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
-    return _INSERT, (*first, *second, *third, job.is_cancelled, record.task)
+    fourth = (job.is_cancelled, record.task, codec.encode_part(job.after))
+    return _INSERT, (*first, *second, *third, *fourth)
 
 
 def _job(
-    token: bytes, spec: bytes, incarnation: int, is_cancelled: int, *columns: object
+    token: bytes,
+    spec: bytes,
+    waits_for: bytes | None,
+    incarnation: int,
+    is_cancelled: int,
+    *columns: object,
 ) -> BatchJob:
     nodes = json.loads(str(columns[7]))
     row = _row(*columns)
@@ -157,6 +168,7 @@ def _job(
         spec=msgpack.decode(spec, type=NodeSpec),
         time_s=row.time_s,
         submitted=row.submitted,
+        after=msgpack.decode(waits_for, type=Dependency) if waits_for else Dependency(),
         state=row.state,
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),

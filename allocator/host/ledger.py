@@ -249,6 +249,10 @@ def _opened(path: Path) -> sqlite3.Connection:
         records.execute("PRAGMA journal_mode = WAL")
         records.execute("PRAGMA synchronous = NORMAL")
         records.executescript(_SCHEMA + batch_records.SCHEMA)
+        for table, columns in batch_records.MORE_COLUMNS.items():
+            there = {row[1] for row in records.execute(f"PRAGMA table_info({table})")}
+            for name in columns.keys() - there:
+                records.execute(f"ALTER TABLE {table} ADD COLUMN {name} {columns[name]}")
     except sqlite3.Error:
         records.close()
         raise

@@ -20,7 +20,8 @@ DIGEST_BYTES = 32
 SLOTS_MAX = 1 << 16
 TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
-JobId = Annotated[int, Meta(ge=1, lt=1 << 47)]
+JOB_ID_MAX = (1 << 47) - 1
+JobId = Annotated[int, Meta(ge=1, le=JOB_ID_MAX)]
 NodeNumber = Annotated[int, Meta(ge=0, le=NODE_MAX)]
 NodeCount = Annotated[int, Meta(ge=1, le=NODE_MAX + 1)]
 Rank = Annotated[int, Meta(ge=0, lt=SIZE_MAX)]

@@ -29,6 +29,7 @@ from native.wire.base import (
 TASK_MAX_BYTES = 192 * 1024  # script, arguments and environment of one job
 OUTCOME_MAX_BYTES = 8192
 ASKED_MAX = 256  # jobs of one question
+AFTER_MAX = 64  # jobs that one waits for
 ROWS_MAX = 64  # of one answer
 SPANS_MAX = 64  # of the nodes of one row
 TOKEN_BYTES = 16
@@ -61,6 +62,38 @@ class State(Enum):
 _FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
 
 
+class AfterKind(Enum):
+    """What a job waits for in another one. The words are Slurm's."""
+
+    BEGUN = "after"  # that it has begun, or ended without that
+    ENDED = "afterany"
+    OK = "afterok"  # that it is COMPLETED
+    NOT_OK = "afternotok"  # that it has ended otherwise
+
+
+class After(Part, frozen=True):
+    """One job that another waits for."""
+
+    kind: AfterKind
+    job_id: JobId
+
+    @property
+    def text(self) -> str:
+        """As users write it."""
+        return f"{self.kind.value}:{self.job_id}"
+
+
+class Dependency(Part, frozen=True):
+    """The jobs that one waits for.
+
+    Attributes:
+        is_any: one of them is enough.
+    """
+
+    on: Annotated[tuple[After, ...], Meta(max_length=AFTER_MAX)] = ()
+    is_any: bool = False
+
+
 class Submit(Message, frozen=True, tag="batch.submit"):
     """yodjob hands a job in.
 
@@ -68,6 +101,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
         token: random; the same job handed in again, after a lost connection, has the same one.
         time_s: how long it may run; 0: any time.
         task: an encoded :class:`Task`, which bebopd does not read.
+        after: the jobs that it waits for before it waits for slots.
     """
 
     token: Token
@@ -75,6 +109,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     name: Name
     time_s: Seconds
     task: TaskData
+    after: Dependency = Dependency()
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):

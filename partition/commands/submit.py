@@ -55,6 +55,7 @@ from partition.submit import handing
 @click.option(
     "--wrap", "wrap", metavar="COMMAND", help="A command of the shell, instead of a script."
 )
+@click.option("--after", "after", metavar="afterok:ID", help="When other jobs have ended well.")
 @SIGNAL
 @click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")

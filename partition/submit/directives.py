@@ -17,10 +17,12 @@ from native.errors import UsageError
 from native.options import Option
 from native.text import shown
 from native.wire.base import SIZE_MAX
+from partition.submit import after
 from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
+_AFTER = "--after"
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("n", "ntasks"), _SIZE),
@@ -31,6 +33,7 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("o", "output"), _OUTPUT),
     (("J", "job-name"), _NAME),
     (("D", "chdir"), _DIRECTORY),
+    (("d", "dependency"), _AFTER),
 )
 _SLURM_COSMETIC = frozenset(
     ("A", "account", "comment", "mail-type", "mail-user", "nice", "p", "partition", "q", "qos")
@@ -95,6 +98,8 @@ def _check(words: list[str]) -> None:
                 time_s(value)
             case "-o" | "-output":
                 pattern.check(value)
+            case "--after":
+                after.parse(value)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 
@@ -130,6 +135,8 @@ def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
                 found.words += [_NAME, value]
             case "o":
                 found.words += [_OUTPUT, value]
+            case "W" if value.startswith("depend="):
+                found.words += [_AFTER, value.removeprefix("depend=")]
             case "l":
                 for item in value.split(","):
                     found.words += _pbs_resource(item)

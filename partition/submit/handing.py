@@ -16,6 +16,7 @@ from native.wire.alloc import NodeSpec
 from native.wire.batch import Submit, Task
 from partition.find import discover
 from partition.submit import directives
+from partition.submit.after import parse as parse_after
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from partition.submit.signals import early
 from yod.plan.shape import ANY, spec_of, with_option
@@ -33,6 +34,7 @@ _OPTIONS = {
     "output": Option(("-o", "-output"), True),
     "name": Option(("-name", "-J"), True),
     "warning": Option(("-signal",), True),
+    "after": Option(("--after",), True),
     "directory": Option(("-directory", "--chdir"), True),
 }
 
@@ -98,6 +100,7 @@ def submit(
         output,
         early(chosen["warning"], time_s),
         partition,
+        None if chosen["after"] is None else parse_after(chosen["after"]),
     )
     return _handed(message, partition, environment, read.warnings)
 

@@ -19,6 +19,7 @@ from native.wire.base import NAME_MAX, Message
 from native.wire.batch import (
     TASK_MAX_BYTES,
     TOKEN_BYTES,
+    Dependency,
     EarlySignal,
     Submit,
     Submitted,
@@ -88,6 +89,7 @@ def submission(
     output: str,
     warning: EarlySignal | None = None,
     partition: str = "",
+    after: Dependency | None = None,
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
@@ -123,7 +125,7 @@ def submission(
             " keep large data in a file"
         )
     title = (name or script.name)[:NAME_MAX].encode(errors="replace").decode()
-    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task)
+    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task, after or Dependency())
 
 
 def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:

@@ -74,6 +74,35 @@ def test_jobs_begin_in_the_order_of_their_submission(jobs):
     assert (jobs.directory / "order").read_text() == "b\nc\nd\n"
 
 
+def test_a_job_begins_when_others_have_ended_as_it_needs(jobs):
+    first = jobs.submit("--wrap", f"{HOLD}; exit 3")
+    jobs.said.until("up\n")
+    when_well, when_not, when_any = (
+        jobs.submit("--after", f"{kind}:{first}", "--wrap", f"echo {kind} >> order")
+        for kind in ("afterok", "afternotok", "afterany")
+    )
+    chained = jobs.submit("--after", f"afterok:{when_any}:{when_not}", "--wrap", "echo 2 >> order")
+    at_once = jobs.submit("--after", f"after:{first}", "--wrap", "echo after > said")
+    jobs.said.until("after\n")
+    assert jobs.row(when_well)["reason"] == f"job {first} is to end well first"
+    assert {jobs.state(each) for each in (when_well, when_not, when_any, chained)} == {"PENDING"}
+    jobs.partition.bebopd.kill()
+    jobs.partition.replace_bebopd()
+    jobs.go.say()
+    assert jobs.wait(first) == 3
+    assert jobs.wait(when_not, when_any, chained, at_once) == 0
+    assert jobs.wait(when_well) == 143
+    reason = f"job {first} has ended and was to end well (afterok:{first})"
+    assert (jobs.state(when_well), jobs.row(when_well)["reason"]) == ("CANCELLED", reason)
+    *ones, last = (jobs.directory / "order").read_text().split()
+    assert (sorted(ones), last) == (["afterany", "afternotok"], "2")
+    done = jobs.yodjob("submit", "--after", f"afterok:{first}", "--wrap", "true")
+    assert (done.status, done.err) == (1, f"yodjob: {reason}\n")
+    done = jobs.yodjob("submit", "--after", "afterok:999999", "--wrap", "true")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "yodjob: afterok:999999: no batch job 999999 is here\n"
+
+
 def test_a_job_that_waits_is_cancelled_and_leaves_nothing(jobs):
     first = jobs.submit("-sz", "4", "--wrap", HOLD)
     jobs.said.until("up\n")

@@ -55,10 +55,12 @@ RARE = {
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
     "allocator": "bebopd driver records requests",
-    "allocator.batch": "job outcome questions queue submissions table",
+    "allocator.batch": "dependencies job outcome questions queue submissions table",
     "allocator.jobs": "assign batch grants ids job line selection table",
     "allocator.nodes": "orders placement_list rules table",
-    "native": "allocated deadlines errors ids limits machine nodelist options outer text waitstatus",
+    "native": (
+        "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"
+    ),
     "native.host": "files heap jobsockets process rlimits stdio unixsockets userdirs",
     "native.loop": "pidfds reactor slices",
     "native.port": "port",

@@ -62,6 +62,7 @@ class World:
         self.limits = Limits()
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
+        self.after = {}  # dependency by token
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting = {}, {}
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
@@ -163,7 +164,8 @@ class World:
                 assert self.accepted.setdefault(token, job_id) == job_id, "one job, two ids"
                 self.submitting.pop(target, None)
             case Refused(code):
-                assert code is Refusal.NOT_RECORDED, message
+                # A job that could never begin is refused as well.
+                assert code in (Refusal.NOT_RECORDED, Refusal.BAD_REQUEST), message
                 if (refused := self.submitting.pop(target, None)) is not None:
                     assert refused.token not in self.accepted, "refused what was accepted"
             case batch.Done(job_id):
@@ -183,7 +185,22 @@ class World:
     def check_start(self, target, job):
         state = self.disk.state(job.job_id)
         assert state is batch.State.CONFIGURING, f"started while the disk says {state}"
+        after = self.after[job.token]
+        met = [self.is_met(each) for each in after.on]
+        assert any(met) if after.is_any and met else all(met), "started before its turn"
         assert pct(self.disk.nodes(job.job_id)[0][0]) == target, "started elsewhere"
+
+    def is_met(self, after):
+        """By the disk, which is told of beginnings a moment later than the others."""
+        state = self.disk.state(after.job_id)
+        match after.kind:
+            case batch.AfterKind.BEGUN:
+                return state is not batch.State.PENDING
+            case batch.AfterKind.ENDED:
+                return state.is_final
+            case batch.AfterKind.OK:
+                return state is batch.State.COMPLETED
+        return state.is_final and state is not batch.State.COMPLETED
 
     def check_ended(self, asked):
         for job_id in asked:
@@ -273,8 +290,19 @@ class World:
         if len(self.submitting) + len(self.accepted) > 30:
             return
         token = self.choose.randbytes(16)
-        message = batch.Submit(token, self.choose.choice(SPECS), "a", 0.0, b"task")
+        self.after[token] = after = self.dependency()
+        message = batch.Submit(token, self.choose.choice(SPECS), "a", 0.0, b"task", after)
         self.say_submit(message)
+
+    def dependency(self):
+        """On jobs of before, of which some have ended."""
+        if not self.accepted or self.choose.random() < 0.6:
+            return batch.Dependency()
+        count = self.choose.randint(1, 3)
+        job_ids = [self.choose.choice(list(self.accepted.values())) for _ in range(count)]
+        kinds = list(batch.AfterKind)
+        on = tuple(batch.After(self.choose.choice(kinds), job_id) for job_id in job_ids)
+        return batch.Dependency(on, self.choose.random() < 0.3)
 
     def submit_again(self):
         """A user has lost the connection, or has not."""

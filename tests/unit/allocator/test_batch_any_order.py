@@ -7,13 +7,14 @@ import random
 
 import pytest
 
+from allocator.batch.dependencies import Dependencies, Verdict
 from allocator.batch.job import StartBroker
 from allocator.batch.questions import Questions
 from allocator.batch.submissions import Submissions
 from allocator.batch.table import BatchJobs
 from native.machine import Send
-from native.wire import batch
-from native.wire.batch import State
+from native.wire import batch, codec
+from native.wire.batch import Dependency, State
 from pct.brokers import BrokerGone, Brokers
 from tests.unit.allocator.batch_world import play
 
@@ -123,9 +124,9 @@ def a_broker_that_bebopd_does_not_know_goes_on(patch):
 
 
 def a_cancellation_is_not_repeated(patch):
-    def goes_on(original, self, job, node):
+    def goes_on(original, self, job, node, now):
         job.is_told_to_end = True
-        return original(self, job, node)
+        return original(self, job, node, now)
 
     wrap(patch, BatchJobs, "_goes_on", goes_on)
 
@@ -144,6 +145,30 @@ def who_waits_is_answered_before_the_end_is_on_the_disk(patch):
         return [*actions, *self.questions.ended(job.job_id)]
 
     wrap(patch, BatchJobs, "_end", ended)
+
+
+def a_job_waits_for_no_other(patch):
+    wrap(patch, Dependencies, "look", lambda original, self, job: (Verdict.READY, ""))
+
+
+def the_end_of_another_goes_unnoticed(patch):
+    patch.setattr(BatchJobs, "_look_at_dependents", lambda self, job_id, now: [])
+
+
+def every_end_is_a_good_one(patch):
+    def ended(original, self, job):
+        original(self, job)
+        self._outcomes[job.job_id] = True
+
+    wrap(patch, Dependencies, "ended", ended)
+
+
+def what_a_job_waits_for_is_not_on_the_disk(patch):
+    def encoded(original, part):
+        return original(Dependency() if isinstance(part, Dependency) else part)
+
+    original = codec.encode_part
+    patch.setattr(codec, "encode_part", lambda part: encoded(original, part))
 
 
 def a_start_without_its_grant_outlives_the_connection(patch):
@@ -178,6 +203,10 @@ DEFECTS = (
     a_cancellation_is_not_repeated,
     who_waits_is_not_answered,
     who_waits_is_answered_before_the_end_is_on_the_disk,
+    a_job_waits_for_no_other,
+    the_end_of_another_goes_unnoticed,
+    every_end_is_a_good_one,
+    what_a_job_waits_for_is_not_on_the_disk,
     a_start_without_its_grant_outlives_the_connection,
     a_pct_forgets_a_broker_that_has_ended,
     a_pct_tells_an_end_once,

@@ -3,7 +3,9 @@
 import pytest
 
 from native.errors import UsageError
+from native.wire.batch import After, AfterKind, Dependency
 from partition.submit import directives
+from partition.submit.after import parse as parse_after
 from partition.submit.handing import _OPTIONS
 
 KNOWN = list(_OPTIONS.values())
@@ -60,12 +62,17 @@ def test_what_changes_nothing_that_runs_is_a_warning(line, warning):
     [
         "#SBATCH --mem=4G",
         "#SBATCH --array=1-3",
-        "#SBATCH -d afterok:3",
+        "#SBATCH -d aftercorr:3",
+        "#SBATCH --dependency=singleton",
+        "#YOD --after afterok",
+        "#YOD --after afterok:3.1",
+        "#YOD --after after:1?after:2,after:3",
         "#SBATCH --exclusive",
         "#PBS -J 1-3",
         "#PBS -l mem=4gb",
         "#PBS -l select=2:mem=1gb",
-        "#PBS -W depend=afterok:1",
+        "#PBS -W depend=beforeok:1",
+        "#PBS -W group_list=a",
         "#YOD --mem 4",
         "#YOD script",
         "#SBATCH script",
@@ -93,3 +100,22 @@ WRONG = ("#YOD -sz many", "#YOD -time x", "#PBS -o %q", "#SBATCH -n x", "#SBATCH
 def test_an_option_without_a_value_that_it_can_have_is_refused(line):
     with pytest.raises(UsageError, match="line 2"):
         read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["#YOD --after {}", "#SBATCH -d {}", "#SBATCH --dependency={}", "#PBS -W depend={}"],
+)
+def test_jobs_to_wait_for_are_read(line):
+    text = "afterok:17:18,after:19"
+    assert read(line.format(text)).words == ["--after", text]
+
+
+def test_a_dependency_in_words():
+    both = (After(AfterKind.OK, 17), After(AfterKind.OK, 18), After(AfterKind.ENDED, 3))
+    assert parse_after("afterok:17:18,afterany:3") == Dependency(both)
+    assert parse_after("after:1?afternotok:2") == Dependency(
+        (After(AfterKind.BEGUN, 1), After(AfterKind.NOT_OK, 2)), is_any=True
+    )
+    with pytest.raises(UsageError, match="at most 64"):
+        parse_after("after" + ":1" * 65)
