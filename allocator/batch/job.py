@@ -9,7 +9,7 @@ from native.machine import Action, Event
 from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import clipped
-from native.wire.batch import SPANS_MAX, Dependency, Row, State
+from native.wire.batch import NO_DEPENDENCY, SPANS_MAX, Dependency, Row, State
 
 TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
@@ -48,7 +48,7 @@ class BatchJob(Struct, eq=False):
     spec: NodeSpec
     time_s: float
     submitted: float
-    after: Dependency = Dependency()
+    after: Dependency = NO_DEPENDENCY
     state: State = State.PENDING
     reason: str = ""
     nodes: tuple[tuple[int, int], ...] = ()

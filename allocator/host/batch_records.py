@@ -14,7 +14,7 @@ from msgspec import convert, msgpack
 from allocator.batch.job import OUTCOMES_COUNT, TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.batch import SPANS_MAX, Dependency, Happened, Row, State
+from native.wire.batch import NO_DEPENDENCY, SPANS_MAX, Dependency, Happened, Row, State
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
@@ -168,7 +168,7 @@ def _job(
         spec=msgpack.decode(spec, type=NodeSpec),
         time_s=row.time_s,
         submitted=row.submitted,
-        after=msgpack.decode(waits_for, type=Dependency) if waits_for else Dependency(),
+        after=msgpack.decode(waits_for, type=Dependency) if waits_for else NO_DEPENDENCY,
         state=row.state,
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),

@@ -90,8 +90,11 @@ class Dependency(Part, frozen=True):
         is_any: one of them is enough.
     """
 
-    on: Annotated[tuple[After, ...], Meta(max_length=AFTER_MAX)] = ()
+    on: Annotated[tuple[After, ...], Meta(max_length=AFTER_MAX)]
     is_any: bool = False
+
+
+NO_DEPENDENCY = Dependency(())
 
 
 class Submit(Message, frozen=True, tag="batch.submit"):
@@ -109,7 +112,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     name: Name
     time_s: Seconds
     task: TaskData
-    after: Dependency = Dependency()
+    after: Dependency = NO_DEPENDENCY
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):

@@ -17,6 +17,7 @@ from native.wire import codec
 from native.wire.alloc import NodeSpec, Refused
 from native.wire.base import NAME_MAX, Message
 from native.wire.batch import (
+    NO_DEPENDENCY,
     TASK_MAX_BYTES,
     TOKEN_BYTES,
     Dependency,
@@ -125,7 +126,7 @@ def submission(
             " keep large data in a file"
         )
     title = (name or script.name)[:NAME_MAX].encode(errors="replace").decode()
-    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task, after or Dependency())
+    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task, after or NO_DEPENDENCY)
 
 
 def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:

@@ -297,7 +297,7 @@ class World:
     def dependency(self):
         """On jobs of before, of which some have ended."""
         if not self.accepted or self.choose.random() < 0.6:
-            return batch.Dependency()
+            return batch.NO_DEPENDENCY
         count = self.choose.randint(1, 3)
         job_ids = [self.choose.choice(list(self.accepted.values())) for _ in range(count)]
         kinds = list(batch.AfterKind)

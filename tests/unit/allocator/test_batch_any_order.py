@@ -14,7 +14,7 @@ from allocator.batch.submissions import Submissions
 from allocator.batch.table import BatchJobs
 from native.machine import Send
 from native.wire import batch, codec
-from native.wire.batch import Dependency, State
+from native.wire.batch import NO_DEPENDENCY, Dependency, State
 from pct.brokers import BrokerGone, Brokers
 from tests.unit.allocator.batch_world import play
 
@@ -165,7 +165,7 @@ def every_end_is_a_good_one(patch):
 
 def what_a_job_waits_for_is_not_on_the_disk(patch):
     def encoded(original, part):
-        return original(Dependency() if isinstance(part, Dependency) else part)
+        return original(NO_DEPENDENCY if isinstance(part, Dependency) else part)
 
     original = codec.encode_part
     patch.setattr(codec, "encode_part", lambda part: encoded(original, part))
