@@ -53,6 +53,7 @@ _BATCH = (
     batch.AskReach,
     batch.Cancel,
     batch.SignalScript,
+    batch.LimitTime,
 )
 
 
@@ -296,7 +297,8 @@ class Bebopd:
                 return [SendHistory(source, count)]
             case batch.AskEvents(job_id):
                 return [SendEvents(source, job_id)]
-            case batch.AskReach(job_id) | batch.Cancel(job_id) | batch.SignalScript(job_id):
+            case batch.AskReach() | batch.Cancel() | batch.SignalScript() | batch.LimitTime():
+                job_id = message.job_id
                 job = self.batch.get(job_id)
                 if job is None or job.state.is_final:
                     text = f"no batch job {job_id} waits or runs here"
@@ -306,6 +308,9 @@ class Bebopd:
                     raise RequestRefused(Refusal.NOT_PERMITTED, text)
                 if isinstance(message, batch.AskReach):
                     return self.batch.questions.reach_asked(source, job)
+                if isinstance(message, batch.LimitTime):
+                    by = self._requests.name_of(principal.uid)
+                    return self.batch.times.change(job, message.time_s, source, by)
                 if isinstance(message, batch.SignalScript):
                     actions = self.batch.signal(job, message.number)
                 else:

@@ -32,3 +32,13 @@ def parse(text: str, what: str) -> int:
     if not seconds:
         raise UsageError(f"{what} {shown(text)}: no time above 0; {_HELP}")
     return seconds
+
+
+def written(seconds: float) -> str:
+    """``1:30:00``, ``2-12:00:00``; no limit: ``unlimited``."""
+    if not seconds:
+        return "unlimited"
+    days, rest = divmod(round(seconds), _DAY_S)
+    hours, rest = divmod(rest, _HOUR_S)
+    minutes, rest = divmod(rest, _MINUTE_S)
+    return f"{f'{days}-' if days else ''}{hours}:{minutes:02}:{rest:02}"

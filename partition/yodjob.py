@@ -28,6 +28,7 @@ COMMANDS = {
     "show": "asked:show_some",
     "signal": "asked:send_signal",
     "submit": "submit:submit",
+    "update": "asked:update",
     "wait": "asked:wait",
 }
 

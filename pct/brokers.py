@@ -73,7 +73,7 @@ class BeginBroker(BrokerAction, frozen=True):
 class TellBroker(BrokerAction, frozen=True):
     """Pass a message on to it."""
 
-    message: batch.EndBroker | batch.SignalScript
+    message: batch.EndBroker | batch.SignalScript | batch.LimitTime
 
 
 class KillBroker(BrokerAction, frozen=True):
@@ -149,8 +149,8 @@ class Brokers:
             return [KillBroker(message.job_id)]
         return [TellBroker(message.job_id, message)]
 
-    def signal(self, message: batch.SignalScript) -> list[Action]:
-        """Send the script of a job a signal."""
+    def pass_on(self, message: batch.SignalScript | batch.LimitTime) -> list[Action]:
+        """A signal for the script of a job, or its new time limit: for the broker to see to."""
         return [TellBroker(message.job_id, message)] if self._is_alive(message.job_id) else []
 
     def heard(self, message: batch.Heard) -> list[Action]:

@@ -285,8 +285,8 @@ class Node:
                 return self.brokers.granted(self._bebopd, message)
             case batch.EndBroker():
                 return self.brokers.end(message)
-            case batch.SignalScript():
-                return self.brokers.signal(message)
+            case batch.SignalScript() | batch.LimitTime():
+                return self.brokers.pass_on(message)
             case batch.Heard():
                 return self.brokers.heard(message)
         raise IllegalTransition(self.number, message)
@@ -406,6 +406,7 @@ FROM_BEBOPD: dict[type[Message], Method] = {
     alloc.Grant: Node._broker,
     batch.EndBroker: Node._broker,
     batch.SignalScript: Node._broker,
+    batch.LimitTime: Node._broker,
     batch.Heard: Node._broker,
 }
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from native import limits as limits_module
 from native.errors import UsageError, YodError
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Cancel, Row, SignalScript, State
+from native.wire.batch import Cancel, LimitTime, Row, SignalScript, State
 from native.wire.placed import numbers_in
 from yod.guest.request import Nodes, text_of
 
@@ -93,6 +93,16 @@ class BatchJob:
             YodError: it does not run, or is another user's.
         """
         self._order(lambda job_id: SignalScript(job_id, number))
+
+    def limit_time(self, time_s: float) -> None:
+        """Change how long it may run, in seconds from its beginning.
+
+        Raises:
+            YodError: it has ended, or is another user's.
+        """
+        if not time_s >= 1:
+            raise UsageError(f"time_s={time_s}: at least 1 second")
+        self._order(lambda job_id: LimitTime(job_id, float(time_s)))
 
     def _order(self, message: Any) -> None:
         asked = self._asked()

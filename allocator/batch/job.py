@@ -35,6 +35,7 @@ class BatchJob(Struct, eq=False):
         is_granted: the disk knows of the grant; before that nobody may hear of it.
         is_sent: its PCT has been told to start the broker.
         is_told_to_end: its PCT has been told to end the broker, and was not lost since.
+        is_time_told: its broker knows its time limit, and its PCT was not lost since.
         has_no_slots: any more; its broker ends, or is killed.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
@@ -63,6 +64,7 @@ class BatchJob(Struct, eq=False):
     is_sent: bool = False
     reach: tuple[str, bytes] = ("", b"")
     is_told_to_end: bool = False
+    is_time_told: bool = False
     has_no_slots: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None

@@ -17,6 +17,7 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection
 
 from allocator.batch.dependencies import Dependencies, Verdict
@@ -32,6 +33,7 @@ from allocator.batch.outcome import outcome_of
 from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
 from allocator.batch.submissions import Submissions
+from allocator.batch.times import TimeLimits
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
@@ -56,6 +58,7 @@ class BatchJobs:
 
     Attributes:
         questions: of users, which are not answered yet.
+        times: changes of time limits, which are not on the disk yet.
 
     Args:
         new_id, old_id: as for :class:`Submissions`.
@@ -92,9 +95,10 @@ class BatchJobs:
             old_id=old_id,
             unix_time=unix_time,
         )
-        self._by_root: dict[int, set[int]] = {}
+        self._by_root: defaultdict[int, set[int]] = defaultdict(set)
         self._due: Deadlines[int] = Deadlines()
         self.questions = Questions(self._jobs, slots)
+        self.times = TimeLimits()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -121,8 +125,7 @@ class BatchJobs:
     def begin(self, now: float) -> list[Action]:
         """Go on with the jobs of an earlier bebopd, in the order of their submission."""
         actions: list[Action] = []
-        for job_id in sorted(self._jobs):
-            job = self._jobs[job_id]
+        for job_id, job in sorted(self._jobs.items()):
             job.is_recorded = True
             if job.state is State.PENDING:
                 actions += self._enqueue(job, now)[0]
@@ -147,6 +150,7 @@ class BatchJobs:
         for job_id in reversed(event.job_ids) if event.error else event.job_ids:
             if (job := self._jobs.get(job_id)) is None:
                 continue
+            actions += self.times.recorded(job, event.error, self._nodes.get(job.root))
             if event.error:
                 actions += self._not_recorded(job, event.error, now)
             elif not job.is_recorded:
@@ -235,7 +239,7 @@ class BatchJobs:
         if not node.is_up or node.incarnation != job.incarnation or owner is None:
             actions = self._withdraw(job, f"{node} was lost")
             return [*actions, *self._enqueue(job, now)[0], RecordBatchJob(job)]
-        job.is_sent = True
+        job.is_sent = job.is_time_told = True
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
     def _start_again(self, job: BatchJob, node: Node, now: float) -> list[Action]:
@@ -317,6 +321,7 @@ class BatchJobs:
     def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
         actions = self._runs(job, now) if job.state is State.CONFIGURING else []
+        actions += self.times.tell(job, node)
         if not job.is_cancelled:
             job.reason = ""
         elif not job.is_told_to_end:
@@ -325,8 +330,7 @@ class BatchJobs:
         return actions
 
     def _is_at(self, job_id: int, node: Node) -> bool:
-        job = self._jobs.get(job_id)
-        return job is not None and job.root == node.number
+        return job_id in self._by_root[node.number]
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""
@@ -339,8 +343,7 @@ class BatchJobs:
 
     def slots_gone(self, job_id: int, now: float) -> None:
         """A job holds no slot any more: its broker is to end, and does so by itself."""
-        job = self._jobs.get(job_id)
-        if job is not None and job.state in (State.CONFIGURING, State.RUNNING):
+        if (job := self._jobs.get(job_id)) and job.state in (State.CONFIGURING, State.RUNNING):
             job.has_no_slots = True
             self._due.set(job_id, now + self._limits.end_s)
 
@@ -349,7 +352,7 @@ class BatchJobs:
         for job_id in self._by_root.get(node.number, ()):
             job = self._jobs[job_id]
             if not job.state.is_final:
-                job.is_told_to_end = False  # it may not have heard
+                job.is_told_to_end = job.is_time_told = False  # it may not have heard
                 if not job.is_cancelled:
                     job.reason = f"{node} is down: {node.down_text}"
                 self._due.set(job_id, now + self._limits.node_fail_s)
@@ -439,12 +442,9 @@ class BatchJobs:
         self._submissions.ended(job)
 
     def _place(self, job: BatchJob) -> None:
-        self._by_root.setdefault(job.root, set()).add(job.job_id)
+        self._by_root[job.root].add(job.job_id)
 
     def _unplace(self, job: BatchJob) -> None:
-        if job.root in self._by_root:
-            self._by_root[job.root].discard(job.job_id)
-            if not self._by_root[job.root]:
-                del self._by_root[job.root]
+        self._by_root[job.root].discard(job.job_id)
         job.nodes, job.grant, job.began = (), None, 0.0
         job.is_granted = job.is_sent = job.is_told_to_end = job.has_no_slots = False

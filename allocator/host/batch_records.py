@@ -49,8 +49,9 @@ CREATE INDEX IF NOT EXISTS events_of_job ON events (job_id);
 """
 _INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 20)})"
 _UPDATE = """
-UPDATE batch SET state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?,
-    exit_status = ?, signal = ?, is_cancelled = ?, task = CASE WHEN ? THEN NULL ELSE task END
+UPDATE batch SET time_s = ?, state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?,
+    ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
+    task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 MORE_COLUMNS = {"batch": {"waits_for": "BLOB"}}  # that files of earlier releases lack
@@ -138,7 +139,8 @@ def _statement(record: RecordBatchJob) -> Statement:
     job = record.job
     nodes = json.dumps(job.nodes)
     if record.task is None:
-        changed = (job.state.value, job.reason, nodes, job.incarnation, job.began, job.ended)
+        place = (nodes, job.incarnation)
+        changed = (job.time_s, job.state.value, job.reason, *place, job.began, job.ended)
         is_over = job.ended > 0
         last = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
         return _UPDATE, (*changed, *last)

@@ -227,8 +227,18 @@ class SignalScript(JobMessage, frozen=True, tag="batch.signal"):
     number: SignalNumber
 
 
+class LimitTime(JobMessage, frozen=True, tag="batch.limit_time"):
+    """From a user to bebopd, from there to the PCT and its broker: how long a job may run.
+
+    Attributes:
+        time_s: from its beginning; 0: any time.
+    """
+
+    time_s: Seconds
+
+
 class Done(JobMessage, frozen=True, tag="batch.done"):
-    """bebopd: what was asked of a job is on its way."""
+    """bebopd: what was asked of a job is on its way; a time limit is on its disk."""
 
 
 # -- bebopd and the PCT of a job's first node ---------------------------------

@@ -26,6 +26,9 @@ class RefusedError(PartitionError):
         super().__init__(refused.text)
 
 
+Order = batch.Cancel | batch.SignalScript | batch.LimitTime
+
+
 def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batch.Row]:
     """The batch jobs with these ids that bebopd knows, ids ascending.
 
@@ -93,8 +96,8 @@ def reach(where: Where, limits: Limits, job_id: int) -> batch.Reach:
     return found[0]
 
 
-def order(where: Where, limits: Limits, message: batch.Cancel | batch.SignalScript) -> None:
-    """Have bebopd end or signal a job.
+def order(where: Where, limits: Limits, message: Order) -> None:
+    """Have bebopd end or signal a job, or limit its time.
 
     Raises:
         RefusedError: it refuses.

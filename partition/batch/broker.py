@@ -33,6 +33,7 @@ from native.wire.batch import (
     OUTCOME,
     SERVING,
     EndBroker,
+    LimitTime,
     Outcome,
     Serving,
     SignalScript,
@@ -43,7 +44,15 @@ from partition.batch.detached import Detached
 from partition.batch.given import MOST_BYTES, Work, message_of, work_of
 from partition.batch.script import Script
 from partition.broker.driver import Driver
-from partition.broker.machine import CANCELLED, TIMED_OUT, Holding, Signalled, Tell, Wanted
+from partition.broker.machine import (
+    CANCELLED,
+    TIMED_OUT,
+    Holding,
+    Signalled,
+    Tell,
+    TimeLimited,
+    Wanted,
+)
 from partition.broker.nodes import facing_node
 from yod.plan.prepared import Reach
 
@@ -226,6 +235,8 @@ class Batch:
             case EndBroker() if not self._is_told_to_end:  # a bebopd may repeat it
                 self._is_told_to_end = True
                 self._driver.handle(Signalled(signal.SIGTERM))
+            case LimitTime(_, time_s):
+                self._driver.handle(TimeLimited(time_s or inf))
             case SignalScript(_, number):
                 self._script.signal_alone(number)
 

@@ -58,9 +58,9 @@ class Asked:
     def order(
         self,
         job_ids: Sequence[str],
-        message: Callable[[int], batch.Cancel | batch.SignalScript],
+        message: Callable[[int], ask.Order],
     ) -> list[str]:
-        """Have bebopd end or signal the batch jobs among these.
+        """Have bebopd do something about the batch jobs among these.
 
         Returns:
             The others.

@@ -93,6 +93,12 @@ class Signalled(Event, frozen=True):
     number: int
 
 
+class TimeLimited(Event, frozen=True):
+    """The allocation may last so long from its beginning; infinity: any time."""
+
+    time_s: float
+
+
 class Cancelled(Event, frozen=True):
     """A command asks for the end of the allocation."""
 
@@ -176,6 +182,8 @@ class Holding:
         self._has_command = False
         self._has_nodes = False
         self._steps = 0
+        self._time_s = wanted.time_s
+        self._held_at = 0.0
         self._over_at: float | None = None  # when the time limit is over
 
     def deadline(self) -> float | None:
@@ -228,6 +236,11 @@ class Holding:
             case Phase.HELD, NodesUp(count, steps):
                 self._steps = steps
                 return self._still_up(count)
+            case ((Phase.OPENING | Phase.HELD), TimeLimited(time_s)):
+                self._time_s = time_s
+                if self.phase is Phase.HELD:
+                    self._limit_time(now)
+                return []
             case ((Phase.OPENING | Phase.HELD), Cancelled()):
                 return [Tell(CANCELLED), *self._end(LOST, now)]
             case Phase.CLEARING, NodesUp(_, steps):
@@ -267,6 +280,8 @@ class Holding:
                 return [KillCommand()]
             case _, (MessageReceived() | PeerGone() | NodesUp()):
                 return []  # the launch of the PCTs hears it, too
+            case _, TimeLimited():
+                return []  # it ends
             case Phase.OVER, _:
                 return []
         raise IllegalTransition(self.phase, event)
@@ -315,12 +330,17 @@ class Holding:
             return []
         self.phase = Phase.HELD
         has_started, self._has_command = self._has_command, True
-        wanted = self._wanted
-        self._over_at = now + wanted.time_s if wanted.time_s < inf else None
-        self._until = self._over_at
-        if self._over_at is not None and wanted.warning is not None:
-            self._until = max(now, self._over_at - wanted.warning.before_s)
+        self._held_at = now
+        self._limit_time(now)
         return [] if has_started else [StartCommand()]
+
+    def _limit_time(self, now: float) -> None:
+        """Set when the warning is due, or the time over."""
+        warning = self._wanted.warning
+        self._over_at = self._held_at + self._time_s if self._time_s < inf else None
+        self._until = self._over_at
+        if self._over_at is not None and warning is not None:
+            self._until = max(now, self._over_at - warning.before_s)
 
     def _still_up(self, count: int) -> list[Action]:
         before, self._up_count = self._up_count, count
@@ -339,7 +359,7 @@ class Holding:
             if warning.is_for_command:
                 return [SignalCommand(warning.number)]
             return [SignalSteps(warning.number)]
-        text = f"the time limit of {self._wanted.time_s:g} s is over"
+        text = f"the time limit of {self._time_s:g} s is over"
         return [Tell(text), *self._end(TIMED_OUT, now)]
 
     def _lost(self, text: str, now: float) -> list[Action]:

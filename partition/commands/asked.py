@@ -14,7 +14,7 @@ from native import limits
 from native.host import stdio, userdirs
 from native.text import shown
 from native.wire import job
-from native.wire.batch import Cancel, SignalScript
+from native.wire.batch import Cancel, LimitTime, SignalScript
 from partition.batch import show as batch_show
 from partition.batch.attaching import attach as attach_to
 from partition.batch.attaching import ended_with
@@ -22,6 +22,7 @@ from partition.batch.ids import Asked
 from partition.commands.words import FAILED, IDS, JSON, PARTITION, print_json, print_lines
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask, ask_all
+from partition.submit.directives import changed_time
 from partition.submit.signals import number_of
 
 UNKNOWN_STATUS = 125  # of `wait`: the job's status cannot be had
@@ -144,6 +145,23 @@ def cancel(job_ids: tuple[str, ...], partition: str) -> None:
     asked = Asked(job_ids, partition, limits.load(os.environ))
     others = asked.order(job_ids, Cancel)
     _demand_done(_ask(others, job.Cancel()), asked)
+
+
+@click.command()
+@click.option("-time", "time_text", required=True, metavar="{+|-}T", help="From the start.")
+@PARTITION
+@IDS
+def update(time_text: str, job_ids: tuple[str, ...], partition: str) -> None:
+    """Change how long batch jobs may run: to T, or by T more or less.
+
+    It counts from the beginning of a job, also of one that runs.
+    """
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    before = {row.job_id: row.time_s for row in asked.rows()}
+    after = {job_id: changed_time(time_s, time_text) for job_id, time_s in before.items()}
+    others = asked.order(job_ids, lambda job_id: LimitTime(job_id, after[job_id]))
+    asked.failures += [f"{shown(job_id)}: no batch job with this id" for job_id in others]
+    _demand_done([], asked)
 
 
 @click.command()

@@ -207,3 +207,24 @@ def time_s(text: str) -> int:
         UsageError: no time.
     """
     return duration.parse(text, "-time")
+
+
+def changed_time(before_s: float, text: str) -> float:
+    """Seconds of a time limit: ``1:00:00``, or ``+30`` and ``-30`` of what it was.
+
+    Args:
+        before_s: what it was; 0: there was none.
+
+    Raises:
+        UsageError: no time, or none is left.
+    """
+    if text[:1] not in ("+", "-"):
+        return float(time_s(text))
+    by_s = duration.parse(text[1:], "-time")
+    if not before_s:
+        raise UsageError(f"-time {shown(text)}: the job has no time limit; say one, as 1:00:00")
+    after_s = before_s + by_s if text[0] == "+" else before_s - by_s
+    if after_s <= 0:
+        limit = duration.written(before_s)
+        raise UsageError(f"-time {shown(text)}: nothing is left of a time limit of {limit}")
+    return after_s

@@ -74,6 +74,28 @@ def test_jobs_begin_in_the_order_of_their_submission(jobs):
     assert (jobs.directory / "order").read_text() == "b\nc\nd\n"
 
 
+def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(jobs):
+    job_id = jobs.submit("-time", "10", "--wrap", f"yod true; {STAY}")
+    waiting = jobs.submit("-sz", "4", "-time", "1:00:00", "--wrap", "true")
+    assert jobs.yodjob("update", "-time", "-10", waiting) == (0, "", "")
+    assert jobs.yodjob("update", "-time", "+1:00", job_id) == (0, "", "")
+    assert [jobs.row(each)["time_s"] for each in (job_id, waiting)] == [660.0, 3000.0]
+    jobs.said.until("up\n")
+    done = jobs.yodjob("update", "-time", "-20", job_id)
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "yodjob: -time -20: nothing is left of a time limit of 0:11:00\n"
+    assert jobs.yodjob("update", "-time", "0:01", job_id) == (0, "", "")
+    assert jobs.wait(job_id) == 124
+    assert jobs.row(job_id)["reason"] == "the time limit of 1 s is over"
+    events = jobs.yodjob("show", "--events", job_id).out
+    assert "time limit 0:11:00, set by root" in events
+    done = jobs.yodjob("update", "-time", "5", job_id)
+    assert (done.status, done.err) == (1, f"yodjob: {job_id}: has ended\n")
+    done = jobs.yodjob("update", "-time", "5", "local.1")
+    assert (done.status, done.err) == (1, "yodjob: local.1: no batch job with this id\n")
+    assert jobs.wait(waiting) == 0
+
+
 def test_a_job_begins_when_others_have_ended_as_it_needs(jobs):
     first = jobs.submit("--wrap", f"{HOLD}; exit 3")
     jobs.said.until("up\n")

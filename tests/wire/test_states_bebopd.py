@@ -55,6 +55,7 @@ def _said_by(sender: str, label: str) -> Message:
         "batch.ask_events": batch.AskEvents(1),
         "batch.cancel": batch.Cancel(1),
         "batch.signal": batch.SignalScript(1, 10),
+        "batch.limit_time": batch.LimitTime(1, 60.0),
     }[name]
 
 

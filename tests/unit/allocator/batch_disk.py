@@ -42,6 +42,11 @@ class Disk:
         found = self._query("SELECT job_id, state FROM batch")
         return {job_id: State(name) for job_id, name in found}
 
+    def time_s(self, job_id):
+        """The time limit that is recorded of a job."""
+        (row,) = self.batch.rows([job_id])
+        return row.time_s
+
     def nodes(self, job_id):
         """The nodes that are recorded of a job."""
         (row,) = self.batch.rows([job_id])

@@ -82,8 +82,8 @@ class Pct:
                 self.perform(brokers.granted(None, message))
             case batch.EndBroker():
                 self.perform(brokers.end(message))
-            case batch.SignalScript():
-                self.perform(brokers.signal(message))
+            case batch.SignalScript() | batch.LimitTime():
+                self.perform(brokers.pass_on(message))
             case batch.Heard():
                 self.perform(brokers.heard(message))
             case _:
@@ -93,12 +93,16 @@ class Pct:
     def perform(self, actions):
         for action in actions:
             match action:
-                case BeginBroker(job_id, grant=grant):
+                case BeginBroker(job_id, start, grant):
                     assert job_id not in self.processes, "a broker of this job runs already"
                     self.processes[job_id] = Process(grant)
+                    self.processes[job_id].time_s = start.time_s
                 case TellBroker(job_id, batch.EndBroker()):
                     if job_id in self.processes:
                         self.processes[job_id].is_told_to_end += 1
+                case TellBroker(job_id, batch.LimitTime(_, time_s)):
+                    if job_id in self.processes:
+                        self.processes[job_id].time_s = time_s
                 case TellBroker():
                     pass
                 case KillBroker(job_id):

@@ -24,14 +24,14 @@ from allocator.requests import ReserveJobIds
 from native.errors import Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
-from native.machine import DeadlineReached, MessageReceived, PeerGone, Send
+from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import batch
 from native.wire.alloc import Refused, Release, Released
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.batch_node import SLOTS, Pct
-from tests.unit.allocator.partition_of import ALICE, DAEMON, NAMES, pct, spec
+from tests.unit.allocator.batch_users import Users
+from tests.unit.allocator.partition_of import DAEMON, NAMES, pct
 
-SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
 FOREVER = 4000.0  # longer than anything is waited for
 
 
@@ -39,7 +39,7 @@ class Killed(Exception):
     """bebopd is killed."""
 
 
-class World:
+class World(Users):
     """All of it.
 
     Attributes:
@@ -65,6 +65,7 @@ class World:
         self.after = {}  # dependency by token
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting = {}, {}
+        self.limiting = {}  # seconds that users have asked for, by their connections
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
         self.cancelled = set()
         self.scripts_end = choose.random() < 0.6
@@ -166,8 +167,11 @@ class World:
             case Refused(code):
                 # A job that could never begin is refused as well.
                 assert code in (Refusal.NOT_RECORDED, Refusal.BAD_REQUEST), message
+                self.limiting.pop(target, None)
                 if (refused := self.submitting.pop(target, None)) is not None:
                     assert refused.token not in self.accepted, "refused what was accepted"
+            case batch.Done(job_id) if target in self.limiting:
+                assert self.disk.time_s(job_id) == self.limiting.pop(target), "not on the disk"
             case batch.Done(job_id):
                 self.cancelled.add(job_id)
             case Released():
@@ -239,6 +243,7 @@ class World:
                 yield self.submit_again
             if self.accepted:
                 yield from (self.cancel,) * 2
+                yield self.limit_time
                 yield self.wait_for
             if self.waiting:
                 yield self.stop_waiting
@@ -280,68 +285,6 @@ class World:
             self.now = max(self.now, due)
             self.handle(DeadlineReached())
         self.now = until
-
-    # Users
-
-    def receive(self, peer, message, principal=ALICE):
-        self.handle(MessageReceived(peer, principal, message))
-
-    def submit(self):
-        if len(self.submitting) + len(self.accepted) > 30:
-            return
-        token = self.choose.randbytes(16)
-        self.after[token] = after = self.dependency()
-        message = batch.Submit(token, self.choose.choice(SPECS), "a", 0.0, b"task", after)
-        self.say_submit(message)
-
-    def dependency(self):
-        """On jobs of before, of which some have ended."""
-        if not self.accepted or self.choose.random() < 0.6:
-            return batch.NO_DEPENDENCY
-        count = self.choose.randint(1, 3)
-        job_ids = [self.choose.choice(list(self.accepted.values())) for _ in range(count)]
-        kinds = list(batch.AfterKind)
-        on = tuple(batch.After(self.choose.choice(kinds), job_id) for job_id in job_ids)
-        return batch.Dependency(on, self.choose.random() < 0.3)
-
-    def submit_again(self):
-        """A user has lost the connection, or has not."""
-        peer = self.choose.choice(list(self.submitting))
-        message = self.submitting[peer]
-        if self.choose.random() < 0.7:
-            del self.submitting[peer]
-            self.handle(PeerGone(peer, "closed"))
-        if self.machine is not None:
-            self.say_submit(message)
-
-    def say_submit(self, message):
-        if any(node.is_up for node in (self.machine.nodes if self.machine else ())):
-            if len(list(self.machine.nodes)) < len(self.pcts):
-                return  # it might be refused as too large
-            peer = next(self.peers)
-            self.submitting[peer] = message
-            self.receive(peer, message)
-
-    def cancel(self):
-        job_id = self.choose.choice(list(self.accepted.values()))
-        job = self.machine.batch.get(job_id)
-        if job is None or job.state.is_final:
-            return
-        if job.state is not batch.State.PENDING or self.choose.random() < 0.3:
-            self.receive(next(self.peers), batch.Cancel(job_id))
-            if job.root >= 0 and self.choose.random() < 0.3:
-                self.cut(self.pcts[job.root])  # with what was sent
-
-    def wait_for(self):
-        asked = tuple(self.choose.sample(list(self.accepted.values()), 1))
-        peer = next(self.peers)
-        self.waiting[peer] = asked
-        self.receive(peer, batch.Ask(asked, waits=True))
-
-    def stop_waiting(self):
-        peer = self.choose.choice(list(self.waiting))
-        del self.waiting[peer]
-        self.handle(PeerGone(peer, "closed"))
 
     # Nodes
 
@@ -388,6 +331,7 @@ class World:
             if round_ == 50:
                 ended = [job_id for job_id in self.cancelled if self.disk.state(job_id).is_final]
                 assert len(ended) == len(self.cancelled), "cancelled, and goes on"
+                self.check_times()
                 over = [job_id for job_id in +self.running if self.disk.state(job_id).is_final]
                 assert not over, f"their ends are recorded, and they run: {over}"
                 self.scripts_end = True
@@ -412,6 +356,13 @@ class World:
                 if round_ == 0:
                     self.receive(peer, batch.Ask(asked, waits=True))
             self.pass_time(5.0)
+
+    def check_times(self):
+        """Brokers know the limits that the disk has."""
+        for each in self.pcts:
+            for job_id, process in each.processes.items():
+                if not self.disk.state(job_id).is_final:
+                    assert process.time_s == self.disk.time_s(job_id), "an old time limit"
 
     def cancel_some(self):
         """Of the jobs that run every other one, and what their nodes are sent is lost."""

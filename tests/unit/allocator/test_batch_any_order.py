@@ -12,6 +12,7 @@ from allocator.batch.job import StartBroker
 from allocator.batch.questions import Questions
 from allocator.batch.submissions import Submissions
 from allocator.batch.table import BatchJobs
+from allocator.batch.times import TimeLimits
 from native.machine import Send
 from native.wire import batch, codec
 from native.wire.batch import NO_DEPENDENCY, Dependency, State
@@ -171,6 +172,24 @@ def what_a_job_waits_for_is_not_on_the_disk(patch):
     patch.setattr(codec, "encode_part", lambda part: encoded(original, part))
 
 
+def a_time_limit_is_told_once(patch):
+    def down(original, self, node, now):
+        jobs = [self._jobs[job_id] for job_id in self._by_root[node.number]]
+        told = [job.is_time_told for job in jobs]
+        original(self, node, now)
+        for job, was_told in zip(jobs, told, strict=True):
+            job.is_time_told = was_told
+
+    wrap(patch, BatchJobs, "node_down", down)
+
+
+def a_time_limit_is_answered_before_it_is_on_the_disk(patch):
+    def change(original, self, job, time_s, source, by):
+        return [*original(self, job, time_s, source, by), Send(source, batch.Done(job.job_id))]
+
+    wrap(patch, TimeLimits, "change", change)
+
+
 def a_start_without_its_grant_outlives_the_connection(patch):
     patch.setattr(Brokers, "bebopd_lost", lambda self: None)
 
@@ -203,6 +222,8 @@ DEFECTS = (
     a_cancellation_is_not_repeated,
     who_waits_is_not_answered,
     who_waits_is_answered_before_the_end_is_on_the_disk,
+    a_time_limit_is_told_once,
+    a_time_limit_is_answered_before_it_is_on_the_disk,
     a_job_waits_for_no_other,
     the_end_of_another_goes_unnoticed,
     every_end_is_a_good_one,

@@ -35,6 +35,7 @@ from partition.broker.machine import (
     SignalSteps,
     StartCommand,
     Tell,
+    TimeLimited,
     Wanted,
 )
 from partition.broker.nodes import members, one_rank_each, slots_of
@@ -216,6 +217,23 @@ def test_a_warning_comes_before_the_time_is_over(is_for_command, action):
     assert life.now == 150.0
     assert life.due()[0] == Tell("the time limit of 60 s is over")
     assert life.now == 160.0
+
+
+def test_a_changed_time_limit_counts_from_the_beginning_and_moves_the_warning():
+    life = Life(time_s=60.0, warning=EarlySignal(SIGUSR1, 10.0, False))
+    life.hear(GRANT)
+    assert life.do(TimeLimited(300.0)) == []
+    life.do(NodesUp(3))
+    began = life.now
+    assert life.due() == [SignalSteps(SIGUSR1)]
+    assert life.now == began + 290.0
+    assert life.do(TimeLimited(600.0)) == []
+    assert life.due() == [SignalSteps(SIGUSR1)]
+    assert life.now == began + 590.0
+    assert life.do(TimeLimited(inf)) == []
+    assert life.machine.deadline() is None
+    assert life.do(TimeLimited(1.0)) == []
+    assert life.due()[0] == Tell("the time limit of 1 s is over")
 
 
 def test_the_command_of_a_given_grant_starts_before_the_nodes_are_up():

@@ -74,10 +74,10 @@ def test_what_bebopd_wants_of_a_broker_goes_to_one_that_lives():
     brokers = begun()
     end, signal = batch.EndBroker(ID), batch.SignalScript(ID, 10)
     assert brokers.end(end) == [TellBroker(ID, end)]
-    assert brokers.signal(signal) == [TellBroker(ID, signal)]
+    assert brokers.pass_on(signal) == [TellBroker(ID, signal)]
     assert brokers.end(batch.EndBroker(ID, is_forced=True)) == [KillBroker(ID)]
     for none in (Brokers(), over()):
-        assert none.end(end) == none.signal(signal) == []
+        assert none.end(end) == none.pass_on(signal) == []
 
 
 def test_what_happens_behind_the_end_is_late():

@@ -1,0 +1,82 @@
+"""What the users of the world around bebopd's batch jobs do."""
+
+from native.machine import MessageReceived, PeerGone
+from native.wire import batch
+from tests.unit.allocator.partition_of import ALICE, spec
+
+SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
+
+
+class Users:
+    """A part of :class:`tests.unit.allocator.batch_world.World`."""
+
+    def receive(self, peer, message, principal=ALICE):
+        self.handle(MessageReceived(peer, principal, message))
+
+    def submit(self):
+        if len(self.submitting) + len(self.accepted) > 30:
+            return
+        token = self.choose.randbytes(16)
+        self.after[token] = after = self.dependency()
+        message = batch.Submit(token, self.choose.choice(SPECS), "a", 0.0, b"task", after)
+        self.say_submit(message)
+
+    def dependency(self):
+        """On jobs of before, of which some have ended."""
+        if not self.accepted or self.choose.random() < 0.6:
+            return batch.NO_DEPENDENCY
+        count = self.choose.randint(1, 3)
+        job_ids = [self.choose.choice(list(self.accepted.values())) for _ in range(count)]
+        kinds = list(batch.AfterKind)
+        on = tuple(batch.After(self.choose.choice(kinds), job_id) for job_id in job_ids)
+        return batch.Dependency(on, self.choose.random() < 0.3)
+
+    def submit_again(self):
+        """A user has lost the connection, or has not."""
+        peer = self.choose.choice(list(self.submitting))
+        message = self.submitting[peer]
+        if self.choose.random() < 0.7:
+            del self.submitting[peer]
+            self.handle(PeerGone(peer, "closed"))
+        if self.machine is not None:
+            self.say_submit(message)
+
+    def say_submit(self, message):
+        if any(node.is_up for node in (self.machine.nodes if self.machine else ())):
+            if len(list(self.machine.nodes)) < len(self.pcts):
+                return  # it might be refused as too large
+            peer = next(self.peers)
+            self.submitting[peer] = message
+            self.receive(peer, message)
+
+    def cancel(self):
+        job_id = self.choose.choice(list(self.accepted.values()))
+        job = self.machine.batch.get(job_id)
+        if job is None or job.state.is_final:
+            return
+        if job.state is not batch.State.PENDING or self.choose.random() < 0.3:
+            self.receive(next(self.peers), batch.Cancel(job_id))
+            if job.root >= 0 and self.choose.random() < 0.3:
+                self.cut(self.pcts[job.root])  # with what was sent
+
+    def limit_time(self):
+        job_id = self.choose.choice(list(self.accepted.values()))
+        job = self.machine.batch.get(job_id)
+        if job is None or job.state.is_final or self.unkept:
+            return
+        peer = next(self.peers)
+        self.limiting[peer] = seconds = float(self.choose.randint(1, 1000))
+        self.receive(peer, batch.LimitTime(job_id, seconds))
+        if job.root >= 0 and self.choose.random() < 0.3:
+            self.cut(self.pcts[job.root])
+
+    def wait_for(self):
+        asked = tuple(self.choose.sample(list(self.accepted.values()), 1))
+        peer = next(self.peers)
+        self.waiting[peer] = asked
+        self.receive(peer, batch.Ask(asked, waits=True))
+
+    def stop_waiting(self):
+        peer = self.choose.choice(list(self.waiting))
+        del self.waiting[peer]
+        self.handle(PeerGone(peer, "closed"))
