@@ -14,12 +14,13 @@ from tests.support.batch import Jobs, brokers
 from tests.support.nobody import NOBODY, as_nobody
 from tests.support.partition import BIN, finish
 from tests.support.processes import stopped
-from tests.support.wait import read_until, wait_for_exit
+from tests.support.wait import read_until, wait_for_exit, wait_until
 
 HOLD = "echo $YOD_JOB_ID >> ran; echo up > said; read line < go"
 OPENED = "yod true"  # the nodes belong to the job's broker
 STAY = "echo up > said; exec sleep 600"
 ROOM_BYTES = 256 << 10
+SLOW = {"YOD_CONNECT_S": "0.5", "YOD_NOTICE_S": "1.5"}  # told after three connections
 
 
 @pytest.fixture
@@ -106,6 +107,17 @@ def test_a_job_ends_when_the_pct_of_its_first_node_is_killed(own):
     row = own.row(job_id)
     expected = f"node {node} (node{node}), where its script ran, has restarted"
     assert (row["state"], row["reason"]) == ("NODE_FAIL", expected)
+
+
+def test_a_step_of_a_script_waits_for_a_broker_that_is_slow_to_answer(jobs):
+    text = "kill -STOP $PPID; echo up > said; yod -sz 2 echo ran"
+    job_id = jobs.submit("-sz", "2", "--wrap", text, env=SLOW)
+    jobs.said.until("up\n")
+    (broker,) = brokers()
+    wait_until(lambda: "waiting for a grant" in jobs.output(job_id), what="yod waits")
+    os.kill(broker, signal.SIGCONT)
+    assert jobs.wait(job_id) == 0
+    assert jobs.output(job_id).count("ran\n") == 2
 
 
 def test_a_job_ends_when_its_broker_is_killed(jobs):

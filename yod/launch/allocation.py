@@ -55,6 +55,8 @@ class Allocation:
         self._bebopd_name = bebopd_name
         self._limits = limits
         self._awaited = ""  # what the request waits for in bebopd's line
+        self._request: alloc.NodeRequest | None = None
+        self._asked_at = 0.0
 
     def begin(self, now: float) -> list[Action]:
         """Ask for nodes."""
@@ -78,6 +80,7 @@ class Allocation:
             return self._too_long(
                 f"the lists of nodes have {size} bytes, at most {MESSAGE_MAX_BYTES}"
             )
+        self._request, self._asked_at = request, now
         return [Send(self._bebopd, request)]
 
     def queued(self, queued: alloc.Queued, now: float) -> list[Action]:
@@ -95,9 +98,16 @@ class Allocation:
         return [Tell(text), *self._fail(NEVER_STARTED, text)]
 
     def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
-        """bebopd cannot be reached."""
+        """bebopd cannot be reached.
+
+        A batch script begins before its broker, which listens and does not answer yet: ask again.
+        """
         if event.peer != self._bebopd:
             return []
+        was_silent = now - self._asked_at > self._limits.connect_s / 2  # and not refused
+        if self._plan.allocation and self._request and was_silent and not self._awaited:
+            self._asked_at = now
+            return [Send(self._bebopd, self._request)]
         return self._no_answer(event.text)
 
     def timed_out(self, _: DeadlineReached, now: float) -> list[Action]:
