@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from allocator.batch.job import BatchRecorded, Earlier, SendEvents, SendHistory
+from allocator.batch.suspension import suspend
 from allocator.batch.table import BatchJobs
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
@@ -40,21 +41,13 @@ from native.nodelist import format_nodes
 from native.text import shown
 from native.wire import batch
 from native.wire.alloc import Freed, Hosting, NodeRequest, Refused, Release, Released, Revoked
-from native.wire.base import Message, clipped
+from native.wire.base import JobMessage, Message, clipped
 from native.wire.nodes import Order
 from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected
 
 _DAEMON_OR_USER = (PrincipalKind.PARTITION, PrincipalKind.USER)
-_BATCH = (
-    batch.Submit,
-    batch.Ask,
-    batch.History,
-    batch.AskEvents,
-    batch.AskReach,
-    batch.Cancel,
-    batch.SignalScript,
-    batch.LimitTime,
-)
+_ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
+_BATCH = (*_ASKED, batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend)
 
 
 class RecordNode(Action, frozen=True):
@@ -169,6 +162,10 @@ class Bebopd:
     def next_job_id(self) -> int:
         """The lowest id that no job has had."""
         return self._ids.next
+
+    def hold(self, text: str) -> None:
+        """Give nobody nodes for this reason: requests wait; empty: give them again."""
+        self._requests.hold(text)
 
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
@@ -297,8 +294,7 @@ class Bebopd:
                 return [SendHistory(source, count)]
             case batch.AskEvents(job_id):
                 return [SendEvents(source, job_id)]
-            case batch.AskReach() | batch.Cancel() | batch.SignalScript() | batch.LimitTime():
-                job_id = message.job_id
+            case JobMessage(job_id):
                 job = self.batch.get(job_id)
                 if job is None or job.state.is_final:
                     text = f"no batch job {job_id} waits or runs here"
@@ -306,16 +302,18 @@ class Bebopd:
                 if principal.uid != job.uid and not self._is_operator(principal):
                     text = f"job {job_id} belongs to {job.owner}"
                     raise RequestRefused(Refusal.NOT_PERMITTED, text)
-                if isinstance(message, batch.AskReach):
-                    return self.batch.questions.reach_asked(source, job)
-                if isinstance(message, batch.LimitTime):
-                    by = self._requests.name_of(principal.uid)
-                    return self.batch.times.change(job, message.time_s, source, by)
-                if isinstance(message, batch.SignalScript):
-                    actions = self.batch.signal(job, message.number)
-                else:
-                    by = self._requests.name_of(principal.uid)
-                    actions = self.batch.cancel(job, by, now)
+                by = self._requests.name_of(principal.uid)
+                match message:
+                    case batch.AskReach():
+                        return self.batch.questions.reach_asked(source, job)
+                    case batch.LimitTime(_, time_s):
+                        return self.batch.times.change(job, time_s, source, by)
+                    case batch.SignalScript(_, number):
+                        actions = self.batch.signal(job, number)
+                    case batch.Suspend(_, is_on):
+                        actions = suspend(job, self.batch.host_of(job), is_on, by)
+                    case _:
+                        actions = self.batch.cancel(job, by, now)
                 return [*actions, Send(source, batch.Done(job_id))]
         raise AssertionError(f"no case for {message!r}")
 

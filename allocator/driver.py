@@ -88,6 +88,11 @@ class Driver:
         self._timer.close()
         self._flush_timer.close()
 
+    def hold(self, text: str) -> None:
+        """Give nobody nodes for this reason; empty: give them again."""
+        self._machine.hold(text)
+        self._due()
+
     def _ready(self) -> None:
         for event in self._port.events():
             match event:

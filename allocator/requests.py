@@ -109,6 +109,7 @@ class Requests:
         self._on_granted = on_granted
         self._on_refused = on_refused
         self._line = Line(limits)
+        self._held = ""  # why nobody gets anything
         self._served_at = 0  # the nodes' count of changes, when the line was last looked at
 
     def state(self, now: float) -> list[str]:
@@ -164,6 +165,10 @@ class Requests:
                 raise
             self._demand_others(request, str(refused))
             return self._wait(Waiting(source, owner, request, now, str(refused)))
+
+    def hold(self, text: str) -> None:
+        """Give nothing for this reason; empty: give again."""
+        self._held, self._served_at = text, -1
 
     def refuse(
         self, source: PortalId, uid: int, refused: RequestRefused, now: float
@@ -236,7 +241,7 @@ class Requests:
             asking.append(job.job_id)
             job = self._jobs.get(job.asker)
         alone = request.is_exclusive
-        if asking and not fits_beside(request.specs, self._nodes, asking, alone):
+        if asking and not self._held and not fits_beside(request.specs, self._nodes, asking, alone):
             name = name_of_job(asking[0], self._allocation)
             raise RequestRefused(
                 Refusal.BUSY,
@@ -312,9 +317,11 @@ class Requests:
         return unused_slots(self._nodes) if request.is_exclusive else self._placement
 
     def _fits(self, request: NodeRequest) -> bool:
-        return fits(request.specs, self._nodes, self._placement_of(request))
+        return not self._held and fits(request.specs, self._nodes, self._placement_of(request))
 
     def _assign(self, request: NodeRequest) -> list[Picks]:
+        if self._held:
+            raise RequestRefused(Refusal.BUSY, self._held)
         placement = self._placement_of(request)
         try:
             return assign(request.specs, self._nodes, placement, self._name)

@@ -25,9 +25,11 @@ COMMANDS = {
     "cancel": "asked:cancel",
     "history": "asked:history",
     "list": "asked:show_all",
+    "resume": "suspended:resume",
     "show": "asked:show_some",
     "signal": "asked:send_signal",
     "submit": "submit:submit",
+    "suspend": "suspended:suspend",
     "update": "asked:update",
     "wait": "asked:wait",
 }

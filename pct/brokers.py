@@ -73,7 +73,7 @@ class BeginBroker(BrokerAction, frozen=True):
 class TellBroker(BrokerAction, frozen=True):
     """Pass a message on to it."""
 
-    message: batch.EndBroker | batch.SignalScript | batch.LimitTime
+    message: batch.EndBroker | batch.SignalScript | batch.LimitTime | batch.Suspend
 
 
 class KillBroker(BrokerAction, frozen=True):
@@ -149,8 +149,10 @@ class Brokers:
             return [KillBroker(message.job_id)]
         return [TellBroker(message.job_id, message)]
 
-    def pass_on(self, message: batch.SignalScript | batch.LimitTime) -> list[Action]:
-        """A signal for the script of a job, or its new time limit: for the broker to see to."""
+    def pass_on(
+        self, message: batch.SignalScript | batch.LimitTime | batch.Suspend
+    ) -> list[Action]:
+        """For the broker of a job to see to: signal its script, limit its time, suspend it."""
         return [TellBroker(message.job_id, message)] if self._is_alive(message.job_id) else []
 
     def heard(self, message: batch.Heard) -> list[Action]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from signal import SIGTERM
+from signal import SIGCONT, SIGSTOP, SIGTERM
 
 from native.deadlines import Deadlines, earliest
 from native.errors import IllegalTransition, PeerProtocolError
@@ -32,7 +32,7 @@ from native.wire import alloc, batch, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
-from pct.events import DropJob, KeeperSignal, Leave, Restart, Several, TellBebopd
+from pct.events import DropJob, Leave, Restart, Several, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
@@ -88,6 +88,7 @@ class Node:
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
         self._is_ending = False  # the allocation that it belongs to
+        self._is_suspended = False  # the same
         self._is_restarting = False  # when the last job has ended
 
     def begin(self, now: float) -> list[Action]:
@@ -228,6 +229,8 @@ class Node:
             return self._refused(source, message.job_id, clipped(fault_text(error)))
         self.jobs[job.job_id] = job
         self._peers.add(job.job_id, len(message.nodes) > 1)
+        if self._is_suspended:
+            job.signal(SIGSTOP)
         return self._guarded(job, lambda: job.begin(now), now)
 
     def _refused(self, source: PortalId, job_id: int, why: str) -> list[Action]:
@@ -285,7 +288,7 @@ class Node:
                 return self.brokers.granted(self._bebopd, message)
             case batch.EndBroker():
                 return self.brokers.end(message)
-            case batch.SignalScript() | batch.LimitTime():
+            case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
                 return self.brokers.pass_on(message)
             case batch.Heard():
                 return self.brokers.heard(message)
@@ -303,12 +306,15 @@ class Node:
     def _signal_ranks(
         self, source: PortalId, message: nodes.SignalRanks, now: float
     ) -> list[Action]:
-        """The allocation that this node belongs to ends, or warns its steps."""
-        self._is_ending |= message.number == SIGTERM
+        """The allocation that this node belongs to ends, is suspended, or warns its steps."""
+        number = message.number
+        self._is_ending |= number == SIGTERM
+        if number in (SIGSTOP, SIGCONT, SIGTERM):
+            self._is_suspended = number == SIGSTOP
         actions: list[Action] = []
         for job in list(self.jobs.values()):
-            if job.has_ranks:
-                actions.append(KeeperSignal(job.job_id, message.number))
+            if job.has_ranks or number in (SIGSTOP, SIGCONT):
+                actions += job.signal(number)
             elif self._is_ending:  # it would begin behind the signal
                 actions += self._guarded(job, partial(job.give_up, ENDING_TEXT, now), now)
         return actions
@@ -407,6 +413,7 @@ FROM_BEBOPD: dict[type[Message], Method] = {
     batch.EndBroker: Node._broker,
     batch.SignalScript: Node._broker,
     batch.LimitTime: Node._broker,
+    batch.Suspend: Node._broker,
     batch.Heard: Node._broker,
 }
 

@@ -18,7 +18,7 @@ OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
 class BatchJob(Struct, eq=False):
     """One job, from its submission to its end.
 
-    The fields up to ``is_cancelled`` are on the disk.
+    The fields up to ``is_suspended`` are on the disk.
 
     Attributes:
         token: of its submission.
@@ -30,6 +30,7 @@ class BatchJob(Struct, eq=False):
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
         is_cancelled: its end was asked for.
+        is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
         is_granted: the disk knows of the grant; before that nobody may hear of it.
@@ -38,6 +39,7 @@ class BatchJob(Struct, eq=False):
         is_time_told: its broker knows its time limit, and its PCT was not lost since.
         has_no_slots: any more; its broker ends, or is killed.
         is_recorded: the disk knows of it.
+        is_of_this_bebopd: which knows what of it is suspended.
         asker: who submitted it and has no answer yet.
     """
 
@@ -59,6 +61,7 @@ class BatchJob(Struct, eq=False):
     exit_status: int = 0
     signal: int = 0
     is_cancelled: bool = False
+    is_suspended: bool = False
     grant: Grant | None = None
     is_granted: bool = False
     is_sent: bool = False
@@ -67,12 +70,18 @@ class BatchJob(Struct, eq=False):
     is_time_told: bool = False
     has_no_slots: bool = False
     is_recorded: bool = False
+    is_of_this_bebopd: bool = True
     asker: PortalId | None = None
 
     @property
     def root(self) -> int:
         """The node that runs its broker; -1: it has none."""
         return self.nodes[0][0] if self.nodes else -1
+
+    @property
+    def shown_state(self) -> State:
+        """As users know it."""
+        return State.SUSPENDED if self.is_suspended else self.state
 
     @property
     def size_text(self) -> str:
@@ -85,7 +94,7 @@ class BatchJob(Struct, eq=False):
         Args:
             is_held: it holds slots, also when it has ended.
         """
-        state = State.COMPLETING if is_held and self.state.is_final else self.state
+        state = State.COMPLETING if is_held and self.state.is_final else self.shown_state
         return Row(
             job_id=self.job_id,
             uid=self.uid,

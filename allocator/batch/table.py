@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
+from allocator.batch import suspension
 from allocator.batch.dependencies import Dependencies, Verdict
 from allocator.batch.job import (
     BatchJob,
@@ -324,6 +325,7 @@ class BatchJobs:
         actions += self.times.tell(job, node)
         if not job.is_cancelled:
             job.reason = ""
+            actions += suspension.told_again(job, node)
         elif not job.is_told_to_end:
             job.is_told_to_end = True
             actions.append(Send(node.peer, batch.EndBroker(job.job_id)))
@@ -382,6 +384,7 @@ class BatchJobs:
         if job.state.is_final:
             return []
         is_again, job.is_cancelled = job.is_cancelled, True
+        job.is_suspended = False  # what is to end is continued
         node = self._nodes.get(job.root)
         if job.state is State.PENDING:
             self._queue.withdraw(job.job_id)
@@ -402,17 +405,26 @@ class BatchJobs:
         Raises:
             RequestRefused: it does not run.
         """
+        return [Send(self.host_of(job).peer, batch.SignalScript(job.job_id, number))]
+
+    def host_of(self, job: BatchJob) -> Node:
+        """The node of the broker of a job that runs.
+
+        Raises:
+            RequestRefused: it does not run.
+        """
         node = self._nodes.get(job.root)
         if job.state is not State.RUNNING or node is None or not node.is_up:
             why = job.reason or job.state.value
             raise RequestRefused(Refusal.BUSY, f"job {job.job_id} does not run: {why}")
-        return [Send(node.peer, batch.SignalScript(job.job_id, number))]
+        return node
 
     # -- the end ----------------------------------------------------------
 
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
         job.state, job.reason, job.ended = state, reason, self._unix_time()
+        job.is_suspended = False
         job.grant, job.reach = None, ("", b"")
         self._due.set(job.job_id, None)
         said = f"{state.value}: {shown(reason)}" if reason else state.value

@@ -140,7 +140,7 @@ def _statement(record: RecordBatchJob) -> Statement:
     nodes = json.dumps(job.nodes)
     if record.task is None:
         place = (nodes, job.incarnation)
-        changed = (job.time_s, job.state.value, job.reason, *place, job.began, job.ended)
+        changed = (job.time_s, job.shown_state.value, job.reason, *place, job.began, job.ended)
         is_over = job.ended > 0
         last = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
         return _UPDATE, (*changed, *last)
@@ -171,7 +171,9 @@ def _job(
         time_s=row.time_s,
         submitted=row.submitted,
         after=msgpack.decode(waits_for, type=Dependency) if waits_for else NO_DEPENDENCY,
-        state=row.state,
+        state=State.RUNNING if row.state is State.SUSPENDED else row.state,
+        is_suspended=row.state is State.SUSPENDED,
+        is_of_this_bebopd=False,
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),
         incarnation=incarnation,

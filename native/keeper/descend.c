@@ -197,6 +197,30 @@ size_t descend_kill (const pid_t spared[], size_t n_spared)
     return killed;
 }
 
+void descend_stop (void)
+{
+    struct pids known = { 0 };
+
+    for (int i = 0; i < MAX_WALKS; i++)
+        if (stop_new (&known, NULL, 0) == 0)
+            break;
+    free (known.list);
+}
+
+/* A process that was continued may fork while we walk, and its children run.
+ * What it had forked before it was stopped is found below it. */
+void descend_continue (void)
+{
+    struct pids found = { 0 };
+
+    add_children (&found, getpid ());
+    for (size_t i = 0; i < found.count; i++)
+        add_children (&found, found.list[i]);
+    for (size_t i = 0; i < found.count; i++)
+        kill (found.list[i], SIGCONT);
+    free (found.list);
+}
+
 size_t descend_list (pid_t unix_pid, pid_t list[], size_t most)
 {
     struct pids found = { .most = most };

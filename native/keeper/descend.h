@@ -1,4 +1,4 @@
-/* descend.h - find the processes below one, and kill all below this one.
+/* descend.h - find the processes below one; stop, continue and kill all below this one.
  *
  * As a subreaper the keeper becomes the parent of every orphan, so a process
  * stays below it whatever it does (setsid, double forks). One pass stops all
@@ -18,6 +18,14 @@
  *   how many processes were sent SIGKILL; 0 also where /proc can not be read
  */
 size_t descend_kill (const pid_t spared[], size_t n_spared);
+
+/* Stop all descendants of this process. Each is stopped before its children
+ * are listed, so none is left that runs; nothing happens where /proc cannot
+ * be read. */
+void descend_stop (void);
+
+/* Continue all descendants of this process. */
+void descend_continue (void);
 
 /* Copy the descendants of a process into `list`, the nearest first: at most
  * `most` (1 or more), and not all of a process with a thousand threads.

@@ -61,7 +61,7 @@ static void obey (struct keeper *k, const struct command *command)
         break;
     case COMMAND_SIGNAL:
         if (command->signo > 0 && command->signo < NSIG)
-            signal_ranks (k, command->rank, command->signo);
+            signal_obey (k, command->rank, command->signo);
         break;
     case COMMAND_END:
         k->is_ending = true;

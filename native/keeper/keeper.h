@@ -52,6 +52,7 @@ struct keeper {
     int64_t ended_at_ms;                /* the first whose end is to be sent */
     bool is_go;
     size_t go_owed;                     /* bytes that the pipe has not taken */
+    bool is_stopped;                    /* all descendants, by SIGSTOP */
     bool is_ending;
     bool has_children;
     int signal_fd;

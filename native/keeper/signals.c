@@ -25,6 +25,33 @@ static void send_to_group (pid_t unix_pid, int signo)
         send_to_group (unix_pid, SIGCONT);
 }
 
+static void stop_all (struct keeper *k)
+{
+    signal_ranks (k, ALL_RANKS, SIGSTOP);       /* at once, one call each */
+    descend_stop ();
+    k->is_stopped = true;
+}
+
+static void continue_all (struct keeper *k)
+{
+    descend_continue ();
+    signal_ranks (k, ALL_RANKS, SIGCONT);
+    k->is_stopped = false;
+}
+
+void signal_obey (struct keeper *k, uint32_t rank, int signo)
+{
+    if (rank == ALL_RANKS && signo == SIGSTOP) {
+        stop_all (k);
+    } else if (rank == ALL_RANKS && signo == SIGCONT) {
+        continue_all (k);
+    } else {
+        signal_ranks (k, rank, signo);
+        if (k->is_stopped && rank == ALL_RANKS && signo == SIGTERM)
+            continue_all (k);
+    }
+}
+
 /* Until a group's leader is reaped no other process can get its number. */
 void signal_ranks (struct keeper *k, uint32_t rank, int signo)
 {

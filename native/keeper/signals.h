@@ -10,6 +10,11 @@
  * have ended by now are reaped first: this signal is not what ended them. */
 void signal_ranks (struct keeper *k, uint32_t rank, int signo);
 
+/* Obey a command: as signal_ranks, but SIGSTOP and SIGCONT to ALL_RANKS reach
+ * every descendant, also those that have left the groups of their ranks, and
+ * SIGTERM to ALL_RANKS continues what was stopped so. */
+void signal_obey (struct keeper *k, uint32_t rank, int signo);
+
 /* Kill what is left once all that was killed before has been reaped, or when
  * that takes long (`has_waited`): a process that the kernel does not let go,
  * or one of another uid. */

@@ -46,6 +46,7 @@ class State(Enum):
     PENDING = "PENDING"
     CONFIGURING = "CONFIGURING"
     RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
     COMPLETING = "COMPLETING"
     COMPLETED = "COMPLETED"
     CANCELLED = "CANCELLED"
@@ -235,6 +236,16 @@ class LimitTime(JobMessage, frozen=True, tag="batch.limit_time"):
     """
 
     time_s: Seconds
+
+
+class Suspend(JobMessage, frozen=True, tag="batch.suspend"):
+    """From a user to bebopd, and from there to the PCT: stop the job's steps and its script.
+
+    Attributes:
+        is_on: false: continue them.
+    """
+
+    is_on: bool
 
 
 class Done(JobMessage, frozen=True, tag="batch.done"):

@@ -89,7 +89,7 @@ class Shown(Reply, frozen=True, tag="shown"):
 
 
 class Accepted(Reply, frozen=True, tag="accepted"):
-    """Answers :class:`Signal` and :class:`Cancel`: it has been begun."""
+    """Answers what asks for something to be done: it has been begun."""
 
 
 class Refused(Reply, frozen=True, tag="refused"):
@@ -126,12 +126,20 @@ class Cancel(Request, frozen=True, tag="cancel"):
     """End the job, as an interrupt of the user's does."""
 
 
+class Suspend(Request, frozen=True, tag="suspend"):
+    """Stop every process of every rank; no effect on a job that is suspended."""
+
+
+class Resume(Request, frozen=True, tag="resume"):
+    """Continue them; no effect on a job that runs."""
+
+
 class Wait(Request, frozen=True, tag="wait"):
     """Answer when the job has ended."""
 
 
 ANY_REPLY = Union[Hello, Shown, Accepted, Refused, Ended]  # noqa: UP007
-ANY_REQUEST = Union[Show, Signal, Cancel, Wait]  # noqa: UP007
+ANY_REQUEST = Union[Show, Signal, Cancel, Suspend, Resume, Wait]  # noqa: UP007
 
 _replies = json.Decoder(ANY_REPLY)
 _requests = json.Decoder(ANY_REQUEST)

@@ -26,7 +26,7 @@ class RefusedError(PartitionError):
         super().__init__(refused.text)
 
 
-Order = batch.Cancel | batch.SignalScript | batch.LimitTime
+Order = batch.Cancel | batch.SignalScript | batch.LimitTime | batch.Suspend
 
 
 def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batch.Row]:
@@ -97,7 +97,7 @@ def reach(where: Where, limits: Limits, job_id: int) -> batch.Reach:
 
 
 def order(where: Where, limits: Limits, message: Order) -> None:
-    """Have bebopd end or signal a job, or limit its time.
+    """Have bebopd end, signal, suspend or resume a job, or limit its time.
 
     Raises:
         RefusedError: it refuses.

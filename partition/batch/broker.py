@@ -38,6 +38,7 @@ from native.wire.batch import (
     Serving,
     SignalScript,
     State,
+    Suspend,
 )
 from partition.batch.begun import Begun, Failed, begun_of
 from partition.batch.detached import Detached
@@ -49,6 +50,7 @@ from partition.broker.machine import (
     TIMED_OUT,
     Holding,
     Signalled,
+    Suspended,
     Tell,
     TimeLimited,
     Wanted,
@@ -239,6 +241,8 @@ class Batch:
                 self._driver.handle(TimeLimited(time_s or inf))
             case SignalScript(_, number):
                 self._script.signal_alone(number)
+            case Suspend(_, is_on):
+                self._driver.handle(Suspended(is_on))
 
     def _read(self) -> None:
         data = os.read(0, _READ_BYTES)

@@ -138,6 +138,9 @@ class Detached:
         if self._unix_pid:
             os.kill(self._unix_pid, number)  # a child that is not reaped keeps its id
 
+    def suspend(self, is_on: bool) -> None:
+        """It goes on, and serves its terminals; its ranks are a step."""
+
     def hang_up(self) -> None:
         """Tell it that the allocation is over."""
         self.signal(signal.SIGTERM, signal.SIGCONT)

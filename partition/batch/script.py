@@ -63,6 +63,10 @@ class Script:
         if self._unix_pid:
             os.kill(self._unix_pid, number)  # a child that is not reaped keeps its id
 
+    def suspend(self, is_on: bool) -> None:
+        """Stop its group, with the yods in it; or continue it."""
+        self.signal(signal.SIGSTOP if is_on else signal.SIGCONT)
+
     def hang_up(self) -> None:
         """Tell it that the allocation is over."""
         self.signal(signal.SIGTERM, signal.SIGCONT)

@@ -17,6 +17,7 @@ CODES = {
     State.PENDING: "PD",
     State.CONFIGURING: "CF",
     State.RUNNING: "R",
+    State.SUSPENDED: "S",
     State.COMPLETING: "CG",
     State.COMPLETED: "CD",
     State.CANCELLED: "CA",

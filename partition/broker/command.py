@@ -63,6 +63,9 @@ class Tenant(Protocol):
     def signal_alone(self, number: int) -> None:
         """Send its first process a signal."""
 
+    def suspend(self, is_on: bool) -> None:
+        """Stop it with its allocation, or continue it."""
+
     def hang_up(self) -> None:
         """Tell it that the allocation is over."""
 
@@ -116,6 +119,9 @@ class Command:
         """Send it a signal."""
         self.signal(number)
 
+    def suspend(self, is_on: bool) -> None:
+        """It goes on: it may be the shell that the user resumes the allocation from."""
+
     def hang_up(self) -> None:
         """Tell it that the allocation is over. An interactive shell ignores SIGTERM."""
         self.signal(signal.SIGHUP, signal.SIGTERM, signal.SIGCONT)
@@ -160,6 +166,9 @@ class Reader:
 
     def signal_alone(self, number: int) -> None:
         """It is not ours to signal."""
+
+    def suspend(self, is_on: bool) -> None:
+        """It is not ours to stop."""
 
     def hang_up(self) -> None:
         """It hears of our end."""

@@ -35,6 +35,8 @@ from partition.broker.machine import (
     Signalled,
     SignalSteps,
     StartCommand,
+    Suspend,
+    Suspended,
     Tell,
     Wanted,
 )
@@ -222,6 +224,10 @@ class Driver:
                 case SignalSteps(number):
                     if self._nodes is not None:
                         self._nodes.signal_steps(number)
+                case Suspend(is_on):
+                    self._command.suspend(is_on)
+                    if self._nodes is not None:
+                        self._nodes.suspend(is_on)
                 case EndNodes():
                     assert self._nodes is not None
                     self._nodes.end()
@@ -248,6 +254,7 @@ class Driver:
                 on_up=lambda count, steps: self.handle(NodesUp(count, steps)),
                 on_ended=lambda text: self.handle(NodesEnded(text)),
                 on_cancel=partial(self.handle, Cancelled()),
+                on_suspend=lambda is_on: self.handle(Suspended(is_on)),
                 entrance=self._entrance,
             )
             self._nodes.start()

@@ -103,6 +103,12 @@ class Cancelled(Event, frozen=True):
     """A command asks for the end of the allocation."""
 
 
+class Suspended(Event, frozen=True):
+    """A command asks for the steps to be stopped, or, if not ``is_on``, to be continued."""
+
+    is_on: bool
+
+
 class Tell(Action, frozen=True):
     """Show the user a line.
 
@@ -138,6 +144,12 @@ class SignalSteps(Action, frozen=True):
     """Send the ranks of all steps a signal, and begin no further step if it is SIGTERM."""
 
     number: int
+
+
+class Suspend(Action, frozen=True):
+    """Stop all steps, begin none, and stop a script; or continue them."""
+
+    is_on: bool
 
 
 class KillCommand(Action, frozen=True):
@@ -243,6 +255,10 @@ class Holding:
                 return []
             case ((Phase.OPENING | Phase.HELD), Cancelled()):
                 return [Tell(CANCELLED), *self._end(LOST, now)]
+            case ((Phase.OPENING | Phase.HELD), Suspended(is_on)):
+                return [Suspend(is_on)]
+            case _, Suspended():
+                return []
             case Phase.CLEARING, NodesUp(_, steps):
                 self._steps = steps
                 return self._look_at_steps()

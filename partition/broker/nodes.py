@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from itertools import groupby
+from signal import SIGTERM
 from time import monotonic
 
 from msgspec.structs import replace
@@ -30,7 +31,7 @@ from partition.broker.partition import AllocationPartition, Entrance
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
-from yod.launch.events import Interrupted, SignalToPass
+from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.prepared import Reach
@@ -62,6 +63,7 @@ class AllocatedNodes:
             has happened.
         on_ended: called with the reason when no PCT is left.
         on_cancel: called when a command asks for the end of the allocation.
+        on_suspend: called when a command asks for the steps to be stopped, or continued.
         entrance: at which yods have been told to find us; None: any.
     """
 
@@ -80,6 +82,7 @@ class AllocatedNodes:
         on_up: Callable[[int, int], None],
         on_ended: Callable[[str], None],
         on_cancel: Callable[[], None],
+        on_suspend: Callable[[bool], None],
         entrance: Entrance | None = None,
     ) -> None:
         self.job_id = ""
@@ -90,6 +93,7 @@ class AllocatedNodes:
         self._on_up = on_up
         self._on_ended = on_ended
         self._on_cancel = on_cancel
+        self._on_suspend = on_suspend
         self._stack = ExitStack()
         host = "127.0.0.1" if reach is None else facing_node(grant.nodes[0])
         self._bebopd = AllocationPartition(host, reactor, limits, entrance)
@@ -154,6 +158,13 @@ class AllocatedNodes:
     def signal_steps(self, number: int) -> None:
         """Send the ranks of all steps a signal; behind SIGTERM no further step begins."""
         self._bebopd.signal(number)
+        if number == SIGTERM:
+            self._launching.driver.machine.show_suspended(False)
+
+    def suspend(self, is_on: bool) -> None:
+        """Stop the ranks of all steps and begin no further step; or continue."""
+        self._bebopd.suspend(is_on)
+        self._launching.driver.machine.show_suspended(is_on)
 
     def end(self) -> None:
         """End the PCTs, and with them all steps; a second time: kill them."""
@@ -172,6 +183,8 @@ class AllocatedNodes:
         match event:
             case Interrupted():
                 self._on_cancel()
+            case SuspensionAsked(is_on):
+                self._on_suspend(is_on)
             case SignalToPass(number):
                 self.signal_steps(number)
 

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from signal import SIGTERM
+from signal import SIGCONT, SIGSTOP, SIGTERM
 
 from msgspec import Struct
 
@@ -70,6 +70,7 @@ class AllocationPartition:
         self.key_file = ""
         self._entrance = entrance
         self._machine: Bebopd | None = None
+        self._hold: Callable[[str], None] = lambda text: None
         self._reactor = reactor
         self._limits = limits
         self._stack = ExitStack()
@@ -147,7 +148,7 @@ class AllocationPartition:
             contain=contain,
         )
         self._stack.callback(driver.close)
-        self._machine = machine
+        self._machine, self._hold = machine, driver.hold
         try:
             self.key_file = self._take_key() or self._write_key(job_id, environment)
         except OSError as error:
@@ -160,9 +161,15 @@ class AllocationPartition:
             return
         if number == SIGTERM:
             self._machine.refuses = "the allocation ends"
+            self._hold("")
         for node in self._machine.nodes:
             if node.is_up:
                 self._port.send(node.peer, SignalRanks(number))
+
+    def suspend(self, is_on: bool) -> None:
+        """Stop the ranks of all steps and let none begin; or continue."""
+        self._hold("the allocation is suspended" if is_on else "")
+        self.signal(SIGSTOP if is_on else SIGCONT)
 
     def close(self) -> None:
         """Serve no step any more; remove the key."""

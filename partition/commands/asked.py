@@ -100,7 +100,7 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
                 if answer.id == job_id and isinstance(answer.reply, job.Shown):
                     print_lines(show.paragraph(answer.reply, _user_name))
             print_lines(batch_show.event_lines(events.get(job_id, ())))
-    _demand_done(answers)
+    demand_done(answers)
 
 
 @click.command()
@@ -134,7 +134,7 @@ def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> N
     number = number_of(signal_name)
     asked = Asked(job_ids, partition, limits.load(os.environ))
     others = asked.order(job_ids, lambda job_id: SignalScript(job_id, number))
-    _demand_done(_ask(others, job.Signal(number)), asked)
+    demand_done(_ask(others, job.Signal(number)), asked)
 
 
 @click.command()
@@ -144,7 +144,7 @@ def cancel(job_ids: tuple[str, ...], partition: str) -> None:
     """End jobs as an interrupt of yod does: SIGTERM to all ranks; again: SIGKILL."""
     asked = Asked(job_ids, partition, limits.load(os.environ))
     others = asked.order(job_ids, Cancel)
-    _demand_done(_ask(others, job.Cancel()), asked)
+    demand_done(_ask(others, job.Cancel()), asked)
 
 
 @click.command()
@@ -201,7 +201,7 @@ def _ask(job_ids: Sequence[str], request: job.Request) -> list[Answer]:
     return ask(job_ids, request, in_force.job_answer_s)
 
 
-def _demand_done(answers: Sequence[Answer], asked: Asked | None = None) -> None:
+def demand_done(answers: Sequence[Answer], asked: Asked | None = None) -> None:
     """A line for each job that has not done what it was asked; any is a failure."""
     failed = [answer for answer in answers if answer.trouble]
     for answer in failed:

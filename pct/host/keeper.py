@@ -30,6 +30,9 @@ _RECEIVE_BYTES = wire.REPORTS_PER_PACKET * 256
 _PACKETS_PER_TURN = 8  # read in one turn of the loop: some milliseconds' reports
 _MANY_RANKS = 64  # from this number on the node's limits are checked first
 
+_STOPS = (signal.SIGSTOP, signal.SIGCONT)
+_STOP_COMMANDS = tuple(map(wire.encode_signal, _STOPS))
+
 OnEvent = Callable[[wire.Report], None]
 OnStreams = Callable[[int, int | None, int, int, int | None], None]
 
@@ -166,8 +169,13 @@ class Keeper:
         self._send(wire.encode_go())
 
     def signal(self, signo: int, rank: int | None = None) -> None:
-        """Send a signal to the process group of one rank, or of every rank that has not ended."""
+        """Send a signal to the process group of one rank, or of every rank that has not ended.
+
+        SIGSTOP and SIGCONT to every rank are for all processes below the keeper.
+        """
         command = wire.encode_signal(signo, rank)
+        if signo in _STOPS:  # only the last one counts
+            self._unsent = deque(each for each in self._unsent if each not in _STOP_COMMANDS)
         if command not in self._unsent:  # a second one would change nothing
             self._send(command)
 

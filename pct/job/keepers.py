@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from enum import Enum
 
 from native.machine import Action, Log
@@ -26,6 +27,13 @@ class KeeperState(Enum):
     GONE = "gone"
 
 
+class Stopper(Enum):
+    """Who may have the ranks stopped. What one has stopped the other does not continue."""
+
+    YOD = "yod, or a command that speaks to it"
+    ALLOCATION = "the allocation that the job is a step of"
+
+
 class Keepers:
     """The state of each keeper of the job on this node, and the processes they have started.
 
@@ -36,11 +44,13 @@ class Keepers:
     Attributes:
         unix_pids: of the ranks of this node, by rank of the job.
         last_signal: the last signal that yod has sent to the ranks; 0: none.
+        stopped_by: who has had the ranks stopped. They run when nobody has.
     """
 
     def __init__(self, job_id: int, group: Group) -> None:
         self.unix_pids: dict[int, int] = {}
         self.last_signal = 0
+        self.stopped_by: set[Stopper] = set()
         self._job_id = job_id
         self._group = group
         self._states: dict[int, KeeperState] = {}  # by world, or PMIX_SERVER
@@ -97,7 +107,21 @@ class Keepers:
     def signal(self, message: load.Signal, now: float) -> list[Action]:
         """yod sends a signal to all ranks."""
         self.last_signal = message.signal_number
-        actions = self._group.down(message)
-        if self.has_any:
-            actions.append(KeeperSignal(self._job_id, message.signal_number))
-        return actions
+        return [*self._group.down(message), *self.pass_on(message.signal_number, Stopper.YOD)]
+
+    def pass_on(self, number: int, by: Stopper) -> list[Action]:
+        """Send the ranks of this node a signal. SIGTERM continues those that are stopped."""
+        match number:
+            case signal.SIGSTOP:
+                self.stopped_by.add(by)
+            case signal.SIGCONT:
+                self.stopped_by.discard(by)
+                if self.stopped_by:
+                    return []
+            case signal.SIGTERM:
+                self.stopped_by.clear()
+        return [KeeperSignal(self._job_id, number)] if self.has_any else []
+
+    def let_go(self) -> list[Action]:
+        """Ranks have been let go: those of a suspended allocation are stopped at once."""
+        return [KeeperSignal(self._job_id, signal.SIGSTOP)] if self.stopped_by else []

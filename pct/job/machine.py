@@ -27,6 +27,7 @@ left, it ends without being told.
 from __future__ import annotations
 
 from collections.abc import Callable
+from signal import SIGSTOP
 from typing import Any, TypeVar
 
 from native.deadlines import earliest
@@ -40,7 +41,7 @@ from pct.job import spec
 from pct.job.ends import Ends
 from pct.job.failures import Failures
 from pct.job.forming import Forming
-from pct.job.keepers import Keepers
+from pct.job.keepers import Keepers, Stopper
 from pct.job.loading import Loading
 from pct.job.losses import Losses
 from pct.job.objects import ObjectTable
@@ -141,6 +142,13 @@ class Job:
     def has_ranks(self) -> bool:
         """Keepers of ranks have been started, and are not gone."""
         return self._keepers.has_any
+
+    def signal(self, number: int) -> list[Action]:
+        """The allocation sends the ranks a signal. Before go they run no code to stop."""
+        if number == SIGSTOP and self.state is not JobState.RUNNING:
+            self._keepers.stopped_by.add(Stopper.ALLOCATION)
+            return []
+        return self._keepers.pass_on(number, Stopper.ALLOCATION)
 
     def give_up(self, text: str, now: float) -> list[Action]:
         """An exception was raised on behalf of the job: report it, and end as at all-done."""

@@ -113,7 +113,7 @@ class Starting:
                 self._keepers.start(number)
                 of_world = spec.world_spec(*of_job, world.spawn, wireup)
                 actions.append(StartKeeper(self._job_id, of_world, number))
-                actions.append(KeeperGo(self._job_id, number))
+                actions += [KeeperGo(self._job_id, number), *self._keepers.let_go()]
         return actions
 
     def port_opened(self, event: PmiOpened, now: float) -> list[Action]:
@@ -284,6 +284,7 @@ class Starting:
         actions += [*self._group.down(message), *maps]
         if not spec.goes_alone(self._message):
             actions.append(KeeperGo(self._job_id))
+        actions += self._keepers.let_go()
         return [*actions, *self._output.ask_for_input()]
 
 

@@ -1,4 +1,4 @@
-"""The user's signals to yod: interrupts, signals for the application, Ctrl-Z."""
+"""The user's signals to yod: interrupts, signals for the application, Ctrl-Z; suspension."""
 
 from __future__ import annotations
 
@@ -8,11 +8,27 @@ from native.machine import Action
 from native.waitstatus import SIGNAL_BASE
 from native.wire import load
 from yod.launch.ending import Ending
-from yod.launch.events import Continued, Interrupted, Leave, SignalToPass, StopAsked, Suspend, Tell
+from yod.launch.events import (
+    Continued,
+    Interrupted,
+    Leave,
+    SignalToPass,
+    StopAsked,
+    Suspend,
+    SuspensionAsked,
+    Tell,
+)
 from yod.launch.phases import Progress
 from yod.launch.report import Report
 from yod.launch.signals import Interrupts, Press, Stage
 from yod.launch.tree import Tree
+
+# What a signal that is passed on makes of the ranks: SIGCONT follows SIGTERM.
+_SUSPENDED_BEHIND: dict[int, bool] = {
+    signal.SIGSTOP: True,
+    signal.SIGCONT: False,
+    signal.SIGTERM: False,
+}
 
 
 class Control:
@@ -38,6 +54,11 @@ class Control:
         self._interrupts = interrupts
         self._ending = ending
         self._are_stopped = False  # the ranks, with yod
+
+    @property
+    def is_suspended(self) -> bool:
+        """The ranks are stopped, by a command or with yod."""
+        return self._tree.is_suspended or self._are_stopped
 
     # -- interrupts: the machine has counted the press ---------------------
 
@@ -99,7 +120,9 @@ class Control:
 
     def pass_signal(self, event: SignalToPass, now: float) -> list[Action]:
         """RUNNING: a rank that the signal kills has failed, as yod did not mean to end it."""
-        return self._tree.send(load.Signal(self._tree.job_id, event.signal_number))
+        if event.signal_number in _SUSPENDED_BEHIND:
+            self._tree.is_suspended = _SUSPENDED_BEHIND[event.signal_number]
+        return self._send(event.signal_number)
 
     def ignore_signal(self, event: SignalToPass, now: float) -> list[Action]:
         """Any other phase."""
@@ -114,18 +137,32 @@ class Control:
         By SIGSTOP: a rank is alone in its session, where the kernel discards SIGTSTP.
         """
         self._are_stopped = True
-        return [*self._tree.send(load.Signal(self._tree.job_id, signal.SIGSTOP)), Suspend()]
+        return [*self._send(signal.SIGSTOP), Suspend()]
 
     def stop_yod(self, _: StopAsked, now: float) -> list[Action]:
         """Any other phase: no rank runs that could be stopped."""
         return [Suspend()]
 
     def continue_ranks(self, _: Continued, now: float) -> list[Action]:
-        """RUNNING: continue the ranks that were stopped with yod."""
-        if not self._are_stopped:
+        """RUNNING: continue the ranks that were stopped with yod, unless they are suspended."""
+        was_stopped, self._are_stopped = self._are_stopped, False
+        return self._send(signal.SIGCONT) if was_stopped and not self._tree.is_suspended else []
+
+    # -- suspension -------------------------------------------------------
+
+    def suspend(self, event: SuspensionAsked, now: float) -> list[Action]:
+        """RUNNING: stop or continue the ranks, in the way of Ctrl-Z. yod goes on."""
+        is_changed = not self._tree.is_suspended if event.is_on else self.is_suspended
+        self._tree.is_suspended = event.is_on
+        if not is_changed:
             return []
+        if event.is_on:
+            return self._send(signal.SIGSTOP)
         self._are_stopped = False
-        return self._tree.send(load.Signal(self._tree.job_id, signal.SIGCONT))
+        return self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> list[Action]:
+        return self._tree.send(load.Signal(self._tree.job_id, number))
 
 
 def _what_happened(event: Interrupted) -> str:

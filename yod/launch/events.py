@@ -34,6 +34,12 @@ class Continued(Event, frozen=True):
     """yod was continued, as by ``fg`` or ``bg``."""
 
 
+class SuspensionAsked(Event, frozen=True):
+    """A command asks for all ranks to be stopped, or, if not ``is_on``, to be continued."""
+
+    is_on: bool
+
+
 class OutputWritten(Event, frozen=True):
     """Output has been written; ``count_bytes`` is 0 for yod's own lines."""
 

@@ -44,6 +44,7 @@ from yod.launch.events import (
     Shared,
     SignalToPass,
     StopAsked,
+    SuspensionAsked,
 )
 from yod.launch.failures import Failures
 from yod.launch.loading import Loading
@@ -62,7 +63,7 @@ Row = dict[type[Event] | type[Message], Method]
 
 # Of no effect where a row of the table does not say otherwise; messages need not be listed.
 MAY_BE_LATE: tuple[type[Event], ...] = (
-    *(PeerGone, DeadlineReached, Continued),
+    *(PeerGone, DeadlineReached, Continued, SuspensionAsked),
     *(OutputWritten, OutputFailed, OutputClosed, InputRead),
     *(ObjectDelivered, ObjectUndelivered, Shared, NotShared, ProgramsFound),
 )
@@ -91,7 +92,9 @@ class Launch:
         self._notices = notices = Notices(plan, progress, tree, outputs, bebopd_name)
         loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
         running = Running(plan.options, progress, tree, report, spawner, ending, limits)
-        control = Control(plan.options.keeps_going, progress, tree, report, interrupts, ending)
+        self._control = control = Control(
+            plan.options.keeps_going, progress, tree, report, interrupts, ending
+        )
         failures = Failures(
             progress, tree, report, interrupts, ending, bebopd, plan.options.outlives_nodes
         )
@@ -168,6 +171,7 @@ class Launch:
                 SignalToPass: control.pass_signal,
                 StopAsked: control.stop_ranks,
                 Continued: control.continue_ranks,
+                SuspensionAsked: control.suspend,
             },
             Phase.ENDING: {
                 **at_the_end,
@@ -210,6 +214,15 @@ class Launch:
     def phase(self) -> Phase:
         """Where the launch is."""
         return self._progress.phase
+
+    @property
+    def is_suspended(self) -> bool:
+        """Its ranks are stopped."""
+        return self.phase is Phase.RUNNING and self._control.is_suspended
+
+    def show_suspended(self, is_suspended: bool) -> None:
+        """Its ranks run what is suspended, or is so no more: the PCTs of an allocation."""
+        self._tree.is_suspended = is_suspended
 
     @property
     def began(self) -> dict[Phase, float]:

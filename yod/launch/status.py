@@ -7,7 +7,7 @@ from native.errors import PeerProtocolError
 from native.machine import Event
 from native.wire import job
 from native.wire.job import State
-from yod.launch.events import Interrupted, SignalToPass
+from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
 
@@ -62,9 +62,9 @@ class Status:
                 return None, None
             case job.Cancel():
                 return job.Accepted(), Interrupted(CANCEL_SIGNAL, by="yodjob")
-            case job.Signal(number):
+            case job.Signal() | job.Suspend() | job.Resume():
                 if self._machine.phase is Phase.RUNNING:
-                    return job.Accepted(), SignalToPass(number)
+                    return job.Accepted(), _of_running(request)
                 state = _STATES[self._machine.phase].value
                 return job.Refused(f"the application is not running: {state}"), None
         raise PeerProtocolError(f"no such request: {request!r}")
@@ -96,7 +96,7 @@ class Status:
             id=job_id,
             name=self._name,
             uid=self._uid,
-            state=_STATES[machine.phase],
+            state=State.SUSPENDED if machine.is_suspended else _STATES[machine.phase],
             ranks=report.size,
             nodes=len(nodes),
             where=job.sayable(where),
@@ -105,3 +105,9 @@ class Status:
             elapsed_s=0.0 if running is None else max(0.0, now - running),
             unix_pid=self._unix_pid,
         )
+
+
+def _of_running(request: job.Signal | job.Suspend | job.Resume) -> Event:
+    if isinstance(request, job.Signal):
+        return SignalToPass(request.number)
+    return SuspensionAsked(isinstance(request, job.Suspend))

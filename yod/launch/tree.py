@@ -25,12 +25,14 @@ class Tree:
         grant: None until bebopd has granted nodes.
         unconfirmed: PCT -> node, of those that may still host something of the job.
         sent_signals: signals that yod has sent to ranks to end them.
+        is_suspended: a command has had the ranks stopped, and nothing has continued them since.
     """
 
     def __init__(self) -> None:
         self.grant: alloc.Grant | None = None
         self.unconfirmed: dict[PortalId, int] = {}
         self.sent_signals: set[int] = set()
+        self.is_suspended = False
 
     def place(self, grant: alloc.Grant) -> None:
         """The nodes have been granted."""
@@ -67,7 +69,8 @@ class Tree:
         return [Send(self.root, message)]
 
     def signal(self, number: int) -> list[Action]:
-        """Send all ranks a signal that is to end them."""
+        """Send all ranks a signal that is to end them, and continues them if they are stopped."""
+        self.is_suspended = False
         self.sent_signals.add(number)
         return self.send(load.Signal(self.job_id, number))
 

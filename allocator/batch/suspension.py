@@ -1,0 +1,38 @@
+"""Batch jobs that are suspended: what their brokers are told, and are told again. Pure."""
+
+from __future__ import annotations
+
+from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
+from allocator.jobs.assign import RequestRefused
+from allocator.nodes.table import Node
+from native.errors import Refusal
+from native.machine import Action, Send
+from native.wire.batch import Suspend
+
+
+def suspend(job: BatchJob, node: Node, is_on: bool, by: str) -> list[Action]:
+    """Stop a job that runs, or continue it.
+
+    Args:
+        node: that its broker runs on.
+        by: who asks.
+
+    Raises:
+        RequestRefused: it ends.
+    """
+    if job.is_cancelled:
+        raise RequestRefused(Refusal.BUSY, f"job {job.job_id} ends: {job.reason}")
+    sent = Send(node.peer, Suspend(job.job_id, is_on))
+    if job.is_suspended == is_on:
+        return [sent]
+    job.is_suspended = is_on
+    said = f"{'suspended' if is_on else 'resumed'} by {by}"
+    return [RecordEvent(job.job_id, said), RecordBatchJob(job), sent]
+
+
+def told_again(job: BatchJob, node: Node) -> list[Action]:
+    """What the PCT of a job's broker may not have heard of a bebopd's last order."""
+    if not job.is_suspended and job.is_of_this_bebopd:
+        return []
+    job.is_of_this_bebopd = True
+    return [Send(node.peer, Suspend(job.job_id, job.is_suspended))]
