@@ -14,7 +14,7 @@ from native import limits
 from native.host import stdio, userdirs
 from native.text import shown
 from native.wire import job
-from native.wire.batch import Cancel, LimitTime, SignalScript
+from native.wire.batch import Cancel, LimitTime, Row, SignalScript, State
 from partition.batch import show as batch_show
 from partition.batch.attaching import attach as attach_to
 from partition.batch.attaching import ended_with
@@ -55,6 +55,7 @@ def show_all(is_json: bool, partition: str) -> None:
         stdio.say(f"yodjob: no batch jobs are shown: {asked.trouble}")
     known = {str(row.job_id) for row in rows}
     answers = [each for each in ask_all(job.Show(), in_force.job_answer_s) if each.id not in known]
+    answers = show.with_allocations(answers, _suspended(rows))
     if is_json:
         records = [batch_show.record(row) for row in rows]
         records += [show.record(answer, _user_name) for answer in answers]
@@ -83,6 +84,7 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
         for answer in ask(others, job.Show(), in_force.job_answer_s)
         if not (answer.silent is Silent.UNKNOWN and events.get(answer.id))
     ]
+    answers = _with_allocations(answers, partition, in_force)
     known = [answer for answer in answers if isinstance(answer.reply, job.Shown)]
     if is_json:
         records = [batch_show.record(row) for row in rows.values()]
@@ -101,6 +103,23 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
                     print_lines(show.paragraph(answer.reply, _user_name))
             print_lines(batch_show.event_lines(events.get(job_id, ())))
     demand_done(answers)
+
+
+def _suspended(rows: Sequence[Row]) -> set[str]:
+    return {str(row.job_id) for row in rows if row.state is State.SUSPENDED}
+
+
+def _with_allocations(
+    answers: list[Answer], partition: str, in_force: limits.Limits
+) -> list[Answer]:
+    """With the state of the steps' allocations, which are asked for it."""
+    ids = {show.allocation_of(each.id) for each in answers if each.silent is None} - {""}
+    if not ids:
+        return answers
+    rows = Asked(ids, partition, in_force).rows()
+    asked = ask(ids, job.Show(), in_force.job_answer_s)
+    told = show.with_allocations([*answers, *asked], _suspended(rows))
+    return told[: len(answers)]
 
 
 @click.command()
@@ -161,7 +180,7 @@ def update(time_text: str, job_ids: tuple[str, ...], partition: str) -> None:
     after = {job_id: changed_time(time_s, time_text) for job_id, time_s in before.items()}
     others = asked.order(job_ids, lambda job_id: LimitTime(job_id, after[job_id]))
     asked.failures += [f"{shown(job_id)}: no batch job with this id" for job_id in others]
-    _demand_done([], asked)
+    demand_done([], asked)
 
 
 @click.command()

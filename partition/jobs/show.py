@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from time import localtime, strftime
 from typing import Any
+
+from msgspec.structs import replace
 
 from native.text import shown
 from native.wire import job
@@ -49,6 +51,34 @@ def cells(answer: Answer, user_name: UserName) -> Cells:
         str(reply.nodes),
         shown(reply.where),
     )
+
+
+def allocation_of(job_id: str) -> str:
+    """The allocation that a job is a step of; empty: of none."""
+    allocation, _, _ = job_id.rpartition(".")
+    return "" if allocation == "local" else allocation
+
+
+def with_allocations(answers: Sequence[Answer], suspended: Container[str]) -> list[Answer]:
+    """The same jobs, and steps that run in suspended allocations are so, too.
+
+    Args:
+        suspended: ids of allocations. Those among the answers are known.
+    """
+    own = {each.id for each in answers if _state_of(each) is State.SUSPENDED}
+    told = []
+    for answer in answers:
+        allocation, reply = allocation_of(answer.id), answer.reply
+        is_in_one = allocation and (allocation in own or allocation in suspended)
+        if is_in_one and isinstance(reply, job.Shown) and reply.state is State.RUNNING:
+            reply = replace(reply, state=State.SUSPENDED)
+            answer = Answer(answer.id, reply, None, answer.unix_pid)
+        told.append(answer)
+    return told
+
+
+def _state_of(answer: Answer) -> State | None:
+    return answer.reply.state if isinstance(answer.reply, job.Shown) else None
 
 
 def short(name: str) -> str:
