@@ -152,6 +152,7 @@ class Reactor:
     ) -> None:
         self._clock = monotonic
         self._stood_still_s = 0.0
+        self._waited_s = 0.0  # the last time
         self._epoll = select.epoll()
         self._watches: dict[int, Watch] = {}
         self._deadlines: Deadlines[Timer] = Deadlines()
@@ -167,7 +168,7 @@ class Reactor:
         self._stopped = False
 
     def monotonic(self) -> float:
-        """Seconds on the monotonic clock, less those of :meth:`suspend`."""
+        """Seconds on the monotonic clock, less those in which this process was stopped."""
         return self._clock() - self._stood_still_s
 
     def fileno(self) -> int:
@@ -252,6 +253,14 @@ class Reactor:
         signal.siginterrupt(number, False)
         self._stood_still_s += self._clock() - began
 
+    def forget_wait(self) -> None:
+        """This process was stopped by another one, while it waited, and has been continued.
+
+        Deadlines do not count the time of the last wait. Call it before they are looked at.
+        """
+        self._stood_still_s += self._waited_s
+        self._waited_s = 0.0
+
     def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
         """Call with the wait status when a child process has ended.
 
@@ -290,7 +299,9 @@ class Reactor:
             self.run_for(*self._soon.popleft())
         if self._soon or self._idle:
             timeout_s = 0.0
+        began = self._clock()
         ready = self._epoll.poll(min(timeout_s, WAIT_MAX_S))
+        self._waited_s = self._clock() - began
         if not (ready or self._soon) and self._idle:
             self.run_for(*self._idle.popleft())
         for fd, mask in ready:

@@ -56,6 +56,7 @@ def _said_by(sender: str, label: str) -> Message:
         "batch.cancel": batch.Cancel(1),
         "batch.signal": batch.SignalScript(1, 10),
         "batch.limit_time": batch.LimitTime(1, 60.0),
+        "batch.suspend": batch.Suspend(1, True),
     }[name]
 
 

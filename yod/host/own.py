@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from native.errors import YodError
@@ -102,9 +103,13 @@ class OwnFront:
     def on_signal(self, number: int, call: Callable[[], None]) -> None:
         """Call when a signal has come, unless it is ignored."""
         if number == signal.SIGCONT:
-            self._on_continued = call
+            self._on_continued, call = call, partial(self._continued, call)
         if number not in self._invocation.ignored_signals:
             self._reactor.on_signal(number, call)
+
+    def _continued(self, call: Callable[[], None]) -> None:
+        self._reactor.forget_wait()
+        call()
 
     def suspend(self) -> None:
         """Stop this process. Where its group is orphaned the kernel does not, nor continue it."""

@@ -82,7 +82,7 @@ class Pct:
                 self.perform(brokers.granted(None, message))
             case batch.EndBroker():
                 self.perform(brokers.end(message))
-            case batch.SignalScript() | batch.LimitTime():
+            case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
                 self.perform(brokers.pass_on(message))
             case batch.Heard():
                 self.perform(brokers.heard(message))

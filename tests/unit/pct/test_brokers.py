@@ -72,12 +72,14 @@ def test_a_broker_that_runs_is_not_forgotten():
 
 def test_what_bebopd_wants_of_a_broker_goes_to_one_that_lives():
     brokers = begun()
-    end, signal = batch.EndBroker(ID), batch.SignalScript(ID, 10)
+    end = batch.EndBroker(ID)
+    orders = (batch.SignalScript(ID, 10), batch.Suspend(ID, True))
     assert brokers.end(end) == [TellBroker(ID, end)]
-    assert brokers.pass_on(signal) == [TellBroker(ID, signal)]
+    for order in orders:
+        assert brokers.pass_on(order) == [TellBroker(ID, order)]
     assert brokers.end(batch.EndBroker(ID, is_forced=True)) == [KillBroker(ID)]
     for none in (Brokers(), over()):
-        assert none.end(end) == none.pass_on(signal) == []
+        assert none.end(end) == none.pass_on(orders[0]) == []
 
 
 def test_what_happens_behind_the_end_is_late():
