@@ -66,14 +66,16 @@ def start(partition: Partition, *options: str, size: int = 2) -> subprocess.Pope
 def running(here) -> Iterator[tuple[Partition, subprocess.Popen[bytes], str]]:
     """A partition, a yod whose ranks are ready, and its id."""
     with start(here) as yod:
-        (job_id,) = (key for key, row in jobs_of(here).items() if row["unix_pid"] == yod.pid)
-        yield here, yod, job_id
-        if yod.returncode is None:
-            yod.send_signal(signal.SIGTERM)
-            yod.communicate()
+        try:
+            rows = jobs_of(here).items()
+            (job_id,) = (key for key, row in rows if row["unix_pid"] == yod.pid)
+            yield here, yod, job_id
+        finally:
+            if yod.returncode is None:
+                yod.send_signal(signal.SIGTERM)
+                yod.communicate()
 
 
-@pytest.mark.warm
 def test_every_process_of_a_job_stops_and_goes_on(running):
     here, _, job_id = running
     all_are(RUNS)
@@ -90,7 +92,6 @@ def test_every_process_of_a_job_stops_and_goes_on(running):
     assert jobs_of(here)[job_id]["state"] == "RUNNING"
 
 
-@pytest.mark.warm
 @pytest.mark.parametrize("end", ["cancel", "signal"])
 def test_a_suspended_job_ends_as_one_that_runs(running, end):
     here, yod, job_id = running
@@ -105,7 +106,6 @@ def test_a_suspended_job_ends_as_one_that_runs(running, end):
     wait_until(lambda: not marked(), what="the end of all processes of the ranks")
 
 
-@pytest.mark.warm
 def test_a_signal_that_continues_the_ranks_resumes_the_job(running):
     here, _, job_id = running
     yodjob(here, "signal", "STOP", job_id)

@@ -239,7 +239,8 @@ def test_another_nodes_word_about_a_job_has_no_effect():
     assert partition.rows()[0].state is State.RUNNING
 
 
-@pytest.mark.parametrize("message", [batch.Cancel(1), batch.SignalScript(1, 10), batch.Suspend(1, True)]
+@pytest.mark.parametrize(
+    "message", [batch.Cancel(1), batch.SignalScript(1, 10), batch.Suspend(1, True)]
 )
 def test_a_job_is_its_owners_and_operators(message):
     partition = BatchPartition()
