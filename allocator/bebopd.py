@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from allocator.batch import running
 from allocator.batch.job import BatchRecorded, Earlier, SendEvents, SendHistory
-from allocator.batch.suspension import suspend
 from allocator.batch.table import BatchJobs
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
@@ -309,9 +309,10 @@ class Bebopd:
                     case batch.LimitTime(_, time_s):
                         return self.batch.times.change(job, time_s, source, by)
                     case batch.SignalScript(_, number):
-                        actions = self.batch.signal(job, number)
+                        actions = running.signal(job, running.host_of(job, self.nodes), number)
                     case batch.Suspend(_, is_on):
-                        actions = suspend(job, self.batch.host_of(job), is_on, by)
+                        host = running.host_of(job, self.nodes)
+                        actions = running.suspend(job, host, is_on, by)
                     case _:
                         actions = self.batch.cancel(job, by, now)
                 return [*actions, Send(source, batch.Done(job_id))]

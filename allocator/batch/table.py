@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
-from allocator.batch import suspension
+from allocator.batch import running
 from allocator.batch.dependencies import Dependencies, Verdict
 from allocator.batch.job import (
     BatchJob,
@@ -35,7 +35,6 @@ from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
 from allocator.batch.submissions import Submissions
 from allocator.batch.times import TimeLimits
-from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
 from allocator.jobs.table import JobTable
@@ -325,7 +324,7 @@ class BatchJobs:
         actions += self.times.tell(job, node)
         if not job.is_cancelled:
             job.reason = ""
-            actions += suspension.told_again(job, node)
+            actions += running.told_again(job, node)
         elif not job.is_told_to_end:
             job.is_told_to_end = True
             actions.append(Send(node.peer, batch.EndBroker(job.job_id)))
@@ -398,26 +397,6 @@ class BatchJobs:
         job.is_told_to_end = True
         actions.append(RecordBatchJob(job))
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
-
-    def signal(self, job: BatchJob, number: int) -> list[Action]:
-        """Send a job's script a signal.
-
-        Raises:
-            RequestRefused: it does not run.
-        """
-        return [Send(self.host_of(job).peer, batch.SignalScript(job.job_id, number))]
-
-    def host_of(self, job: BatchJob) -> Node:
-        """The node of the broker of a job that runs.
-
-        Raises:
-            RequestRefused: it does not run.
-        """
-        node = self._nodes.get(job.root)
-        if job.state is not State.RUNNING or node is None or not node.is_up:
-            why = job.reason or job.state.value
-            raise RequestRefused(Refusal.BUSY, f"job {job.job_id} does not run: {why}")
-        return node
 
     # -- the end ----------------------------------------------------------
 

@@ -1,13 +1,31 @@
-"""Batch jobs that are suspended: what their brokers are told, and are told again. Pure."""
+"""What the brokers of batch jobs that run are told: signals, to suspend the job. Pure."""
 
 from __future__ import annotations
 
 from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
 from allocator.jobs.assign import RequestRefused
-from allocator.nodes.table import Node
+from allocator.nodes.table import Node, NodeTable
 from native.errors import Refusal
 from native.machine import Action, Send
-from native.wire.batch import Suspend
+from native.wire.batch import SignalScript, State, Suspend
+
+
+def host_of(job: BatchJob, nodes: NodeTable) -> Node:
+    """The node of the broker of a job that runs.
+
+    Raises:
+        RequestRefused: it does not run.
+    """
+    node = nodes.get(job.root)
+    if job.state is not State.RUNNING or node is None or not node.is_up:
+        why = job.reason or job.state.value
+        raise RequestRefused(Refusal.BUSY, f"job {job.job_id} does not run: {why}")
+    return node
+
+
+def signal(job: BatchJob, node: Node, number: int) -> list[Action]:
+    """Send a job's script a signal."""
+    return [Send(node.peer, SignalScript(job.job_id, number))]
 
 
 def suspend(job: BatchJob, node: Node, is_on: bool, by: str) -> list[Action]:
