@@ -30,6 +30,7 @@ from yod.launch.events import (
     SignalToPass,
     StopAsked,
     Suspend,
+    SuspensionAsked,
     Tell,
 )
 from yod.launch.phases import BEFORE_GO, Phase
@@ -192,6 +193,31 @@ def test_ctrl_z_stops_the_ranks_and_yod_and_they_are_continued_once():
     assert yod.handle(StopAsked()) == [signal_all(signal.SIGSTOP), Suspend()]
     assert yod.handle(Continued()) == [signal_all(signal.SIGCONT)]
     assert yod.handle(Continued()) == []
+
+
+def test_a_suspended_job_is_stopped_once_and_continued_once():
+    yod = Yod(2).to(Phase.RUNNING)
+    stop, go = SuspensionAsked(True), SuspensionAsked(False)
+    assert yod.handle(go) == []
+    assert yod.handle(stop) == [signal_all(signal.SIGSTOP)]
+    assert (yod.handle(stop), yod.machine.is_suspended) == ([], True)
+    assert yod.handle(go) == [signal_all(signal.SIGCONT)]
+    assert not yod.machine.is_suspended
+
+
+def test_fg_does_not_continue_what_a_command_has_suspended():
+    yod = Yod(2).to(Phase.RUNNING)
+    yod.handle(SuspensionAsked(True))
+    yod.handle(StopAsked())
+    assert yod.handle(Continued()) == []
+    assert yod.handle(SuspensionAsked(False)) == [signal_all(signal.SIGCONT)]
+
+
+def test_what_is_to_end_is_suspended_no_more():
+    yod = Yod(2).to(Phase.RUNNING)
+    yod.handle(SuspensionAsked(True))
+    yod.handle(Interrupted(signal.SIGTERM))
+    assert not yod.machine.is_suspended
 
 
 @pytest.mark.parametrize("phase", [*BEFORE_GO, *AFTER_GO[1:], Phase.DONE])
