@@ -281,19 +281,3 @@ def test_a_job_that_waits_cannot_be_suspended(own):
     assert done.err.startswith(f"yodjob: {second}: job {second} does not run: ")
     own.yodjob("cancel", first)
     assert own.wait(second) == 0
-
-
-def test_a_detached_job_is_suspended_and_resumed(own):
-    rank = "(setsid sleep 600 &); echo up > said; exec sleep 600"
-    words = ("--detach", "-sz", "1", "sh", "-c", rank)
-    done = own.partition.yod(*words, cwd=own.directory)
-    job_id = done.out.strip()
-    own.said.until("up\n")
-    assert own.yodjob("suspend", job_id) == (0, "", "")
-    all_are(STOPPED)
-    assert own.state(job_id) == "SUSPENDED"
-    assert own.yodjob("resume", job_id) == (0, "", "")
-    all_are(RUNS)
-    own.yodjob("suspend", job_id)
-    own.yodjob("cancel", job_id)
-    assert own.wait(job_id) == 143
