@@ -18,6 +18,7 @@ from allocator.jobs.assign import (
     fits,
     fits_beside,
     shared_slots,
+    shares_on,
     slots_on,
     unused_slots,
 )
@@ -34,7 +35,7 @@ from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.nodelist import format_spans, named_nodes
 from native.wire import codec
-from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
+from native.wire.alloc import SHARES_MAX, Grant, NodeRequest, NodeShare, NodeSpec, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, clipped
 from native.wire.placed import JobNodes, NodeSpan, spans_of
 
@@ -341,6 +342,23 @@ class Requests:
         numbers = (number for span in spans for number in range(span.node, span.node + span.count))
         return spans_of((number, slots[number]) for number in numbers)
 
+    def _shares(self, request: NodeRequest, picks: list[Picks]) -> tuple[NodeShare, ...]:
+        """The memory and GPUs that the request gets.
+
+        Raises:
+            RequestRefused: there are more pieces than a credential takes.
+        """
+        if all(spec.needs is None for spec in request.specs):
+            return ()
+        shares = shares_on(request.specs, picks)
+        if len(shares) > SHARES_MAX:
+            raise RequestRefused(
+                Refusal.BAD_REQUEST,
+                f"memory and GPUs differ in {len(shares)} pieces of the nodes, at most"
+                f" {SHARES_MAX}: ask for the same on each node (-N, --mem, --gpus-per-node)",
+            )
+        return shares
+
     # Permission, and the grant
 
     def _excuse(self, code: Refusal, now: float) -> str:
@@ -392,6 +410,7 @@ class Requests:
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):
             raise RequestRefused(Refusal.BATCH_LIMIT, text)
+        shares = self._shares(request, picks)
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
         grant = make_grant(
@@ -405,6 +424,7 @@ class Requests:
             pending_s=self._limits.pending_s,
             allocation=self._allocation,
             overlaps=request.overlaps,
+            shares=shares,
         )
         parts = len(nodes.rules) + len(nodes.spans) + len(runs.ranges)
         if parts > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
@@ -425,7 +445,7 @@ class Requests:
             root=nodes.spans[0].node,
             is_adopted=not self._ids.is_given(job_id),
         )
-        self._jobs.add(job, nodes, runs, request.overlaps, now)
+        self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         answer = [Send(source, grant)] if source else self._on_granted(job_id, grant, now)
         where = format_spans([(span.node, span.count) for span in nodes.spans])
         return [
