@@ -17,12 +17,15 @@ def memory_text(size: int) -> str:
 
 
 def parse_memory(text: str, unit: str = "M") -> int | None:
-    """Bytes of ``512``, ``4G``, ``4GB``, ``1.5GiB``; None: it is no such text, or above the range.
+    """Bytes of ``512``, ``4G``, ``4GB``, ``1.5GiB``, ``512B``; None: it is no such text, or above the range.
 
     Args:
         unit: of a number without one; Slurm's is M.
     """
-    stem = text.upper().removesuffix("IB").removesuffix("B")
+    stem = text.upper()
+    if stem[:-1].isdigit() and stem[-1:] == "B":
+        stem, unit = stem[:-1], ""
+    stem = stem.removesuffix("IB").removesuffix("B")
     if stem and stem[-1] in "KMGTP":
         stem, unit = stem[:-1], stem[-1]
     whole, point, part = stem.partition(".")

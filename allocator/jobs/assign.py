@@ -180,18 +180,18 @@ def unknown_text(numbers: Sequence[int], nodes: NodeTable) -> str:
 
 
 def _attempt(
-    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, left: Left
+    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, supply: Left
 ) -> list[Picks] | int:
     """Slots for every spec, or the index of one that finds too little.
 
     Args:
-        left: the memory and GPUs of a node that may be used.
+        supply: the memory and GPUs of a node that may be used.
     """
     counted = None
     if any(spec.needs is not None for spec in specs):
         from allocator.nodes.counted import Counted  # most requests need neither
 
-        counted = Counted(nodes, left)
+        counted = Counted(nodes, supply)
     if len(specs) == 1:
         only = _pick(specs[0], nodes, placement, counted)
         return 0 if only is None else [only]

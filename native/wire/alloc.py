@@ -91,6 +91,9 @@ class Needs(Part, frozen=True):
         return min(room, gpus // self.gpus) if self.gpus else room
 
 
+NO_NEEDS = Needs()
+
+
 class Share(Part, frozen=True):
     """Memory, in bytes, and GPUs of one node."""
 

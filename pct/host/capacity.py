@@ -40,7 +40,7 @@ def _process_limits() -> list[tuple[str, int, int]]:
     running = _number("/proc/loadavg", 3, "/")
     for name in ("threads-max", "pid_max"):
         found.append((f"kernel.{name}", _number(f"/proc/sys/kernel/{name}"), running))
-    path = _own_cgroup()
+    path = own_cgroup()
     while path:
         if limit := _number(f"{CGROUPS}{path}/pids.max"):
             used = _number(f"{CGROUPS}{path}/pids.current")
@@ -49,10 +49,10 @@ def _process_limits() -> list[tuple[str, int, int]]:
     return [(name, limit, used) for name, limit, used in found if limit]
 
 
-def _own_cgroup() -> str:
+def own_cgroup(root: str = "/") -> str:
     """The path of our control group (cgroup v2); empty: it is the root group, or there is none."""
     try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        with open(f"{root}proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             paths = [line.rstrip("\n")[3:] for line in file if line.startswith("0::")]
     except OSError:
         return ""
