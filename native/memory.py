@@ -17,7 +17,7 @@ def memory_text(size: int) -> str:
 
 
 def parse_memory(text: str, unit: str = "M") -> int | None:
-    """Bytes of ``512``, ``4G``, ``4GB``, ``1.5GiB``, ``512B``; None: it is no such text, or above the range.
+    """Bytes of ``512``, ``4G``, ``4GB``, ``1.5GiB``, ``512B``; None: it is none, or too large.
 
     Args:
         unit: of a number without one; Slurm's is M.

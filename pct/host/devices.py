@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
 from native.errors import UsageError
 from native.memory import parse_memory
@@ -22,6 +23,16 @@ RANK_VARIABLE = "YOD_RANK_GPUS"  # what a rank has, for a PCT that is one
 
 _KIND = re.compile(rf"[A-Za-z0-9_.-]{{0,{KIND_MAX}}}")
 _INTEL = "0x8086"
+
+
+def here(environment: Mapping[str, str]) -> tuple[int, tuple[Gpu, ...]]:
+    """Memory and GPUs of this host, as the site's variables or the kernel say.
+
+    Raises:
+        UsageError: a variable cannot be read.
+    """
+    said = environment.get
+    return memory(said(MEMORY_VARIABLE)), gpus(said(GPUS_VARIABLE))
 
 
 def memory(said: str | None, root: str = "/") -> int:

@@ -222,8 +222,15 @@ def spec_of(
         return NodeSpec(size, listed, True, cores=cores, needs=shape.needs)
     if shape == ANY:
         return NodeSpec(size, listed)
-    of_shape = {"node_count": count, "per_node": most, "cores": cores, "plane": plane}
-    spec = NodeSpec(size, listed, **of_shape, needs=shape.needs)
+    spec = NodeSpec(
+        size,
+        listed,
+        node_count=count,
+        per_node=most,
+        cores=cores,
+        plane=plane,
+        needs=shape.needs,
+    )
     if text := spec.contradiction:
         raise UsageError(f"{where}{text}: these contradict one another")
     return spec
