@@ -35,7 +35,7 @@ from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.nodelist import format_spans, named_nodes
 from native.wire import codec
-from native.wire.alloc import SHARES_MAX, Grant, NodeRequest, NodeShare, NodeSpec, Refused
+from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, clipped
 from native.wire.placed import JobNodes, NodeSpan, spans_of
 
@@ -342,23 +342,6 @@ class Requests:
         numbers = (number for span in spans for number in range(span.node, span.node + span.count))
         return spans_of((number, slots[number]) for number in numbers)
 
-    def _shares(self, request: NodeRequest, picks: list[Picks]) -> tuple[NodeShare, ...]:
-        """The memory and GPUs that the request gets.
-
-        Raises:
-            RequestRefused: there are more pieces than a credential takes.
-        """
-        if all(spec.needs is None for spec in request.specs):
-            return ()
-        shares = shares_on(request.specs, picks)
-        if len(shares) > SHARES_MAX:
-            raise RequestRefused(
-                Refusal.BAD_REQUEST,
-                f"memory and GPUs differ in {len(shares)} pieces of the nodes, at most"
-                f" {SHARES_MAX}: ask for the same on each node (-N, --mem, --gpus-per-node)",
-            )
-        return shares
-
     # Permission, and the grant
 
     def _excuse(self, code: Refusal, now: float) -> str:
@@ -410,7 +393,7 @@ class Requests:
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):
             raise RequestRefused(Refusal.BATCH_LIMIT, text)
-        shares = self._shares(request, picks)
+        shares = shares_on(request.specs, picks)
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
         grant = make_grant(

@@ -37,7 +37,7 @@ def open_partition(
         from partition.up.embedded import EmbeddedPartition
 
         if has_needs:
-            from pct.host.devices import here
+            from pct.devices import here
 
             share = here(os.environ)
             partition = EmbeddedPartition(reactor, limits, spawner, server, share=share)

@@ -23,8 +23,8 @@ from native.machine import fault_text
 from native.port.address import facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
+from pct import devices
 from pct.driver import Driver
-from pct.host import devices
 from pct.host.cgroup import Cgroup
 from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories

@@ -30,13 +30,14 @@ from native.machine import (
 from native.nodelist import format_nodes
 from native.wire import alloc, batch, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
+from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, Leave, Restart, Several, TellBebopd
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
-from pct.reservation import Gpu, Reservation
+from pct.reservation import Reservation
 
 ENDING_TEXT = "the allocation ends"
 

@@ -10,24 +10,12 @@ believes.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 from native.errors import Refusal
 from native.wire.alloc import NO_SHARE, Credential, share_of
+from pct.account import Gpu
 
 REMEMBERED_COUNT = 4096  # job ids that are never taken (again)
-
-
-class Gpu(NamedTuple):
-    """One GPU of this node.
-
-    Attributes:
-        name: by which its library knows it: its number on the host.
-        kind: for people; empty: not known.
-    """
-
-    name: str
-    kind: str = ""
 
 
 class Reservation:

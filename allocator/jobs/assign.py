@@ -18,7 +18,7 @@ from allocator.nodes.table import Node, NodeTable, Placement
 from native.errors import Refusal
 from native.nodelist import format_nodes, named_nodes
 from native.text import plural
-from native.wire.alloc import NO_SHARE, NodeShare, NodeSpec, Share
+from native.wire.alloc import NO_SHARE, SHARES_MAX, NodeShare, NodeSpec, Share
 from native.wire.base import SIZE_MAX
 from native.wire.placed import NodeSpan, spans_of
 
@@ -91,7 +91,13 @@ def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int
 
 
 def shares_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> tuple[NodeShare, ...]:
-    """The memory and GPUs that the ranks of all specs have, by node."""
+    """The memory and GPUs that the ranks of all specs have, by node.
+
+    Raises:
+        RequestRefused: there are more pieces than a credential takes.
+    """
+    if all(spec.needs is None for spec in specs):
+        return ()
     shares: dict[int, Share] = {}
     for spec, of_spec in zip(specs, picks, strict=True):
         if spec.needs is None:
@@ -106,6 +112,12 @@ def shares_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> tuple[NodeSh
             pieces[-1] = NodeShare(last.node, last.count + 1, share.memory, share.gpus)
         else:
             pieces.append(NodeShare(node, 1, share.memory, share.gpus))
+    if len(pieces) > SHARES_MAX:
+        raise RequestRefused(
+            Refusal.BAD_REQUEST,
+            f"memory and GPUs differ in {len(pieces)} pieces of the nodes, at most {SHARES_MAX}:"
+            " ask for the same on each node (-N, --mem, --gpus-per-node)",
+        )
     return tuple(pieces)
 
 

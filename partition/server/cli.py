@@ -24,7 +24,7 @@ from partition.server.helpers import Helpers
 from partition.server.server import Server
 from partition.up import processes
 from partition.up.embedded import EmbeddedPartition
-from pct.host import devices
+from pct import devices
 from pct.host.spawn.spawner import OwnSpawner
 
 FAILED = 1

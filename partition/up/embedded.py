@@ -29,11 +29,11 @@ from native.machine import Contain, propagate
 from native.port.port import Hub, Port
 from native.wire.alloc import Grant
 from native.wire.base import SLOTS_MAX, TIME_MAX_S
+from pct.account import Gpu
 from pct.driver import Driver as PctDriver
 from pct.host.spawn.spawner import Departed, OwnSpawner, Spawner
 from pct.host.store import Store, default_directories
 from pct.node import Node
-from pct.reservation import Gpu
 
 if TYPE_CHECKING:
     from pct.host.pmix_process import PmixServer

@@ -18,7 +18,7 @@ from native.host import process
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from partition.up.embedded import EmbeddedLaunch, EmbeddedPartition
-from pct.host import devices
+from pct import devices
 from pct.host.spawn.orphans import children_of, not_of_job
 from pct.host.spawn.spawner import OwnSpawner
 

@@ -54,7 +54,7 @@ from pct.job.wiring import Wiring
 from pct.tree.group import Group, Sender
 
 if TYPE_CHECKING:
-    from pct.reservation import Gpu
+    from pct.account import Gpu
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ from pct.wireup import environment
 from pct.wireup.machine import Wireup
 
 if TYPE_CHECKING:
-    from pct.reservation import Gpu
+    from pct.account import Gpu
 
 
 def members_of(members: tuple[MemberLoad, ...]) -> list[int]:

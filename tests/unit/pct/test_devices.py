@@ -3,8 +3,8 @@
 import pytest
 
 from native.errors import UsageError
-from pct.host import devices
-from pct.reservation import Gpu
+from pct import devices
+from pct.account import Gpu
 
 
 @pytest.fixture
@@ -28,13 +28,8 @@ def test_memory_is_the_hosts_or_the_least_limit_of_the_control_groups_above(root
 
 
 def test_the_site_says_how_much_memory_jobs_may_have(root):
-    for text, size in (
-        ("512", 512 << 20),
-        ("4G", 4 << 30),
-        ("1.5GiB", 3 << 29),
-        ("0", 0),
-        ("7B", 7),
-    ):
+    sizes = {"512": 512 << 20, "4G": 4 << 30, "1.5GiB": 3 << 29, "0": 0, "7B": 7}
+    for text, size in sizes.items():
         assert devices.memory(text, str(root[0])) == size
     for text in ("", "G", "-1", "1..5G", "4X", "9" * 30):
         with pytest.raises(UsageError):

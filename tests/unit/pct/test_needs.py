@@ -2,8 +2,8 @@
 
 from native.wire.alloc import Needs
 from native.wire.load import MemberLoad
+from pct.account import Gpu
 from pct.job.spec import counted_environments
-from pct.reservation import Gpu
 
 
 def member(size, needs):

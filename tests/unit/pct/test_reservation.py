@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from native.errors import Refusal
 from native.wire.alloc import Credential, NodeShare
-from pct.reservation import REMEMBERED_COUNT, Gpu, Reservation
+from pct.account import Gpu
+from pct.reservation import REMEMBERED_COUNT, Reservation
 
 SLOTS, EPOCH, NOW = 2, 77, 1000.0
 

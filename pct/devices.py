@@ -14,8 +14,8 @@ from native.errors import UsageError
 from native.memory import parse_memory
 from native.text import shown
 from native.wire.base import GPUS_MAX, KIND_MAX
+from pct.account import Gpu
 from pct.host.capacity import own_cgroup
-from pct.reservation import Gpu
 
 GPUS_VARIABLE = "YOD_GPUS"
 MEMORY_VARIABLE = "YOD_MEMORY"
