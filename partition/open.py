@@ -37,7 +37,7 @@ def open_partition(
         from partition.up.embedded import EmbeddedPartition
 
         if has_needs:
-            from pct.devices import here
+            from pct.host.capacity import here
 
             share = here(os.environ)
             partition = EmbeddedPartition(reactor, limits, spawner, server, share=share)

@@ -23,8 +23,8 @@ from native.machine import fault_text
 from native.port.address import facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
-from pct import devices
 from pct.driver import Driver
+from pct.host import capacity
 from pct.host.cgroup import Cgroup
 from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories
@@ -85,12 +85,12 @@ def command(
         node = int(os.environ.get("YOD_NODE", node))
         name = os.environ.get("YOD_NODE_NAME", name)
         # What the allocation has been given, and nothing of what else there is on the host.
-        of_rank = devices.of_rank(os.environ.get(devices.RANK_VARIABLE, ""))
-        here = devices.memory(memory or "0"), of_rank
+        of_rank = capacity.of_rank(os.environ.get(capacity.RANK_VARIABLE, ""))
+        here = capacity.memory(memory or "0"), of_rank
     else:
         here = (
-            devices.memory(memory or os.environ.get(devices.MEMORY_VARIABLE)),
-            devices.gpus(gpus if gpus is not None else os.environ.get(devices.GPUS_VARIABLE)),
+            capacity.memory(memory or os.environ.get(capacity.MEMORY_VARIABLE)),
+            capacity.gpus(gpus if gpus is not None else os.environ.get(capacity.GPUS_VARIABLE)),
         )
     if not -1 <= node <= NODE_MAX:
         raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")

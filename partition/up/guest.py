@@ -18,7 +18,7 @@ from native.host import process
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from partition.up.embedded import EmbeddedLaunch, EmbeddedPartition
-from pct import devices
+from pct.host import capacity
 from pct.host.spawn.orphans import children_of, not_of_job
 from pct.host.spawn.spawner import OwnSpawner
 
@@ -48,7 +48,7 @@ class GuestPartition:
                 limits,
                 self._spawner(frozenset),
                 first_job_id=first,
-                share=devices.here(os.environ),
+                share=capacity.here(os.environ),
             )
             undo.callback(self._partition.close)
             self._close = undo.pop_all().close
