@@ -30,10 +30,12 @@ class Counted:
         node = self._nodes.get(number)
         if node is None:
             return 0
+        if not node.given and number not in self._taken:  # as most nodes
+            return min(room, spec.needs.room(node.memory, len(node.gpus)))
         left = self._left(node)
         if number in self._taken:
             left = left.less(self._taken[number])
-        return min(room, spec.needs.room(left))
+        return min(room, spec.needs.room(left.memory, left.gpus))
 
     def take(self, spec: NodeSpec, ranks_on: dict[int, int]) -> None:
         """A spec has so many ranks on each of these nodes."""

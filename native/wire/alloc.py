@@ -82,9 +82,9 @@ class Needs(Part, frozen=True):
         """What so many ranks need of one node."""
         return Share(self.memory + ranks * self.rank_memory, self.node_gpus + ranks * self.gpus)
 
-    def room(self, left: Share) -> int:
+    def room(self, memory: int, gpus: int) -> int:
         """How many ranks a node with so much left has room for, as far as its slots allow."""
-        memory, gpus = left.memory - self.memory, left.gpus - self.node_gpus
+        memory, gpus = memory - self.memory, gpus - self.node_gpus
         if memory < 0 or gpus < 0:
             return 0
         room = memory // self.rank_memory if self.rank_memory else SLOTS_MAX

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from allocator.jobs import assign as assigning
@@ -40,6 +40,10 @@ steps = st.lists(
 hosts = st.lists(
     st.tuples(st.integers(1, 4), st.integers(0, 8), st.integers(0, 4)), min_size=1, max_size=4
 )
+
+
+# Each finds room alone, and both do not.
+TWO_MEMBERS = [spec(1, needs=Needs(gpus=2)), spec(1, needs=Needs(gpus=1))]
 
 
 def announce(partition, number, slots, memory, gpus, jobs=(), incarnation=1):
@@ -194,7 +198,14 @@ def _looks_at_all_there_is(monkeypatch):
 def test_the_random_jobs_find_each_of_these_defects(defect, monkeypatch):
     defect(monkeypatch)
 
-    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
+    @settings(
+        max_examples=300,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=(Phase.explicit, Phase.generate),
+    )
+    @example([(4, 8, 2)], [(TWO_MEMBERS, False, 5)])
     @given(hosts, steps)
     def found(hosts, steps):
         play(hosts, steps)
