@@ -292,8 +292,7 @@ class Requests:
             self._served_at = -1  # it may have held others back
 
     def _tell_line(self) -> list[Action]:
-        first = self._line.first
-        if first is not None and first.told_place > 1:
+        if (first := self._line.first) is not None and first.told_place > 1:
             first.text = self._awaited(first)
         return [Send(source, queued) for source, queued in self._line.news()]
 
@@ -440,13 +439,11 @@ class Requests:
 
     def reserve(self) -> list[Action]:
         """Note on the disk that ids will be used, ahead of use: no grant waits for a disk."""
-        end = self._ids.reserve()
-        return [ReserveJobIds(end)] if end else []
+        return [ReserveJobIds(end)] if (end := self._ids.reserve()) else []
 
 
 def _too_irregular(nodes: JobNodes) -> str:
-    """Why a grant does not fit in a message."""
-    return (
+    return (  # why a grant does not fit in a message
         f"a grant of {len(nodes)} nodes does not fit in a message: their numbers, names and"
         f" addresses count up in {len(nodes.spans) + len(nodes.rules)} pieces;"
         " a nodes file that numbers them as names and addresses count up makes fewer"
