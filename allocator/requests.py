@@ -18,6 +18,7 @@ from allocator.jobs.assign import (
     fits,
     fits_beside,
     shared_slots,
+    shares_on,
     slots_on,
     unused_slots,
 )
@@ -291,8 +292,7 @@ class Requests:
             self._served_at = -1  # it may have held others back
 
     def _tell_line(self) -> list[Action]:
-        first = self._line.first
-        if first is not None and first.told_place > 1:
+        if (first := self._line.first) is not None and first.told_place > 1:
             first.text = self._awaited(first)
         return [Send(source, queued) for source, queued in self._line.news()]
 
@@ -392,6 +392,7 @@ class Requests:
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):
             raise RequestRefused(Refusal.BATCH_LIMIT, text)
+        shares = shares_on(request.specs, picks)
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
         grant = make_grant(
@@ -405,6 +406,7 @@ class Requests:
             pending_s=self._limits.pending_s,
             allocation=self._allocation,
             overlaps=request.overlaps,
+            shares=shares,
         )
         parts = len(nodes.rules) + len(nodes.spans) + len(runs.ranges)
         if parts > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
@@ -425,7 +427,7 @@ class Requests:
             root=nodes.spans[0].node,
             is_adopted=not self._ids.is_given(job_id),
         )
-        self._jobs.add(job, nodes, runs, request.overlaps, now)
+        self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         answer = [Send(source, grant)] if source else self._on_granted(job_id, grant, now)
         where = format_spans([(span.node, span.count) for span in nodes.spans])
         return [
@@ -437,13 +439,11 @@ class Requests:
 
     def reserve(self) -> list[Action]:
         """Note on the disk that ids will be used, ahead of use: no grant waits for a disk."""
-        end = self._ids.reserve()
-        return [ReserveJobIds(end)] if end else []
+        return [ReserveJobIds(end)] if (end := self._ids.reserve()) else []
 
 
 def _too_irregular(nodes: JobNodes) -> str:
-    """Why a grant does not fit in a message."""
-    return (
+    return (  # why a grant does not fit in a message
         f"a grant of {len(nodes)} nodes does not fit in a message: their numbers, names and"
         f" addresses count up in {len(nodes.spans) + len(nodes.rules)} pieces;"
         " a nodes file that numbers them as names and addresses count up makes fewer"

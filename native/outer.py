@@ -108,9 +108,11 @@ _NAMES = frozenset(
         b"YOD_CORES_PER_RANK",
         b"YOD_JOB_ID",
         b"YOD_MEMBER",
+        b"YOD_MEMORY_PER_RANK",
         b"YOD_NODE",
         b"YOD_NODE_NAME",
         b"YOD_RANK",
+        b"YOD_RANK_GPUS",
         b"YOD_SIZE",
         DEFAULTS,
     )

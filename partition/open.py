@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def open_partition(
-    reach: Reach | None, reactor: Reactor, limits: Limits, *, will_offer_pmix: bool = False
+    reach: Reach | None,
+    reactor: Reactor,
+    limits: Limits,
+    *,
+    will_offer_pmix: bool = False,
+    has_needs: bool = False,
 ) -> Opened:
     """Bring up the embedded partition, or prepare to reach another one.
 
@@ -24,13 +29,20 @@ def open_partition(
         reach: None: the embedded one.
         will_offer_pmix: the coming job offers PMIx. Its server in an embedded partition
             then starts while the partition's modules are imported, which takes as long.
+        has_needs: the coming job asks for memory or GPUs.
     """
     if reach is None:
         spawner = own_spawner(reactor)
         server = _early_pmix_server(reactor, limits, spawner) if will_offer_pmix else None
         from partition.up.embedded import EmbeddedPartition
 
-        partition = EmbeddedPartition(reactor, limits, spawner, server)
+        if has_needs:
+            from pct.host.capacity import here
+
+            share = here(os.environ)
+            partition = EmbeddedPartition(reactor, limits, spawner, server, share=share)
+        else:
+            partition = EmbeddedPartition(reactor, limits, spawner, server)
         return partition.open(on_close=partition.close)
     from partition.find.remote import RemotePartition
 

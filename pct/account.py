@@ -11,6 +11,7 @@ rounded up).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from native.limits import JOB_STORE_BYTES, variable
 from native.wire.pmi import KeyValue
@@ -23,6 +24,18 @@ MEETING_BYTES = 512  # a fence, beside its ranks
 MEETING_RANK_BYTES = 40
 WORLD_BYTES = 8192  # a spawned world: keeper, tables
 RANK_BYTES = 1024  # one of its ranks: pipes, its end
+
+
+class Gpu(NamedTuple):
+    """One GPU of this node.
+
+    Attributes:
+        name: by which its library knows it: its number on the host.
+        kind: for people; empty: not known.
+    """
+
+    name: str
+    kind: str = ""
 
 
 class OverLimit(Exception):

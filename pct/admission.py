@@ -72,7 +72,7 @@ class Admission:
             return f"{beyond[1]} ranks on node {node.node}, {node.slots} granted"
         if text := _bad_arguments(message, message.runs.size, self._limits.arguments_max_bytes):
             return text
-        refused = self._reservation.take(credential, here.slots, self._unix_time())
+        refused = self._reservation.take(credential, here.slots, self._unix_time(), number)
         return refused[1] if refused else None
 
 

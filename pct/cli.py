@@ -24,6 +24,7 @@ from native.port.address import facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.driver import Driver
+from pct.host import capacity
 from pct.host.cgroup import Cgroup
 from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories
@@ -46,6 +47,8 @@ RESTART = -1  # not an exit status: execute this program anew
 @click.option("--node", metavar="N", default=-1, type=int, help="Node number; default: any.")
 @click.option("--name", metavar="NAME", help="Node name; default: the host's.")
 @click.option("--slots", metavar="N", type=int, help="Ranks at a time; default: processors.")
+@click.option("--memory", metavar="SIZE", help="For jobs that ask; default: all of the host.")
+@click.option("--gpus", metavar="COUNTS", help="4, a100:4, a100:2,h100:2; default: those there.")
 @click.option("--store", metavar="DIR", multiple=True, help="RAM disk for images; may repeat.")
 @click.option("--ready-fd", metavar="FD", type=int, help="Write host:port there when listening.")
 @click.option(
@@ -64,6 +67,8 @@ def command(
     node: int,
     name: str | None,
     slots: int | None,
+    memory: str | None,
+    gpus: str | None,
     store: tuple[str, ...],
     ready_fd: int | None,
     is_in_job: bool,
@@ -79,6 +84,14 @@ def command(
     if is_in_job:  # a job's rank, which is one node of an allocation
         node = int(os.environ.get("YOD_NODE", node))
         name = os.environ.get("YOD_NODE_NAME", name)
+        # What the allocation has been given, and nothing of what else there is on the host.
+        of_rank = capacity.of_rank(os.environ.get(capacity.RANK_VARIABLE, ""))
+        here = capacity.memory(memory or "0"), of_rank
+    else:
+        here = (
+            capacity.memory(memory or os.environ.get(capacity.MEMORY_VARIABLE)),
+            capacity.gpus(gpus if gpus is not None else os.environ.get(capacity.GPUS_VARIABLE)),
+        )
     if not -1 <= node <= NODE_MAX:
         raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")
     if slots is not None and not 1 <= slots <= SLOTS_MAX:
@@ -124,6 +137,8 @@ def command(
         is_signed=lambda data, mac: is_signed(key, data, mac),
         unix_time=time.time,
         contain=_contain,
+        memory=here[0],
+        gpus=here[1],
     )
     # A PCT that is not root's serves one user, who may have all that is free.
     share = limits.store_user_percent if os.geteuid() == 0 else 100

@@ -30,6 +30,7 @@ from native.machine import (
 from native.nodelist import format_nodes
 from native.wire import alloc, batch, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
+from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, Leave, Restart, Several, TellBebopd
@@ -54,6 +55,8 @@ class Node:
         is_signed: tells whether a credential's MAC is the partition key's.
         unix_time: wall-clock seconds.
         contain: takes what handling an event of one job has raised; the job ends.
+        memory: bytes that jobs may have.
+        gpus: that jobs may have.
     """
 
     def __init__(
@@ -69,11 +72,13 @@ class Node:
         is_signed: Callable[[bytes, bytes], bool],
         unix_time: Callable[[], float],
         contain: Contain = propagate,
+        memory: int = 0,
+        gpus: tuple[Gpu, ...] = (),
     ) -> None:
         self.number = wanted
         self.jobs: dict[int, Job] = {}
         self.brokers = Brokers()
-        self.reservation = Reservation(slots, limits.jobs_per_node_count)
+        self.reservation = Reservation(slots, limits.jobs_per_node_count, memory, gpus)
         self._name = name
         self._address = address
         self._bebopd = bebopd
@@ -222,7 +227,8 @@ class Node:
         credential = codec.decode_credential(message.credential)
         try:
             limits = (self.limits.notice_s, self.limits.job_store_bytes)
-            job = Job(message, credential, source, now, *limits)
+            _, gpus = self.reservation.share(message.job_id)
+            job = Job(message, credential, source, now, *limits, gpus)
         except Exception as error:
             self._contain(f"job {message.job_id}", error)
             self.reservation.give_back(message.job_id)
@@ -250,6 +256,7 @@ class Node:
                 job.slots,
                 status.distances(job.ranks),
                 now - job.started_at,
+                *self._share(job.job_id),
             )
             for job in self.jobs.values()
         )
@@ -262,8 +269,14 @@ class Node:
             self._incarnation,
             jobs,
             self.brokers.job_ids,
+            self.reservation.memory,
+            tuple([gpu.kind for gpu in self.reservation.gpus]),
         )
         return [Send(self._bebopd, announce)]
+
+    def _share(self, job_id: int) -> tuple[int, int]:
+        memory, gpus = self.reservation.share(job_id)
+        return memory, len(gpus)
 
     def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:
         is_new = message.epoch != self.reservation.epoch or self._trouble != ""

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import deque
 
 from native.errors import Refusal
-from native.wire.alloc import Credential
+from native.wire.alloc import NO_SHARE, Credential, share_of
+from pct.account import Gpu
 
 REMEMBERED_COUNT = 4096  # job ids that are never taken (again)
 
@@ -20,17 +21,23 @@ REMEMBERED_COUNT = 4096  # job ids that are never taken (again)
 class Reservation:
     """The slots of one node.
 
-    Invariant: the slots in use never exceed the node's; no job id is hosted twice.
+    Invariant: slots and memory in use never exceed the node's; no job id is hosted twice, and
+    no GPU is given twice.
 
     Attributes:
         epoch: of the bebopd that has accepted this node; 0 before that.
     """
 
-    def __init__(self, slots: int, jobs_max: int) -> None:
+    def __init__(
+        self, slots: int, jobs_max: int, memory: int = 0, gpus: tuple[Gpu, ...] = ()
+    ) -> None:
         self.slots = slots
+        self.memory = memory
+        self.gpus = gpus
         self.epoch = 0
         self._jobs_max = jobs_max
         self._used: dict[int, int] = {}  # job id -> slots
+        self._shares: dict[int, tuple[int, tuple[Gpu, ...]]] = {}  # of jobs that have any
         self._spent: set[int] = set()
         self._spent_order: deque[int] = deque()
 
@@ -39,8 +46,12 @@ class Reservation:
         """Slots that hosted jobs hold."""
         return sum(self._used.values())
 
+    def share(self, job_id: int) -> tuple[int, tuple[Gpu, ...]]:
+        """Bytes of memory and the GPUs that a hosted job has."""
+        return self._shares.get(job_id, (0, ()))
+
     def take(
-        self, credential: Credential, granted: int, unix_s: float
+        self, credential: Credential, granted: int, unix_s: float, number: int = -1
     ) -> tuple[Refusal, str] | None:
         """Host a job whose credential's MAC has been checked.
 
@@ -48,6 +59,7 @@ class Reservation:
             credential: what bebopd granted.
             granted: slots on this node.
             unix_s: wall-clock time.
+            number: of this node.
 
         Returns:
             None when the slots are taken; else why not.
@@ -66,11 +78,28 @@ class Reservation:
             return Refusal.BUSY, f"{wanted} slots granted, {free} of {self.slots} are free"
         if len(self._used) >= self._jobs_max:
             return Refusal.BUSY, f"{len(self._used)} jobs are here already"
+        if credential.shares and (text := self._take_share(credential, number)):
+            return Refusal.BUSY, text
         self._used[job_id] = wanted
         return None
 
+    def _take_share(self, credential: Credential, number: int) -> str:
+        """Take memory and GPUs, the first that are free; why not, empty: they are taken."""
+        wanted = share_of(credential.shares, number)
+        memory = self.memory - sum(memory for memory, _ in self._shares.values())
+        if wanted.memory > memory:
+            return f"{wanted.memory} bytes of memory granted, {memory} of {self.memory} are free"
+        given = {gpu for _, gpus in self._shares.values() for gpu in gpus}
+        free = [gpu for gpu in self.gpus if gpu not in given]
+        if wanted.gpus > len(free):
+            return f"{wanted.gpus} GPUs granted, {len(free)} of {len(self.gpus)} are free"
+        if wanted != NO_SHARE:
+            self._shares[credential.job_id] = wanted.memory, tuple(free[: wanted.gpus])
+        return ""
+
     def give_back(self, job_id: int) -> None:
         """A hosted job is over; it is never taken again."""
+        self._shares.pop(job_id, None)
         self._used.pop(job_id, None)
         self.refuse(job_id)
 
@@ -93,3 +122,7 @@ class Reservation:
         """Assert the invariants."""
         assert self.slots_used <= self.slots, (self._used, self.slots)
         assert not self._spent & set(self._used)
+        assert self._shares.keys() <= self._used.keys()
+        assert sum(memory for memory, _ in self._shares.values()) <= self.memory
+        given = [gpu for _, gpus in self._shares.values() for gpu in gpus]
+        assert len(given) == len(set(given)) and set(given) <= set(self.gpus), given

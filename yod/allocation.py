@@ -147,6 +147,10 @@ def allocate(
     node_count: int | None = None,
     ranks_per_node: int | None = None,
     cores_per_rank: int | None = None,
+    mem: str = "",
+    mem_per_rank: str = "",
+    gpus_per_node: int | None = None,
+    gpus_per_rank: int | None = None,
     exclusive: bool = False,
     partition: str = "",
     wait_s: float = inf,
@@ -160,6 +164,10 @@ def allocate(
         node_count: on so many nodes; without a size a slot on each.
         ranks_per_node: at most so many slots on each node; without a size so many.
         cores_per_rank: slots for each of ``size``.
+        mem: memory on each node, such as ``4G``.
+        mem_per_rank: memory for each of ``size``.
+        gpus_per_node: GPUs on each node.
+        gpus_per_rank: GPUs for each of ``size``.
         exclusive: all slots of whole nodes, which nobody else uses.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
@@ -177,6 +185,10 @@ def allocate(
         ("-N", node_count),
         ("--ranks-per-node", ranks_per_node),
         ("--cores-per-rank", cores_per_rank),
+        ("--mem", mem or None),
+        ("--mem-per-rank", mem_per_rank or None),
+        ("--gpus-per-node", gpus_per_node),
+        ("--gpus-per-rank", gpus_per_rank),
     ):
         words += [option, str(count)] if count is not None else []
     words += ["--exclusive"] if exclusive else []

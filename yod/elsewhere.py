@@ -17,6 +17,8 @@ _ORDER = (
     " --ranks-per-node K for how many"
 )
 _CORES = "use --cores-per-rank C for slots of each rank; yod binds no rank to them"
+_GPUS = "use --gpus-per-rank N, or --gpus-per-node N; each rank sees its own"
+_MEMORY = "use --mem SIZE for memory on each node, --mem-per-rank SIZE for that of each rank"
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
 _DIRECTORY = "ranks run in the directory of yod: cd DIR && yod ..."
 _OUTPUT = "yod writes all output: yod ... >FILE; -file NAME takes the completion report"
@@ -96,7 +98,13 @@ TABLE = {
     "bind-to": _BINDING,
     "map-by": _ORDER,
     "rank-by": _ORDER,
-    "gpus-per-task": _BINDING,
+    "gpus": _GPUS,
+    "G": _GPUS,
+    "gres": _GPUS,
+    "gpus-per-socket": _GPUS,
+    "gpu-bind": _GPUS,
+    "mem-per-cpu": _MEMORY,
+    "mem-per-gpu": _MEMORY,
     "export": _ENVIRONMENT,
     "env": _ENVIRONMENT,
     "genv": _ENVIRONMENT,

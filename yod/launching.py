@@ -263,6 +263,7 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
             reactor,
             prepared.limits,
             will_offer_pmix=Protocol.PMIX in plan.mpi.offered,
+            has_needs=any(spec.needs is not None for spec in plan.specs),
         )
         launching = Launching(prepared, front, opened, reactor, reactor.stop)
         stack.callback(launching.close)

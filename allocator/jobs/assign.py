@@ -10,6 +10,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from allocator.jobs.selection import room_of, select
 from allocator.nodes.placement_list import ListPlacement
@@ -17,11 +18,15 @@ from allocator.nodes.table import Node, NodeTable, Placement
 from native.errors import Refusal
 from native.nodelist import format_nodes, named_nodes
 from native.text import plural
-from native.wire.alloc import NodeSpec
+from native.wire.alloc import NO_SHARE, SHARES_MAX, NodeShare, NodeSpec, Share
 from native.wire.base import SIZE_MAX
 from native.wire.placed import NodeSpan, spans_of
 
+if TYPE_CHECKING:
+    from allocator.nodes.counted import Counted
+
 Picks = list[NodeSpan]  # in rank order
+Left = Callable[[Node], Share]
 
 
 class RequestRefused(Exception):
@@ -64,11 +69,12 @@ def assign(
             f"{_ranks(specs)} requested, partition `{partition}` has"
             f" {plural(nodes.slots(), 'slot')} on {plural(len(nodes), 'node')}",
         )
-    picks = _attempt(specs, nodes, placement)
+    picks = _attempt(specs, nodes, placement, Node.left)
     if isinstance(picks, list):
         return picks
     # A request that would fit if every slot were free gets "not now" instead of "too many".
-    never = _attempt(specs, nodes, _placement(nodes, lambda node: node.slots))
+    empty = _placement(nodes, lambda node: node.slots)
+    never = _attempt(specs, nodes, empty, _all_of)
     if isinstance(never, list):
         raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement), picks)
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
@@ -84,9 +90,49 @@ def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int
     return slots
 
 
+def shares_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> tuple[NodeShare, ...]:
+    """The memory and GPUs that the ranks of all specs have, by node.
+
+    Raises:
+        RequestRefused: there are more pieces than a credential takes.
+    """
+    if all(spec.needs is None for spec in specs):
+        return ()
+    shares: dict[int, Share] = {}
+    for spec, of_spec in zip(specs, picks, strict=True):
+        if spec.needs is None:
+            continue
+        for node, ranks in ranks_on(of_spec).items():
+            had, more = shares.get(node, NO_SHARE), spec.needs.share(ranks)
+            shares[node] = Share(had.memory + more.memory, had.gpus + more.gpus)
+    pieces: list[NodeShare] = []
+    for node, share in sorted(shares.items()):
+        last = pieces[-1] if pieces else None
+        if last is not None and last.node + last.count == node and last.share == share:
+            pieces[-1] = NodeShare(last.node, last.count + 1, share.memory, share.gpus)
+        else:
+            pieces.append(NodeShare(node, 1, share.memory, share.gpus))
+    if len(pieces) > SHARES_MAX:
+        raise RequestRefused(
+            Refusal.BAD_REQUEST,
+            f"memory and GPUs differ in {len(pieces)} pieces of the nodes, at most {SHARES_MAX}:"
+            " ask for the same on each node (-N, --mem, --gpus-per-node)",
+        )
+    return tuple(pieces)
+
+
+def ranks_on(picks: Picks) -> dict[int, int]:
+    """The ranks of one spec by node."""
+    ranks: dict[int, int] = {}
+    for span in picks:
+        for node in range(span.node, span.node + span.count):
+            ranks[node] = ranks.get(node, 0) + span.slots
+    return ranks
+
+
 def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> bool:
     """Whether a request that does not exceed the partition can be met now."""
-    return isinstance(_attempt(specs, nodes, placement), list)
+    return isinstance(_attempt(specs, nodes, placement, Node.left), list)
 
 
 def fits_beside(
@@ -98,7 +144,10 @@ def fits_beside(
         held = sum(node.held.get(job_id, 0) for job_id in jobs)
         return 0 if held and is_exclusive else node.slots - held
 
-    return isinstance(_attempt(specs, nodes, _placement(nodes, left)), list)
+    def left_of(node: Node) -> Share:
+        return node.share.less([node.given.get(job_id, NO_SHARE) for job_id in jobs])
+
+    return isinstance(_attempt(specs, nodes, _placement(nodes, left), left_of), list)
 
 
 def shared_slots(nodes: NodeTable) -> Placement:
@@ -143,16 +192,25 @@ def unknown_text(numbers: Sequence[int], nodes: NodeTable) -> str:
 
 
 def _attempt(
-    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement
+    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, supply: Left
 ) -> list[Picks] | int:
-    """Slots for every spec, or the index of one that finds too little."""
+    """Slots for every spec, or the index of one that finds too little.
+
+    Args:
+        supply: the memory and GPUs of a node that may be used.
+    """
+    counted = None
+    if any(spec.needs is not None for spec in specs):
+        from allocator.nodes.counted import Counted  # most requests need neither
+
+        counted = Counted(nodes, supply)
     if len(specs) == 1:
-        only = _pick(specs[0], nodes, placement)
+        only = _pick(specs[0], nodes, placement, counted)
         return 0 if only is None else [only]
     chosen: list[Picks] = [[] for _ in specs]
     before: dict[int, int] = {}
     for index in sorted(range(len(specs)), key=lambda index: _turn(specs[index], nodes)):
-        picks = _pick(specs[index], nodes, placement)
+        picks = _pick(specs[index], nodes, placement, counted)
         if picks is None:
             _restore(placement, before)
             return index
@@ -166,6 +224,8 @@ def _attempt(
                 left = placement.free(number)
                 before.setdefault(number, left)
                 placement.set_free(number, left - slots)
+        if counted is not None:
+            counted.take(specs[index], ranks_on(picks))
         chosen[index] = picks
     _restore(placement, before)
     return chosen
@@ -178,18 +238,25 @@ def _restore(placement: Placement, before: dict[int, int]) -> None:
 
 def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
     if not spec.nodes:
-        return 2 if spec.node_count or spec.cores > 1 else 3
+        return 2 if spec.node_count or spec.cores > 1 or spec.needs else 3
     return 0 if spec.one_per_node or spec.slots >= _slots(spec.nodes, nodes) else 1
 
 
-def _pick(spec: NodeSpec, nodes: NodeTable, placement: Placement) -> Picks | None:
+def _pick(
+    spec: NodeSpec, nodes: NodeTable, placement: Placement, counted: Counted | None
+) -> Picks | None:
+
+    def room(number: int) -> int:
+        here = room_of(spec, placement.free(number))
+        return here if counted is None else counted.room(spec, number, here)
+
     if spec.one_per_node:  # dealt or not
-        free = all(placement.free(number) >= spec.cores for number in spec.nodes)
+        free = all(map(room, spec.nodes))
         return spans_of((number, 1) for number in spec.nodes) if free else None
     if _is_shaped(spec):
         numbers = spec.nodes or [node.number for node in nodes]
-        rooms = [(number, room_of(spec, placement.free(number))) for number in numbers]
-        counts = select(spec, [(number, room) for number, room in rooms if room > 0])
+        rooms = ((number, room(number)) for number in numbers)
+        counts = select(spec, ((number, room) for number, room in rooms if room > 0))
         return None if counts is None else spans_of(counts)
     if spec.nodes:
         return placement.of_list(spec.nodes, spec.size)
@@ -198,7 +265,13 @@ def _pick(spec: NodeSpec, nodes: NodeTable, placement: Placement) -> Picks | Non
 
 def _is_shaped(spec: NodeSpec) -> bool:
     """Whether it takes more than the free slots that come next."""
-    return bool(spec.node_count or spec.per_node or spec.cores > 1 or spec.plane)
+    return bool(
+        spec.node_count or spec.per_node or spec.cores > 1 or spec.plane or spec.needs is not None
+    )
+
+
+def _all_of(node: Node) -> Share:
+    return node.share
 
 
 def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
@@ -208,6 +281,10 @@ def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
 def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
     among = _among(spec, nodes)
     there = plural(sum(node.slots for node in among), "slot")
+    if spec.needs is not None:
+        from allocator.jobs.shortage import in_the_way  # as above
+
+        return in_the_way(spec, among)
     text = f"{_wanted(spec, [spec])}, {there} there"
     if _is_shaped(spec):
         most = max((node.slots for node in among), default=0)
@@ -221,7 +298,12 @@ def _busy(specs: Sequence[NodeSpec], picks: int, nodes: NodeTable, placement: Pl
     free = sum(placement.free(node.number) for node in among)
     total = sum(node.slots for node in among)
     text = _wanted(spec, [spec] if spec.nodes else specs)
-    return f"{text}, {free} of {plural(total, 'slot')} free now{_why(among, placement)}"
+    more = ""
+    if spec.needs is not None:
+        from allocator.jobs.shortage import left_text  # as above
+
+        more = left_text(spec, among)
+    return f"{text}, {free} of {plural(total, 'slot')}{more} free now{_why(among, placement)}"
 
 
 def _among(spec: NodeSpec, nodes: NodeTable) -> list[Node]:

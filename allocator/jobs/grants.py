@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from allocator.jobs.assign import Picks
 from native.wire import codec
-from native.wire.alloc import Credential, Grant
+from native.wire.alloc import Credential, Grant, NodeShare
 from native.wire.placed import JobNodes, NodeSpan, spans_of
 from native.wire.runs import JobRuns, RunRange, add_run
 
@@ -94,6 +94,7 @@ def make_grant(
     pending_s: float,
     allocation: str = "",
     overlaps: bool = False,
+    shares: tuple[NodeShare, ...] = (),
 ) -> Grant:
     """The grant of a job, with its credential.
 
@@ -101,6 +102,7 @@ def make_grant(
         wall_s: unix time now; the grant expires ``pending_s`` later.
         allocation: whose step the job is; empty: it is none.
         overlaps: it shares the slots that other steps have.
+        shares: memory and GPUs that it has on the nodes.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     credential = codec.encode_part(
@@ -114,6 +116,7 @@ def make_grant(
             nodes_digest=codec.nodes_digest(nodes),
             allocation=allocation,
             overlaps=overlaps,
+            shares=shares,
         )
     )
     return Grant(

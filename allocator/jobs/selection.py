@@ -13,11 +13,12 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from native.wire.alloc import NodeSpec
 
 Picks = list[tuple[int, int]]  # (node, ranks), in rank order
+Candidates = Iterable[tuple[int, int]]  # (node, room), none is asked for in vain
 
 
 def room_of(spec: NodeSpec, free: int) -> int:
@@ -26,7 +27,7 @@ def room_of(spec: NodeSpec, free: int) -> int:
     return min(room, spec.per_node) if spec.per_node else room
 
 
-def select(spec: NodeSpec, candidates: Picks) -> Picks | None:
+def select(spec: NodeSpec, candidates: Candidates) -> Picks | None:
     """Nodes for all ranks of a spec; None: these have too little room.
 
     Args:
@@ -35,7 +36,9 @@ def select(spec: NodeSpec, candidates: Picks) -> Picks | None:
     """
     if not spec.node_count:
         dealt = spec.plane
-        return _dealt(candidates, spec.size, dealt) if dealt else _filled(candidates, spec.size)
+        if dealt:
+            return _dealt(list(candidates), spec.size, dealt)
+        return _filled(candidates, spec.size)
     chosen = _chosen(candidates, spec.size, spec.node_count)
     if chosen is None:
         return None
@@ -45,7 +48,7 @@ def select(spec: NodeSpec, candidates: Picks) -> Picks | None:
     return [(node, count) for (node, _), count in zip(chosen, counts, strict=True)]
 
 
-def _filled(candidates: Picks, size: int) -> Picks | None:
+def _filled(candidates: Candidates, size: int) -> Picks | None:
     """Each node full before the next."""
     picks = []
     for node, room in candidates:
@@ -74,14 +77,19 @@ def _dealt(candidates: Picks, size: int, plane: int) -> Picks | None:
     return picks
 
 
-def _chosen(candidates: Picks, size: int, node_count: int) -> Picks | None:
+def _chosen(candidates: Candidates, size: int, node_count: int) -> Picks | None:
     """So many nodes, in their order, that together have room; None: there are none."""
     share = -(-size // node_count)
-    roomy = [candidate for candidate in candidates if candidate[1] >= share]
-    if len(roomy) >= node_count:
-        return roomy[:node_count]
-    by_room = sorted(range(len(candidates)), key=lambda index: -candidates[index][1])
-    most = [candidates[index] for index in sorted(by_room[:node_count])]
+    seen: Picks = []
+    roomy: Picks = []
+    for candidate in candidates:
+        seen.append(candidate)
+        if candidate[1] >= share:
+            roomy.append(candidate)
+            if len(roomy) == node_count:
+                return roomy
+    by_room = sorted(range(len(seen)), key=lambda index: -seen[index][1])
+    most = [seen[index] for index in sorted(by_room[:node_count])]
     return most if len(most) == node_count and sum(room for _, room in most) >= size else None
 
 

@@ -31,7 +31,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import named_nodes
-from native.wire.alloc import Released, Revoke
+from native.wire.alloc import NodeShare, Released, Revoke, Share
 from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
 from native.wire.status import HostedJob
@@ -107,11 +107,20 @@ class JobTable:
 
     # A job begins
 
-    def add(self, job: Job, nodes: JobNodes, runs: JobRuns, overlaps: bool, now: float) -> None:
+    def add(
+        self,
+        job: Job,
+        nodes: JobNodes,
+        runs: JobRuns,
+        overlaps: bool,
+        now: float,
+        shares: tuple[NodeShare, ...] = (),
+    ) -> None:
         """Hold the slots of a new grant, pending.
 
         Args:
             overlaps: it shares the slots that others have.
+            shares: its memory and GPUs.
         """
         job.placed = nodes, runs
         shared: dict[int, Holding] = {}  # by slots
@@ -124,6 +133,7 @@ class JobTable:
             else:
                 job.holdings |= dict.fromkeys(range(span.node, span.node + span.count), holding)
         self._nodes.hold_all(nodes.spans, job.job_id, overlaps)
+        self._nodes.give(shares, job.job_id)
         self._jobs[job.job_id] = job
         requester, job.requester = job.requester, None
         self._answer_to(job, requester)
@@ -150,7 +160,8 @@ class JobTable:
             job.root = node.number
         job.since = min(job.since, now - hosted.elapsed_s)
         job.holdings[node.number] = Holding(hosted.slots, hosted.ranks)
-        self._nodes.hold(node, job.job_id, hosted.slots)
+        share = Share(hosted.memory, hosted.gpus)
+        self._nodes.hold(node, job.job_id, hosted.slots, share)
         return actions + self._seen(job, node.number, now)
 
     # Reports of PCTs

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from allocator.nodes.orders import NONE, Orders
 from allocator.nodes.rules import Rules
 from native.ids import PortalId
+from native.wire.alloc import NO_SHARE, NodeShare, Share
 from native.wire.placed import JobNodes, NodeSpan
 from native.wire.status import Announce
 
@@ -48,6 +49,7 @@ class Placement(Protocol):
 
 
 NOTHING: Mapping[int, int] = MappingProxyType({})  # what a free node holds
+NOT_COUNTED: Mapping[int, Share] = MappingProxyType({})
 
 
 class Node(Struct):
@@ -60,6 +62,8 @@ class Node(Struct):
         held: slots by job. Nodes share it: it is replaced, not changed.
         over: jobs of earlier bebopds that have ended here; a late announcement
             may still name one, and is not believed.
+        gpus: the kind of each.
+        given: memory and GPUs by job; of jobs that have asked for none there is nothing.
     """
 
     number: int
@@ -74,6 +78,9 @@ class Node(Struct):
     held: Mapping[int, int] = NOTHING
     over: set[int] = field(default_factory=set)
     orders: Orders = NONE
+    memory: int = 0
+    gpus: tuple[str, ...] = ()
+    given: Mapping[int, Share] = NOT_COUNTED
 
     def used(self) -> int:
         """Slots held by jobs."""
@@ -87,6 +94,15 @@ class Node(Struct):
             return self.slots
         # The difference is negative when a PCT came back with fewer slots than are held.
         return max(0, self.slots - self.used())
+
+    @property
+    def share(self) -> Share:
+        """Memory and GPUs that it has in all."""
+        return Share(self.memory, len(self.gpus))
+
+    def left(self) -> Share:
+        """Memory and GPUs that can be given now."""
+        return self.share.less(self.given.values())
 
     def __str__(self) -> str:
         return f"node {self.number} ({self.name})"
@@ -227,9 +243,11 @@ class NodeTable:
         """These nodes with names and addresses, for a job."""
         return self._rules.of(tuple(spans))
 
-    def hold(self, node: Node, job_id: int, slots: int) -> None:
-        """Give slots to a job."""
+    def hold(self, node: Node, job_id: int, slots: int, share: Share = NO_SHARE) -> None:
+        """Give slots to a job, and a share of memory and GPUs."""
         node.held = {**node.held, job_id: slots}
+        if share != NO_SHARE:
+            node.given = {**node.given, job_id: share}
         self.refresh(node)
 
     def hold_all(self, spans: Sequence[NodeSpan], job_id: int, overlaps: bool) -> None:
@@ -252,11 +270,22 @@ class NodeTable:
         restarts = [n for n, orders in self._orders.items() if orders.restart is not None]
         self.to_restart.update(n for n in restarts if n in nodes and job_id in nodes[n].held)
 
+    def give(self, shares: Sequence[NodeShare], job_id: int) -> None:
+        """Give memory and GPUs to a job that holds slots of these nodes."""
+        for each in shares:
+            for number in range(each.node, each.node + each.count):
+                node = self._nodes[number]
+                node.given = {**node.given, job_id: each.share}
+
     def free(self, node: Node, job_id: int) -> None:
-        """Take back all slots of a job."""
+        """Take back all slots of a job, and its memory and GPUs."""
         left = dict(node.held)
         del left[job_id]
         node.held = left or NOTHING
+        if job_id in node.given:
+            given = dict(node.given)
+            del given[job_id]
+            node.given = given or NOT_COUNTED
         self.refresh(node)
 
     def refresh(self, node: Node) -> None:
@@ -272,6 +301,7 @@ class NodeTable:
             assert node.number == number
             assert all(slots >= 0 for slots in node.held.values()), node
             assert node.orders == self.orders(number), node
+            assert node.given.keys() <= node.held.keys(), node
         assert self._slots == sum(node.slots for node in self._nodes.values())
         assert self._up_count == sum(node.is_up for node in self._nodes.values())
         assert self._named == Counter(self._numbers.values())
@@ -332,6 +362,7 @@ class NodeTable:
         node.address = PortalId(announce.nid, announce.pid)
         node.incarnation, node.heard_at = announce.incarnation, now
         node.is_up, node.down_text = True, ""
+        node.memory, node.gpus = announce.memory, announce.gpus
 
 
 def _new(number: int, announce: Announce, peer: PortalId, now: float, orders: Orders) -> Node:
@@ -344,4 +375,6 @@ def _new(number: int, announce: Announce, peer: PortalId, now: float, orders: Or
         incarnation=announce.incarnation,
         heard_at=now,
         orders=orders,
+        memory=announce.memory,
+        gpus=announce.gpus,
     )

@@ -23,10 +23,13 @@ from native.wire.base import (
     U32,
     U63,
     Digest,
+    GpuCount,
     JobId,
     JobMessage,
+    Memory,
     Message,
     Name,
+    NodeCount,
     NodeNumber,
     Part,
     Seconds,
@@ -46,8 +49,102 @@ from native.wire.runs import JobRuns
 LISTED = 64  # nodes of a request that are listed one by one, however regular
 LISTED_MAX = NODE_MAX + 1  # nodes that all lists of a request name together
 CREDENTIAL_MAX = 128 * 1024  # a user may be in very many groups
+SHARES_MAX = 2048  # pieces of nodes with equal memory and GPUs, in one credential
 
 Nodes = Annotated[tuple[NodeNumber, ...], Meta(max_length=NODE_MAX + 1)]
+
+
+class Needs(Part, frozen=True):
+    """Memory and GPUs that a member's ranks need beside slots.
+
+    Attributes:
+        memory: bytes on each of its nodes.
+        rank_memory: bytes for each rank.
+        node_gpus: on each of its nodes, for all of its ranks there.
+        gpus: for each rank.
+    """
+
+    memory: Memory = 0
+    rank_memory: Memory = 0
+    node_gpus: GpuCount = 0
+    gpus: GpuCount = 0
+
+    @property
+    def contradiction(self) -> str:
+        """Why no nodes whatever can meet it; empty: some could."""
+        if self.memory and self.rank_memory:
+            return "memory for each node and memory for each rank"
+        if self.node_gpus and self.gpus:
+            return "GPUs for each node and GPUs for each rank"
+        return ""
+
+    def share(self, ranks: int) -> Share:
+        """What so many ranks need of one node."""
+        return Share(self.memory + ranks * self.rank_memory, self.node_gpus + ranks * self.gpus)
+
+    def room(self, memory: int, gpus: int) -> int:
+        """How many ranks a node with so much left has room for, as far as its slots allow."""
+        memory, gpus = memory - self.memory, gpus - self.node_gpus
+        if memory < 0 or gpus < 0:
+            return 0
+        room = memory // self.rank_memory if self.rank_memory else SLOTS_MAX
+        return min(room, gpus // self.gpus) if self.gpus else room
+
+
+NO_NEEDS = Needs()
+
+
+class Share(Part, frozen=True):
+    """Memory, in bytes, and GPUs of one node."""
+
+    memory: Memory = 0
+    gpus: GpuCount = 0
+
+    def less(self, given: Iterable[Share]) -> Share:
+        """What is left behind these; never less than nothing."""
+        memory, gpus = self.memory, self.gpus
+        for each in given:
+            memory, gpus = memory - each.memory, gpus - each.gpus
+        return Share(max(0, memory), max(0, gpus))
+
+    def __str__(self) -> str:
+        parts = [plural(self.gpus, "GPU")] if self.gpus else []
+        if self.memory:
+            from native.memory import memory_text  # for refusals
+
+            parts.append(f"{memory_text(self.memory)} of memory")
+        return " and ".join(parts) or "nothing"
+
+
+NO_SHARE = Share()
+
+
+class NodeShare(Part, frozen=True):
+    """What a job has of each of some consecutive nodes.
+
+    Attributes:
+        node: the first.
+        memory: bytes on each.
+        gpus: on each; the node's PCT chooses which.
+    """
+
+    node: NodeNumber
+    count: NodeCount
+    memory: Memory = 0
+    gpus: GpuCount = 0
+
+    @property
+    def share(self) -> Share:
+        """Of each node."""
+        return Share(self.memory, self.gpus)
+
+
+def share_of(shares: tuple[NodeShare, ...], node: int) -> Share:
+    """What a job has of a node."""
+    for each in shares:
+        if each.node <= node < each.node + each.count:
+            return each.share
+    return NO_SHARE
 
 
 class NodeSpec(Part, frozen=True):
@@ -63,6 +160,7 @@ class NodeSpec(Part, frozen=True):
         plane: ranks are dealt to the nodes in turn, so many at a time; 0: each node's ranks
             follow one another.
         ranges: more nodes behind ``nodes``, as first numbers and counts; only in messages.
+        needs: memory and GPUs; None: none that is counted.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
@@ -73,6 +171,7 @@ class NodeSpec(Part, frozen=True):
     cores: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
     plane: Annotated[int, Meta(ge=0, le=SIZE_MAX)] = 0
     ranges: NumberRanges = ()
+    needs: Needs | None = None
 
     @property
     def slots(self) -> int:
@@ -95,7 +194,7 @@ class NodeSpec(Part, frozen=True):
         if self.plane and count and size <= self.plane * (count - 1):
             planes = plural(self.plane, "rank")
             return f"{plural(size, 'rank')} on {plural(count, 'node')} in turn, {planes} at a time"
-        return ""
+        return self.needs.contradiction if self.needs else ""
 
     @property
     def listed(self) -> int:
@@ -188,6 +287,7 @@ class Credential(Part, frozen=True):
             addresses, so that nobody makes a PCT dial another one.
         allocation: as in the grant.
         overlaps: the slots are not taken from the node's; others may have them.
+        shares: memory and GPUs on the nodes, which nobody else has; ascending.
     """
 
     job_id: JobId
@@ -199,6 +299,11 @@ class Credential(Part, frozen=True):
     nodes_digest: Digest
     allocation: Name = ""
     overlaps: bool = False
+    shares: Annotated[tuple[NodeShare, ...], Meta(max_length=SHARES_MAX)] = ()
+
+    def __post_init__(self) -> None:
+        if self.shares:
+            demand_ascending("shares", [(share.node, share.count) for share in self.shares])
 
 
 class Refused(Message, frozen=True, tag="alloc.refused"):

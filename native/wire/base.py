@@ -45,6 +45,16 @@ def clipped(text: str, most: int = TEXT_MAX) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+GPUS_MAX = 64  # of one node
+MEMORY_MAX = 1 << 60
+KIND_MAX = 32
+
+Memory = Annotated[int, Meta(ge=0, le=MEMORY_MAX)]  # bytes
+GpuCount = Annotated[int, Meta(ge=0, le=GPUS_MAX)]
+GpuKind = Annotated[str, Meta(max_length=KIND_MAX)]
+Gpus = Annotated[tuple[GpuKind, ...], Meta(max_length=GPUS_MAX)]
+
+
 class Message(Struct, frozen=True, array_like=True, tag_field="message"):
     """Base of all messages. Fields are checked for type and range on decode."""
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.alloc import OfNodes, demand_fitting
+from native.wire.alloc import Needs, OfNodes, demand_fitting
 from native.wire.base import (
     ARGUMENTS_MAX,
     ARITY_MAX,
@@ -83,6 +83,7 @@ class MemberLoad(Part, frozen=True):
         arguments: argv, the name first.
         directory: working directory.
         cores: that each rank has, for its environment; admission goes by the credential.
+        needs: memory and GPUs of its ranks, which have them of the job's share.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
@@ -90,6 +91,7 @@ class MemberLoad(Part, frozen=True):
     arguments: Annotated[tuple[bytes, ...], Meta(min_length=1, max_length=ARGUMENTS_MAX)]
     directory: Path
     cores: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
+    needs: Needs | None = None
 
     def __post_init__(self) -> None:
         demand_no_nul(self.directory, *self.arguments)

@@ -19,8 +19,11 @@ from native.wire.base import (
     SLOTS_MAX,
     U32,
     U63,
+    GpuCount,
+    Gpus,
     Interval,
     JobId,
+    Memory,
     Message,
     Name,
     NodeNumber,
@@ -43,6 +46,8 @@ class HostedJob(Part, frozen=True):
     Attributes:
         distances: the lowest rank that it has here, then from each rank to the next.
         elapsed_s: since the load message came.
+        memory: bytes that it has here.
+        gpus: likewise.
     """
 
     job_id: JobId
@@ -50,6 +55,8 @@ class HostedJob(Part, frozen=True):
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
     distances: Annotated[tuple[Rank, ...], Meta(max_length=SLOTS_MAX)]
     elapsed_s: Seconds
+    memory: Memory = 0
+    gpus: GpuCount = 0
 
     def __post_init__(self) -> None:
         if 0 in self.distances[1:] or sum(self.distances) >= SIZE_MAX:
@@ -83,6 +90,8 @@ class Announce(Message, frozen=True, tag="status.announce"):
         jobs: what it hosts now.
         brokers: batch jobs whose brokers run here, or have ended and bebopd has not said
             that it has heard.
+        memory: bytes that jobs may have; 0: none can be asked for.
+        gpus: the kind of each; empty where it is not known.
     """
 
     node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
@@ -93,6 +102,8 @@ class Announce(Message, frozen=True, tag="status.announce"):
     incarnation: U63
     jobs: tuple[HostedJob, ...] = ()
     brokers: Annotated[tuple[JobId, ...], Meta(max_length=SLOTS_MAX)] = ()
+    memory: Memory = 0
+    gpus: Gpus = ()
 
     def __post_init__(self) -> None:
         demand_distinct("jobs", tuple(job.job_id for job in self.jobs))

@@ -90,7 +90,8 @@ def hold(
         stack.callback(reactor.close)
         rlimits.raise_soft()  # each PCT and each step is a connection
         stack.callback(rlimits.restore)
-        opened = opening.open_partition(reach, reactor, limits)
+        has_needs = wanted.spec.needs is not None
+        opened = opening.open_partition(reach, reactor, limits, has_needs=has_needs)
 
         def command_ended(status: int) -> None:
             driver.command_ended(status)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import groupby
+from itertools import groupby, repeat
 from signal import SIGTERM
 from time import monotonic
 
@@ -22,7 +22,8 @@ from native.machine import Event
 from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
-from native.wire.alloc import Grant, NodeSpec
+from native.wire import codec
+from native.wire.alloc import NO_SHARE, Grant, Needs, NodeSpec, Share, share_of
 from native.wire.placed import GrantedNode
 from native.wire.runs import JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
@@ -88,6 +89,7 @@ class AllocatedNodes:
         self.job_id = ""
         self._grant = grant
         self._slots = slots_of(grant)
+        shares = shares_of(grant)
         self._environment = environment
         self._tail = tail
         self._on_up = on_up
@@ -100,7 +102,7 @@ class AllocatedNodes:
         self._stack.callback(self._bebopd.close)
         invocation = _of_daemons(own.invocation(("yodjob",)), self._bebopd.key)
         prepared = launching.prepare(
-            members(self._slots, self._bebopd.address),
+            members(self._slots, self._bebopd.address, shares),
             _OPTIONS,
             invocation,
             partition=partition,
@@ -209,15 +211,28 @@ def one_rank_each(grant: Grant) -> Grant:
     return replace(grant, runs=JobRuns((RunRange(0, 1, len(grant.nodes)),)))
 
 
-def members(slots: list[int], bebopd: str) -> list[Member]:
-    """The programs to launch: a member for each row of nodes with equal slots.
+def shares_of(grant: Grant) -> list[Share]:
+    """The memory and GPUs of each node of a grant, in the order of its nodes."""
+    shares = codec.decode_credential(grant.credential).shares
+    return [share_of(shares, node.node) for node in grant.nodes] if shares else []
+
+
+def members(slots: list[int], bebopd: str, shares: Sequence[Share] = ()) -> list[Member]:
+    """The programs to launch: a member for each row of nodes with equal slots and shares.
 
     Args:
         slots: of each node.
         bebopd: address of the allocation's own.
+        shares: memory and GPUs of each node; empty: none.
     """
     words = (*programs.command_line("pct"), "--bebopd", bebopd, "--in-job", "--slots")
-    return [Member(NodeSpec(len(list(row))), (*words, str(count))) for count, row in groupby(slots)]
+    found = []
+    for (count, share), row in groupby(zip(slots, shares or repeat(NO_SHARE), strict=False)):
+        needs = Needs(memory=share.memory, node_gpus=share.gpus) if share != NO_SHARE else None
+        counted = ("--memory", f"{share.memory}B") if share.memory else ()
+        spec = NodeSpec(len(list(row)), needs=needs)
+        found.append(Member(spec, (*words, str(count), *counted)))
+    return found
 
 
 def _of_daemons(invocation: Invocation, key: bytes) -> Invocation:

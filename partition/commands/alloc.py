@@ -25,6 +25,10 @@ from yod.plan.shape import made, spec_of
 @click.option("-N", "-nodes", "node_count", type=int, metavar="N", help="On so many nodes.")
 @click.option("--ranks-per-node", "per_node", type=int, metavar="K", help="At most so many there.")
 @click.option("--cores-per-rank", "cores", type=int, metavar="C", help="So many slots for one.")
+@click.option("--mem", "memory", metavar="SIZE", help="Memory on each node: 512M, 4G.")
+@click.option("--mem-per-rank", "rank_memory", metavar="SIZE", help="Memory for each slot of -sz.")
+@click.option("--gpus-per-node", "node_gpus", type=int, metavar="N", help="GPUs on each node.")
+@click.option("--gpus-per-rank", "gpus", type=int, metavar="N", help="GPUs for each slot of -sz.")
 @click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
 @SIGNAL
@@ -40,6 +44,10 @@ def alloc(
     node_count: int | None,
     per_node: int | None,
     cores: int | None,
+    memory: str | None,
+    rank_memory: str | None,
+    node_gpus: int | None,
+    gpus: int | None,
     is_exclusive: bool,
     time_text: str | None,
     warning: str | None,
@@ -60,7 +68,17 @@ def alloc(
     shell = () if is_json else (os.environ.get("SHELL") or "/bin/sh",)
     time_s = None if time_text is None else duration.parse(time_text, "-time")
     listed = tuple(nodelist.parse(nodes)) if nodes is not None else None
-    spec = spec_of(size, listed, "", made(node_count, per_node, cores, None))
+    shape = made(
+        node_count,
+        per_node,
+        cores,
+        None,
+        memory=memory,
+        rank_memory=rank_memory,
+        node_gpus=node_gpus,
+        gpus=gpus,
+    )
+    spec = spec_of(size, listed, "", shape)
     wanted = Wanted(
         spec,
         words or shell,

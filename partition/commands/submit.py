@@ -31,6 +31,10 @@ from partition.submit import handing
 @click.option("-N", "-nodes", "node_count", metavar="N", help="On so many nodes.")
 @click.option("--ranks-per-node", "per_node", metavar="K", help="At most so many there.")
 @click.option("--cores-per-rank", "cores", metavar="C", help="So many slots for one.")
+@click.option("--mem", "memory", metavar="SIZE", help="Memory on each node: 512M, 4G.")
+@click.option("--mem-per-rank", "rank_memory", metavar="SIZE", help="Memory for each slot of -sz.")
+@click.option("--gpus-per-node", "node_gpus", metavar="N", help="GPUs on each node.")
+@click.option("--gpus-per-rank", "gpus", metavar="N", help="GPUs for each slot of -sz.")
 @click.option(
     "-time",
     "time_text",

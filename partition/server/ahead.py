@@ -10,10 +10,13 @@ from importlib import import_module
 
 # tests/unit/test_house.py compares this with the imports in functions.
 MODULES = (
+    "allocator.jobs.shortage",
+    "allocator.nodes.counted",
     "allocator.operators",
     "allocator.rows",
     "fcntl",
     "native._native",
+    "native.memory",
     "native.wire.rank",
     "partition.find.discover",
     "partition.find.remote",

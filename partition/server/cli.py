@@ -24,6 +24,7 @@ from partition.server.helpers import Helpers
 from partition.server.server import Server
 from partition.up import processes
 from partition.up.embedded import EmbeddedPartition
+from pct.host import capacity
 from pct.host.spawn.spawner import OwnSpawner
 
 FAILED = 1
@@ -65,7 +66,9 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
     helpers = Helpers(reactor, HELPERS_COUNT, _spawn_helper)
     spawner = OwnSpawner(reactor, lambda: helpers.unix_pids)
     become_subreaper()  # orphans of a PMIx server's keeper
-    partition = EmbeddedPartition(reactor, in_force, spawner, slots=slots, contain=_contain)
+    partition = EmbeddedPartition(
+        reactor, in_force, spawner, slots=slots, share=capacity.here(os.environ), contain=_contain
+    )
     idle = reactor.timer(lambda: None if server.count else reactor.stop())
 
     def look_idle() -> None:

@@ -29,6 +29,9 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("N", "nodes"), "-N"),
     (("ntasks-per-node",), "--ranks-per-node"),
     (("c", "cpus-per-task"), "--cores-per-rank"),
+    (("mem",), "--mem"),
+    (("gpus-per-node",), "--gpus-per-node"),
+    (("gpus-per-task",), "--gpus-per-rank"),
     (("t", "time"), _TIME),
     (("o", "output"), _OUTPUT),
     (("J", "job-name"), _NAME),
@@ -122,10 +125,20 @@ def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
     for name, value in _pairs(words, _SLURM_FLAGS):
         if name in ours:
             found.words += [ours[name], value]
+        elif name == "gres":
+            found.words += ["--gpus-per-node", _gres(value)]
         elif name in _SLURM_COSMETIC | _SLURM_FLAGS:
             found.warnings.append(f"#SBATCH {_dashed(name)}: ignored")
         else:
             raise UsageError(f"{_dashed(name)} is not there here, and would change what runs")
+
+
+def _gres(value: str) -> str:
+    """The GPUs of ``gpu`` and ``gpu:4``; kinds cannot be chosen, and there is nothing else."""
+    name, colon, count = value.partition(":")
+    if name != "gpu" or (colon and not count.isdecimal()):
+        raise UsageError(f"--gres={shown(value)} is not there here, and would change what runs")
+    return count or "1"
 
 
 def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:

@@ -21,7 +21,15 @@ from partition.submit.message import detached, hand_in, read_script, submission,
 from partition.submit.signals import early
 from yod.plan.shape import ANY, spec_of, with_option
 
-_OF_THE_SHAPE = ("node_count", "per_node", "cores")
+_OF_THE_SHAPE = (
+    "node_count",
+    "per_node",
+    "cores",
+    "memory",
+    "rank_memory",
+    "node_gpus",
+    "gpus",
+)
 
 # What a #YOD line may say; the names are those of the command's parameters.
 _OPTIONS = {
@@ -30,6 +38,10 @@ _OPTIONS = {
     "node_count": Option(("-N", "-nodes"), True),
     "per_node": Option(("--ranks-per-node",), True),
     "cores": Option(("--cores-per-rank",), True),
+    "memory": Option(("--mem",), True),
+    "rank_memory": Option(("--mem-per-rank",), True),
+    "node_gpus": Option(("--gpus-per-node",), True),
+    "gpus": Option(("--gpus-per-rank",), True),
     "time_text": Option(("-time",), True),
     "output": Option(("-o", "-output"), True),
     "name": Option(("-name", "-J"), True),

@@ -18,6 +18,7 @@ from native.host import process
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from partition.up.embedded import EmbeddedLaunch, EmbeddedPartition
+from pct.host import capacity
 from pct.host.spawn.orphans import children_of, not_of_job
 from pct.host.spawn.spawner import OwnSpawner
 
@@ -43,7 +44,11 @@ class GuestPartition:
             process.need_subreaper()
             undo.callback(process.leave_subreaper)
             self._partition = EmbeddedPartition(
-                reactor, limits, self._spawner(frozenset), first_job_id=first
+                reactor,
+                limits,
+                self._spawner(frozenset),
+                first_job_id=first,
+                share=capacity.here(os.environ),
             )
             undo.callback(self._partition.close)
             self._close = undo.pop_all().close

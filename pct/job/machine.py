@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from signal import SIGSTOP
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from native.deadlines import earliest
 from native.errors import IllegalTransition, PeerProtocolError
@@ -53,6 +53,9 @@ from pct.job.table import ADVANCES, EVENTS, FROM_ANYBODY, OWNER, method_for
 from pct.job.wiring import Wiring
 from pct.tree.group import Group, Sender
 
+if TYPE_CHECKING:
+    from pct.account import Gpu
+
 _T = TypeVar("_T")
 
 
@@ -70,6 +73,7 @@ class Job:
         now: float,
         notice_s: float = float("inf"),
         store_bytes: int = JOB_STORE_BYTES,
+        gpus: tuple[Gpu, ...] = (),
     ) -> None:
         self.job_id = message.job_id
         self.uid = credential.uid
@@ -89,6 +93,7 @@ class Job:
         self._wiring = wiring = Wiring(*known, keepers, objects, self.account)
         self._ends = ends = Ends(message, group, progress, failures, keepers, wiring)
         self._starting = starting = Starting(*known, keepers, objects, wiring, ends, output)
+        starting.gpus = gpus
         around = (message, group, progress)
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)

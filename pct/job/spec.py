@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from native.ids import name_of_job
 from native.wire import keeper
-from native.wire.alloc import Credential
+from native.wire.alloc import NO_NEEDS, Credential
 from native.wire.load import Arguments, Load, MemberLoad, StartWorld
 from pct.wireup import environment
 from pct.wireup.machine import Wireup
+
+if TYPE_CHECKING:
+    from pct.account import Gpu
 
 
 def members_of(members: tuple[MemberLoad, ...]) -> list[int]:
@@ -46,12 +51,14 @@ def keeper_spec(
     paths: dict[int, bytes],
     wireup: Wireup,
     listen_nid: int = 0,
+    gpus: tuple[Gpu, ...] = (),
 ) -> keeper.KeeperSpec:
     """The specification for the ranks of the load at its place.
 
     Args:
         paths: of each object on this node, by number.
         listen_nid: at which each rank gets a listener for Portals; 0: none does.
+        gpus: that the job has on this node.
     """
     ranks = ranks_at(message, message.place)
     member_of = members_of(arguments.members)
@@ -61,6 +68,7 @@ def keeper_spec(
         keeper.ProgramSpec(paths[member.object_index], member.arguments, member.directory)
         for member in members
     )
+    counted = counted_environments(ranks, member_of, arguments.members, gpus)
     specs = tuple(
         keeper.RankSpec(
             rank,
@@ -68,7 +76,8 @@ def keeper_spec(
             environment.for_rank(
                 rank, local_rank, member_of[rank], arguments.members[member_of[rank]].cores
             )
-            + wireup.environment(0, rank),
+            + wireup.environment(0, rank)
+            + counted.get(rank, ()),
             wants_stdin=message.has_input and rank == 0,
             wants_pmi=wireup.wants_sockets,
             wants_portals=listen_nid != 0,
@@ -77,6 +86,31 @@ def keeper_spec(
     )
     is_alone = goes_alone(message)
     return _spec(message, arguments, credential, programs, specs, wireup, listen_nid, is_alone)
+
+
+def counted_environments(
+    ranks: tuple[int, ...],
+    member_of: list[int],
+    members: tuple[MemberLoad, ...],
+    gpus: tuple[Gpu, ...],
+) -> dict[int, tuple[bytes, ...]]:
+    """What ranks are told of their memory and GPUs, where members have asked for any.
+
+    The GPUs of a member for each of its nodes are all of its ranks'. None is in two members,
+    or in two ranks of one that has asked for each rank.
+    """
+    if all(member.needs is None for member in members):
+        return {}
+    found: dict[int, tuple[bytes, ...]] = {}
+    shared: dict[int, tuple[Gpu, ...]] = {}  # by member
+    for rank in ranks:
+        number = member_of[rank]
+        needs = members[number].needs or NO_NEEDS
+        own, gpus = gpus[: needs.gpus], gpus[needs.gpus :]
+        if needs.node_gpus and number not in shared:
+            shared[number], gpus = gpus[: needs.node_gpus], gpus[needs.node_gpus :]
+        found[rank] = environment.for_needs(needs, own or shared.get(number, ()))
+    return found
 
 
 def goes_alone(message: Load) -> bool:
@@ -90,6 +124,7 @@ def world_spec(
     credential: Credential,
     spawn: StartWorld,
     wireup: Wireup,
+    gpus: tuple[Gpu, ...] = (),
 ) -> keeper.KeeperSpec:
     """The specification for the ranks of a spawned world at the load's place."""
     member_of = members_of(spawn.members)
@@ -104,6 +139,7 @@ def world_spec(
             member_of[rank],
             environment.for_rank(spawn.first_rank + rank, local_rank, member_of[rank])
             + (() if spawn.is_tool else wireup.environment(spawn.world, rank))
+            + (environment.for_gpus(gpus) if gpus else ())
             + spawn.environments[member_of[rank]],
             wants_stdin=False,
             wants_pmi=wireup.wants_sockets and not spawn.is_tool,

@@ -36,6 +36,7 @@ from pct.tree.collective import SELF
 from pct.tree.group import Group
 
 if TYPE_CHECKING:
+    from pct.account import Gpu
     from pct.job.listeners import Listeners
 
 MAP_PIECE = 8192  # ranks of the map in one message
@@ -47,6 +48,7 @@ class Starting:
     Attributes:
         ranks: those of the load that this node hosts.
         own_held: those of them that are held at their entry.
+        gpus: that the job has on this node.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Starting:
     ) -> None:
         self.ranks = spec.ranks_at(message, message.place)
         self.own_held: set[int] = set()
+        self.gpus: tuple[Gpu, ...] = ()
         self._message = message
         self._job_id = message.job_id
         self._credential = credential
@@ -105,13 +108,14 @@ class Starting:
             self._progress.extend(now)
             listen_nid = self._listeners.nid if self._listeners is not None else 0
             of_node = (self._objects.paths, wireup, listen_nid)
-            actions.append(StartKeeper(self._job_id, spec.keeper_spec(*of_job, *of_node)))
+            of_keeper = spec.keeper_spec(*of_job, *of_node, self.gpus)
+            actions.append(StartKeeper(self._job_id, of_keeper))
         for number, world in self._wiring.spawned:
             if number in self._keepers or not world.awaited:
                 continue
             if world.spawn.is_tool or wireup.is_ready(number):
                 self._keepers.start(number)
-                of_world = spec.world_spec(*of_job, world.spawn, wireup)
+                of_world = spec.world_spec(*of_job, world.spawn, wireup, self.gpus)
                 actions.append(StartKeeper(self._job_id, of_world, number))
                 actions += [KeeperGo(self._job_id, number), *self._keepers.let_go()]
         return actions

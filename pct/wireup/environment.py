@@ -9,10 +9,14 @@ see :mod:`native.outer`. A user's settings of a library (``OMPI_MCA_*``, ``PMIX_
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from native import outer
 from native.wire.load import Protocol
+
+if TYPE_CHECKING:
+    from native.wire.alloc import Needs
+    from pct.account import Gpu
 
 # Settings with which libraries do not bind ranks to processors. Open MPI needs none when it is
 # started directly (as seen with 4.1 and 5.0), and MPICH never binds.
@@ -131,6 +135,31 @@ def for_rank(rank: int, local_rank: int, member: int, cores: int = 1) -> tuple[b
         b"YOD_MEMBER=%d" % member,
         b"YOD_CORES_PER_RANK=%d" % cores,
         b"MPI_LOCALRANKID=%d" % local_rank,
+    )
+
+
+def for_needs(needs: Needs, gpus: tuple[Gpu, ...]) -> tuple[bytes, ...]:
+    """The variables of a rank of a job that has memory or GPUs of its node."""
+    entries = for_gpus(gpus)
+    if needs.rank_memory:
+        entries += (b"YOD_MEMORY_PER_RANK=%d" % needs.rank_memory,)
+    return entries
+
+
+def for_gpus(gpus: tuple[Gpu, ...]) -> tuple[bytes, ...]:
+    """Show a rank these GPUs and no others, whoever has made them.
+
+    HIP counts within what ROCR_VISIBLE_DEVICES leaves; the others count from all of the host.
+    """
+    names = b",".join([gpu.name.encode() for gpu in gpus])
+    nth = b",".join([b"%d" % number for number in range(len(gpus))])
+    return (
+        b"CUDA_DEVICE_ORDER=PCI_BUS_ID",
+        b"CUDA_VISIBLE_DEVICES=" + names,
+        b"ROCR_VISIBLE_DEVICES=" + names,
+        b"HIP_VISIBLE_DEVICES=" + nth,
+        b"ZE_AFFINITY_MASK=" + names,
+        b"YOD_RANK_GPUS=" + ",".join([f"{gpu.name}:{gpu.kind}" for gpu in gpus]).encode(),
     )
 
 

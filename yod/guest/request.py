@@ -15,6 +15,7 @@ from native import nodelist
 from native.errors import UsageError
 from native.limits import Limits
 from native.text import shown
+from native.wire.alloc import Needs
 from yod import launching
 from yod.host import own
 from yod.plan import loadfile, plan
@@ -36,8 +37,8 @@ class Member(Struct, frozen=True):
         size: its ranks; None: one for each of ``nodes``, or 1.
         nodes: only these, ranks in this order: numbers, or text such as ``5,1..3``.
         origin: where it was read, for messages.
-        node_count, ranks_per_node, cores_per_rank, distribution: as in :class:`Choices`, whose
-            value stands in for None.
+        node_count, ranks_per_node, cores_per_rank, distribution, mem, mem_per_rank, gpus_per_node,
+            gpus_per_rank: as in :class:`Choices`, whose value stands in for None.
     """
 
     command: Word | Sequence[Word]
@@ -48,6 +49,10 @@ class Member(Struct, frozen=True):
     ranks_per_node: int | None = None
     cores_per_rank: int | None = None
     distribution: str | None = None
+    mem: str | None = None
+    mem_per_rank: str | None = None
+    gpus_per_node: int | None = None
+    gpus_per_rank: int | None = None
 
 
 class Held(Protocol):
@@ -71,6 +76,10 @@ class Choices(TypedDict, total=False):
         ranks_per_node: at most so many ranks on each node; without a size so many.
         cores_per_rank: slots that each rank has on its node.
         distribution: ``block``, ``cyclic`` or ``plane=K``, as ``--distribution``.
+        mem: memory on each node, such as ``4G``.
+        mem_per_rank: memory for each rank.
+        gpus_per_node: GPUs on each node, for all ranks there.
+        gpus_per_rank: GPUs for each rank.
         env: the environment of the ranks. Default: this process's.
         cwd: their directory. Default: this process's.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
@@ -97,6 +106,10 @@ class Choices(TypedDict, total=False):
     ranks_per_node: int | None
     cores_per_rank: int | None
     distribution: str | None
+    mem: str | None
+    mem_per_rank: str | None
+    gpus_per_node: int | None
+    gpus_per_rank: int | None
     env: Mapping[str, str] | Mapping[bytes, bytes] | None
     cwd: Word | None
     partition: str
@@ -153,6 +166,10 @@ def request(
     ranks_per_node: int | None = None,
     cores_per_rank: int | None = None,
     distribution: str | None = None,
+    mem: str | None = None,
+    mem_per_rank: str | None = None,
+    gpus_per_node: int | None = None,
+    gpus_per_rank: int | None = None,
     env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
     cwd: Word | None = None,
     partition: str = "",
@@ -189,9 +206,17 @@ def request(
         raise UsageError("exclusive and overlap exclude each other")
     if keep_going and kill:
         raise UsageError("keep_going and kill exclude each other")
-    members = _members(
-        command, size, nodes, made(node_count, ranks_per_node, cores_per_rank, distribution)
+    shape = made(
+        node_count,
+        ranks_per_node,
+        cores_per_rank,
+        distribution,
+        memory=mem,
+        rank_memory=mem_per_rank,
+        node_gpus=gpus_per_node,
+        gpus=gpus_per_rank,
     )
+    members = _members(command, size, nodes, shape)
     words = tuple(word for member in members for word in member.words)
     invocation = own.invocation(("yod.api", *words))
     if env is not None:
@@ -257,8 +282,22 @@ def read_load_file(path: Word, size: int | None = None, nodes: Nodes = ()) -> tu
             member.spec.per_node or None,
             member.spec.cores if member.spec.cores > 1 else None,
             f"plane={member.spec.plane}" if member.spec.plane else None,
+            *_told(member.spec.needs),
         )
         for member in found
+    )
+
+
+def _told(needs: Needs | None) -> tuple[str | None, str | None, int | None, int | None]:
+    """Memory and GPUs as a member names them."""
+    if needs is None:
+        return None, None, None, None
+    memory, rank_memory = needs.memory, needs.rank_memory
+    return (
+        f"{memory}B" if memory else None,
+        f"{rank_memory}B" if rank_memory else None,
+        needs.node_gpus or None,
+        needs.gpus or None,
     )
 
 
@@ -286,7 +325,14 @@ def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> 
         if any("\0" in text for text in texts):
             raise UsageError("a NUL character, which an argument cannot have")
         own_shape = made(
-            each.node_count, each.ranks_per_node, each.cores_per_rank, each.distribution
+            each.node_count,
+            each.ranks_per_node,
+            each.cores_per_rank,
+            each.distribution,
+            memory=each.mem,
+            rank_memory=each.mem_per_rank,
+            node_gpus=each.gpus_per_node,
+            gpus=each.gpus_per_rank,
         ).over(shape)
         (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts, own_shape)
         members.append(replace(member, origin=each.origin))

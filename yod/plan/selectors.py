@@ -9,5 +9,9 @@ OPTIONS = (
     Option(("-N", "-nodes"), True, "On N nodes; alone: a rank on each.", "N"),
     Option(("--ranks-per-node",), True, "At most K ranks on a node; without -sz: K.", "K"),
     Option(("--cores-per-rank",), True, "Each rank has C slots of its node.", "C"),
+    Option(("--mem",), True, "Memory on each node: 512M, 4G.", "SIZE"),
+    Option(("--mem-per-rank",), True, "Memory for each rank.", "SIZE"),
+    Option(("--gpus-per-node",), True, "GPUs on each node, for all ranks there.", "N"),
+    Option(("--gpus-per-rank", "--gpus-per-task"), True, "GPUs for each rank.", "N"),
     Option(("--distribution",), True, "Over nodes: block (default), cyclic, plane=K.", "HOW"),
 )

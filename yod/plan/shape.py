@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from native.errors import UsageError
 from native.text import shown
-from native.wire.alloc import NodeSpec
-from native.wire.base import NODE_MAX, SIZE_MAX, SLOTS_MAX
+from native.wire.alloc import NO_NEEDS, Needs, NodeSpec
+from native.wire.base import GPUS_MAX, NODE_MAX, SIZE_MAX, SLOTS_MAX
 
 DIGITS_MAX = 18  # a number of a million digits takes minutes to convert
 
@@ -25,25 +25,45 @@ class Shape(Struct, frozen=True):
         per_node: at most so many ranks on each (``--ranks-per-node``).
         cores: slots that each rank takes (``--cores-per-rank``).
         plane: dealt in turn, so many at a time; 0: not dealt (``--distribution``).
+        needs: memory and GPUs (``--mem``, ``--mem-per-rank``, ``--gpus-per-node``,
+            ``--gpus-per-rank``).
     """
 
     node_count: int | None = None
     per_node: int | None = None
     cores: int | None = None
     plane: int | None = None
+    needs: Needs | None = None
 
     def over(self, other: Shape) -> Shape:
         """This one, and where it says nothing the other."""
         names = self.__struct_fields__
         own = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.needs is not None and other.needs is not None:
+            own["needs"] = _over(self.needs, other.needs)
         return replace(other, **own)
+
+
+def _over(needs: Needs, other: Needs) -> Needs:
+    """These needs, and where they say nothing of memory, or of GPUs, the other's."""
+    memory = needs if needs.memory or needs.rank_memory else other
+    gpus = needs if needs.node_gpus or needs.gpus else other
+    return Needs(memory.memory, memory.rank_memory, gpus.node_gpus, gpus.gpus)
 
 
 ANY = Shape()
 
 
 def made(
-    node_count: int | None, per_node: int | None, cores: int | None, distribution: str | None
+    node_count: int | None,
+    per_node: int | None,
+    cores: int | None,
+    distribution: str | None,
+    *,
+    memory: str | None = None,
+    rank_memory: str | None = None,
+    node_gpus: int | None = None,
+    gpus: int | None = None,
 ) -> Shape:
     """A shape of what a program says.
 
@@ -58,7 +78,16 @@ def made(
         if count is not None:
             demand_count(name, count, most, what)
     plane = None if distribution is None else parse_distribution("distribution", distribution)
-    return Shape(node_count, per_node, cores, plane)
+    shape = Shape(node_count, per_node, cores, plane)
+    for option, value in (
+        ("--mem", memory),
+        ("--mem-per-rank", rank_memory),
+        ("--gpus-per-node", node_gpus),
+        ("--gpus-per-rank", gpus),
+    ):
+        if value is not None:
+            shape = with_option(shape, option, str(value))
+    return shape
 
 
 def parse_count(option: str, value: str, most: int, what: str) -> int:
@@ -121,11 +150,34 @@ def _plane(shape: Shape, option: str, value: str) -> Shape:
     return replace(shape, plane=parse_distribution(option, value))
 
 
+def _memory(shape: Shape, option: str, value: str) -> Shape:
+    from native.memory import parse_memory  # most launches ask for none
+
+    size = parse_memory(value)
+    if size is None:
+        raise UsageError(f"{option} {shown(value)}: a size such as 512M or 4G")
+    field = "memory" if option == "--mem" else "rank_memory"
+    return _with_needs(shape, **{field: size})
+
+
+def _gpus(shape: Shape, option: str, value: str) -> Shape:
+    field = "node_gpus" if option == "--gpus-per-node" else "gpus"
+    return _with_needs(shape, **{field: parse_count(option, value, GPUS_MAX, "GPU")})
+
+
+def _with_needs(shape: Shape, **fields: int) -> Shape:
+    return replace(shape, needs=replace(shape.needs or NO_NEEDS, **fields))
+
+
 _READERS: dict[str, Callable[[Shape, str, str], Shape]] = {
     "-N": _node_count,
     "--ranks-per-node": _per_node,
     "--cores-per-rank": _cores,
     "--distribution": _plane,
+    "--mem": _memory,
+    "--mem-per-rank": _memory,
+    "--gpus-per-node": _gpus,
+    "--gpus-per-rank": _gpus,
 }
 
 
@@ -167,10 +219,18 @@ def spec_of(
     if not 1 <= size <= SIZE_MAX:
         raise UsageError(f"{where}-sz {size}: must be from 1 to {SIZE_MAX}")
     if is_one_each:
-        return NodeSpec(size, listed, True, cores=cores)
+        return NodeSpec(size, listed, True, cores=cores, needs=shape.needs)
     if shape == ANY:
         return NodeSpec(size, listed)
-    spec = NodeSpec(size, listed, node_count=count, per_node=most, cores=cores, plane=plane)
+    spec = NodeSpec(
+        size,
+        listed,
+        node_count=count,
+        per_node=most,
+        cores=cores,
+        plane=plane,
+        needs=shape.needs,
+    )
     if text := spec.contradiction:
         raise UsageError(f"{where}{text}: these contradict one another")
     return spec

@@ -78,6 +78,7 @@ def make_plan(
                     tuple(map(os.fsencode, member.words)),
                     directory,
                     member.spec.cores,
+                    member.spec.needs,
                 )
                 for member, path in zip(members, paths, strict=True)
             ),

@@ -60,7 +60,9 @@ def test_what_changes_nothing_that_runs_is_a_warning(line, warning):
 @pytest.mark.parametrize(
     "line",
     [
-        "#SBATCH --mem=4G",
+        "#SBATCH --mem-per-cpu=4G",
+        "#SBATCH --gres=fpga:2",
+        "#SBATCH --mem=much",
         "#SBATCH --array=1-3",
         "#SBATCH -d aftercorr:3",
         "#SBATCH --dependency=singleton",
@@ -73,7 +75,7 @@ def test_what_changes_nothing_that_runs_is_a_warning(line, warning):
         "#PBS -l select=2:mem=1gb",
         "#PBS -W depend=beforeok:1",
         "#PBS -W group_list=a",
-        "#YOD --mem 4",
+        "#YOD --mem x",
         "#YOD script",
         "#SBATCH script",
         "#YOD 'open",

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native.errors import Refusal
-from native.wire.alloc import Credential
+from native.wire.alloc import Credential, NodeShare
+from pct.account import Gpu
 from pct.reservation import REMEMBERED_COUNT, Reservation
 
 SLOTS, EPOCH, NOW = 2, 77, 1000.0
@@ -154,3 +155,39 @@ def test_slots_are_never_given_twice_whatever_the_order(steps):
 
 def test_a_grant_of_a_later_bebopd_is_taken_before_that_bebopd_has_been_heard():
     assert reservation().take(grant(epoch=EPOCH + 1), SLOTS, NOW) is None
+
+
+def counted():
+    node = Reservation(4, 64, 1000, tuple(Gpu(str(number), "a100") for number in range(3)))
+    node.epoch = EPOCH
+    return node
+
+
+def test_memory_and_gpus_are_taken_once_and_come_back():
+    node = counted()
+    share = (NodeShare(5, 1, 600, 2),)
+    assert node.take(grant(7, shares=share), 1, NOW, 5) is None
+    assert node.share(7) == (600, (Gpu("0", "a100"), Gpu("1", "a100")))
+    refused = node.take(grant(8, shares=share), 1, NOW, 5)
+    assert refused == (Refusal.BUSY, "600 bytes of memory granted, 400 of 1000 are free")
+    refused = node.take(grant(9, shares=(NodeShare(0, 9, 0, 2),)), 1, NOW, 5)
+    assert refused == (Refusal.BUSY, "2 GPUs granted, 1 of 3 are free")
+    assert node.take(grant(10, shares=(NodeShare(0, 9, 0, 1),)), 1, NOW, 5) is None
+    assert node.share(10) == (0, (Gpu("2", "a100"),))
+    node.check()
+    node.give_back(7)
+    assert node.take(grant(11, shares=share), 1, NOW, 5) is None
+    node.check()
+
+
+def test_the_share_of_another_node_takes_nothing_here():
+    node = counted()
+    assert node.take(grant(7, shares=(NodeShare(6, 3, 1000, 3),)), 1, NOW, 5) is None
+    assert node.share(7) == (0, ())
+
+
+def test_a_step_that_overlaps_takes_its_own_gpus():
+    node = counted()
+    share = (NodeShare(5, 1, 0, 2),)
+    assert node.take(grant(7, shares=share, overlaps=True), 1, NOW, 5) is None
+    assert node.take(grant(8, shares=share, overlaps=True), 1, NOW, 5) is not None
