@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
 from allocator.nodes.table import Node
-from native.duration import written
 from native.errors import Refusal
 from native.ids import PortalId
 from native.machine import Action, Send
@@ -52,6 +51,8 @@ class TimeLimits:
             job.time_s = asked[0].before_s
             text = clipped(f"job {job.job_id}: its time limit stays: {error}")
             return [Send(each.source, Refused(Refusal.NOT_RECORDED, text)) for each in asked]
+        from native.duration import written  # few jobs have theirs changed
+
         said = f"time limit {written(job.time_s)}, set by {asked[-1].by}"
         actions: list[Action] = [RecordEvent(job.job_id, said)]
         actions += [Send(each.source, batch.Done(job.job_id)) for each in asked]

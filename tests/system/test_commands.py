@@ -55,7 +55,7 @@ RARE = {
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
     "allocator": "bebopd driver records requests",
-    "allocator.batch": "dependencies job outcome questions queue submissions table",
+    "allocator.batch": "dependencies job outcome questions queue running submissions table times",
     "allocator.jobs": "assign batch grants ids job line selection table",
     "allocator.nodes": "orders placement_list rules table",
     "native": (
