@@ -25,6 +25,7 @@ MADE = (
     "libpmi.so.1",
     "keeper/yod-keeper",
     "hold/yodhold.so",
+    "script/yod-script",
     "client/yod",
 )
 
