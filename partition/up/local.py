@@ -26,6 +26,7 @@ from native.waitstatus import how_it_ended
 from partition.find import state
 from partition.find.state import Daemon, State
 from partition.up import processes
+from pct.host import capacity
 
 END_S = 10.0  # a daemon has this long between SIGTERM and SIGKILL
 START_S = 30.0  # all daemons must be up within this
@@ -193,10 +194,21 @@ class _Starter:
                 *("--bebopd", self._lines[0], "--key-file", self._key_file),
                 *("--listen", f"127.0.0.1:{port}", "--slots", str(self._slots)),
                 *("--node", str(node), "--name", f"node{node}", *self._debug),
+                *self._share(node),
             ],
             f"pct-{node}",
             node=node,
         )
+
+    def _share(self, node: int) -> list[str]:
+        """What a node has of the host's memory and GPUs, where the user does not say it."""
+        words: list[str] = []
+        if self._count > 1 and capacity.MEMORY_VARIABLE not in self._environment:
+            part = (capacity.memory(None) >> 20) // self._count
+            words += ["--memory", f"{part}M" if part else "0"]
+        if node and capacity.GPUS_VARIABLE not in self._environment:
+            words += ["--gpus", "0"]  # the first node has them
+        return words
 
     def _spawn(self, argv: list[str], name: str, node: int = -1, ready_fd: int = -1) -> None:
         log = self._where / LOGS / f"{name}.log"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -126,6 +127,14 @@ def test_everything_of_it_is_the_owners_only(place, four):
 def test_nodes_have_the_slots_that_they_are_given(place, down):
     assert run("yodctl", "up", "--local", "8", "--slots", "2").status == 0
     assert "16 slots: 0 in use" in run("yodctl", "status").out
+
+
+def test_nodes_of_one_host_share_out_its_memory(place, four):
+    (total,) = re.findall(r"MemTotal: +(\d+) kB", Path("/proc/meminfo").read_text())
+    done = run("yod", "-sz", "1", "--mem", "100000T", "true")
+    assert done.status == 125
+    (most,) = re.findall(r"the largest node has ([\d.]+) GiB", done.err)
+    assert 0 < float(most) <= int(total) / 1024**2 / 4 + 0.01
 
 
 def test_a_second_partition_is_refused(place, four):
