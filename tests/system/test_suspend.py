@@ -281,3 +281,18 @@ def test_a_job_that_waits_cannot_be_suspended(own):
     assert done.err.startswith(f"yodjob: {second}: job {second} does not run: ")
     own.yodjob("cancel", first)
     assert own.wait(second) == 0
+
+
+def test_a_detached_job_is_suspended_and_resumed(own):
+    rank = "(setsid sleep 600 &); echo up > said; exec sleep 600"
+    words = ("--detach", "-quiet", "sh", "-c", rank)
+    job_id = own.partition.yod(*words, cwd=own.directory).out.strip()
+    own.said.until("up\n")
+    assert own.yodjob("suspend", job_id) == (0, "", "")
+    all_are(STOPPED)
+    assert own.state(job_id) == "SUSPENDED"
+    assert own.yodjob("resume", job_id) == (0, "", "")
+    all_are(RUNS)
+    assert own.yodjob("suspend", job_id) == (0, "", "")
+    assert own.yodjob("cancel", job_id) == (0, "", "")
+    assert own.wait(job_id) == 143
