@@ -16,6 +16,7 @@ MODULES = (
     "allocator.rows",
     "fcntl",
     "native._native",
+    "native.duration",
     "native.memory",
     "native.wire.rank",
     "partition.find.discover",

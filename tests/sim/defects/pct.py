@@ -154,8 +154,9 @@ def lost_nodes_are_said_to_be_free(patch: Patch) -> None:
 
 @defect
 def credentials_do_not_expire(patch: Patch) -> None:
-    def take(original: Any, self: Reservation, credential: Any, node: int, unix_s: float) -> Any:
-        return original(self, credential, node, 0.0)
+    def take(original: Any, self: Reservation, *granted: Any) -> Any:
+        credential, node, _, *rest = granted
+        return original(self, credential, node, 0.0, *rest)
 
     wrap(patch, Reservation, "take", take)
 
