@@ -146,6 +146,7 @@ def test_a_helper_that_is_killed_costs_its_launch_the_warmth_and_no_more(server:
     victims = server.helpers
     with stopped(*victims):
         yod = server.start_warm("-sz", "2", "echo", "once")
+        wait_until(lambda: server.states() != ["greeted"], what="a request for the helper")
         for unix_pid in victims:
             os.kill(unix_pid, signal.SIGKILL)
     done = finish(yod)
