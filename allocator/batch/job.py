@@ -35,11 +35,9 @@ class BatchJob(Struct, eq=False):
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
         is_granted: the disk knows of the grant; before that nobody may hear of it.
         is_sent: its PCT has been told to start the broker.
-        is_told_to_end: its PCT has been told to end the broker, and was not lost since.
-        is_time_told: its broker knows its time limit, and its PCT was not lost since.
+        is_told: its broker has heard of the last orders, and its PCT was not lost since.
         has_no_slots: any more; its broker ends, or is killed.
         is_recorded: the disk knows of it.
-        is_of_this_bebopd: which knows what of it is suspended.
         asker: who submitted it and has no answer yet.
     """
 
@@ -66,11 +64,9 @@ class BatchJob(Struct, eq=False):
     is_granted: bool = False
     is_sent: bool = False
     reach: tuple[str, bytes] = ("", b"")
-    is_told_to_end: bool = False
-    is_time_told: bool = False
+    is_told: bool = False
     has_no_slots: bool = False
     is_recorded: bool = False
-    is_of_this_bebopd: bool = True
     asker: PortalId | None = None
 
     @property

@@ -1,4 +1,8 @@
-"""What the brokers of batch jobs that run are told: signals, to suspend the job. Pure."""
+"""What the brokers of batch jobs that run are told. Pure.
+
+An order is sent once. It may be lost with the connection of its PCT, or with bebopd: when the
+PCT says that it has the broker, the last orders are repeated.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from allocator.jobs.assign import RequestRefused
 from allocator.nodes.table import Node, NodeTable
 from native.errors import Refusal
 from native.machine import Action, Send
-from native.wire.batch import SignalScript, State, Suspend
+from native.wire.batch import EndBroker, LimitTime, SignalScript, State, Suspend
 
 
 def host_of(job: BatchJob, nodes: NodeTable) -> Node:
@@ -48,9 +52,16 @@ def suspend(job: BatchJob, node: Node, is_on: bool, by: str) -> list[Action]:
     return [RecordEvent(job.job_id, said), RecordBatchJob(job), sent]
 
 
-def told_again(job: BatchJob, node: Node) -> list[Action]:
-    """What the PCT of a job's broker may not have heard of a bebopd's last order."""
-    if not job.is_suspended and job.is_of_this_bebopd:
+def limit_time(job: BatchJob, node: Node) -> list[Action]:
+    """Say how long a job may run."""
+    return [Send(node.peer, LimitTime(job.job_id, job.time_s))]
+
+
+def tell_again(job: BatchJob, node: Node) -> list[Action]:
+    """Repeat the last orders: the PCT was lost with what was sent, or this bebopd is a new one."""
+    if job.is_told:
         return []
-    job.is_of_this_bebopd = True
-    return [Send(node.peer, Suspend(job.job_id, job.is_suspended))]
+    job.is_told = True
+    if job.is_cancelled:
+        return [Send(node.peer, EndBroker(job.job_id))]
+    return [*limit_time(job, node), Send(node.peer, Suspend(job.job_id, job.is_suspended))]

@@ -239,7 +239,7 @@ class BatchJobs:
         if not node.is_up or node.incarnation != job.incarnation or owner is None:
             actions = self._withdraw(job, f"{node} was lost")
             return [*actions, *self._enqueue(job, now)[0], RecordBatchJob(job)]
-        job.is_sent = job.is_time_told = True
+        job.is_sent = job.is_told = True
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
     def _start_again(self, job: BatchJob, node: Node, now: float) -> list[Action]:
@@ -321,14 +321,9 @@ class BatchJobs:
     def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
         actions = self._runs(job, now) if job.state is State.CONFIGURING else []
-        actions += self.times.tell(job, node)
         if not job.is_cancelled:
             job.reason = ""
-            actions += running.told_again(job, node)
-        elif not job.is_told_to_end:
-            job.is_told_to_end = True
-            actions.append(Send(node.peer, batch.EndBroker(job.job_id)))
-        return actions
+        return actions + running.tell_again(job, node)
 
     def _is_at(self, job_id: int, node: Node) -> bool:
         return job_id in self._by_root[node.number]
@@ -353,7 +348,7 @@ class BatchJobs:
         for job_id in self._by_root.get(node.number, ()):
             job = self._jobs[job_id]
             if not job.state.is_final:
-                job.is_told_to_end = job.is_time_told = False  # it may not have heard
+                job.is_told = False  # it may not have heard
                 if not job.is_cancelled:
                     job.reason = f"{node} is down: {node.down_text}"
                 self._due.set(job_id, now + self._limits.node_fail_s)
@@ -394,7 +389,6 @@ class BatchJobs:
             return actions  # it ends instead of its start
         if node is None or not node.is_up:
             return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
-        job.is_told_to_end = True
         actions.append(RecordBatchJob(job))
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
@@ -438,4 +432,4 @@ class BatchJobs:
     def _unplace(self, job: BatchJob) -> None:
         self._by_root[job.root].discard(job.job_id)
         job.nodes, job.grant, job.began = (), None, 0.0
-        job.is_granted = job.is_sent = job.is_told_to_end = job.has_no_slots = False
+        job.is_granted = job.is_sent = job.is_told = job.has_no_slots = False

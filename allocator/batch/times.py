@@ -1,11 +1,13 @@
 """Time limits of batch jobs that are changed after their submission. Pure.
 
-A change is answered when it is on the disk, and the broker hears of it then; again when its
-PCT comes back, since what was sent may have been lost.
+A change is answered when it is on the disk, and the broker hears of it then.
 """
 
 from __future__ import annotations
 
+from msgspec import Struct
+
+from allocator.batch import running
 from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
 from allocator.nodes.table import Node
 from native.errors import Refusal
@@ -17,50 +19,46 @@ from native.wire.base import clipped
 from native.wire.batch import State
 
 
-class Asked:
+class Change(Struct, frozen=True):
     """One user's change.
 
     Attributes:
         before_s: the limit before it.
     """
 
-    def __init__(self, source: PortalId, by: str, before_s: float) -> None:
-        self.source = source
-        self.by = by
-        self.before_s = before_s
+    source: PortalId
+    by: str
+    before_s: float
 
 
 class TimeLimits:
     """The changes that are not on the disk yet, by job."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, list[Asked]] = {}
+        self._changes: dict[int, list[Change]] = {}
 
     def change(self, job: BatchJob, time_s: float, source: PortalId, by: str) -> list[Action]:
         """A user changes a job's limit; it counts from the job's beginning."""
-        self._asked.setdefault(job.job_id, []).append(Asked(source, by, job.time_s))
-        job.time_s, job.is_time_told = time_s, False
+        self._changes.setdefault(job.job_id, []).append(Change(source, by, job.time_s))
+        job.time_s = time_s
         return [RecordBatchJob(job)]
 
     def recorded(self, job: BatchJob, error: str, node: Node | None) -> list[Action]:
         """The disk has written a job as it is, or refused to."""
-        asked = self._asked.pop(job.job_id, [])
-        if not asked:
+        changes = self._changes.pop(job.job_id, [])
+        if not changes:
             return []
         if error:
-            job.time_s = asked[0].before_s
+            job.time_s = changes[0].before_s
+            job.is_told = False  # it may have heard of another one meanwhile
             text = clipped(f"job {job.job_id}: its time limit stays: {error}")
-            return [Send(each.source, Refused(Refusal.NOT_RECORDED, text)) for each in asked]
+            return [Send(each.source, Refused(Refusal.NOT_RECORDED, text)) for each in changes]
         from native.duration import written  # few jobs have theirs changed
 
-        said = f"time limit {written(job.time_s)}, set by {asked[-1].by}"
+        said = f"time limit {written(job.time_s)}, set by {changes[-1].by}"
         actions: list[Action] = [RecordEvent(job.job_id, said)]
-        actions += [Send(each.source, batch.Done(job.job_id)) for each in asked]
-        return actions + (self.tell(job, node) if node is not None and node.is_up else [])
-
-    def tell(self, job: BatchJob, node: Node) -> list[Action]:
-        """Let the broker know, if it has been started and does not know."""
-        if job.is_time_told or not (job.is_sent or job.state is State.RUNNING):
-            return []
-        job.is_time_told = True
-        return [Send(node.peer, batch.LimitTime(job.job_id, job.time_s))]
+        actions += [Send(each.source, batch.Done(job.job_id)) for each in changes]
+        has_broker = job.is_sent or job.state is State.RUNNING
+        if has_broker and node is not None and node.is_up:
+            actions += running.limit_time(job, node)
+        return actions

@@ -173,7 +173,6 @@ def _job(
         after=msgpack.decode(waits_for, type=Dependency) if waits_for else NO_DEPENDENCY,
         state=State.RUNNING if row.state is State.SUSPENDED else row.state,
         is_suspended=row.state is State.SUSPENDED,
-        is_of_this_bebopd=False,
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),
         incarnation=incarnation,

@@ -27,6 +27,7 @@ class Process:
         self.grant = grant
         self.phase = STARTING
         self.is_told_to_end = 0
+        self.is_suspended = False
 
 
 class Pct:
@@ -100,9 +101,13 @@ class Pct:
                 case TellBroker(job_id, batch.EndBroker()):
                     if job_id in self.processes:
                         self.processes[job_id].is_told_to_end += 1
+                        self.processes[job_id].is_suspended = False
                 case TellBroker(job_id, batch.LimitTime(_, time_s)):
                     if job_id in self.processes:
                         self.processes[job_id].time_s = time_s
+                case TellBroker(job_id, batch.Suspend(_, is_on)):
+                    if job_id in self.processes:
+                        self.processes[job_id].is_suspended = is_on
                 case TellBroker():
                     pass
                 case KillBroker(job_id):

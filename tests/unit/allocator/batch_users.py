@@ -55,20 +55,44 @@ class Users:
         if job is None or job.state.is_final:
             return
         if job.state is not batch.State.PENDING or self.choose.random() < 0.3:
-            self.receive(next(self.peers), batch.Cancel(job_id))
+            self.say_cancel(job_id)
             if job.root >= 0 and self.choose.random() < 0.3:
                 self.cut(self.pcts[job.root])  # with what was sent
+
+    def say_cancel(self, job_id):
+        peer = next(self.peers)
+        self.cancelling.add(peer)
+        self.receive(peer, batch.Cancel(job_id))
 
     def limit_time(self):
         job_id = self.choose.choice(list(self.accepted.values()))
         job = self.machine.batch.get(job_id)
         if job is None or job.state.is_final or self.unkept:
             return
+        self.say_limit(job_id)
+        if job.root >= 0 and self.choose.random() < 0.3:
+            self.cut(self.pcts[job.root])
+
+    def say_limit(self, job_id):
         peer = next(self.peers)
         self.limiting[peer] = seconds = float(self.choose.randint(1, 1000))
         self.receive(peer, batch.LimitTime(job_id, seconds))
-        if job.root >= 0 and self.choose.random() < 0.3:
-            self.cut(self.pcts[job.root])
+
+    def suspend(self):
+        """Or resume."""
+        job_id = self.choose.choice(list(self.accepted.values()))
+        job = self.machine.batch.get(job_id)
+        if job is None or job.state is not batch.State.RUNNING or job.is_cancelled:
+            return
+        if (node := self.machine.nodes.get(job.root)) is not None and node.is_up:
+            self.say_suspend(job_id, self.choose.random() < 0.5)
+            if self.choose.random() < 0.3:
+                self.cut(self.pcts[job.root])
+
+    def say_suspend(self, job_id, is_on):
+        peer = next(self.peers)
+        self.suspending.add(peer)
+        self.receive(peer, batch.Suspend(job_id, is_on))
 
     def wait_for(self):
         asked = tuple(self.choose.sample(list(self.accepted.values()), 1))

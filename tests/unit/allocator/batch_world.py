@@ -66,6 +66,8 @@ class World(Users):
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting = {}, {}
         self.limiting = {}  # seconds that users have asked for, by their connections
+        self.suspending = set()  # connections of users who have jobs suspended or resumed
+        self.cancelling = set()
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
         self.cancelled = set()
         self.scripts_end = choose.random() < 0.6
@@ -164,15 +166,23 @@ class World(Users):
                 assert self.disk.state(job_id) is not None, "answered before it is on the disk"
                 assert self.accepted.setdefault(token, job_id) == job_id, "one job, two ids"
                 self.submitting.pop(target, None)
+            case Refused(code) if target in {*self.limiting, *self.suspending, *self.cancelling}:
+                ended = (Refusal.UNKNOWN_JOB, Refusal.BUSY)  # or it ends
+                assert code in (*ended, Refusal.NOT_RECORDED), message
+                self.limiting.pop(target, None)
+                self.suspending.discard(target)
+                self.cancelling.discard(target)
             case Refused(code):
                 # A job that could never begin is refused as well.
                 assert code in (Refusal.NOT_RECORDED, Refusal.BAD_REQUEST), message
-                self.limiting.pop(target, None)
                 if (refused := self.submitting.pop(target, None)) is not None:
                     assert refused.token not in self.accepted, "refused what was accepted"
             case batch.Done(job_id) if target in self.limiting:
                 assert self.disk.time_s(job_id) == self.limiting.pop(target), "not on the disk"
+            case batch.Done() if target in self.suspending:
+                self.suspending.remove(target)
             case batch.Done(job_id):
+                self.cancelling.remove(target)
                 self.cancelled.add(job_id)
             case Released():
                 pass
@@ -244,6 +254,7 @@ class World(Users):
             if self.accepted:
                 yield from (self.cancel,) * 2
                 yield self.limit_time
+                yield self.suspend
                 yield self.wait_for
             if self.waiting:
                 yield self.stop_waiting
@@ -327,11 +338,11 @@ class World(Users):
         self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
         for round_ in range(100):
             if round_ == 10:
-                self.cancel_some()
+                self.order_some()
             if round_ == 50:
                 ended = [job_id for job_id in self.cancelled if self.disk.state(job_id).is_final]
                 assert len(ended) == len(self.cancelled), "cancelled, and goes on"
-                self.check_times()
+                self.check_orders()
                 over = [job_id for job_id in +self.running if self.disk.state(job_id).is_final]
                 assert not over, f"their ends are recorded, and they run: {over}"
                 self.scripts_end = True
@@ -357,20 +368,29 @@ class World(Users):
                     self.receive(peer, batch.Ask(asked, waits=True))
             self.pass_time(5.0)
 
-    def check_times(self):
-        """Brokers know the limits that the disk has."""
+    def check_orders(self):
+        """Brokers know the limits that the disk has, and whether they are to stand still."""
         for each in self.pcts:
             for job_id, process in each.processes.items():
                 if not self.disk.state(job_id).is_final:
                     assert process.time_s == self.disk.time_s(job_id), "an old time limit"
+                    job = self.machine.batch.get(job_id)
+                    assert process.is_suspended == job.is_suspended, "an old suspension"
 
-    def cancel_some(self):
-        """Of the jobs that run every other one, and what their nodes are sent is lost."""
+    def order_some(self):
+        """Each job that runs is ended, suspended or limited, and what its node is sent is lost."""
         for job_id in self.accepted.values():
             job = self.machine.batch.get(job_id)
-            if job is not None and job.state is batch.State.RUNNING and job_id % 2:
-                self.receive(next(self.peers), batch.Cancel(job_id))
-                self.cut(self.pcts[job.root])
+            if job is None or job.state is not batch.State.RUNNING or job.is_cancelled:
+                continue
+            if job_id % 2:
+                self.say_cancel(job_id)
+            elif job_id % 4:
+                self.say_suspend(job_id, not job.is_suspended)
+            else:
+                self.say_limit(job_id)
+                self.keep()  # the order is sent then
+            self.cut(self.pcts[job.root])
 
     def arrive(self):
         while self.unkept or any(each.up or each.down for each in self.pcts):

@@ -210,6 +210,18 @@ def test_a_cancellation_is_told_again_to_a_node_that_was_away_and_once():
     assert (job.state, job.reason) == (State.CANCELLED, "by alice")
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_suspension_that_was_lost_with_its_node_is_told_again_and_so_is_its_end(is_on):
+    partition = BatchPartition()
+    job_id = partition.begun()
+    partition.receive(OTHER, batch.Suspend(job_id, True), ALICE)
+    if not is_on:
+        partition.receive(OTHER, batch.Suspend(job_id, False), ALICE)
+    partition.lose(pct(0))
+    assert batch.Suspend(job_id, is_on) in said(partition.says(0, job_id))
+    assert batch.Suspend(job_id, is_on) not in said(partition.says(0, job_id))
+
+
 def test_a_second_cancellation_kills():
     partition = BatchPartition()
     job_id = partition.begun()

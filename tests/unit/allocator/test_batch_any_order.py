@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from allocator.batch import running
 from allocator.batch.dependencies import Dependencies, Verdict
 from allocator.batch.job import StartBroker
 from allocator.batch.questions import Questions
@@ -126,7 +127,7 @@ def a_broker_that_bebopd_does_not_know_goes_on(patch):
 
 def a_cancellation_is_not_repeated(patch):
     def goes_on(original, self, job, node, now):
-        job.is_told_to_end = True
+        job.is_told = job.is_told or job.is_cancelled
         return original(self, job, node, now)
 
     wrap(patch, BatchJobs, "_goes_on", goes_on)
@@ -175,12 +176,20 @@ def what_a_job_waits_for_is_not_on_the_disk(patch):
 def a_time_limit_is_told_once(patch):
     def down(original, self, node, now):
         jobs = [self._jobs[job_id] for job_id in self._by_root[node.number]]
-        told = [job.is_time_told for job in jobs]
+        told = [job.is_told for job in jobs]
         original(self, node, now)
         for job, was_told in zip(jobs, told, strict=True):
-            job.is_time_told = was_told
+            job.is_told = was_told and not job.is_cancelled
 
     wrap(patch, BatchJobs, "node_down", down)
+
+
+def a_resumed_job_is_not_told_again(patch):
+    def again(original, job, node):
+        return original(job, node)[: None if job.is_suspended else -1]
+
+    original = running.tell_again
+    patch.setattr(running, "tell_again", lambda job, node: again(original, job, node))
 
 
 def a_time_limit_is_answered_before_it_is_on_the_disk(patch):
@@ -223,6 +232,7 @@ DEFECTS = (
     who_waits_is_not_answered,
     who_waits_is_answered_before_the_end_is_on_the_disk,
     a_time_limit_is_told_once,
+    a_resumed_job_is_not_told_again,
     a_time_limit_is_answered_before_it_is_on_the_disk,
     a_job_waits_for_no_other,
     the_end_of_another_goes_unnoticed,
