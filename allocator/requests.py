@@ -23,7 +23,7 @@ from allocator.jobs.assign import (
     unused_slots,
 )
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
-from allocator.jobs.grants import Keys, Owner, make_grant, runs_of
+from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
@@ -34,12 +34,10 @@ from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.nodelist import format_spans, named_nodes
-from native.wire import codec
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
-from native.wire.base import MESSAGE_MAX_BYTES, clipped
+from native.wire.base import clipped
 from native.wire.placed import JobNodes, NodeSpan, spans_of
 
-_SURELY_FITS = 128  # parts of which a grant is below MESSAGE_MAX_BYTES whatever the names
 _RUNS_MAX = 1 << 14  # ranges of runs in one grant: some 8 bytes each
 
 
@@ -292,7 +290,8 @@ class Requests:
             self._served_at = -1  # it may have held others back
 
     def _tell_line(self) -> list[Action]:
-        if (first := self._line.first) is not None and first.told_place > 1:
+        first = self._line.first
+        if first is not None and first.told_place > 1:
             first.text = self._awaited(first)
         return [Send(source, queued) for source, queued in self._line.news()]
 
@@ -408,9 +407,8 @@ class Requests:
             overlaps=request.overlaps,
             shares=shares,
         )
-        parts = len(nodes.rules) + len(nodes.spans) + len(runs.ranges)
-        if parts > _SURELY_FITS and len(codec.encode_part(grant)) > MESSAGE_MAX_BYTES:
-            raise RequestRefused(Refusal.BAD_REQUEST, _too_irregular(nodes))
+        if text := why_unsendable(grant):
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
         if source is not None:
             self._ids.take()
         job_id = grant.job_id
@@ -439,12 +437,5 @@ class Requests:
 
     def reserve(self) -> list[Action]:
         """Note on the disk that ids will be used, ahead of use: no grant waits for a disk."""
-        return [ReserveJobIds(end)] if (end := self._ids.reserve()) else []
-
-
-def _too_irregular(nodes: JobNodes) -> str:
-    return (  # why a grant does not fit in a message
-        f"a grant of {len(nodes)} nodes does not fit in a message: their numbers, names and"
-        f" addresses count up in {len(nodes.spans) + len(nodes.rules)} pieces;"
-        " a nodes file that numbers them as names and addresses count up makes fewer"
-    )
+        end = self._ids.reserve()
+        return [ReserveJobIds(end)] if end else []

@@ -93,14 +93,14 @@ class Dependencies:
                     del self._dependents[each.job_id]
 
     def _verdict(self, dependency: Dependency) -> tuple[Verdict, str]:
+        if not dependency.on:
+            return Verdict.READY, ""
         verdicts = [(self._verdict_of(each), each) for each in dependency.on]
-        if not verdicts:
+        suffices = any if dependency.is_any else all
+        if suffices(verdict is Verdict.READY for verdict, _ in verdicts):
             return Verdict.READY, ""
         open_ones = [each for verdict, each in verdicts if verdict is Verdict.WAITS]
         never = [each for verdict, each in verdicts if verdict is Verdict.NEVER]
-        is_ready = len(open_ones) + len(never) < len(verdicts)
-        if is_ready and (dependency.is_any or not (open_ones or never)):
-            return Verdict.READY, ""
         if never and not (dependency.is_any and open_ones):
             first = never[0]
             text = f"job {first.job_id} has ended and was to {_IS_TO[first.kind]} ({first.text})"

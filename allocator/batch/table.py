@@ -62,6 +62,7 @@ class BatchJobs:
 
     Args:
         new_id, old_id: as for :class:`Submissions`.
+        earlier: what an earlier bebopd has left.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class BatchJobs:
         for job_id, job in self._jobs.items():
             assert job_id == job.job_id
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
-            assert job.root < 0 or job_id in self._by_root[job.root], job
+            assert job.root < 0 or job_id in self._by_root.get(job.root, ()), job
         self._submissions.check(self._jobs)
         self._dependencies.check()
         assert self._due.keys() <= self._jobs.keys()
@@ -326,7 +327,7 @@ class BatchJobs:
         return actions + running.tell_again(job, node)
 
     def _is_at(self, job_id: int, node: Node) -> bool:
-        return job_id in self._by_root[node.number]
+        return job_id in self._by_root.get(node.number, ())
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""

@@ -84,9 +84,8 @@ def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int
     """The slots that the ranks of all specs take, by node."""
     slots: dict[int, int] = {}
     for spec, of_spec in zip(specs, picks, strict=True):
-        for span in of_spec:
-            for node in range(span.node, span.node + span.count):
-                slots[node] = slots.get(node, 0) + span.slots * spec.cores
+        for node, ranks in ranks_on(of_spec).items():
+            slots[node] = slots.get(node, 0) + ranks * spec.cores
     return slots
 
 
@@ -280,11 +279,11 @@ def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
 
 def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
     among = _among(spec, nodes)
-    there = plural(sum(node.slots for node in among), "slot")
     if spec.needs is not None:
         from allocator.jobs.shortage import in_the_way  # as above
 
         return in_the_way(spec, among)
+    there = plural(sum(node.slots for node in among), "slot")
     text = f"{_wanted(spec, [spec])}, {there} there"
     if _is_shaped(spec):
         most = max((node.slots for node in among), default=0)

@@ -12,8 +12,11 @@ from msgspec import Struct
 from allocator.jobs.assign import Picks
 from native.wire import codec
 from native.wire.alloc import Credential, Grant, NodeShare
+from native.wire.base import MESSAGE_MAX_BYTES
 from native.wire.placed import JobNodes, NodeSpan, spans_of
 from native.wire.runs import JobRuns, RunRange, add_run
+
+_SURELY_FITS = 128  # parts of which a grant is below MESSAGE_MAX_BYTES whatever the names
 
 
 class Owner(Struct, frozen=True):
@@ -130,4 +133,18 @@ def make_grant(
         credential_mac=keys.sign(credential),
         pending_s=pending_s,
         allocation=allocation,
+    )
+
+
+def why_unsendable(grant: Grant) -> str:
+    """Why a grant does not fit in a message; empty: it does."""
+    nodes = grant.nodes
+    pieces = len(nodes.spans) + len(nodes.rules)
+    parts = pieces + len(grant.runs.ranges)
+    if parts <= _SURELY_FITS or len(codec.encode_part(grant)) <= MESSAGE_MAX_BYTES:
+        return ""
+    return (
+        f"a grant of {len(nodes)} nodes does not fit in a message: their numbers, names and"
+        f" addresses count up in {pieces} pieces;"
+        " a nodes file that numbers them as names and addresses count up makes fewer"
     )

@@ -11,7 +11,7 @@ from native.wire.alloc import NodeSpec
 
 
 def in_the_way(spec: NodeSpec, among: Sequence[Node]) -> str:
-    """Why memory and GPUs of these nodes never do for a spec; empty: they could.
+    """Why memory and GPUs of these nodes never do for a spec.
 
     Args:
         among: all nodes that the spec could be on.
