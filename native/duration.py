@@ -38,7 +38,13 @@ def written(seconds: float) -> str:
     """``1:30:00``, ``2-12:00:00``; no limit: ``unlimited``."""
     if not seconds:
         return "unlimited"
-    days, rest = divmod(round(seconds), _DAY_S)
-    hours, rest = divmod(rest, _HOUR_S)
-    minutes, rest = divmod(rest, _MINUTE_S)
-    return f"{f'{days}-' if days else ''}{hours}:{minutes:02}:{rest:02}"
+    hours, minutes, left = clock(round(seconds))
+    days, hours = divmod(hours, 24)
+    return f"{f'{days}-' if days else ''}{hours}:{minutes:02}:{left:02}"
+
+
+def clock(seconds: float) -> tuple[int, int, int]:
+    """Whole hours, minutes and seconds."""
+    minutes, left = divmod(int(seconds), _MINUTE_S)
+    hours, minutes = divmod(minutes, 60)
+    return hours, minutes, left

@@ -11,6 +11,7 @@ from native.port.port import Opened
 from yod.plan.prepared import Reach
 
 if TYPE_CHECKING:
+    from pct.account import Gpu
     from pct.host.pmix_process import PmixServer
     from pct.host.spawn.spawner import OwnSpawner
 
@@ -36,13 +37,12 @@ def open_partition(
         server = _early_pmix_server(reactor, limits, spawner) if will_offer_pmix else None
         from partition.up.embedded import EmbeddedPartition
 
+        share: tuple[int, tuple[Gpu, ...]] = (0, ())
         if has_needs:
             from pct.host.capacity import here
 
             share = here(os.environ)
-            partition = EmbeddedPartition(reactor, limits, spawner, server, share=share)
-        else:
-            partition = EmbeddedPartition(reactor, limits, spawner, server)
+        partition = EmbeddedPartition(reactor, limits, spawner, server, share=share)
         return partition.open(on_close=partition.close)
     from partition.find.remote import RemotePartition
 

@@ -26,12 +26,7 @@ _BOOT_ID_BYTES = 64  # more than it has
 
 def state(environment: Mapping[str, str]) -> str:
     """The user's directory for what outlives a session. It need not be there."""
-    return os.path.join(*_places(environment))
-
-
-def state_places(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The same in parts: a directory of the user's, and what is made below it."""
-    return _places(environment)
+    return os.path.join(*state_places(environment))
 
 
 def make_state(environment: Mapping[str, str]) -> str:
@@ -41,7 +36,7 @@ def make_state(environment: Mapping[str, str]) -> str:
         OSError: it cannot be made; names the directory at fault, which is the home
             (or what XDG_STATE_HOME names) where that is missing.
     """
-    return _make(*_places(environment))
+    return _make(*state_places(environment))
 
 
 def runtime(environment: Mapping[str, str]) -> str:
@@ -110,7 +105,7 @@ def _make(path: str, *below: str) -> str:
 
 def _runtime_places(environment: Mapping[str, str]) -> tuple[str, ...]:
     path = environment.get("XDG_RUNTIME_DIR", "")
-    return (path, "yod") if path and _is_own(path) else _places(environment)
+    return (path, "yod") if path and _is_own(path) else state_places(environment)
 
 
 def _is_own(path: str) -> bool:
@@ -122,7 +117,7 @@ def _is_own(path: str) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def _places(environment: Mapping[str, str]) -> tuple[str, ...]:
+def state_places(environment: Mapping[str, str]) -> tuple[str, ...]:
     """A directory of the user's, and what is ours below it."""
     chosen = environment.get("XDG_STATE_HOME", "")
     if os.path.isabs(chosen):  # the XDG specification: another is to be ignored

@@ -32,7 +32,7 @@ class Begun(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The script's place could not be made; the text says why."""
+    """The script was not begun: its directory, output, listener or key was refused."""
 
     text: str
 

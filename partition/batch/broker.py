@@ -128,16 +128,17 @@ def _run(
         return Outcome(State.FAILED, 0, 0, "what was handed in cannot be started")
     os.environ.clear()
     os.environb.update(task.environment)
-    os.umask(task.umask)
-    try:
-        os.chdir(task.directory)
-    except OSError as error:
-        where = shown(os.fsdecode(task.directory))
-        return Outcome(State.FAILED, 0, 0, clipped(f"{where}: {error.strerror}"))
-    if begun is not None:
+    if begun is not None:  # what has started the script has set the directory and the umask
         os.dup2(begun.output, 1)
         os.dup2(begun.output, 2)
         os.close(begun.output)
+    else:
+        os.umask(task.umask)
+        try:
+            os.chdir(task.directory)
+        except OSError as error:
+            where = shown(os.fsdecode(task.directory))
+            return Outcome(State.FAILED, 0, 0, clipped(f"{where}: {error.strerror}"))
     try:
         with Batch(work, begun, frames, on_serving) as batch:
             return batch.run(early)

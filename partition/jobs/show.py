@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from native.duration import clock
 from native.text import shown
 from native.wire import job
 from native.wire.job import CODES, State
@@ -133,8 +134,7 @@ def record(answer: Answer, user_name: UserName) -> dict[str, Any]:
 
 def elapsed(seconds: float) -> str:
     """As squeue shows it: minutes:seconds, hours:minutes:seconds or days-hours:..."""
-    minutes, left = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
+    hours, minutes, left = clock(seconds)
     days, hours = divmod(hours, 24)
     if days:
         return f"{days}-{hours:02}:{minutes:02}:{left:02}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from native.duration import clock
 from native.nodelist import format_nodes, named_nodes
 from native.text import shown
 from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState
@@ -130,7 +131,7 @@ def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
     for row in rows:
         start = f"{row.node}:{printable(row.name)}:{row.state.value}:false:{UNKNOWN}"
         for job in row.jobs:
-            hours, minutes, seconds = _clock(job.elapsed_s)
+            hours, minutes, seconds = clock(job.elapsed_s)
             ranks = format_nodes(job.ranks) or UNKNOWN
             owner = printable(job.owner) or UNKNOWN
             lines.append(
@@ -171,7 +172,7 @@ def _record(row: NodeRow) -> dict[str, Any]:
 
 def elapsed(seconds: float) -> str:
     """hhhh:mm:ss."""
-    hours, minutes, left = _clock(seconds)
+    hours, minutes, left = clock(seconds)
     return f"{hours:04}:{minutes:02}:{left:02}"
 
 
@@ -182,8 +183,3 @@ def printable(name: str) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
-
-
-def _clock(seconds: float) -> tuple[int, int, int]:
-    minutes, left = divmod(int(seconds), 60)
-    return minutes // 60, minutes % 60, left

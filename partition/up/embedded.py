@@ -47,8 +47,8 @@ class EmbeddedPartition:
             parent for theirs.
         pmix_server: one that was started early for the first job; None: none was.
         slots: how many ranks all jobs may have together; a job that finds too few is refused.
-        share: memory, in bytes, and GPUs that all jobs may have together.
             None: as many as a job may have, and no count of jobs.
+        share: memory, in bytes, and GPUs that all jobs may have together.
         first_job_id: job ids are counted from it; None: this process's id, which is unique
             among the living, and easy to find.
 

@@ -170,7 +170,8 @@ class BrokerProcess:
 
 
 def _script(action: BeginBroker, key: bytes) -> bytes:
-    """What the script's start is given; empty: there is no script, or the broker says why not."""
+    """The task for yod-script, encoded; empty: there is no script, or the broker is to say why
+    it cannot be started."""
     try:
         task = task_of(action.start)
         if not task.script:
