@@ -200,7 +200,8 @@ class Requests:
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
-        request = NodeRequest((job.spec.unpacked(),), job.name, waits=True)
+        specs = (job.spec.unpacked(),)
+        request = NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)
         keeper = self._line.keeper
         text = self._lacks(request)
         if not text and keeper is not None:

@@ -136,6 +136,7 @@ def submit(
     name: str | None = None,
     cwd: str | os.PathLike[str] | None = None,
     after: str | None = None,
+    exclusive: bool = False,
     partition: str = "",
 ) -> BatchJob:
     """Hand a script in; it runs when its slots are free.
@@ -149,6 +150,7 @@ def submit(
         output: the file for its output, as ``-o``.
         cwd: where it runs.
         after: the jobs that it waits for, as ``afterok:17,afterany:18``.
+        exclusive: all slots of whole nodes, which nobody else uses.
 
     Raises:
         YodError: it is not taken; the text says why.
@@ -166,6 +168,7 @@ def submit(
         "output": output,
         "name": name,
         "after": after,
+        "is_exclusive": exclusive,
         "directory": None if cwd is None else os.fspath(cwd),
     }
     words = [] if script is None else [os.fspath(script), *arguments]

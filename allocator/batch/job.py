@@ -24,6 +24,7 @@ class BatchJob(Struct, eq=False):
         token: of its submission.
         time_s: how long it may run; 0: any time.
         after: the jobs that it waits for.
+        is_exclusive: it takes whole nodes, that no other job has slots of.
         reason: what it waits for, or why it has ended.
         nodes: that it has or had, each a first number and a count, in the order of its ranks;
             the very first runs its broker.
@@ -50,6 +51,7 @@ class BatchJob(Struct, eq=False):
     time_s: float
     submitted: float
     after: Dependency = NO_DEPENDENCY
+    is_exclusive: bool = False
     state: State = State.PENDING
     reason: str = ""
     nodes: tuple[tuple[int, int], ...] = ()

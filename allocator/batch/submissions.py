@@ -75,6 +75,7 @@ class Submissions:
             spec=message.spec,
             time_s=message.time_s,
             after=message.after,
+            is_exclusive=message.is_exclusive,
             submitted=self._unix_time(),
             asker=source,
         )

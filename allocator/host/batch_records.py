@@ -37,7 +37,8 @@ CREATE TABLE IF NOT EXISTS batch (
     signal INTEGER NOT NULL,
     is_cancelled INTEGER NOT NULL,
     task BLOB,                -- NULL: it has ended
-    waits_for BLOB            -- the jobs that it waits for, encoded
+    waits_for BLOB,           -- the jobs that it waits for, encoded
+    is_exclusive INTEGER      -- whole nodes; NULL: no
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS events (
@@ -47,14 +48,15 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE INDEX IF NOT EXISTS events_of_job ON events (job_id);
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 20)})"
+_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 21)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?,
     ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
     task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
-MORE_COLUMNS = {"batch": {"waits_for": "BLOB"}}  # that files of earlier releases lack
+# That files of earlier releases lack; in the order of the table.
+MORE_COLUMNS = {"batch": {"waits_for": "BLOB", "is_exclusive": "INTEGER"}}
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
     time_s, exit_status, signal"""
 
@@ -87,7 +89,7 @@ class BatchRecords:
 
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
-        ours = "token, spec, waits_for, incarnation, is_cancelled"
+        ours = "token, spec, waits_for, is_exclusive, incarnation, is_cancelled"
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = "SELECT uid, token, job_id FROM batch ORDER BY job_id DESC LIMIT ?"
         found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]
@@ -147,7 +149,7 @@ def _statement(record: RecordBatchJob) -> Statement:
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
-    fourth = (job.is_cancelled, record.task, codec.encode_part(job.after))
+    fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
     return _INSERT, (*first, *second, *third, *fourth)
 
 
@@ -155,6 +157,7 @@ def _job(
     token: bytes,
     spec: bytes,
     waits_for: bytes | None,
+    is_exclusive: int | None,
     incarnation: int,
     is_cancelled: int,
     *columns: object,
@@ -171,6 +174,7 @@ def _job(
         time_s=row.time_s,
         submitted=row.submitted,
         after=msgpack.decode(waits_for, type=Dependency) if waits_for else NO_DEPENDENCY,
+        is_exclusive=bool(is_exclusive),
         state=State.RUNNING if row.state is State.SUSPENDED else row.state,
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,

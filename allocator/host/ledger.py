@@ -251,8 +251,9 @@ def _opened(path: Path) -> sqlite3.Connection:
         records.executescript(_SCHEMA + batch_records.SCHEMA)
         for table, columns in batch_records.MORE_COLUMNS.items():
             there = {row[1] for row in records.execute(f"PRAGMA table_info({table})")}
-            for name in columns.keys() - there:
-                records.execute(f"ALTER TABLE {table} ADD COLUMN {name} {columns[name]}")
+            for name, kind in columns.items():
+                if name not in there:
+                    records.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
     except sqlite3.Error:
         records.close()
         raise

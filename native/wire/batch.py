@@ -106,6 +106,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
         time_s: how long it may run; 0: any time.
         task: an encoded :class:`Task`, which bebopd does not read.
         after: the jobs that it waits for before it waits for slots.
+        is_exclusive: it takes whole nodes, that no other job has slots of.
     """
 
     token: Token
@@ -114,6 +115,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     time_s: Seconds
     task: TaskData
     after: Dependency = NO_DEPENDENCY
+    is_exclusive: bool = False
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):

@@ -23,6 +23,7 @@ from yod.plan.shape import ANY, is_about, with_option
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
 _AFTER = "--after"
+_EXCLUSIVE = "--exclusive"  # has no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("n", "ntasks"), _SIZE),
@@ -90,8 +91,12 @@ def _head(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _check(words: list[str]) -> None:
-    """Refuse values that cannot be; each option has one."""
-    for name, value in zip(words[::2], words[1::2], strict=True):
+    """Refuse values that cannot be; each option but --exclusive has one."""
+    rest = iter(words)
+    for name in rest:
+        if name == _EXCLUSIVE:
+            continue
+        value = next(rest)
         match name:
             case "-sz" | "-n":
                 size(value)
@@ -122,11 +127,13 @@ def _yod(words: list[str], known: Sequence[Option], found: Read) -> None:
 
 def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
     ours = {name: option for names, option in SLURM for name in names}
-    for name, value in _pairs(words, _SLURM_FLAGS):
+    for name, value in _pairs(words, _SLURM_FLAGS | {"exclusive"}):
         if name in ours:
             found.words += [ours[name], value]
         elif name == "gres":
             found.words += ["--gpus-per-node", _gres(value)]
+        elif name == "exclusive" and not value:
+            found.words.append(_EXCLUSIVE)
         elif name in _SLURM_COSMETIC | _SLURM_FLAGS:
             found.warnings.append(f"#SBATCH {_dashed(name)}: ignored")
         else:

@@ -42,6 +42,7 @@ _OPTIONS = {
     "rank_memory": Option(("--mem-per-rank",), True),
     "node_gpus": Option(("--gpus-per-node",), True),
     "gpus": Option(("--gpus-per-rank",), True),
+    "is_exclusive": Option(("--exclusive",), False),
     "time_text": Option(("-time",), True),
     "output": Option(("-o", "-output"), True),
     "name": Option(("-name", "-J"), True),
@@ -101,6 +102,7 @@ def submit(
     for name in _OF_THE_SHAPE:
         if (value := chosen[name]) is not None:
             shape = with_option(shape, _OPTIONS[name].spellings[0], value)
+    is_exclusive = bool(given.get("is_exclusive")) or "--exclusive" in said
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
     message = submission(
@@ -113,6 +115,7 @@ def submit(
         early(chosen["warning"], time_s),
         partition,
         None if chosen["after"] is None else parse_after(chosen["after"]),
+        is_exclusive,
     )
     return _handed(message, partition, environment, read.warnings)
 

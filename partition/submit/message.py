@@ -91,6 +91,7 @@ def submission(
     warning: EarlySignal | None = None,
     partition: str = "",
     after: Dependency | None = None,
+    is_exclusive: bool = False,
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
@@ -126,7 +127,8 @@ def submission(
             " keep large data in a file"
         )
     title = (name or script.name)[:NAME_MAX].encode(errors="replace").decode()
-    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task, after or NO_DEPENDENCY)
+    waits_for = after or NO_DEPENDENCY
+    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task, waits_for, is_exclusive)
 
 
 def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:

@@ -60,6 +60,14 @@ def test_its_steps_have_its_slots(jobs):
     assert jobs.output(job_id) == f"{job_id}.0\n{ranks}"
 
 
+def test_an_exclusive_job_has_whole_nodes(jobs):
+    text = "#SBATCH --exclusive\necho $YOD_NODE_SLOTS"
+    first = jobs.submit(text=text)
+    second = jobs.submit("-N", "2", "--exclusive", "--wrap", "echo $YOD_NODE_SLOTS")
+    assert jobs.wait(first, second) == 0
+    assert (jobs.output(first), jobs.output(second)) == ("2\n", "2,2\n")
+
+
 def test_jobs_begin_in_the_order_of_their_submission(jobs):
     text = "echo $1 >> order; echo $1 > said"
     first = jobs.submit("-sz", "4", "--wrap", HOLD)

@@ -18,7 +18,10 @@ class Users:
             return
         token = self.choose.randbytes(16)
         self.after[token] = after = self.dependency()
-        message = batch.Submit(token, self.choose.choice(SPECS), "a", 0.0, b"task", after)
+        if token[0] < 26:  # one in ten
+            self.exclusive.add(token)
+        words = (self.choose.choice(SPECS), "a", 0.0, b"task", after, token in self.exclusive)
+        message = batch.Submit(token, *words)
         self.say_submit(message)
 
     def dependency(self):

@@ -63,6 +63,7 @@ class World(Users):
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
         self.after = {}  # dependency by token
+        self.exclusive = set()  # tokens
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting = {}, {}
         self.limiting = {}  # seconds that users have asked for, by their connections
@@ -203,6 +204,8 @@ class World(Users):
         met = [self.is_met(each) for each in after.on]
         assert any(met) if after.is_any and met else all(met), "started before its turn"
         assert pct(self.disk.nodes(job.job_id)[0][0]) == target, "started elsewhere"
+        if job.token in self.exclusive and job.grant is not None:
+            assert {node.slots for node in job.grant.nodes} == {SLOTS}, "not alone on its nodes"
 
     def is_met(self, after):
         """By the disk, which is told of beginnings a moment later than the others."""

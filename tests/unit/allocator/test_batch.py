@@ -22,6 +22,7 @@ from native.wire.alloc import Freed, Refused
 from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX
 from native.wire.batch import Outcome, Row, State
 from native.wire.status import Announce
+from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.partition_of import ALICE, BOB, YOD, Partition, pct, spec
 
 ROOT = Principal(PrincipalKind.USER, 0)
@@ -54,8 +55,8 @@ class BatchPartition(Partition):
                 break
         return actions
 
-    def submit(self, size=1, *, number=0, source=YOD, principal=ALICE, nodes=()):
-        message = batch.Submit(token(number), spec(size, *nodes), "a", 0.0, b"task")
+    def submit(self, size=1, *, number=0, source=YOD, principal=ALICE, nodes=(), **options):
+        message = batch.Submit(token(number), spec(size, *nodes), "a", 0.0, b"task", **options)
         return self.receive(source, message, principal)
 
     def begun(self, size=1, number=0):
@@ -102,6 +103,30 @@ def test_a_job_is_answered_when_it_is_on_the_disk_and_started_when_its_grant_is(
     partition.unkept.clear()
     (start,) = of(StartBroker, partition.handle(BatchRecorded((1,))))
     assert (start.target, start.job.job_id) == (pct(0), 1)
+
+
+def test_an_exclusive_job_waits_for_nodes_that_nobody_uses_and_has_all_their_slots():
+    partition = BatchPartition(count=2, slots=4)
+    partition.begun(5)  # on both nodes
+    partition.submit(1, number=1, is_exclusive=True)
+    (submitted,) = said(partition.keep())
+    assert "--exclusive takes unused nodes only" in submitted.text
+    partition.receive(pct(0), ended(1))
+    partition.keep()
+    partition.receive(pct(0), Freed.of(1, (0, 1)))
+    (start,) = of(StartBroker, partition.keep())
+    assert start.job.job_id == 2
+    assert [node.slots for node in start.job.grant.nodes] == [4]
+
+
+def test_that_a_job_is_exclusive_outlives_bebopd():
+    disk = Disk()
+    partition = BatchPartition()
+    actions = partition.submit(is_exclusive=True)
+    disk.batch.keep(of(RecordBatchJob, actions))
+    (job,) = disk.batch.earlier().jobs
+    assert job.is_exclusive
+    disk.close()
 
 
 def test_the_same_submission_is_the_same_job_and_another_users_is_not():

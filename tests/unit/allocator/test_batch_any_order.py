@@ -14,6 +14,7 @@ from allocator.batch.questions import Questions
 from allocator.batch.submissions import Submissions
 from allocator.batch.table import BatchJobs
 from allocator.batch.times import TimeLimits
+from allocator.host.batch_records import BatchRecords
 from native.machine import Send
 from native.wire import batch, codec
 from native.wire.batch import NO_DEPENDENCY, Dependency, State
@@ -173,6 +174,16 @@ def what_a_job_waits_for_is_not_on_the_disk(patch):
     patch.setattr(codec, "encode_part", lambda part: encoded(original, part))
 
 
+def that_a_job_is_exclusive_is_not_on_the_disk(patch):
+    def earlier(original, self):
+        found = original(self)
+        for job in found.jobs:
+            job.is_exclusive = False
+        return found
+
+    wrap(patch, BatchRecords, "earlier", earlier)
+
+
 def a_time_limit_is_told_once(patch):
     def down(original, self, node, now):
         jobs = [self._jobs[job_id] for job_id in self._by_root[node.number]]
@@ -238,6 +249,7 @@ DEFECTS = (
     the_end_of_another_goes_unnoticed,
     every_end_is_a_good_one,
     what_a_job_waits_for_is_not_on_the_disk,
+    that_a_job_is_exclusive_is_not_on_the_disk,
     a_start_without_its_grant_outlives_the_connection,
     a_pct_forgets_a_broker_that_has_ended,
     a_pct_tells_an_end_once,

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from allocator.host import keys
+from allocator.host import batch_records, keys
 from allocator.host.ledger import Ledger, LedgerError
 from allocator.jobs import ids
 from allocator.nodes import nodesfile
@@ -115,6 +115,19 @@ def test_an_order_and_the_names_of_nodes_are_there_after_a_crash(tmp_path):
     again = Ledger(tmp_path)
     assert again.orders() == {4: FAN, 6: both}
     assert again.names() == {"a": 4}
+    again.close()
+
+
+def test_records_of_an_earlier_release_get_the_columns_that_they_lack(tmp_path):
+    ledger = Ledger(tmp_path)
+    columns = "SELECT name FROM pragma_table_info('batch')"
+    wanted = ledger._db.execute(columns).fetchall()
+    for name in batch_records.MORE_COLUMNS["batch"]:
+        ledger._db.execute(f"ALTER TABLE batch DROP COLUMN {name}")
+    assert ledger._db.execute(columns).fetchall() != wanted
+    ledger.close()
+    again = Ledger(tmp_path)
+    assert again._db.execute(columns).fetchall() == wanted  # in this order: INSERT names none
     again.close()
 
 

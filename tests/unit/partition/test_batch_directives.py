@@ -69,7 +69,7 @@ def test_what_changes_nothing_that_runs_is_a_warning(line, warning):
         "#YOD --after afterok",
         "#YOD --after afterok:3.1",
         "#YOD --after after:1?after:2,after:3",
-        "#SBATCH --exclusive",
+        "#SBATCH --exclusive=user",
         "#PBS -J 1-3",
         "#PBS -l mem=4gb",
         "#PBS -l select=2:mem=1gb",
@@ -91,6 +91,14 @@ def test_lines_below_the_first_command_and_longer_words_are_comments():
     assert read("", "# -sz 3", "#YODEL -sz 9", "#YOD -sz 2", "true", "#YOD -sz 4").words == [
         "-sz",
         "2",
+    ]
+
+
+@pytest.mark.parametrize("mark", ["#YOD", "#SBATCH"])
+def test_whole_nodes_are_asked_for_without_a_value_among_options_that_have_one(mark):
+    assert read(f"{mark} -n 2 --exclusive", "#YOD -name x").words == [
+        *("-sz", "2", "--exclusive"),
+        *("-name", "x"),
     ]
 
 
