@@ -22,3 +22,13 @@ def command_line(name: str) -> list[str]:
             return [script]
     start = f"from {_MODULES[name]} import main; raise SystemExit(main())"
     return [sys.executable, "-P", "-c", start]
+
+
+def python_line(name: str) -> list[str]:
+    """The same without the shell that looks for an interpreter: by that of this process.
+
+    A shell reaps children that its process had before it became the shell, so a process that
+    has some becomes the command by this line, and their exit statuses are not lost.
+    """
+    words = command_line(name)
+    return words if len(words) > 1 else [sys.executable, "-EPS", *words]
