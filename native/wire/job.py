@@ -73,6 +73,8 @@ class Shown(Reply, frozen=True, tag="shown"):
         began: unix time at which nodes were granted.
         elapsed_s: since the application began; 0: it has not.
         unix_pid: of the process that runs the launch.
+        time_s: how long an allocation may last; 0: any time. None: it is none, or its time
+            cannot be changed here.
     """
 
     id: Name
@@ -86,6 +88,7 @@ class Shown(Reply, frozen=True, tag="shown"):
     began: Seconds
     elapsed_s: Seconds
     unix_pid: UnixPid
+    time_s: Seconds | None = None
 
 
 class Accepted(Reply, frozen=True, tag="accepted"):
@@ -134,12 +137,18 @@ class Resume(Request, frozen=True, tag="resume"):
     """Continue them; no effect on a job that runs."""
 
 
+class LimitTime(Request, frozen=True, tag="limit_time"):
+    """Let an allocation last so long from its beginning; 0: any time."""
+
+    time_s: Seconds
+
+
 class Wait(Request, frozen=True, tag="wait"):
     """Answer when the job has ended."""
 
 
 ANY_REPLY = Union[Hello, Shown, Accepted, Refused, Ended]  # noqa: UP007
-ANY_REQUEST = Union[Show, Signal, Cancel, Suspend, Resume, Wait]  # noqa: UP007
+ANY_REQUEST = Union[Show, Signal, Cancel, Suspend, Resume, LimitTime, Wait]  # noqa: UP007
 
 _replies = json.Decoder(ANY_REPLY)
 _requests = json.Decoder(ANY_REQUEST)

@@ -38,6 +38,7 @@ from partition.broker.machine import (
     Suspend,
     Suspended,
     Tell,
+    TimeLimited,
     Wanted,
 )
 from partition.broker.nodes import AllocatedNodes
@@ -238,6 +239,8 @@ class Driver:
                 case _:
                     raise AssertionError(f"no case for {action!r}")
         self._timer.set(self._machine.deadline())
+        if self._nodes is not None:
+            self._nodes.show_time(self._machine.limit_s)
 
     def _open(self, grant: Grant) -> None:
         self._watch.close()
@@ -256,6 +259,7 @@ class Driver:
                 on_ended=lambda text: self.handle(NodesEnded(text)),
                 on_cancel=partial(self.handle, Cancelled()),
                 on_suspend=lambda is_on: self.handle(Suspended(is_on)),
+                on_limit=lambda time_s: self.handle(TimeLimited(time_s or inf)),
                 entrance=self._entrance,
             )
             self._nodes.start()

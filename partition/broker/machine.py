@@ -21,6 +21,7 @@ from math import inf
 
 from msgspec import Struct
 
+from native import duration
 from native.errors import IllegalTransition
 from native.ids import PortalId
 from native.limits import Limits
@@ -196,11 +197,18 @@ class Holding:
         self._steps = 0
         self._time_s = wanted.time_s
         self._held_at = 0.0
+        self._is_given = False  # somebody else has asked for the nodes, and limits the time
         self._over_at: float | None = None  # when the time limit is over
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``; None: nothing is timed."""
         return self._until
+
+    @property
+    def limit_s(self) -> float | None:
+        """How long it may last; infinity: any time. None: the user cannot change it, or not now."""
+        is_open = self.phase in (Phase.OPENING, Phase.HELD)
+        return self._time_s if is_open and not self._is_given else None
 
     def begin(self, now: float) -> list[Action]:
         """Ask for nodes."""
@@ -220,7 +228,7 @@ class Holding:
 
         The command is started at once: its first step waits for the nodes.
         """
-        self._began = now
+        self._began, self._is_given = now, True
         opening = self._answered(grant, now)
         self._has_command = True
         return [*opening, StartCommand()]
@@ -252,7 +260,7 @@ class Holding:
                 self._time_s = time_s
                 if self.phase is Phase.HELD:
                     self._limit_time(now)
-                return []
+                return self._limited()
             case ((Phase.OPENING | Phase.HELD), Cancelled()):
                 return [Tell(CANCELLED), *self._end(LOST, now)]
             case ((Phase.OPENING | Phase.HELD), Suspended(is_on)):
@@ -357,6 +365,12 @@ class Holding:
         self._until = self._over_at
         if self._over_at is not None and warning is not None:
             self._until = max(now, self._over_at - warning.before_s)
+
+    def _limited(self) -> list[Action]:
+        if self._is_given:
+            return []
+        limit = duration.written(self._time_s if self._time_s < inf else 0)
+        return [Tell(f"the time limit is {limit} now", is_error=False)]
 
     def _still_up(self, count: int) -> list[Action]:
         before, self._up_count = self._up_count, count

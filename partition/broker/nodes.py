@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby, repeat
+from math import inf
 from signal import SIGTERM
 from time import monotonic
 
@@ -32,7 +33,7 @@ from partition.broker.partition import AllocationPartition, Entrance
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
-from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked
+from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked, TimeLimitAsked
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.prepared import Reach
@@ -65,6 +66,7 @@ class AllocatedNodes:
         on_ended: called with the reason when no PCT is left.
         on_cancel: called when a command asks for the end of the allocation.
         on_suspend: called when a command asks for the steps to be stopped, or continued.
+        on_limit: called with seconds when a command asks for the allocation to last so long.
         entrance: at which yods have been told to find us; None: any.
     """
 
@@ -84,6 +86,7 @@ class AllocatedNodes:
         on_ended: Callable[[str], None],
         on_cancel: Callable[[], None],
         on_suspend: Callable[[bool], None],
+        on_limit: Callable[[float], None],
         entrance: Entrance | None = None,
     ) -> None:
         self.job_id = ""
@@ -96,6 +99,7 @@ class AllocatedNodes:
         self._on_ended = on_ended
         self._on_cancel = on_cancel
         self._on_suspend = on_suspend
+        self._on_limit = on_limit
         self._stack = ExitStack()
         host = "127.0.0.1" if reach is None else facing_node(grant.nodes[0])
         self._bebopd = AllocationPartition(host, reactor, limits, entrance)
@@ -168,6 +172,10 @@ class AllocatedNodes:
         self._bebopd.suspend(is_on)
         self._launching.driver.machine.show_suspended(is_on)
 
+    def show_time(self, limit_s: float | None) -> None:
+        """Let commands see how long the allocation may last; None: they cannot change it."""
+        self._launching.driver.machine.show_time(0.0 if limit_s == inf else limit_s)
+
     def end(self) -> None:
         """End the PCTs, and with them all steps; a second time: kill them."""
         self._cancellation.begin("the end of the allocation")
@@ -189,6 +197,8 @@ class AllocatedNodes:
                 self._on_suspend(is_on)
             case SignalToPass(number):
                 self.signal_steps(number)
+            case TimeLimitAsked(time_s):
+                self._on_limit(time_s)
 
     def _over(self) -> None:
         result = self._launching.driver.result

@@ -171,7 +171,7 @@ def cancel(job_ids: tuple[str, ...], partition: str) -> None:
 @PARTITION
 @IDS
 def update(time_text: str, job_ids: tuple[str, ...], partition: str) -> None:
-    """Change how long batch jobs may run: to T, or by T more or less.
+    """Change how long batch jobs and allocations may run: to T, or by T more or less.
 
     It counts from the beginning of a job, also of one that runs.
     """
@@ -179,8 +179,17 @@ def update(time_text: str, job_ids: tuple[str, ...], partition: str) -> None:
     before = {row.job_id: row.time_s for row in asked.rows()}
     after = {job_id: changed_time(time_s, time_text) for job_id, time_s in before.items()}
     others = asked.order(job_ids, lambda job_id: LimitTime(job_id, after[job_id]))
-    asked.failures += [f"{shown(job_id)}: no batch job with this id" for job_id in others]
-    demand_done([], asked)
+    demand_done([_limited(answer, time_text) for answer in _ask(others, job.Show())], asked)
+
+
+def _limited(answer: Answer, time_text: str) -> Answer:
+    """Change the time limit of an allocation; from what it was, by its answer."""
+    reply = answer.reply
+    if not isinstance(reply, job.Shown):
+        return answer
+    time_s = 0.0 if reply.time_s is None else changed_time(reply.time_s, time_text)
+    (limited,) = _ask([answer.id], job.LimitTime(time_s))  # refused by what has none
+    return limited
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from native.duration import clock
+from native.duration import clock, written
 from native.text import shown
 from native.wire import job
 from native.wire.job import CODES, State
@@ -96,6 +96,7 @@ def paragraph(reply: job.Shown, user_name: UserName) -> list[str]:
         "state": f"{reply.state.value} ({CODES[reply.state]})",
         "since": strftime("%Y-%m-%d %H:%M:%S", localtime(reply.began)),
         "time": elapsed(reply.elapsed_s),
+        **({} if reply.time_s is None else {"limit": written(reply.time_s)}),
         "ranks": str(reply.ranks),
         "nodes": str(reply.nodes),
         "where": shown(reply.where),
@@ -112,7 +113,7 @@ def record(answer: Answer, user_name: UserName) -> dict[str, Any]:
         is_stopped = answer.silent is Silent.STOPPED
         state = State.SUSPENDED if is_stopped else None
         known = {"state": state and state.value, "code": state and CODES[state]}
-        empty = ("name", "user", "uid", "began", "elapsed_s", "ranks", "nodes", "where")
+        empty = ("name", "user", "uid", "began", "elapsed_s", "time_s", "ranks", "nodes", "where")
         more = {**dict.fromkeys((*empty, "partition")), "unix_pid": answer.unix_pid or None}
         return {"id": answer.id, **known, **more}
     return {
@@ -124,6 +125,7 @@ def record(answer: Answer, user_name: UserName) -> dict[str, Any]:
         "uid": reply.uid,
         "began": reply.began,
         "elapsed_s": reply.elapsed_s,
+        "time_s": reply.time_s,
         "ranks": reply.ranks,
         "nodes": reply.nodes,
         "where": reply.where,

@@ -193,6 +193,19 @@ def test_the_time_limit_ends_the_command_and_its_steps(four, command):
     assert "the time limit of 1 s is over" in done.err
 
 
+def test_the_time_limit_is_changed_from_within_and_ends_the_command(anywhere):
+    update = f"{BIN}/yodjob update -time"
+    script = (
+        f"id=$YOD_ALLOCATION; {update} +10 $id && {BIN}/yodjob show $id | grep '^  limit';"
+        f" {update} -1:00:00 $id; echo $?; {update} 0:01 $id; exec sleep 30"
+    )
+    done = alloc(anywhere, "-time", "5", "sh", "-c", script)
+    assert (done.status, done.out) == (124, "  limit      0:15:00\n2\n")
+    assert "the time limit is 0:15:00 now\n" in done.err
+    assert "nothing is left of a time limit of 0:15:00\n" in done.err
+    assert "the time limit of 1 s is over\n" in done.err
+
+
 def test_steps_in_the_background_end_with_the_allocation(anywhere):
     script = "yod sh -c 'echo up; exec sleep 600' & read line"
     process = start(anywhere, "sh", "-c", script)

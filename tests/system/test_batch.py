@@ -52,6 +52,12 @@ def test_a_script_that_a_signal_ends_has_a_shells_status(jobs):
     assert (jobs.state(job_id), jobs.row(job_id)["signal"]) == ("FAILED", 9)
 
 
+def test_the_status_of_a_script_that_ends_before_its_broker_is_there_is_not_lost(jobs):
+    script = jobs.script("exit 3")
+    job_ids = [jobs.submit(script) for _ in range(8)]
+    assert {jobs.wait(job_id) for job_id in job_ids} == {3}
+
+
 def test_its_steps_have_its_slots(jobs):
     text = "echo $YOD_JOB_ID; yod -sz 4 sh -c 'echo $YOD_JOB_ID $YOD_RANK' | sort"
     job_id = jobs.submit("-sz", "4", text=text)
@@ -100,7 +106,10 @@ def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(job
     done = jobs.yodjob("update", "-time", "5", job_id)
     assert (done.status, done.err) == (1, f"yodjob: {job_id}: has ended\n")
     done = jobs.yodjob("update", "-time", "5", "local.1")
-    assert (done.status, done.err) == (1, "yodjob: local.1: no batch job with this id\n")
+    assert (done.status, done.err) == (
+        1,
+        "yodjob: local.1: there is no such job of yours on this host\n",
+    )
     assert jobs.wait(waiting) == 0
 
 

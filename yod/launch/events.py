@@ -40,6 +40,12 @@ class SuspensionAsked(Event, frozen=True):
     is_on: bool
 
 
+class TimeLimitAsked(Event, frozen=True):
+    """A command asks for an allocation to last so long from its beginning; 0: any time."""
+
+    time_s: float
+
+
 class OutputWritten(Event, frozen=True):
     """Output has been written; ``count_bytes`` is 0 for yod's own lines."""
 

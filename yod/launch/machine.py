@@ -79,6 +79,7 @@ class Launch:
     """
 
     def __init__(self, plan: Plan, limits: Limits, bebopd: PortalId, bebopd_name: str) -> None:
+        self.time_s: float | None = None
         self.report = report = Report(plan.names, tuple(spec.size for spec in plan.specs))
         self._progress = progress = Progress(limits.notice_s)
         self._tree = tree = Tree()
@@ -223,6 +224,10 @@ class Launch:
     def show_suspended(self, is_suspended: bool) -> None:
         """Its ranks run what is suspended, or is so no more: the PCTs of an allocation."""
         self._tree.is_suspended = is_suspended
+
+    def show_time(self, time_s: float | None) -> None:
+        """Its ranks are the PCTs of an allocation that may last so long; see `job.Shown`."""
+        self.time_s = time_s
 
     @property
     def began(self) -> dict[Phase, float]:

@@ -7,7 +7,7 @@ from native.errors import PeerProtocolError
 from native.machine import Event
 from native.wire import job
 from native.wire.job import State
-from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked
+from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked, TimeLimitAsked
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
 
@@ -67,6 +67,10 @@ class Status:
                     return job.Accepted(), _of_running(request)
                 state = _STATES[self._machine.phase].value
                 return job.Refused(f"the application is not running: {state}"), None
+            case job.LimitTime(time_s):
+                if self._machine.time_s is not None:
+                    return job.Accepted(), TimeLimitAsked(time_s)
+                return job.Refused("it has no time limit that can be changed here"), None
         raise PeerProtocolError(f"no such request: {request!r}")
 
     def ended(self) -> job.Ended | None:
@@ -104,6 +108,7 @@ class Status:
             began=began,
             elapsed_s=0.0 if running is None else max(0.0, now - running),
             unix_pid=self._unix_pid,
+            time_s=machine.time_s,
         )
 
 

@@ -222,18 +222,20 @@ def test_a_warning_comes_before_the_time_is_over(is_for_command, action):
 def test_a_changed_time_limit_counts_from_the_beginning_and_moves_the_warning():
     life = Life(time_s=60.0, warning=EarlySignal(SIGUSR1, 10.0, False))
     life.hear(GRANT)
-    assert life.do(TimeLimited(300.0)) == []
+    assert life.do(TimeLimited(300.0)) == [Tell("the time limit is 0:05:00 now", False)]
     life.do(NodesUp(3))
     began = life.now
     assert life.due() == [SignalSteps(SIGUSR1)]
     assert life.now == began + 290.0
-    assert life.do(TimeLimited(600.0)) == []
+    assert life.do(TimeLimited(600.0)) == [Tell("the time limit is 0:10:00 now", False)]
+    assert life.machine.limit_s == 600.0
     assert life.due() == [SignalSteps(SIGUSR1)]
     assert life.now == began + 590.0
-    assert life.do(TimeLimited(inf)) == []
+    assert life.do(TimeLimited(inf)) == [Tell("the time limit is unlimited now", False)]
     assert life.machine.deadline() is None
-    assert life.do(TimeLimited(1.0)) == []
+    life.do(TimeLimited(1.0))
     assert life.due()[0] == Tell("the time limit of 1 s is over")
+    assert life.machine.limit_s is None
 
 
 def test_the_command_of_a_given_grant_starts_before_the_nodes_are_up():
@@ -244,6 +246,8 @@ def test_the_command_of_a_given_grant_starts_before_the_nodes_are_up():
     assert machine.begin_with(GRANT, life.now) == [OpenNodes(GRANT), StartCommand()]
     assert life.do(NodesUp(3)) == []
     assert machine.phase is Phase.HELD
+    assert machine.limit_s is None  # who has given it limits its time
+    assert life.do(TimeLimited(90.0)) == []
     assert life.do(CommandEnded(0)) == [SignalSteps(SIGTERM), EndNodes()]
     assert machine.is_by_command
 

@@ -7,7 +7,7 @@ import pytest
 from native.wire import job, load
 from native.wire.job import State
 from tests.unit.yod.launch_of import TERM, Yod, completions, failure, leave, signal_all, told
-from yod.launch.events import Interrupted, SignalToPass
+from yod.launch.events import Interrupted, SignalToPass, TimeLimitAsked
 from yod.launch.phases import Phase
 from yod.launch.status import Status
 
@@ -52,6 +52,15 @@ def test_a_running_job_is_described():
     assert reply == job.Shown(
         "17", "a.out", 1000, State.RUNNING, 2, 2, "nodes 20..21", "host:1", 5000.0, 67.5, 4321
     )
+
+
+def test_the_time_of_an_allocation_is_shown_and_changed_and_that_of_a_launch_is_not():
+    yod = Yod(2).to(Phase.RUNNING)
+    reply, event = ask(yod, job.LimitTime(60.0))
+    assert (reply, event) == (job.Refused("it has no time limit that can be changed here"), None)
+    yod.machine.show_time(30.0)
+    assert ask(yod, job.Show())[0].time_s == 30.0
+    assert ask(yod, job.LimitTime(60.0)) == (job.Accepted(), TimeLimitAsked(60.0))
 
 
 def test_a_job_on_one_node_is_where_that_is():
