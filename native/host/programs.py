@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 _OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
@@ -24,11 +25,26 @@ def command_line(name: str) -> list[str]:
     return [sys.executable, "-P", "-c", start]
 
 
-def python_line(name: str) -> list[str]:
-    """The same without the shell that looks for an interpreter: by that of this process.
+def python_line(name: str, uid: int) -> list[str]:
+    """The same without the shell that looks for an interpreter, where this user may use ours.
 
     A shell reaps children that its process had before it became the shell, so a process that
     has some becomes the command by this line, and their exit statuses are not lost.
     """
     words = command_line(name)
-    return words if len(words) > 1 else [sys.executable, "-EPS", *words]
+    if len(words) > 1 or not (uid == os.geteuid() or _is_for_all(sys.executable)):
+        return words
+    return [sys.executable, "-EPS", *words]
+
+
+def _is_for_all(path: str) -> bool:
+    """Whether any user can execute a file, by each directory and behind each link."""
+    try:
+        for each in (os.path.abspath(path), os.path.realpath(path)):
+            while each != "/":
+                if not os.stat(each).st_mode & stat.S_IXOTH:
+                    return False
+                each = os.path.dirname(each)
+    except OSError:  # it has gone
+        return False
+    return True

@@ -4,8 +4,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from native.memory import MEMORY_MAX
-
 MESSAGE_MAX_BYTES = 256 * 1024  # one encoded message; more travels as an object
 SIZE_MAX = 1 << 20  # ranks of one job
 NODE_MAX = (1 << 20) - 1  # highest node number
@@ -48,6 +46,7 @@ def clipped(text: str, most: int = TEXT_MAX) -> str:
 
 
 GPUS_MAX = 64  # of one node
+MEMORY_MAX = 1 << 60
 KIND_MAX = 32
 
 Memory = Annotated[int, Meta(ge=0, le=MEMORY_MAX)]  # bytes

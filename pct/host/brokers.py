@@ -206,7 +206,8 @@ def _given(action: BeginBroker, key: bytes) -> bytes:
 
 def _spec(action: BeginBroker, *, has_script: bool) -> wire.KeeperSpec:
     starter = (STARTER,) if has_script else ()
-    words = tuple(map(os.fsencode, (*starter, *programs.python_line("yodjob"), "broker")))
+    broker = programs.python_line("yodjob", action.start.uid)
+    words = tuple(map(os.fsencode, (*starter, *broker, "broker")))
     environment = (f"{name}={os.environ[name]}" for name in _INHERITED if name in os.environ)
     return wire.KeeperSpec(
         job_id=action.job_id,
