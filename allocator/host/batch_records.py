@@ -55,7 +55,7 @@ UPDATE batch SET time_s = ?, state = ?, reason = ?, nodes = ?, incarnation = ?, 
     task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
-# That files of earlier releases lack; in the order of the table.
+# Columns that files of earlier releases lack, in the order of the table.
 MORE_COLUMNS = {"batch": {"waits_for": "BLOB", "is_exclusive": "INTEGER"}}
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
     time_s, exit_status, signal"""

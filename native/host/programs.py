@@ -26,10 +26,14 @@ def command_line(name: str) -> list[str]:
 
 
 def python_line(name: str, uid: int) -> list[str]:
-    """The same without the shell that looks for an interpreter, where this user may use ours.
+    """The arguments for a process that has children and becomes one of our commands.
 
-    A shell reaps children that its process had before it became the shell, so a process that
-    has some becomes the command by this line, and their exit statuses are not lost.
+    They name this process's interpreter. :func:`command_line` names a script that begins as a
+    shell to look for one, and a shell reaps all children of its process: their exit statuses
+    are lost. A user who may not execute our interpreter gets that script all the same.
+
+    Args:
+        uid: of the process.
     """
     words = command_line(name)
     if len(words) > 1 or not (uid == os.geteuid() or _is_for_all(sys.executable)):
@@ -38,7 +42,7 @@ def python_line(name: str, uid: int) -> list[str]:
 
 
 def _is_for_all(path: str) -> bool:
-    """Whether any user can execute a file, by each directory and behind each link."""
+    """Whether every user may execute a file, and search the directories on the way to it."""
     try:
         for each in (os.path.abspath(path), os.path.realpath(path)):
             while each != "/":

@@ -173,8 +173,8 @@ class AllocatedNodes:
         self._launching.driver.machine.show_suspended(is_on)
 
     def show_time(self, limit_s: float | None) -> None:
-        """Let commands see how long the allocation may last; None: they cannot change it."""
-        self._launching.driver.machine.show_time(0.0 if limit_s == inf else limit_s)
+        """Show commands the time limit of the allocation; None: they cannot change it."""
+        self._launching.driver.machine.time_s = 0.0 if limit_s == inf else limit_s
 
     def end(self) -> None:
         """End the PCTs, and with them all steps; a second time: kill them."""

@@ -183,7 +183,7 @@ def update(time_text: str, job_ids: tuple[str, ...], partition: str) -> None:
 
 
 def _limited(answer: Answer, time_text: str) -> Answer:
-    """Change the time limit of an allocation; from what it was, by its answer."""
+    """Change the time limit of an allocation. Its answer says what the limit was."""
     reply = answer.reply
     if not isinstance(reply, job.Shown):
         return answer

@@ -170,8 +170,10 @@ class BrokerProcess:
 
 
 def _script(action: BeginBroker, key: bytes) -> bytes:
-    """The task for yod-script, encoded; empty: there is no script, or the broker is to say why
-    it cannot be started."""
+    """The encoded task for yod-script.
+
+    Empty: there is no script, or it cannot be started, and the broker reports why.
+    """
     try:
         task = task_of(action.start)
         if not task.script:

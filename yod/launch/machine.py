@@ -76,6 +76,7 @@ class Launch:
 
     Attributes:
         report: what became of the ranks; complete in phase DONE.
+        time_s: the time limit of the allocation whose PCTs are the ranks; see ``job.Shown``.
     """
 
     def __init__(self, plan: Plan, limits: Limits, bebopd: PortalId, bebopd_name: str) -> None:
@@ -224,10 +225,6 @@ class Launch:
     def show_suspended(self, is_suspended: bool) -> None:
         """Its ranks run what is suspended, or is so no more: the PCTs of an allocation."""
         self._tree.is_suspended = is_suspended
-
-    def show_time(self, time_s: float | None) -> None:
-        """Its ranks are the PCTs of an allocation that may last so long; see `job.Shown`."""
-        self.time_s = time_s
 
     @property
     def began(self) -> dict[Phase, float]:

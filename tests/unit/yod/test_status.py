@@ -58,7 +58,7 @@ def test_the_time_of_an_allocation_is_shown_and_changed_and_that_of_a_launch_is_
     yod = Yod(2).to(Phase.RUNNING)
     reply, event = ask(yod, job.LimitTime(60.0))
     assert (reply, event) == (job.Refused("it has no time limit that can be changed here"), None)
-    yod.machine.show_time(30.0)
+    yod.machine.time_s = 30.0
     assert ask(yod, job.Show())[0].time_s == 30.0
     assert ask(yod, job.LimitTime(60.0)) == (job.Accepted(), TimeLimitAsked(60.0))
 
