@@ -22,6 +22,7 @@ from allocator.jobs.table import JobTable, RecordEnd
 from allocator.nodes.orders import Orders, OrdersRecorded
 from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
 from allocator.requests import Requests
+from allocator.violation import OF_BATCH, violation
 from native.deadlines import earliest
 from native.errors import IllegalTransition, Refusal
 from native.ids import PortalId, Principal, PrincipalKind
@@ -40,14 +41,21 @@ from native.machine import (
 from native.nodelist import format_nodes
 from native.text import shown
 from native.wire import batch
-from native.wire.alloc import Freed, Hosting, NodeRequest, Refused, Release, Released, Revoked
+from native.wire.alloc import (
+    Freed,
+    Hosting,
+    NodeRequest,
+    Refused,
+    Release,
+    Released,
+    Revoked,
+    Unkillable,
+)
 from native.wire.base import JobMessage, Message, clipped
 from native.wire.nodes import Order
 from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected
 
 _DAEMON_OR_USER = (PrincipalKind.PARTITION, PrincipalKind.USER)
-_ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
-_BATCH = (*_ASKED, batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend)
 
 
 class RecordNode(Action, frozen=True):
@@ -248,6 +256,10 @@ class Bebopd:
                 return self._announced(source, message, now)
             case Hosting() | Freed() | Revoked() if node is not None:
                 return self._from_node(node, message, now)
+            case Unkillable(job_id, _, text) if node is not None:
+                from allocator.operators import unkillable
+
+                return unkillable(node, job_id, text, self.nodes, self._wall_clock())
             case batch.Started() if node is not None:
                 return self.batch.started(node, message, now)
             case batch.BrokerEnded() if node is not None:
@@ -260,7 +272,7 @@ class Bebopd:
                 principal.job_id == job_id  # the broker of a batch job has no other key
             ):
                 return self._release_asked(source, principal, job_id, now)
-            case _ if isinstance(message, _BATCH) and principal.kind in _DAEMON_OR_USER:
+            case _ if isinstance(message, OF_BATCH) and principal.kind in _DAEMON_OR_USER:
                 try:
                     return self._batch_asked(source, principal, message, now)
                 except RequestRefused as refused:
@@ -271,7 +283,7 @@ class Bebopd:
                 return [Send(source, table) for table in tables(self.nodes, self.jobs, now)]
             case Order() if principal.kind in _DAEMON_OR_USER:
                 return self._ordered(source, principal, message, now)
-        return _violation(source, principal, message)
+        return violation(source, principal, message)
 
     def _batch_asked(
         self, source: PortalId, principal: Principal, message: Message, now: float
@@ -434,15 +446,3 @@ class Bebopd:
             return ordered(source, order, self.nodes, by, self._wall_clock())
         except RequestRefused as refused:
             return self._requests.refuse(source, principal.uid, refused, now)
-
-
-def _violation(source: PortalId, principal: Principal, message: Message) -> list[Action]:
-    """A message that its sender may not send."""
-    text = f"{type(message).__name__} is not for this peer ({principal.kind.name}) to send"
-    actions: list[Action] = [Log(f"{source}: {text}")]
-    match message:
-        case _ if isinstance(message, (NodeRequest, Release, Order, *_BATCH)):
-            actions.append(Send(source, Refused(Refusal.NOT_PERMITTED, text)))
-        case Announce():
-            actions.append(Send(source, Rejected("a PCT needs the partition's key")))
-    return actions

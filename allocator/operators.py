@@ -33,7 +33,9 @@ from native.nodelist import format_nodes
 from native.text import shown
 from native.wire import nodes as wire
 from native.wire.alloc import Refused
-from native.wire.base import clipped
+from native.wire.base import NAME_MAX, clipped
+
+BY_PCT = "its PCT"
 
 
 def ordered(
@@ -61,6 +63,15 @@ def ordered(
         case _:
             raise AssertionError(f"no case for {order!r}")
     return [RecordOrders(tuple(changes), source)]
+
+
+def unkillable(node: Node, job_id: int, text: str, nodes: NodeTable, unix_s: float) -> list[Action]:
+    """Processes of a job on a node cannot be killed: drain it, unless it is drained already."""
+    said = Log(f"{node}: {shown(text)}", job_id)
+    if node.orders.drain is not None:
+        return [said]
+    drain = Drain(clipped(f"job {job_id}: {text}", NAME_MAX), BY_PCT, unix_s)
+    return [said, RecordOrders(tuple(_drained([node.number], nodes, drain)), None)]
 
 
 def _drained(numbers: list[int], nodes: NodeTable, drain: Drain) -> list[Change]:

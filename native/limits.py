@@ -26,6 +26,7 @@ class Limits(Struct, frozen=True):
     end_s: float = 10.0
     kill_delay_s: float = 2.0
     kill_wait_s: float = 30.0
+    unkillable_s: float = 60.0
     press_s: float = 1.0
     orphan_s: float = 10.0
     arity_count: int = 8
@@ -74,6 +75,8 @@ MEANINGS = {
     "end_s": "the end of a job is confirmed within this, else its nodes are reset",
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
+    "unkillable_s": "killed processes of a job end within this, else their keeper is killed; "
+    "if they do not end in as long again the node is drained",
     "press_s": "signals that interrupt yod within this after one are the same press",
     "orphan_s": "a PCT without a parent looks for an ancestor this long",
     "arity_count": "children of a node in the job's tree",
@@ -114,6 +117,7 @@ MEANINGS = {
 
 # A limit that travels in a message is within the range of its field.
 _SMALLEST = {
+    "unkillable_s": 0.001,
     "heartbeat_s": 0.001,
     "announce_retry_s": 0.001,
     "notice_s": 0.001,

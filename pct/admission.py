@@ -11,7 +11,7 @@ from collections.abc import Callable
 from native.ids import Principal, PrincipalKind
 from native.limits import Limits
 from native.wire import codec, io, load
-from pct.job.objects import misfit
+from pct.job.rules.objects import misfit
 from pct.reservation import Reservation
 from pct.tree import tree
 

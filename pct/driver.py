@@ -47,6 +47,7 @@ from pct import brokers, events
 from pct.host.objects import JobObjects
 from pct.host.ranks import JobRanks
 from pct.host.services import JobServices
+from pct.host.spawn.orphans import described
 from pct.host.spawn.spawner import OwnSpawner, Spawner
 from pct.host.store import Store
 from pct.node import Node
@@ -293,6 +294,11 @@ class Driver:
                 ranks.end(ended)
                 if ended is None:
                     services.end_pmix()
+            case events.KillKeepers():
+                ranks.kill_keepers()
+                services.kill_pmix()
+            case events.NameProcesses(job_id):
+                self.handle(events.ProcessesNamed(job_id, described(ranks.left())))
             case events.KillOrphans(job_id, events.PMIX_SERVER as world):
                 killed = events.OrphansKilled(job_id, world)
                 self._own_spawner.kill_orphans(partial(self.handle, killed))

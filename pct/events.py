@@ -113,6 +113,16 @@ class OrphansKilled(JobEvent, frozen=True):
     world: int
 
 
+class ProcessesNamed(JobEvent, frozen=True):
+    """The answer to :class:`NameProcesses`.
+
+    Attributes:
+        text: for people; empty: none is left, or none can be seen.
+    """
+
+    text: str
+
+
 class LeftoversRemoved(JobEvent, frozen=True):
     """The answer to :class:`RemoveLeftovers`.
 
@@ -323,6 +333,14 @@ class KeeperEnd(JobAction, frozen=True):
     """
 
     world: int | None = None
+
+
+class KillKeepers(JobAction, frozen=True):
+    """Kill the job's keepers themselves; each is reported lost."""
+
+
+class NameProcesses(JobAction, frozen=True):
+    """Find out which processes of the job are left; answered by :class:`ProcessesNamed`."""
 
 
 class KillOrphans(JobAction, frozen=True):

@@ -228,7 +228,8 @@ class Node:
         try:
             limits = (self.limits.notice_s, self.limits.job_store_bytes)
             _, gpus = self.reservation.share(message.job_id)
-            job = Job(message, credential, source, now, *limits, gpus)
+            unkillable_s = self.limits.unkillable_s
+            job = Job(message, credential, source, now, *limits, gpus, unkillable_s)
         except Exception as error:
             self._contain(f"job {message.job_id}", error)
             self.reservation.give_back(message.job_id)

@@ -388,6 +388,17 @@ class Freed(OfNodes, frozen=True, tag="alloc.freed"):
     """
 
 
+class Unkillable(JobMessage, frozen=True, tag="alloc.unkillable"):
+    """A PCT: processes of the job have not ended though they were killed. The node is drained.
+
+    Attributes:
+        text: which processes, for people.
+    """
+
+    node: NodeNumber
+    text: Text
+
+
 class Revoke(JobMessage, frozen=True, tag="alloc.revoke"):
     """bebopd asks a PCT to refuse a job from now on, unless it hosts it already."""
 

@@ -30,7 +30,7 @@ MODULES = (
     "pct.host.pmix_process",
     "pct.host.removal",
     "pct.host.room",
-    "pct.job.listeners",
+    "pct.job.rules.listeners",
     "pct.job.process_table",
     "pct.wireup.clients",
     "pct.wireup.guard",

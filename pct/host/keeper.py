@@ -184,6 +184,14 @@ class Keeper:
         self._send(wire.encode_end())
         self._continue()
 
+    def kill(self) -> None:
+        """Kill the keeper itself, which is then lost."""
+        self._receive()
+        is_there = self._number is not None or self._watch is not None
+        if is_there and self.unix_pid:
+            with suppress(OSError):
+                os.kill(self.unix_pid, signal.SIGKILL)
+
     def close(self) -> None:
         """Hang up: the keeper kills all its processes and exits. No further event is reported."""
         self._continue()

@@ -1,7 +1,7 @@
 """The objects of one job on a node: looked for, received, sent on, published.
 
-Carries out the actions of :class:`pct.job.objects.ObjectTable`'s job on the store and the port,
-and reports what became of them.
+Carries out the actions of the job of a :class:`pct.job.rules.objects.ObjectTable` on the store and
+the port, and reports what became of them.
 """
 
 from __future__ import annotations

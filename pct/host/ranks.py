@@ -21,6 +21,7 @@ from native.wire import keeper as wire
 from pct import events
 from pct.host import leftovers
 from pct.host.keeper import Keeper
+from pct.host.spawn.orphans import tree_of
 from pct.host.spawn.spawner import Spawner
 from pct.host.streams import InputPipe, OutputPipe
 
@@ -95,6 +96,16 @@ class JobRanks:
         for number, keeper in self._keepers.items():
             if world in (None, number):
                 keeper.end()
+
+    def kill_keepers(self) -> None:
+        """Kill the keepers themselves."""
+        for keeper in self._keepers.values():
+            keeper.kill()
+
+    def left(self) -> set[int]:
+        """Processes that are there: keepers with all below them, and what lost ones have left."""
+        trees = (tree_of(each.unix_pid) for each in self._keepers.values() if each.unix_pid)
+        return set(self._spawner.unkilled()).union(*trees)
 
     def give_map(self, key: bytes, uid: int, ids: bytes) -> None:
         """Fill the file that ranks which use Portals have, and let nobody change it."""

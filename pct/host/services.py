@@ -127,6 +127,11 @@ class JobServices:
         if self._pmix is not None:
             self._pmix.end()
 
+    def kill_pmix(self) -> None:
+        """Kill the keeper of the PMIx server."""
+        if self._pmix is not None:
+            self._pmix.keeper.kill()
+
     def _from_pmix(self, message: pmix.FromServer) -> None:
         self._handle(events.PmixReceived(self._job_id, message))
 

@@ -1,4 +1,4 @@
 """One job on one node: its state, objects, ranks, output, losses and end.
 
-No I/O. Imports native, pct.account, pct.events, pct.tree, pct.wireup.
+No I/O. Imports native, pct.account, pct.events, pct.job.rules, pct.tree, pct.wireup.
 """

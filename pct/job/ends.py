@@ -7,8 +7,8 @@ from native.waitstatus import how_it_ended
 from native.wire import keeper, load
 from pct.job.failures import Failures
 from pct.job.keepers import Keepers
-from pct.job.outcomes import Outcomes, Tally
 from pct.job.progress import Progress
+from pct.job.rules.outcomes import Outcomes, Tally
 from pct.job.wiring import Wiring
 from pct.tree.group import Group
 

@@ -14,8 +14,8 @@ from native.wire import alloc, load
 from pct.events import CheckObjects, ObjectsChecked, TellBebopd
 from pct.job.failures import Failures
 from pct.job.loading import Loading
-from pct.job.objects import ObjectTable, no_room
 from pct.job.progress import JobState, Progress
+from pct.job.rules.objects import ObjectTable, no_room
 from pct.job.starting import Starting
 from pct.tree.collective import SELF
 from pct.tree.group import Group

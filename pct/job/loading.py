@@ -22,8 +22,8 @@ from pct.events import (
     SendObject,
 )
 from pct.job.failures import Failures
-from pct.job.objects import ObjectTable, misfit
 from pct.job.progress import JobState, Progress
+from pct.job.rules.objects import ObjectTable, misfit
 from pct.job.starting import Starting
 from pct.job.wiring import Wiring
 from pct.tree.collective import SELF

@@ -15,6 +15,7 @@ parts of the lines above its own:
     Starting            ranks: started, held at entry, let go
     Loading             objects
     Forming             votes
+    Killing             processes that do not end
     Release             the end, until nothing is left
     Losses              a lost parent, lost children, adoption, reset
 
@@ -42,12 +43,13 @@ from pct.job.ends import Ends
 from pct.job.failures import Failures
 from pct.job.forming import Forming
 from pct.job.keepers import Keepers, Stopper
+from pct.job.killing import Killing
 from pct.job.loading import Loading
 from pct.job.losses import Losses
-from pct.job.objects import ObjectTable
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.release import Release
+from pct.job.rules.objects import ObjectTable
 from pct.job.starting import Starting
 from pct.job.table import ADVANCES, EVENTS, FROM_ANYBODY, OWNER, method_for
 from pct.job.wiring import Wiring
@@ -74,6 +76,7 @@ class Job:
         notice_s: float = float("inf"),
         store_bytes: int = JOB_STORE_BYTES,
         gpus: tuple[Gpu, ...] = (),
+        unkillable_s: float = float("inf"),
     ) -> None:
         self.job_id = message.job_id
         self.uid = credential.uid
@@ -97,10 +100,11 @@ class Job:
         around = (message, group, progress)
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)
-        self._release = release = Release(*around, keepers, wiring, ends, output)
+        self._killing = killing = Killing(message, keepers, unkillable_s)
+        self._release = release = Release(*around, keepers, wiring, ends, output, killing)
         self._losses = losses = Losses(*around, failures, keepers, ends, output, release)
         shared = (progress, failures, keepers, output, wiring, ends)
-        parts = (*shared, forming, loading, starting, release, losses)
+        parts = (*shared, forming, loading, starting, killing, release, losses)
         self._parts: dict[type, Any] = {type(part): part for part in parts}
         self.ranks = starting.ranks
 
@@ -122,7 +126,8 @@ class Job:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        return earliest(self._progress.deadline(), self._losses.deadline(), self._ends.deadline())
+        timed = (self._progress, self._losses, self._ends, self._killing)
+        return earliest(*(part.deadline() for part in timed))
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -212,7 +217,8 @@ class Job:
     # -- time --------------------------------------------------------------
 
     def _due(self, now: float) -> list[Action]:
-        actions = [*self._ends.tell(now), *self._losses.due(now), *self._advance(now)]
+        actions = [*self._ends.tell(now), *self._losses.due(now), *self._killing.due(now)]
+        actions += self._advance(now)
         if text := self._progress.take_timeout(now, self._own_wait):
             actions += self._failures.report(load.FailureKind.TIMED_OUT, text)
         if (late := self._progress.take_late(now, self._late_wait)) is not None:

@@ -13,7 +13,7 @@ from pct.events import (
     ResumeOutput,
     WriteInput,
 )
-from pct.job.relay import OutputRelay
+from pct.job.rules.relay import OutputRelay
 from pct.tree.collective import SELF
 from pct.tree.group import Group
 

@@ -7,6 +7,7 @@ from native.wire import alloc, load
 from pct.events import DropJob, KeeperEnd, TellBebopd
 from pct.job.ends import Ends
 from pct.job.keepers import Keepers
+from pct.job.killing import Killing
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.wiring import Wiring
@@ -26,7 +27,9 @@ class Release:
         wiring: Wiring,
         ends: Ends,
         output: Output,
+        killing: Killing,
     ) -> None:
+        self._killing = killing
         self._job_id = message.job_id
         self._node = message.nodes[message.place].node
         self._group = group
@@ -46,7 +49,10 @@ class Release:
             return []
         self._progress.enter(JobState.ENDING, now)
         actions = [*self._group.down(load.AllDone(self._job_id)), *self._output.begin()]
-        return [*actions, KeeperEnd(self._job_id)] if self._keepers.has_any else actions
+        if not self._keepers.has_any:
+            return actions
+        self._killing.begin(now)
+        return [*actions, KeeperEnd(self._job_id)]
 
     def end_alone(self, now: float) -> list[Action]:
         """Enter ENDING, and do not wait for credit to send output."""

@@ -9,7 +9,7 @@ from native.wire import load, pmi
 from native.wire.base import clipped
 from native.wire.pmi import KeyValue
 from pct.job import spec
-from pct.job.objects import spawn_misfit
+from pct.job.rules.objects import spawn_misfit
 from pct.wireup.questions import ERROR, SUCCESS
 
 

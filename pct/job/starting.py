@@ -28,16 +28,16 @@ from pct.job import spec
 from pct.job.ends import Ends
 from pct.job.failures import Failures
 from pct.job.keepers import Keepers
-from pct.job.objects import ObjectTable
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
+from pct.job.rules.objects import ObjectTable
 from pct.job.wiring import Wiring
 from pct.tree.collective import SELF
 from pct.tree.group import Group
 
 if TYPE_CHECKING:
     from pct.account import Gpu
-    from pct.job.listeners import Listeners
+    from pct.job.rules.listeners import Listeners
 
 MAP_PIECE = 8192  # ranks of the map in one message
 
@@ -82,7 +82,7 @@ class Starting:
         self._map: list[load.Held] = []
         self._listeners: Listeners | None = None
         if message.mpi.has_portals:
-            from pct.job.listeners import Listeners
+            from pct.job.rules.listeners import Listeners
 
             self._listeners = Listeners(message)
 

@@ -27,6 +27,7 @@ from pct.job.ends import Ends
 from pct.job.failures import Failures
 from pct.job.forming import Forming
 from pct.job.keepers import Keepers
+from pct.job.killing import Killing
 from pct.job.loading import Loading
 from pct.job.losses import Losses
 from pct.job.output import Output
@@ -41,7 +42,7 @@ MessageRules = dict[type[Message], Method]
 
 PARTS = (
     *(Progress, Failures, Keepers, Output, Wiring, Ends),
-    *(Forming, Loading, Starting, Release, Losses),
+    *(Forming, Loading, Starting, Killing, Release, Losses),
 )
 OWNER: dict[Any, type] = {
     method: part for part in PARTS for method in vars(part).values() if callable(method)
@@ -59,6 +60,7 @@ _ALWAYS: dict[type[Event], Method] = {
     events.KeeperNotStarted: Starting.not_started,
     events.OrphansKilled: Keepers.orphans_killed,
     events.LeftoversRemoved: Keepers.leftovers_removed,
+    events.ProcessesNamed: Killing.named,
     events.MapNotGiven: Starting.map_not_given,
     events.OutputRead: Output.read,
     events.InputTaken: Output.input_taken,

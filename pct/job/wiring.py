@@ -33,8 +33,8 @@ from pct.events import (
 from pct.job import spec
 from pct.job.failures import Failures
 from pct.job.keepers import Keepers
-from pct.job.objects import ObjectTable
 from pct.job.progress import JobState, Progress
+from pct.job.rules.objects import ObjectTable
 from pct.job.spawned import SpawnedWorlds
 from pct.tree.group import Group
 from pct.wireup import environment

@@ -195,6 +195,11 @@ class PctActor(Actor):
                     keeper.end()
                 if ended is None and (server := self._pmix(job_id)):
                     server.end()
+            case events.KillKeepers(job_id):
+                for keeper in self._keepers(job_id):
+                    keeper.be_killed()
+            case events.NameProcesses(job_id):
+                self.handle(events.ProcessesNamed(job_id, "processes of the job"))
             case events.KillOrphans(job_id, world):
                 self._kill_orphans(job_id, world)
             case events.RemoveLeftovers(job_id, world):

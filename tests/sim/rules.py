@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from native.waitstatus import exit_status
 from native.wire.alloc import Grant, Refused, Released
 from native.wire.base import Message
-from pct.job.relay import cost
+from pct.job.rules.relay import cost
 from tests.sim.clock import Violation
 from yod.launch.phases import Phase
 

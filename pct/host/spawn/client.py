@@ -94,6 +94,10 @@ class ClientSpawner:
         self._waiting[self._last_token] = self._reactor.owner, done
         self._channel.send_kill_orphans(self._last_token)
 
+    def unkilled(self) -> frozenset[int]:
+        """None that is known: the client names nobody."""
+        return frozenset()
+
     # -- said by the client -------------------------------------------------
 
     def started(self, number: int, unix_pid_or_errno: int) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from native.loop.reactor import Owner, Reactor
+from native.text import shown
 
+_DESCRIBED_MAX = 8
 _WALKS_MAX = 16  # for a process that forks faster than we can list its children
 
 
@@ -41,6 +43,11 @@ class Orphans:
         self._waiting.append((self._reactor.owner, done))
         if not self._left:
             self._reactor.run_for(None, self._round)
+
+    @property
+    def left(self) -> frozenset[int]:
+        """Children that were killed and have not ended."""
+        return frozenset(self._left)
 
     def _round(self) -> None:
         spared = frozenset(self._spared())
@@ -72,6 +79,31 @@ def children_of(unix_pid: int) -> list[int]:
     except OSError:  # it has ended
         pass
     return found
+
+
+def tree_of(unix_pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [unix_pid]
+    for each in found:
+        found += children_of(each)
+    return found
+
+
+def described(unix_pids: Collection[int]) -> str:
+    """For people: each of these that is alive, what it runs, and its state (proc(5))."""
+    told = [text for text in map(_described, sorted(unix_pids)[:_DESCRIBED_MAX]) if text]
+    more = len(unix_pids) - _DESCRIBED_MAX
+    return ", ".join([*told, f"{more} more"] if more > 0 else told)
+
+
+def _described(unix_pid: int) -> str:
+    try:
+        with open(f"/proc/{unix_pid}/stat", "rb", buffering=0) as stat:
+            name, _, rest = stat.read(4096).partition(b"(")[2].rpartition(b")")
+    except OSError:  # it has ended
+        return ""
+    state = rest.split()[0].decode()
+    return "" if state == "Z" else f"process {unix_pid} ({shown(name)}, state {state})"
 
 
 def not_of_job(

@@ -75,6 +75,9 @@ class Spawner(Protocol):
     def kill_orphans(self, done: Callable[[], None]) -> None:
         """Kill what lost keepers have left behind, and call ``done`` when none is left."""
 
+    def unkilled(self) -> frozenset[int]:
+        """What lost keepers have left behind, was killed, and has not ended."""
+
 
 class OwnSpawner:
     """Starts keepers as children of this process.
@@ -142,6 +145,10 @@ class OwnSpawner:
         """Kill the children of this process that are neither keepers nor strangers."""
         self._orphans.kill(done)
 
+    def unkilled(self) -> frozenset[int]:
+        """Those of them that have not ended."""
+        return self._orphans.left
+
 
 class Departed:
     """Stands for a parent that has gone: it starts nothing, and nothing is left of it."""
@@ -164,6 +171,10 @@ class Departed:
     def kill_orphans(self, done: Callable[[], None]) -> None:
         """Call ``done``."""
         done()
+
+    def unkilled(self) -> frozenset[int]:
+        """None."""
+        return frozenset()
 
 
 def _spawn(program: str, fds: tuple[int, ...]) -> int:

@@ -9,15 +9,15 @@ import msgspec
 from native.wire import load
 from pct.events import GiveMap, KillOrphans, LeftoversRemoved, OrphansKilled, RemoveLeftovers
 from pct.job.keepers import Keepers
-from pct.job.listeners import Listeners
 from pct.job.loading import Loading
 from pct.job.losses import Losses
-from pct.job.objects import ObjectTable
-from pct.job.outcomes import Outcomes
 from pct.job.output import Output
 from pct.job.progress import Progress
-from pct.job.relay import OutputRelay, cost
 from pct.job.release import Release
+from pct.job.rules.listeners import Listeners
+from pct.job.rules.objects import ObjectTable
+from pct.job.rules.outcomes import Outcomes
+from pct.job.rules.relay import OutputRelay, cost
 from pct.reservation import Reservation
 from pct.tree.collective import Gather
 from pct.tree.group import Group

@@ -8,8 +8,8 @@ import msgspec
 
 from native.wire import load, pmi
 from pct.events import KeeperEnd
-from pct.job.outcomes import Outcomes
 from pct.job.release import Release
+from pct.job.rules.outcomes import Outcomes
 from pct.job.spawned import SpawnedWorlds
 from pct.wireup.agent import AgentConversation
 from pct.wireup.kvs import KeyValueSpace

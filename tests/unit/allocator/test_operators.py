@@ -1,6 +1,7 @@
 """Orders of operators: nodes are drained, resumed, restarted."""
 
 import pytest
+from msgspec.structs import replace
 
 from allocator.nodes.orders import Drain, Orders, OrdersRecorded, RecordOrders, Restart
 from native.errors import Refusal
@@ -8,7 +9,7 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Send
 from native.wire import nodes as wire
-from native.wire.alloc import Freed, Grant, Hosting, Queued, Refused, Revoke
+from native.wire.alloc import Freed, Grant, Hosting, Queued, Refused, Revoke, Unkillable
 from native.wire.status import HostedJob, NodeState, Query
 from tests.unit.allocator.partition_of import ALICE, BOB, DAEMON, Partition, pct, spec
 
@@ -292,3 +293,24 @@ def test_a_restart_that_has_not_begun_is_taken_back_by_a_resume():
     give(partition, wire.Resume((0,)))
     assert restart_now(0) not in partition.receive(pct(0), Freed.of(job_id, (0,)))
     assert partition.free() == {0: 1}
+
+
+STUCK = Unkillable(1, 1, "cannot be killed: process 17 (dd, state D)")
+
+
+def test_a_node_whose_pct_cannot_kill_a_jobs_processes_is_drained_with_the_reason():
+    partition = Partition(3)
+    job_id = partition.grant(spec(2)).job_id
+    (action,) = partition.receive(pct(1), replace(STUCK, job_id=job_id), DAEMON)
+    assert isinstance(action, RecordOrders)
+    partition.handle(OrdersRecorded(action.changes, action.asker))
+    row = rows(partition)[1]
+    assert row.state is NodeState.DRAINING
+    assert row.drain.reason == f"job {job_id}: {STUCK.text}"
+
+
+def test_the_reason_of_an_operators_drain_is_kept_when_processes_cannot_be_killed():
+    partition = Partition(3)
+    give(partition, FAN)
+    assert partition.receive(pct(1), STUCK, DAEMON) == []
+    assert rows(partition)[1].drain.reason == "fan"

@@ -224,10 +224,12 @@ RESET = received(YOD, load.Reset(JOB_ID))
 RUNNING = (PRESENT, started(0), held(0), GO)
 
 
-def a_job(*events, size=1, place=0, ranks_each=1, parent=YOD, **fields) -> Job:
+def a_job(
+    *events, size=1, place=0, ranks_each=1, parent=YOD, unkillable_s=float("inf"), **fields
+) -> Job:
     """A job that has begun, listens for its clients, and has had these events."""
     message = load_message(size, place, ranks_each, **fields)
-    job = Job(message, credential(size, ranks_each), parent, BEGIN)
+    job = Job(message, credential(size, ranks_each), parent, BEGIN, unkillable_s=unkillable_s)
     job.begin(BEGIN)
     if message.arguments is not None:
         job.handle(OPENED, BEGIN)

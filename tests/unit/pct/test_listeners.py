@@ -9,8 +9,8 @@ from native.ids import PortalId
 from native.wire import load, rank
 from native.wire.placed import GrantedNode
 from pct.events import GiveMap, KeeperGo, StartKeeper
-from pct.job.listeners import LOOPBACK, PIECE, Listeners
 from pct.job.progress import JobState
+from pct.job.rules.listeners import LOOPBACK, PIECE, Listeners
 from tests.unit.pct.job_of import (
     JOB_ID,
     NID,

@@ -6,7 +6,7 @@ from native.wire import codec
 from native.wire.base import OBJECTS_MAX, TEXT_MAX
 from native.wire.load import Arguments, MemberLoad, NoRoom, Slowest, Vote
 from pct.events import NoPlace
-from pct.job.objects import ObjectTable, misfit, no_room
+from pct.job.rules.objects import ObjectTable, misfit, no_room
 
 
 def test_an_object_is_here_awaited_or_without_a_place():

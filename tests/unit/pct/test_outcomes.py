@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from native.wire import codec
 from native.wire.load import Completions, Outcome
-from pct.job.outcomes import RANKS_PER_MESSAGE, Outcomes, Tally, fold
+from pct.job.rules.outcomes import RANKS_PER_MESSAGE, Outcomes, Tally, fold
 
 JOB_ID = 7
 DUE = 10.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from native.wire.base import DATA_MAX
 from native.wire.io import MESSAGE_COST_BYTES, Output
-from pct.job.relay import OutputRelay, cost
+from pct.job.rules.relay import OutputRelay, cost
 from pct.tree.collective import SELF
 
 WINDOW = 64 * 1024

@@ -1,0 +1,27 @@
+"""Messages that their sender may not send. Pure."""
+
+from __future__ import annotations
+
+from native.errors import Refusal
+from native.ids import PortalId, Principal
+from native.machine import Action, Log, Send
+from native.wire import batch
+from native.wire.alloc import NodeRequest, Refused, Release
+from native.wire.base import Message
+from native.wire.nodes import Order
+from native.wire.status import Announce, Rejected
+
+_ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
+OF_BATCH = (*_ASKED, batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend)
+
+
+def violation(source: PortalId, principal: Principal, message: Message) -> list[Action]:
+    """Log such a message, and answer it where its sender waits for an answer."""
+    text = f"{type(message).__name__} is not for this peer ({principal.kind.name}) to send"
+    actions: list[Action] = [Log(f"{source}: {text}")]
+    match message:
+        case _ if isinstance(message, (NodeRequest, Release, Order, *OF_BATCH)):
+            actions.append(Send(source, Refused(Refusal.NOT_PERMITTED, text)))
+        case Announce():
+            actions.append(Send(source, Rejected("a PCT needs the partition's key")))
+    return actions

@@ -1,0 +1,84 @@
+"""Processes that do not end when they are killed, and what becomes of their node."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.partition import BIN, finish
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+SOON = {"YOD_UNKILLABLE_S": "0.5"}
+
+# Holds down the keeper, its parent, as long as it lives.
+STOPS_ITS_KEEPER = """
+import os, signal
+keeper = os.getppid()
+print(os.getpid(), flush=True)
+while True:
+    os.kill(keeper, signal.SIGSTOP)
+"""
+
+
+@pytest.fixture
+def freezer(needs_root: None) -> Iterator[Path]:
+    """A group whose frozen processes no signal reaches: those of cgroup v1 cannot be killed."""
+    if not FREEZER.is_dir():
+        pytest.skip("there is no cgroup v1 freezer here")
+    group = FREEZER / f"yod-test-{os.getpid()}"
+    group.mkdir()
+    yield group
+    (group / "freezer.state").write_text("THAWED")
+    wait_until(lambda: not (group / "cgroup.procs").read_text())
+    group.rmdir()
+
+
+def nodes(partition):
+    done = finish(partition.start_command(BIN / "pingd", "--json"))
+    return json.loads(done.out)["nodes"]
+
+
+def start(partition, *words):
+    """A yod to which every signal is a press, and the process id that its rank says."""
+    yod = partition.start_yod(*words, env={"YOD_PRESS_S": "0"})
+    return yod, int(read_until(yod.stdout.fileno(), b"\n"))
+
+
+def leave(yod):
+    """Three presses: the nodes are reset, and yod has gone."""
+    for said in (b"again to send SIGKILL\n", b"again to reset the nodes and leave\n", b"leaving\n"):
+        yod.terminate()
+        read_until(yod.stderr.fileno(), said)
+    yod.communicate(timeout=LIMIT_S)
+
+
+def test_a_rank_that_holds_its_keeper_down_keeps_no_node(start_local):
+    local = start_local(1, env=SOON)
+    yod, rank = start(local, "-sz", "1", sys.executable, "-c", STOPS_ITS_KEEPER)
+    leave(yod)
+    wait_for_exit(rank)
+    wait_until(lambda: local.states() == ["free"])
+
+
+def test_a_node_with_a_process_that_cannot_be_killed_is_drained_until_it_is_resumed(
+    start_local, freezer
+):
+    local = start_local(2, env=SOON)
+    yod, rank = start(local, "-list", "1", "sh", "-c", "echo $$; read word")
+    (freezer / "cgroup.procs").write_text(f"{rank}")
+    (freezer / "freezer.state").write_text("FROZEN")
+    leave(yod)
+    wait_until(lambda: local.states() == ["free", "draining"])
+    drain = nodes(local)[1]["drain"]
+    assert f"cannot be killed: process {rank} (sh, state " in drain["reason"]
+    assert drain["by"] == "its PCT"
+    (freezer / "freezer.state").write_text("THAWED")
+    wait_until(lambda: local.states() == ["free", "drained"])
+    assert finish(local.start_command(BIN / "yodctl", "resume", "1")).status == 0
+    assert local.yod("-list", "1", "true").status == 0
