@@ -25,7 +25,7 @@ from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.driver import Driver
 from pct.host import capacity
-from pct.host.cgroup import Cgroup
+from pct.host.cgroups.own import Cgroup, ForJobs
 from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories
 from pct.node import Node
@@ -54,6 +54,13 @@ RESTART = -1  # not an exit status: execute this program anew
 @click.option(
     "--in-job", "is_in_job", is_flag=True, help="Number, name and key are in the environment."
 )
+@click.option(
+    "--cgroups",
+    type=click.Choice([each.value for each in ForJobs]),
+    default=ForJobs.AUTO.value,
+    envvar="YOD_CGROUPS",
+    help="A control group for each job; default: where one can limit something.",
+)
 @click.option("-D", "debug", is_flag=True, help="Say more in the log.")
 @click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
 @click.version_option(**options.VERSION)
@@ -72,6 +79,7 @@ def command(
     store: tuple[str, ...],
     ready_fd: int | None,
     is_in_job: bool,
+    cgroups: str,
     debug: bool,
     wants_help: bool,
 ) -> int:
@@ -123,7 +131,7 @@ def command(
     except PtlError as error:
         raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None
     become_subreaper()
-    own_cgroup = Cgroup.enter()
+    own_cgroup = Cgroup.enter(ForJobs(cgroups))
     from native.auth import derive_ranks_key, is_signed
 
     machine = Node(
@@ -160,6 +168,7 @@ def command(
         on_restart=lambda: end(RESTART),
         contain=_contain,
         ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
+        cgroup=own_cgroup if own_cgroup is not None and own_cgroup.for_jobs else None,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, lambda: end(status if status == FAILED else 0))

@@ -43,7 +43,7 @@ from native.port.port import (
     Refused,
 )
 from native.wire.base import JobMessage, Message
-from pct import brokers, events
+from pct import brokers, events, pmi_events
 from pct.host.objects import JobObjects
 from pct.host.ranks import JobRanks
 from pct.host.services import JobServices
@@ -54,6 +54,8 @@ from pct.node import Node
 
 if TYPE_CHECKING:
     from pct.host.brokers import BrokerProcess
+    from pct.host.cgroups.job import JobGroup
+    from pct.host.cgroups.own import Cgroup
     from pct.host.pmix_process import PmixServer
 
 _T = TypeVarTuple("_T")
@@ -76,6 +78,7 @@ class Driver:
         early_server: a PMIx server that has been started for a job to come.
         ranks_key: gives the key of a job's ranks, from the ids of the job and its owner; None:
             a random key, which no other node knows.
+        cgroup: in which each job has a control group of its own; None: none has.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Driver:
         contain: Contain = propagate,
         early_server: PmixServer | None = None,
         ranks_key: Callable[[int, int], bytes] | None = None,
+        cgroup: Cgroup | None = None,
     ) -> None:
         keep_freed_memory()
         self._node = node
@@ -107,6 +111,7 @@ class Driver:
         self._performing: list[set[int]] = []  # for each list of actions: jobs to pass over
         self._early_servers = {early_server.job_id: early_server} if early_server else {}
         self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
+        self._cgroup = cgroup
         self._jobs: dict[int, _JobParts] = {}
         self._brokers: dict[int, BrokerProcess] = {}
         self._own_spawner = own = own_spawner or OwnSpawner(reactor)
@@ -314,15 +319,15 @@ class Driver:
                 ranks.finish_output()
             case events.WriteInput(_, data):
                 ranks.write_input(data)
-            case events.OpenPmi():
+            case pmi_events.OpenPmi():
                 services.open_pmi(action, self._node.limits.pmi_connections_count)
-            case events.PmiReply(_, connection, data):
+            case pmi_events.PmiReply(_, connection, data):
                 services.reply(connection, data)
-            case events.PmiHangUp(_, connection):
+            case pmi_events.PmiHangUp(_, connection):
                 services.hang_up(connection)
-            case events.StartPmixServer(job_id, begin):
+            case pmi_events.StartPmixServer(job_id, begin):
                 services.start_pmix(begin, partial(self._pmix_server, job_id, owner))
-            case events.PmixSend(_, message):
+            case pmi_events.PmixSend(_, message):
                 services.send_pmix(message)
             case _:
                 raise AssertionError(f"no case for {action!r}")
@@ -354,8 +359,19 @@ class Driver:
             handle,
             services.add_client,
             self._spawner_of(job_id),
+            self._group_maker(job_id, owner),
         )
         return _JobParts(owner, objects, ranks, services)
+
+    def _group_maker(self, job_id: int, owner: Owner) -> Callable[[], JobGroup] | None:
+        cgroup = self._cgroup
+        if cgroup is None:
+            return None
+        from pct.host.cgroups.job import Bounds  # many PCTs make no groups
+
+        memory, _ = self._node.reservation.share(job_id)
+        bounds = Bounds(self._node.jobs[job_id].slots, memory)
+        return lambda: cgroup.begin_job(job_id, owner, bounds)
 
     def _pmix_server(self, job_id: int, owner: Owner) -> PmixServer:
         early = self._early_servers.pop(job_id, None)

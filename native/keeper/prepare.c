@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "group.h"
+
 #define EXIT_NONSENSE 64
 #define EXIT_CAN_NOT 70
 #define NICER_BY 5
@@ -74,6 +76,15 @@ static void take_priority (struct keeper *k)
         setpriority (PRIO_PROCESS, 0, k->starter.niceness - NICER_BY);
 }
 
+/* While we may: its files are root's. */
+static void take_group (struct keeper *k)
+{
+    k->starter.group_fd = group_enter (k->spec->group);
+    if (k->starter.group_fd < NO_GROUP)
+        give_up (k, EXIT_CAN_NOT, "cannot enter the control group %s: %s",
+                 k->spec->group, strerror (errno));
+}
+
 /* Become the owner for good. Only a keeper started by root has to. */
 static void take_owner (struct keeper *k)
 {
@@ -123,6 +134,7 @@ void prepare_keeper (struct keeper *k)
     if (prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         give_up (k, EXIT_CAN_NOT, "subreaper: %s", strerror (errno));
     take_priority (k);
+    take_group (k);
     take_owner (k);
     take_parent (k);
     umask (k->spec->umask);

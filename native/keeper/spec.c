@@ -177,6 +177,7 @@ static void take_all (struct cursor *c, struct spec *spec)
         spec->limits[i].hard = take_u64 (c);
     }
     spec->hold_library = take_string (c);
+    spec->group = take_string (c);
     spec->environment = take_strings (c);
     take_programs (c, spec);
     take_ranks (c, spec);

@@ -68,6 +68,7 @@ struct spec {
     gid_t *groups;
     struct spec_limit *limits;
     const char *hold_library;          /* "": none, so always trace */
+    const char *group;                  /* of the job, see group.h; "": none */
     struct spec_strings environment;
     struct spec_program *programs;
     struct spec_rank *ranks;

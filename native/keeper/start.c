@@ -12,6 +12,7 @@
 
 #include "child.h"
 #include "claim.h"
+#include "group.h"
 
 #define LISTEN_BACKLOG 4096
 
@@ -209,7 +210,7 @@ pid_t start_rank (struct starter *starter, size_t index,
         close_theirs (&streams);
         return 0;
     }
-    if ((child = fork ()) == 0) {
+    if ((child = group_fork (starter->group_fd)) == 0) {
         const struct child_streams ends = {
             .input = streams.theirs[0] < 0 ? starter->null_fd
                                            : streams.theirs[0],

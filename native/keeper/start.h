@@ -30,6 +30,7 @@ struct starter {
     pid_t keeper;
     int niceness;                       /* of the ranks, not of the keeper */
     int null_fd;                        /* /dev/null */
+    int group_fd;                       /* of the ranks; see group.h */
     int report_fd;                      /* messages, the writers' end */
     int messages_fd;                    /* messages, the keeper's end */
     int go_reader, go_writer;           /* one byte per preloaded rank */

@@ -25,7 +25,7 @@ from typing import Any, TypeVarTuple
 from native.deadlines import Deadlines
 from native.loop.pidfds import Pidfds
 
-READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
+READ = select.EPOLLIN | select.EPOLLPRI | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 WRITE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 WAIT_MAX_S = 86400.0  # one wait; epoll takes no more than 24 days
 
@@ -39,7 +39,7 @@ class Watch:
     It also ends when a callback that has an owner raises; the owner is told.
     """
 
-    __slots__ = ("_mask", "_owner", "_reactor", "fd", "on_readable", "on_writable")
+    __slots__ = ("_mask", "_owner", "_reactor", "_reading", "fd", "on_readable", "on_writable")
 
     def __init__(
         self,
@@ -47,7 +47,9 @@ class Watch:
         fd: int,
         on_readable: Callable[[], None] | None,
         on_writable: Callable[[], None] | None,
+        reading: int = select.EPOLLIN | select.EPOLLRDHUP,
     ) -> None:
+        self._reading = reading
         self.fd = fd
         self.on_readable = on_readable
         self.on_writable = on_writable
@@ -86,7 +88,7 @@ class Watch:
         return self._reactor.run_for(self._owner, callback)
 
     def _apply(self) -> None:
-        mask = (select.EPOLLIN | select.EPOLLRDHUP if self.on_readable else 0) | (
+        mask = (self._reading if self.on_readable else 0) | (
             select.EPOLLOUT if self.on_writable else 0
         )
         if mask == self._mask:
@@ -211,6 +213,13 @@ class Reactor:
             PermissionError: the descriptor is a regular file, always ready.
         """
         return Watch(self, fd, on_readable, on_writable)
+
+    def watch_changes(self, fd: int, on_change: Callable[[], None]) -> Watch:
+        """Call back when the content of a file has changed that the kernel makes (cgroups(7)).
+
+        It is called until the file is read again, from its beginning.
+        """
+        return Watch(self, fd, on_change, None, select.EPOLLPRI)
 
     def timer(self, on_due: Callable[[], None]) -> Timer:
         """A timer, not set yet, that calls ``on_due`` at its time."""

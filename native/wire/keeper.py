@@ -14,6 +14,7 @@ The specification, a file, descriptor 4 of the keeper::
     u32 group                                  for each group
     u32 resource   u64 soft   u64 hard         for each limit
     strings(1) hold library                   empty: never preload
+    strings(1) group                          of the job (cgroup v2); empty: none
     strings environment                        shared by all ranks
     u32 hold   strings(1) path   strings(1) directory   strings argv
                                                for each program
@@ -141,6 +142,7 @@ class KeeperSpec(Struct, frozen=True):
         listen_nid: IPv4 address at which ranks that want Portals listen.
         ignored: numbers of the signals that the ranks ignore; all others are at their defaults.
         is_alone: no rank waits for another keeper: all go as soon as all are held, without GO.
+        group: directory of the job's control group; empty: the keeper stays in its parent's.
     """
 
     job_id: int
@@ -155,6 +157,7 @@ class KeeperSpec(Struct, frozen=True):
     listen_nid: int = 0
     ignored: tuple[int, ...] = ()
     is_alone: bool = False
+    group: bytes = b""
 
     @property
     def wants_portals(self) -> bool:
@@ -335,7 +338,8 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
     parts += [_U32.pack(group) for group in spec.groups]
     for resource, soft, *hard in spec.limits:
         parts.append(_LIMIT.pack(resource, _limit(soft), _limit(hard[0] if hard else KEEP)))
-    parts += [_strings((hold_library,)), _strings(spec.environment)]
+    parts += [_strings((text,)) for text in (hold_library, spec.group)]
+    parts.append(_strings(spec.environment))
     for program in spec.programs:
         if not program.path or not program.argv:
             raise ValueError("a program has no path or no argv[0]")

@@ -288,6 +288,7 @@ class FailureKind(Enum):
     NOT_FOUND = "not found"  # exec: 127
     NOT_EXECUTABLE = "not executable"  # exec: 126
     EARLY_EXIT = "early exit"  # ended before its entry
+    OUT_OF_MEMORY = "out of memory"  # the kernel has killed a rank at the job's limit: 137
     KEEPER_LOST = "keeper lost"
     NO_WIREUP = "no wire-up"  # the node cannot offer what the ranks' MPI speaks
     ABORTED = "aborted"  # the application asked for the job's end

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from native.loop.reactor import Reactor
 from native.machine import Event
-from pct import events
+from pct import pmi_events
 from pct.account import Account, Charge, OverLimit
 from pct.host.pmi_port import CONNECTIONS_PER_RANK, PmiPort
 from pct.host.streams import ClientSocket
@@ -76,15 +76,15 @@ class Connections:
 
         def on_data(data: bytes) -> None:
             if data:
-                self._handle(events.PmiReceived(self._job_id, number, data))
+                self._handle(pmi_events.PmiReceived(self._job_id, number, data))
             else:
                 self._forget(number)
-                self._handle(events.PmiClosed(self._job_id, number))
+                self._handle(pmi_events.PmiClosed(self._job_id, number))
 
         if rank is None:
             self._by_port.add(number)
         self._sockets[number] = ClientSocket(self._reactor, fd, on_data, Charge(self._account))
-        self._handle(events.PmiConnected(self._job_id, number, rank))
+        self._handle(pmi_events.PmiConnected(self._job_id, number, rank))
 
     def reply(self, number: int, data: bytes) -> None:
         """Write to a connection, if it is still there."""
@@ -95,7 +95,7 @@ class Connections:
         except OverLimit:
             socket.close()
             self._forget(number)
-            self._handle(events.PmiClosed(self._job_id, number))
+            self._handle(pmi_events.PmiClosed(self._job_id, number))
 
     def hang_up(self, number: int) -> None:
         """Close a connection when everything has been written."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from native.host.files import Owner, exists
-from pct.events import Devices
+from pct.pmi_events import Devices
 
 CLASSES = (  # of devices, in /sys/class
     "infiniband",  # InfiniBand, RoCE, iWARP, Omni-Path, EFA, usNIC

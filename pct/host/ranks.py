@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from native.host.files import Owner
 from native.loop.reactor import Reactor
@@ -25,6 +29,9 @@ from pct.host.spawn.orphans import tree_of
 from pct.host.spawn.spawner import Spawner
 from pct.host.streams import InputPipe, OutputPipe
 
+if TYPE_CHECKING:
+    from pct.host.cgroups.job import JobGroup
+
 
 class JobRanks:
     """The processes of one job, and their standard streams.
@@ -34,6 +41,7 @@ class JobRanks:
         handle: takes the events.
         on_client: takes the PMI socket (PMI_FD) of a rank that has been started, and the rank.
         spawner: the parent of the job's keepers.
+        make_group: makes the job's control group; None: it has none.
     """
 
     def __init__(
@@ -45,6 +53,7 @@ class JobRanks:
         handle: Callable[[Event], None],
         on_client: Callable[[int, int], None],
         spawner: Spawner,
+        make_group: Callable[[], JobGroup] | None = None,
     ) -> None:
         self._job_id = job_id
         self._owner = owner
@@ -53,7 +62,12 @@ class JobRanks:
         self._handle = handle
         self._on_client = on_client
         self._spawner = spawner
+        self._make_group = make_group
+        self._group: JobGroup | None = None
+        self._is_group_ended = False
+        self._killed_count = 0  # by the kernel at the limit of the group, as far as told
         self._keepers: dict[int, Keeper] = {}  # by world
+        self._living: set[int] = set()  # worlds whose keepers have not ended
         self._outputs: dict[tuple[int, int], OutputPipe] = {}  # by rank and stream, until its end
         self._input: InputPipe | None = None
         self._paused: set[int] = set()  # streams
@@ -69,6 +83,11 @@ class JobRanks:
             if spec.wants_portals:
                 flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
                 self._map_fd = os.memfd_create("yod-portals", flags)
+            if self._make_group is not None and self._group is None:
+                self._group = self._make_group()
+            self._is_group_ended = False
+            if self._group is not None:
+                spec = replace(spec, group=os.fsencode(self._group.path))
             self._keepers[world] = Keeper.start(
                 spec,
                 self._spawner,
@@ -78,6 +97,7 @@ class JobRanks:
                 self._map_fd,
                 on_not_started=partial(self._not_started, world),
             )
+            self._living.add(world)
         except (OSError, ValueError) as error:
             self._not_started(world, str(error))
 
@@ -87,7 +107,12 @@ class JobRanks:
             self._keepers[world].go()
 
     def signal(self, signal_number: int) -> None:
-        """Signal the ranks of all worlds."""
+        """Signal the ranks of all worlds. Where they have a control group it is frozen."""
+        if self._group is not None and signal_number == signal.SIGSTOP:
+            self._group.freeze(True)
+            return
+        if self._group is not None and signal_number in (signal.SIGCONT, signal.SIGTERM):
+            self._group.freeze(False)
         for keeper in self._keepers.values():
             keeper.signal(signal_number)
 
@@ -130,13 +155,27 @@ class JobRanks:
 
     def _not_started(self, world: int, why: str) -> None:
         self._keepers.pop(world, None)
+        self._living.discard(world)
         text = f"the keeper could not be started: {why}"
         self._handle(events.KeeperNotStarted(self._job_id, world, text))
 
     def _report(self, world: int, report: wire.Report) -> None:
+        if isinstance(report, wire.RankEnded):
+            self._look_at_memory(report)
+        if isinstance(report, wire.KeeperEmpty | wire.KeeperLost):
+            self._living.discard(world)
         if isinstance(report, wire.KeeperLost):
             del self._keepers[world]  # nobody is there who would take a command
         self._happened(events.KeeperReported(self._job_id, report, world))
+
+    def _look_at_memory(self, ended: wire.RankEnded) -> None:
+        """Whether the kernel has killed a rank at the limit of the job's group."""
+        if self._group is None or ended.was_signalled or ended.wait_status & 0x7F != signal.SIGKILL:
+            return
+        count = self._group.out_of_memory_count
+        if count > self._killed_count:
+            self._killed_count = count
+            self._happened(events.OutOfMemory(self._job_id, ended.rank))
 
     # -- streams ----------------------------------------------------------
 
@@ -196,7 +235,15 @@ class JobRanks:
     # -- the end ----------------------------------------------------------
 
     def remove_leftovers(self, world: int) -> None:
-        """Remove shared memory of the job's ranks that no process has open."""
+        """Remove shared memory of the job's ranks that no process has open.
+
+        Behind the last keeper the control group goes first, with what is alive in it.
+        """
+        if self._group is not None and not self._living and not self._is_group_ended:
+            self._is_group_ended = True
+            again = partial(self.remove_leftovers, world)
+            self._group.end(self._reactor, self._slices, self._job_id, again)
+            return
 
         def done(names: list[str]) -> None:
             self._handle(events.LeftoversRemoved(self._job_id, world, tuple(names)))
@@ -214,5 +261,7 @@ class JobRanks:
                 stack.callback(output.close)
             if self._map_fd >= 0:
                 stack.callback(os.close, self._map_fd)
+            if self._group is not None:
+                stack.callback(self._group.close)
             for keeper in self._keepers.values():
                 stack.callback(keeper.close)

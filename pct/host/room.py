@@ -122,9 +122,9 @@ def _file_system(where: str) -> tuple[int, int, int]:
 
 def _cgroup_room() -> int | None:
     """Bytes that the memory cgroup (v2) still allows; None: no limit is known."""
-    from pct.host import cgroup  # needed only where objects are shipped
+    from pct.host.cgroups.files import own_path  # needed only where objects are shipped
 
-    path = cgroup.own_path()
+    path = own_path()
     if path is None:
         return None
     try:

@@ -13,7 +13,7 @@ from native.host.files import Owner
 from native.loop.reactor import Reactor
 from native.machine import Event
 from native.wire import keeper as wire
-from pct import events
+from pct import pmi_events
 from pct.account import Account
 from pct.host import fabrics, hostfiles
 from pct.host.connections import Connections
@@ -56,7 +56,7 @@ class JobServices:
 
     # -- PMI, and launchers inside -----------------------------------------
 
-    def open_pmi(self, action: events.OpenPmi, connections: int) -> None:
+    def open_pmi(self, action: pmi_events.OpenPmi, connections: int) -> None:
         """Listen for clients, and look at what their environment shall say of this node.
 
         Args:
@@ -66,7 +66,7 @@ class JobServices:
         agent = hostfiles.find_agent()
         files = self._write_host_files(action.host_files) if action.host_files else ()
         devices = fabrics.look(action.home, self._owner) if action.home is not None else None
-        self._handle(events.PmiOpened(self._job_id, address, agent, files, devices))
+        self._handle(pmi_events.PmiOpened(self._job_id, address, agent, files, devices))
 
     def _write_host_files(self, texts: tuple[bytes, ...]) -> tuple[bytes, ...]:
         owner = self._owner
@@ -113,7 +113,7 @@ class JobServices:
             if server is not None:
                 server.close()
             text = f"its keeper could not be started: {error}"
-            self._handle(events.PmixServerEnded(self._job_id, text))
+            self._handle(pmi_events.PmixServerEnded(self._job_id, text))
         else:
             self._pmix = server
 
@@ -133,14 +133,14 @@ class JobServices:
             self._pmix.keeper.kill()
 
     def _from_pmix(self, message: pmix.FromServer) -> None:
-        self._handle(events.PmixReceived(self._job_id, message))
+        self._handle(pmi_events.PmixReceived(self._job_id, message))
 
     def _pmix_ended(self, report: wire.Report, text: str) -> None:
         if isinstance(report, wire.KeeperLost):
             self._pmix = None  # nobody is there who would take a message
-            event = events.PmixServerEnded(self._job_id, report.reason, has_orphans=True)
+            event = pmi_events.PmixServerEnded(self._job_id, report.reason, has_orphans=True)
         else:
-            event = events.PmixServerEnded(self._job_id, text)
+            event = pmi_events.PmixServerEnded(self._job_id, text)
         self._handle(event)
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
 """One job on one node: its state, objects, ranks, output, losses and end.
 
-No I/O. Imports native, pct.account, pct.events, pct.job.rules, pct.tree, pct.wireup.
+No I/O. Imports native, pct.account, pct.events, pct.job.rules, pct.pmi_events, pct.tree,
+pct.wireup.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from native.machine import Action
 from native.waitstatus import how_it_ended
 from native.wire import keeper, load
+from pct.events import OutOfMemory
 from pct.job.failures import Failures
 from pct.job.keepers import Keepers
 from pct.job.progress import Progress
@@ -68,6 +69,11 @@ class Ends:
             *self.tell(now),
             *self._wiring.rank_left(report.rank, report.wait_status, report.mpi_library),
         ]
+
+    def out_of_memory(self, event: OutOfMemory, now: float) -> list[Action]:
+        """The kernel has killed a rank of this node."""
+        text = "the kernel has killed it: the job has reached its memory on this node (--mem)"
+        return self._failures.report(load.FailureKind.OUT_OF_MEMORY, text, rank=event.rank)
 
     def _tally(self, report: keeper.RankEnded, now: float) -> Tally:
         return Tally(

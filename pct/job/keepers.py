@@ -13,9 +13,9 @@ from pct.events import (
     KillOrphans,
     LeftoversRemoved,
     OrphansKilled,
-    PmixServerEnded,
     RemoveLeftovers,
 )
+from pct.pmi_events import PmixServerEnded
 from pct.tree.group import Group
 
 

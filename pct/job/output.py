@@ -5,14 +5,7 @@ from __future__ import annotations
 from native.errors import PeerProtocolError
 from native.machine import Action
 from native.wire import io, load
-from pct.events import (
-    FinishOutput,
-    InputTaken,
-    OutputRead,
-    PauseOutput,
-    ResumeOutput,
-    WriteInput,
-)
+from pct.events import FinishOutput, InputTaken, OutputRead, PauseOutput, ResumeOutput, WriteInput
 from pct.job.rules.relay import OutputRelay
 from pct.tree.collective import SELF
 from pct.tree.group import Group

@@ -13,17 +13,7 @@ from native.errors import IllegalTransition, PeerProtocolError
 from native.machine import Action
 from native.text import shown
 from native.wire import alloc, keeper, load
-from pct.events import (
-    GiveMap,
-    KeeperGo,
-    KeeperNotStarted,
-    KeeperReported,
-    MapNotGiven,
-    PmiOpened,
-    PmixReceived,
-    PmixServerEnded,
-    StartKeeper,
-)
+from pct.events import GiveMap, KeeperGo, KeeperNotStarted, KeeperReported, MapNotGiven, StartKeeper
 from pct.job import spec
 from pct.job.ends import Ends
 from pct.job.failures import Failures
@@ -32,6 +22,7 @@ from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.rules.objects import ObjectTable
 from pct.job.wiring import Wiring
+from pct.pmi_events import PmiOpened, PmixReceived, PmixServerEnded
 from pct.tree.collective import SELF
 from pct.tree.group import Group
 

@@ -22,7 +22,7 @@ from native.errors import PeerProtocolError
 from native.machine import Action, Event, PeerGone
 from native.wire import group, io, load, pmi
 from native.wire.base import Message
-from pct import events
+from pct import events, pmi_events
 from pct.job.ends import Ends
 from pct.job.failures import Failures
 from pct.job.forming import Forming
@@ -59,17 +59,18 @@ _ALWAYS: dict[type[Event], Method] = {
     events.KeeperReported: Starting.report,
     events.KeeperNotStarted: Starting.not_started,
     events.OrphansKilled: Keepers.orphans_killed,
+    events.OutOfMemory: Ends.out_of_memory,
     events.LeftoversRemoved: Keepers.leftovers_removed,
     events.ProcessesNamed: Killing.named,
     events.MapNotGiven: Starting.map_not_given,
     events.OutputRead: Output.read,
     events.InputTaken: Output.input_taken,
-    events.PmiOpened: Starting.port_opened,
-    events.PmiConnected: Wiring.connected,
-    events.PmiReceived: Wiring.received,
-    events.PmiClosed: Wiring.closed,
-    events.PmixReceived: Starting.from_server,
-    events.PmixServerEnded: Starting.server_ended,
+    pmi_events.PmiOpened: Starting.port_opened,
+    pmi_events.PmiConnected: Wiring.connected,
+    pmi_events.PmiReceived: Wiring.received,
+    pmi_events.PmiClosed: Wiring.closed,
+    pmi_events.PmixReceived: Starting.from_server,
+    pmi_events.PmixServerEnded: Starting.server_ended,
 }
 
 EVENTS: dict[JobState, dict[type[Event], Method]] = {
@@ -84,7 +85,7 @@ EVENTS: dict[JobState, dict[type[Event], Method]] = {
         events.ObjectArrived: Progress.late,
         events.ObjectPassedOn: Progress.late,
         events.ObjectStored: Progress.late,
-        events.PmixServerEnded: Keepers.server_ended,
+        pmi_events.PmixServerEnded: Keepers.server_ended,
     },
 }
 

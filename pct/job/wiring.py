@@ -15,9 +15,14 @@ from native.machine import Action, Event
 from native.wire import alloc, load, pmi
 from native.wire.base import JobMessage
 from pct.account import Account
-from pct.events import (
-    PMIX_SERVER,
-    KeeperEnd,
+from pct.events import PMIX_SERVER, KeeperEnd
+from pct.job import spec
+from pct.job.failures import Failures
+from pct.job.keepers import Keepers
+from pct.job.progress import JobState, Progress
+from pct.job.rules.objects import ObjectTable
+from pct.job.spawned import SpawnedWorlds
+from pct.pmi_events import (
     OpenPmi,
     PmiClosed,
     PmiConnected,
@@ -30,12 +35,6 @@ from pct.events import (
     PmixServerEnded,
     StartPmixServer,
 )
-from pct.job import spec
-from pct.job.failures import Failures
-from pct.job.keepers import Keepers
-from pct.job.progress import JobState, Progress
-from pct.job.rules.objects import ObjectTable
-from pct.job.spawned import SpawnedWorlds
 from pct.tree.group import Group
 from pct.wireup import environment
 from pct.wireup.machine import Wireup

@@ -27,7 +27,7 @@ from pct.wireup.world import World, Worlds
 
 if TYPE_CHECKING:
     from native.wire import pmix
-    from pct.events import PmiOpened
+    from pct.pmi_events import PmiOpened
     from pct.wireup.clients import PmiClients
     from pct.wireup.pmix import PmixLink
     from pct.wireup.tools import Tools

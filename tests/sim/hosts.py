@@ -11,7 +11,7 @@ from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import keeper as wire
 from native.wire import pmix
 from native.wire.load import ShippedObject
-from pct import events
+from pct import events, pmi_events
 from pct.node import Node
 from tests.sim import rules
 from tests.sim.actor import Actor
@@ -217,17 +217,17 @@ class PctActor(Actor):
                 parts = self.parts[job_id]
                 parts.input.append(data)
                 self._feed(job_id, parts)
-            case events.StartPmixServer(job_id):
+            case pmi_events.StartPmixServer(job_id):
                 self._start_pmix(action)
-            case events.PmixSend(job_id, told):
+            case pmi_events.PmixSend(job_id, told):
                 if server := self._pmix(job_id):
                     server.send(told)
-            case events.OpenPmi():
+            case pmi_events.OpenPmi():
                 self._open_pmi(action)
-            case events.PmiReply(job_id, connection, data):
+            case pmi_events.PmiReply(job_id, connection, data):
                 if socket := self._socket(job_id, connection):
                     socket.reply(data)
-            case events.PmiHangUp(job_id, connection):
+            case pmi_events.PmiHangUp(job_id, connection):
                 if socket := self._socket(job_id, connection):
                     del self.parts[job_id].sockets[connection]
                     socket.hang_up()
@@ -315,7 +315,7 @@ class PctActor(Actor):
 
     # -- clients of PMI ---------------------------------------------------------
 
-    def _open_pmi(self, action: events.OpenPmi) -> None:
+    def _open_pmi(self, action: pmi_events.OpenPmi) -> None:
         job_id = action.job_id
         address = b""
         if self.host.has_listeners:
@@ -323,22 +323,22 @@ class PctActor(Actor):
             address = b"127.0.0.1:1"
         files = action.host_files and (b"/run/yod/openmpi", b"/run/yod/hydra")
         devices = self.host.devices if action.home is not None else None
-        self.handle(events.PmiOpened(job_id, address, b"/usr/bin/yod-agent", files, devices))
+        self.handle(pmi_events.PmiOpened(job_id, address, b"/usr/bin/yod-agent", files, devices))
 
     def _pmix(self, job_id: int) -> PmixServer | None:
         parts = self.parts.get(job_id)
         return parts.pmix if parts else None
 
-    def _start_pmix(self, action: events.StartPmixServer) -> None:
+    def _start_pmix(self, action: pmi_events.StartPmixServer) -> None:
         job_id = action.job_id
 
         def on_message(message: pmix.FromServer) -> None:
             if self.process.is_alive:
-                self.handle(events.PmixReceived(job_id, message))
+                self.handle(pmi_events.PmixReceived(job_id, message))
 
         def on_end(text: str, has_orphans: bool = False) -> None:
             if self.process.is_alive:
-                self.handle(events.PmixServerEnded(job_id, text, has_orphans))
+                self.handle(pmi_events.PmixServerEnded(job_id, text, has_orphans))
 
         truth = self.sim.truths[job_id]
         if self.host.pmix_health is not Health.SOUND:
@@ -364,12 +364,12 @@ class PctActor(Actor):
             if not self.process.is_alive or self._socket(job_id, number) is not socket:
                 return
             if data:
-                self.handle(events.PmiReceived(job_id, number, data))
+                self.handle(pmi_events.PmiReceived(job_id, number, data))
             else:
                 del parts.sockets[number]
-                self.handle(events.PmiClosed(job_id, number))
+                self.handle(pmi_events.PmiClosed(job_id, number))
 
-        self.handle(events.PmiConnected(job_id, number, rank))
+        self.handle(pmi_events.PmiConnected(job_id, number, rank))
         socket.accept(received)
 
     def _socket(self, job_id: int, connection: int) -> Socket | None:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pct.events import Devices
+from pct.pmi_events import Devices
 from tests.sim.clients import Socket
 from tests.sim.clock import Clock
 from tests.sim.pmix import Health, PmixServer

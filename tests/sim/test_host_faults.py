@@ -6,7 +6,7 @@ import pytest
 
 from native.ids import ObjectKey
 from native.wire.load import Mpi, Protocol
-from pct.events import Devices
+from pct.pmi_events import Devices
 from tests.sim import scenario
 from tests.sim.apps import Mix, draw
 from tests.sim.keeper import FakeKeeper

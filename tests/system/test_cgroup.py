@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pct.host import cgroup
+from pct.host.cgroups import files, own
 from tests.support.wait import wait_for_exit
 
 pytestmark = pytest.mark.system
 
 CHILD = """
 import subprocess, sys
-from pct.host.cgroup import Cgroup
+from pct.host.cgroups.own import Cgroup
 open(sys.argv[1] + "/cgroup.procs", "w").write("0")
 assert Cgroup.enter() is not None, "no cgroup v2 can be made here"
 child = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, start_new_session=True)
@@ -27,9 +27,9 @@ sys.stdin.read()
 @pytest.fixture
 def parent(needs_root: None) -> Iterator[str]:
     """A cgroup of the test's own: PCTs of other tests sweep the one it is in."""
-    own = cgroup.own_path()
-    assert own is not None, "cgroup v2 is not mounted"
-    path = f"{own}/test-{os.getpid()}"
+    ours = files.own_path()
+    assert ours is not None, "cgroup v2 is not mounted"
+    path = f"{ours}/test-{os.getpid()}"
     os.mkdir(path)
     yield path
     os.rmdir(path)
@@ -55,19 +55,19 @@ def test_a_killed_pcts_daemonised_descendants_are_killed_by_the_next_sweep(paren
     process, orphan = start(parent)
     end(process)
     os.kill(orphan, 0)  # it has survived
-    assert cgroup.sweep(parent) >= 1
+    assert own.sweep(parent) >= 1
     wait_for_exit(orphan)
-    cgroup.sweep(parent)  # now it is empty
-    assert not [name for name in os.listdir(parent) if name.startswith(cgroup.PREFIX)]
+    own.sweep(parent)  # now it is empty
+    assert not [name for name in os.listdir(parent) if name.startswith(own.PREFIX)]
 
 
 def test_a_living_pcts_cgroup_is_left_alone(parent: str) -> None:
     process, child = start(parent)
     try:
-        cgroup.sweep(parent)
+        own.sweep(parent)
         os.kill(child, 0)
     finally:
         end(process)
-        cgroup.sweep(parent)
+        own.sweep(parent)
         wait_for_exit(child)
-        cgroup.sweep(parent)
+        own.sweep(parent)

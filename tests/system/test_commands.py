@@ -39,7 +39,7 @@ HEAVY = {
 RARE = {
     "native.wire.pmix",
     "pct.wireup.agent",
-    "pct.host.cgroup",
+    "pct.host.cgroups.files",
     "allocator.rows",
     "pct.wireup.clients",
     "pct.wireup.guard",
@@ -54,7 +54,7 @@ RARE = {
 # The modules of ours that a launch of `true` in the embedded partition imports, by room.
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
-    "allocator": "bebopd driver records requests",
+    "allocator": "bebopd driver records requests violation",
     "allocator.batch": "dependencies job outcome questions queue running submissions table times",
     "allocator.jobs": "assign batch grants ids job line selection table",
     "allocator.nodes": "orders placement_list rules table",
@@ -70,16 +70,17 @@ OF_A_LAUNCH = {
     "partition": "open",
     "partition.find": "discover state",
     "partition.up": "embedded",
-    "pct": "account admission brokers driver events node peers reservation",
+    "pct": "account admission brokers driver events node peers pmi_events reservation",
     "pct.host": (
         "connections fabrics hostfiles keeper leftovers objects pmi_port ranks removal "
         "reports services store streams"
     ),
     "pct.host.spawn": "orphans spawner",
     "pct.job": (
-        "ends failures forming keepers loading losses machine objects outcomes output "
-        "progress relay release spawned spec starting table wiring"
+        "ends failures forming keepers killing loading losses machine output progress release "
+        "spawned spec starting table wiring"
     ),
+    "pct.job.rules": "objects outcomes relay",
     "pct.tree": "collective group late tree",
     "pct.wireup": "environment fences foreign kvs machine no_pmix questions world",
     "yod": "cli command driver frontend launching",

@@ -28,9 +28,10 @@ from native.wire.alloc import NodeRequest, NodeSpec
 from native.wire.placed import GrantedNode
 from native.wire.runs import Run
 from pct.driver import Driver
-from pct.events import KeeperReported, PmixReceived, PmixServerEnded
+from pct.events import KeeperReported
 from pct.host.reports import Reports
 from pct.host.store import Store
+from pct.pmi_events import PmixReceived, PmixServerEnded
 from tests.support.hostile import TEXTS, Maker, decoded
 from tests.support.wait import LIMIT_S
 from tests.unit.pct.job_of import JOB_ID, OPENED, PMIX, PRESENT, load_message

@@ -152,7 +152,7 @@ class Room:
     """A folder and its rule.
 
     Attributes:
-        rule: the last line of its ``__init__``'s docstring.
+        rule: the last paragraph of its ``__init__``'s docstring.
         imports: rooms and modules that its own may import.
     """
 
@@ -161,9 +161,9 @@ class Room:
     def __init__(self, name: str) -> None:
         self.name = name
         text = ast.get_docstring(ast.parse(MODULES[name].read_text())) or ""
-        self.rule = text.strip().splitlines()[-1]
+        self.rule = " ".join(text.strip().split("\n\n")[-1].split())
         read = self.PATTERN.fullmatch(self.rule)
-        assert read, f"{name}/__init__.py: the last line must be `[No ]I/O. Imports A, B.`"
+        assert read, f"{name}/__init__.py: the last paragraph must be `[No ]I/O. Imports A, B.`"
         self.does_io = read[1] == "I/O"
         self.imports = set(read[2].split(", ")) - {"nothing"}
 

@@ -34,7 +34,8 @@ static size_t length_of (struct spec_strings strings)
 /* Touch all that an accepted specification points to. */
 static size_t walk (const struct spec *spec)
 {
-    size_t n = strlen (spec->hold_library) + length_of (spec->environment);
+    size_t n = strlen (spec->hold_library) + strlen (spec->group)
+               + length_of (spec->environment);
 
     for (size_t i = 0; i < spec->n_groups; i++)
         n += spec->groups[i];

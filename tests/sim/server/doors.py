@@ -19,7 +19,7 @@ import yod.driver
 import yod.launching
 from native.machine import Event
 from partition.server import errands
-from pct import events
+from pct import events, pmi_events
 from tests.sim.clock import Violation
 from tests.sim.server import keepers, watchers
 from tests.sim.server.client import Answer
@@ -134,9 +134,9 @@ class Services:
         self._job_id = job_id
         self._handle = handle
 
-    def open_pmi(self, action: events.OpenPmi, connections: int) -> None:
+    def open_pmi(self, action: pmi_events.OpenPmi, connections: int) -> None:
         """No socket for clients."""
-        self._handle(events.PmiOpened(self._job_id, b"", b"/usr/bin/yod-agent", (), None))
+        self._handle(pmi_events.PmiOpened(self._job_id, b"", b"/usr/bin/yod-agent", (), None))
 
     def add_client(self, fd: int, rank: int) -> None:
         """No rank has one."""

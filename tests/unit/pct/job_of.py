@@ -21,8 +21,15 @@ from pct.events import (
     KillOrphans,
     LeftoversRemoved,
     ObjectsChecked,
-    OpenPmi,
     OrphansKilled,
+    RemoveLeftovers,
+    StartKeeper,
+    TellBebopd,
+)
+from pct.job.machine import Job
+from pct.job.progress import JobState
+from pct.pmi_events import (
+    OpenPmi,
     PmiClosed,
     PmiConnected,
     PmiOpened,
@@ -31,13 +38,8 @@ from pct.events import (
     PmixReceived,
     PmixSend,
     PmixServerEnded,
-    RemoveLeftovers,
-    StartKeeper,
     StartPmixServer,
-    TellBebopd,
 )
-from pct.job.machine import Job
-from pct.job.progress import JobState
 
 JOB_ID = 7
 YOD = PortalId(1, 70000)

@@ -11,21 +11,17 @@ from native.wire import io, keeper, load, pmi, pmix
 from native.wire.load import Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
 from pct.account import Account, Charge, OverLimit
-from pct.events import (
-    InputTaken,
-    KeeperReported,
-    OutputRead,
+from pct.events import InputTaken, KeeperReported, OutputRead, StartKeeper, WriteInput
+from pct.job.machine import Job
+from pct.job.progress import JobState
+from pct.pmi_events import (
     PmiClosed,
     PmiConnected,
     PmiHangUp,
     PmiReceived,
     PmixReceived,
-    StartKeeper,
     StartPmixServer,
-    WriteInput,
 )
-from pct.job.machine import Job
-from pct.job.progress import JobState
 from pct.wireup.kvs import KeyValueSpace
 from pct.wireup.machine import Wireup
 from pct.wireup.pmi.conversation import Conversation

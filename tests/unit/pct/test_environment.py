@@ -7,7 +7,7 @@ from native.wire.load import Mpi, Protocol
 from native.wire.placed import GrantedNode
 from native.wire.runs import Run
 from pct.account import Account
-from pct.events import Devices, PmiOpened
+from pct.pmi_events import Devices, PmiOpened
 from pct.wireup import environment
 from pct.wireup.environment import Users, for_node, for_protocols, for_rank, of_user
 from pct.wireup.machine import Wireup

@@ -16,15 +16,14 @@ from pct.events import (
     KeeperGo,
     KeeperSignal,
     ObjectsChecked,
-    OpenPmi,
     OutputRead,
-    PmiOpened,
     StartKeeper,
     TellBebopd,
     WriteInput,
 )
 from pct.job.machine import Job
 from pct.job.progress import JobState
+from pct.pmi_events import OpenPmi, PmiOpened
 from pct.wireup import environment, foreign
 from tests.unit.pct.job_of import (
     ALL_DONE,

@@ -18,10 +18,10 @@ from pct.events import (
     ObjectStored,
     OrphansKilled,
     OutputRead,
-    PmixServerEnded,
     RemoveLeftovers,
 )
 from pct.job.progress import JobState
+from pct.pmi_events import PmixServerEnded
 from tests.unit.pct.job_of import (
     ALL_DONE,
     EMPTY,

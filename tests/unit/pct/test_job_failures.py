@@ -13,6 +13,7 @@ from pct.events import (
     KillOrphans,
     MapNotGiven,
     OrphansKilled,
+    OutOfMemory,
     OutputRead,
     RemoveLeftovers,
 )
@@ -149,3 +150,11 @@ def test_a_failure_below_reaches_yod_at_once_and_the_tree_waits_for_the_word_to_
     assert (told.kind, told.node, told.rank) == (load.FailureKind.NOT_FOUND, 22, 2)
     tree.from_yod(load.AllDone(JOB_ID))
     assert all(tree.took(place, KeeperEnd) == [KeeperEnd(JOB_ID)] for place in range(3))
+
+
+def test_a_rank_that_the_kernel_kills_at_the_jobs_memory_fails_the_job_and_says_so():
+    job = a_job(*RUNNING)
+    (told,) = job.handle(OutOfMemory(JOB_ID, 0), NOW)
+    failure = told.message
+    assert (failure.kind, failure.rank) == (load.FailureKind.OUT_OF_MEMORY, 0)
+    assert "the job has reached its memory on this node (--mem)" in failure.text

@@ -12,7 +12,6 @@ from pct.events import (
     ObjectPassedOn,
     ObjectsChecked,
     ObjectStored,
-    OpenPmi,
     PublishObject,
     ReadObject,
     ReceiveObject,
@@ -21,6 +20,7 @@ from pct.events import (
     TellBebopd,
 )
 from pct.job.progress import JobState
+from pct.pmi_events import OpenPmi
 from tests.unit.pct.job_of import (
     ALL_DONE,
     BEGIN,

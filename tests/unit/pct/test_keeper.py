@@ -34,6 +34,7 @@ SPEC = wire.KeeperSpec(
         wire.RankSpec(9, 0, (), False, True),
     ),
     ignored=(1, 64),
+    group=b"/sys/fs/cgroup/job-7",
 )
 
 
@@ -69,6 +70,7 @@ def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
     assert reader.take("IQQ") == (3, unlimited, unlimited)
     assert reader.take("IQQ") == (4, keep, 0)
     assert reader.strings() == [b"/lib/yodhold.so"]
+    assert reader.strings() == [b"/sys/fs/cgroup/job-7"]
     assert reader.strings() == [b"A=1", b"B=\xff"]
     assert reader.take("I") == (1,)
     assert [reader.strings() for _ in range(3)] == [

@@ -8,9 +8,10 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, nodes, status
 from native.wire.runs import Run
-from pct.events import CheckObjects, Leave, ObjectsChecked, OpenPmi, PmiReceived, Restart
+from pct.events import CheckObjects, Leave, ObjectsChecked, Restart
 from pct.job.machine import Job
 from pct.job.progress import JobState
+from pct.pmi_events import OpenPmi, PmiReceived
 from tests.unit.pct.job_of import (
     CARRIER,
     EMPTY,

@@ -6,8 +6,8 @@ from native.errors import PeerProtocolError
 from native.machine import Send
 from native.wire import load, pmi
 from native.wire.pmi import FenceKind, KeyValue
-from pct.events import PmiClosed, PmiConnected, PmiHangUp, PmiReceived, PmiReply
 from pct.job.machine import Job
+from pct.pmi_events import PmiClosed, PmiConnected, PmiHangUp, PmiReceived, PmiReply
 from tests.unit.pct.job_of import (
     CARRIER,
     JOB_ID,

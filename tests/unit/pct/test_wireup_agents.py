@@ -5,15 +5,8 @@ import pytest
 from native.wire import agent, pmi, pmix
 from native.wire.load import Mpi, Protocol
 from native.wire.pmi import Process, SpawnCommand
-from pct.events import (
-    KeeperEnd,
-    KeeperGo,
-    PmiClosed,
-    PmiConnected,
-    PmiHangUp,
-    PmiReceived,
-    StartKeeper,
-)
+from pct.events import KeeperEnd, KeeperGo, StartKeeper
+from pct.pmi_events import PmiClosed, PmiConnected, PmiHangUp, PmiReceived
 from tests.unit.pct.job_of import (
     JOB_ID,
     PMIX,

@@ -6,7 +6,7 @@ from native.errors import PeerProtocolError
 from native.wire import pmi, pmix
 from native.wire.load import Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue
-from pct.events import PmixSend
+from pct.pmi_events import PmixSend
 from pct.wireup import pmix as link
 from tests.unit.pct.job_of import (
     JOB_ID,

@@ -17,14 +17,7 @@ from native.wire import agent, codec, load, pmi, pmix
 from native.wire.base import MESSAGE_MAX_BYTES
 from native.wire.load import Mpi, Protocol
 from native.wire.pmi import FenceKind, KeyValue, Participants, Process, SpawnCommand
-from pct.events import (
-    PmiClosed,
-    PmiConnected,
-    PmiHangUp,
-    PmiReceived,
-    PmixReceived,
-    PmixSend,
-)
+from pct.pmi_events import PmiClosed, PmiConnected, PmiHangUp, PmiReceived, PmixReceived, PmixSend
 from tests.unit.pct.job_of import (
     JOB_ID,
     SERVER_ENDED,

@@ -7,8 +7,9 @@ from native.machine import Send
 from native.wire import load, pmi, pmix
 from native.wire.load import FailureKind, Mpi, Protocol
 from native.wire.pmix import NamedProcess
-from pct.events import KeeperEnd, OutputRead, PmixSend, StartKeeper, StartPmixServer
+from pct.events import KeeperEnd, OutputRead, StartKeeper
 from pct.job.progress import JobState
+from pct.pmi_events import PmixSend, StartPmixServer
 from tests.unit.pct.job_of import (
     EMPTY,
     JOB_ID,

@@ -1,0 +1,133 @@
+"""Each job has a control group of its own on a node, where the PCT makes one (cgroup v2).
+
+This kernel's v2 hierarchy may have no controllers: what is written as limits is looked at in
+tests/unit/pct/test_cgroups.py. Here groups are made, entered, frozen, killed and removed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pct.host.cgroups.files import own_path
+from tests.support.nobody import as_nobody, yod_as_nobody
+from tests.support.partition import BIN, finish
+from tests.support.wait import read_until, wait_for_exit, wait_until
+
+pytestmark = pytest.mark.usefixtures("needs_root")
+
+ASKED = ("--cgroups", "yes")
+WHERE = ("sh", "-c", "grep ^0:: /proc/self/cgroup")
+STAYS = ("sh", "-c", "echo $PPID $$; exec sleep 600")
+
+
+def group_of(unix_pid: int) -> Path:
+    """The directory of a process's group."""
+    (line,) = (
+        line for line in Path(f"/proc/{unix_pid}/cgroup").read_text().splitlines() if "0::" in line
+    )
+    root = Path(str(own_path()).removesuffix(_inside(os.getpid())))
+    return root / line[3:].lstrip("/")
+
+
+def _inside(unix_pid: int) -> str:
+    text = Path(f"/proc/{unix_pid}/cgroup").read_text()
+    return next(line[3:] for line in text.splitlines() if line.startswith("0::")).rstrip("/")
+
+
+@pytest.fixture
+def grouped(start_local):
+    return start_local(2, pct_options=ASKED)
+
+
+def start(partition, *words):
+    """A yod, and the process ids of the keeper and of its rank."""
+    yod = partition.start_yod(*words, *STAYS)
+    keeper, rank = map(int, read_until(yod.stdout.fileno(), b"\n").split())
+    return yod, keeper, rank
+
+
+def end(yod):
+    yod.terminate()
+    yod.communicate()
+
+
+def test_ranks_and_keeper_are_in_two_groups_of_the_job_that_go_with_it(grouped):
+    yod, keeper, rank = start(grouped, "-list", "1")
+    ranks = group_of(rank)
+    job = ranks.parent
+    assert (ranks.name, group_of(keeper)) == ("ranks", job / "keeper")
+    assert job.parent == group_of(grouped.pcts[1].unix_pid).parent
+    assert job.name.startswith("job-")
+    end(yod)
+    wait_until(lambda: not job.exists())
+    assert grouped.states() == ["free"] * 2
+
+
+def test_jobs_of_one_node_have_a_group_each(grouped):
+    yods = [start(grouped, "-list", "0") for _ in range(2)]
+    groups = {group_of(rank).parent for _, _, rank in yods}
+    assert len(groups) == 2
+    for yod, _, _ in yods:
+        end(yod)
+
+
+def test_a_suspended_job_is_frozen_and_goes_on_afterwards(grouped):
+    yod, _, rank = start(grouped, "-list", "0")
+    events = group_of(rank) / "cgroup.events"
+    job_id = group_of(rank).parent.name.removeprefix("job-")
+    assert finish(grouped.start_command(BIN / "yodjob", "suspend", job_id)).status == 0
+    wait_until(lambda: "frozen 1" in events.read_text())
+    assert finish(grouped.start_command(BIN / "yodjob", "resume", job_id)).status == 0
+    wait_until(lambda: "frozen 0" in events.read_text())
+    end(yod)
+
+
+def test_a_frozen_job_ends_when_it_is_told_to(grouped):
+    yod, _, rank = start(grouped, "-list", "0")
+    job = group_of(rank).parent
+    finish(grouped.start_command(BIN / "yodjob", "suspend", job.name.removeprefix("job-")))
+    wait_until(lambda: "frozen 1" in (job / "ranks" / "cgroup.events").read_text())
+    end(yod)
+    wait_for_exit(rank)
+    wait_until(lambda: not job.exists())
+
+
+def test_what_a_killed_keeper_leaves_ends_with_the_group(grouped):
+    script = "(setsid sleep 600 & echo $!); echo $PPID; exec sleep 600"
+    yod = grouped.start_yod("-list", "0", "sh", "-c", script)
+    left, keeper = (int(read_until(yod.stdout.fileno(), b"\n")) for _ in range(2))
+    job = group_of(left).parent
+    os.kill(keeper, signal.SIGKILL)
+    yod.communicate()
+    wait_for_exit(left)
+    wait_until(lambda: not job.exists())
+    wait_until(lambda: grouped.states() == ["free"] * 2)
+
+
+def test_another_users_ranks_may_make_groups_below_theirs_and_change_no_limit(grouped, theirs):
+    script = """
+        group=$1$(grep ^0:: /proc/self/cgroup | cut -c 4-)
+        mkdir $group/mine && echo $$ > $group/mine/cgroup.procs && echo made
+        echo 0 > $group/cgroup.freeze; echo max > $group/../cgroup.max.depth
+        echo 0 > $group/../cgroup.freeze; echo $$ > $group/../../cgroup.procs
+    """
+    root = str(own_path()).removesuffix(_inside(os.getpid()))
+    done = yod_as_nobody(grouped, theirs, "-list", "0", "sh", "-c", script, "sh", root)
+    assert done.out == "made\n"
+    assert done.err.count("Permission denied") >= 4, done.err
+    wait_until(lambda: grouped.states() == ["free"] * 2)
+
+
+def test_steps_have_groups_below_their_allocations(grouped, theirs):
+    words = (BIN / "yodjob", "alloc", "-quiet", "-sz", "2", BIN / "yod", *WHERE)
+    env = {"YOD_CGROUPS": "yes"}
+    done = finish(as_nobody(grouped, theirs, *words, env=env))
+    assert done.status == 0, done.err
+    (place, *_) = done.out.splitlines()
+    parts = place.rpartition("yod-pct-")[0].split("/")
+    assert parts[-2] == "ranks" and parts[-3].startswith("job-"), place
+    assert place.endswith("/job-1/ranks"), place
