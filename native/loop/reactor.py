@@ -24,6 +24,7 @@ from typing import Any, TypeVarTuple
 
 from native.deadlines import Deadlines
 from native.loop.pidfds import Pidfds
+from native.waitstatus import UNKNOWN
 
 READ = select.EPOLLIN | select.EPOLLPRI | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 WRITE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
@@ -273,6 +274,9 @@ class Reactor:
     def on_child(self, unix_pid: int, call: Callable[[int], None]) -> None:
         """Call with the wait status when a child process has ended.
 
+        It is ``waitstatus.UNKNOWN`` where somebody else has reaped the child, such as the kernel
+        in a program whose caller ignores SIGCHLD.
+
         Several may ask for the same child: all are told, in the order in which they asked.
         """
         is_new = unix_pid not in self._children
@@ -370,7 +374,7 @@ class Reactor:
         try:
             done, status = os.waitpid(unix_pid, os.WNOHANG)
         except ChildProcessError:
-            done, status = unix_pid, 0
+            done, status = unix_pid, UNKNOWN
         if done:
             for owner, call in self._children.pop(unix_pid):
                 self.run_for(owner, call, status)

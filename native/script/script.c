@@ -1,10 +1,12 @@
 /* yod-script - starts the script of a batch job, then becomes the job's broker.
  *
  *     yod-script BROKER [ARGUMENT]...
+ *     yod-script - COMMAND [ARGUMENT]...
  *
  * The broker is a Python program, whose start takes longer than many scripts
  * run. So the script is started first, as a child of the process that then
- * executes BROKER, with one of these behind its arguments:
+ * executes BROKER, or COMMAND of ours by an interpreter that it looks for (see
+ * python.h), with one of these behind its arguments:
  *
  *     began UNIX_PID ERRNO LISTENER OUTPUT KEY_FILE
  *     failed TEXT
@@ -33,9 +35,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "python.h"
 #include "task.h"
 
 #define BACKLOG 4096
+#define BY_PYTHON "-"
 #define PARTITION "YOD_PARTITION="
 #define KEY_FILE "YOD_KEY_FILE="
 
@@ -229,7 +233,10 @@ static void become_broker (char **words, int count, struct started *started)
         all[n++] = number (started->output);
         all[n++] = started->key_file + sizeof (KEY_FILE) - 1;
     }
-    execv (all[0], all);
+    if (strcmp (all[0], BY_PYTHON) == 0)
+        python_execute (all + 1, n - 1);
+    else
+        execv (all[0], all);
 }
 
 int main (int argc, char **argv)
@@ -238,7 +245,7 @@ int main (int argc, char **argv)
     struct started started = { .listener = -1, .output = -1 };
     const char *problem;
 
-    if (argc < 2) {
+    if (argc < 2 || (argc < 3 && strcmp (argv[1], BY_PYTHON) == 0)) {
         fputs ("yod-script: a pct starts it with the words of a broker\n",
                stderr);
         return 2;
@@ -249,6 +256,8 @@ int main (int argc, char **argv)
     }
     start (&task, &started);
     become_broker (argv + 1, argc - 1, &started);
-    fprintf (stderr, "yod-script: %s: %s\n", argv[1], strerror (errno));
+    fprintf (stderr, "yod-script: %s: %s\n",
+             strcmp (argv[1], BY_PYTHON) == 0 ? "python3" : argv[1],
+             strerror (errno));
     return 127;
 }

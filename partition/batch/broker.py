@@ -43,11 +43,10 @@ from native.wire.batch import (
 from partition.batch.begun import Begun, Failed, begun_of
 from partition.batch.detached import Detached
 from partition.batch.given import MOST_BYTES, Work, message_of, work_of
+from partition.batch.outcome import outcome_of
 from partition.batch.script import Script
 from partition.broker.driver import Driver
 from partition.broker.machine import (
-    CANCELLED,
-    TIMED_OUT,
     Holding,
     Signalled,
     Suspended,
@@ -267,19 +266,7 @@ class Batch:
         self._driver.command_ended(exit_status(wait_status))
 
     def _outcome(self, status: int) -> Outcome:
-        """How the job has ended; the machine's status tells why where it is not the script's."""
-        wait_status = self._script.wait_status
-        reason = clipped("; ".join(self._errors))
-        number = 0 if wait_status is None else wait_status & 0x7F
-        code = 0 if wait_status is None or number else wait_status >> 8 & 0xFF
-        if self._machine.is_by_command and wait_status is not None:
-            state = State.FAILED if wait_status else State.COMPLETED
-        elif self._machine.is_by_command:  # it could not be started
-            state, code = State.FAILED, status
-        elif status == TIMED_OUT:
-            state = State.TIMEOUT
-        elif status < 0 or reason == CANCELLED:
-            state = State.CANCELLED
-        else:
-            state = State.NODE_FAIL
-        return Outcome(state, code, number, reason)
+        is_by_command = self._machine.is_by_command
+        return outcome_of(
+            status, self._script.wait_status, self._errors, is_by_command=is_by_command
+        )

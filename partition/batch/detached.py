@@ -15,6 +15,7 @@ from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.text import shown
 from native.transport.raw import PtlError
+from native.waitstatus import as_known
 from native.wire.batch import Serving, Task
 from partition.attach import spool
 from partition.attach.host import AttachHost
@@ -176,9 +177,10 @@ class Detached:
     def _look_at_end(self) -> None:
         if self._ended_with is not None and not self._outputs:
             assert self._spool is not None and self._terminals is not None
-            self._spool.note(spool.ENDED, str(self._ended_with).encode())
+            known = as_known(self._ended_with)
+            self._spool.note(spool.ENDED, str(known).encode())
             self._slow.set(self._reactor.monotonic() + self._limits.end_s)
-            self._terminals.ended(self._ended_with)
+            self._terminals.ended(known)
 
     def _finished(self) -> None:
         if self.wait_status is None:

@@ -35,6 +35,7 @@ from pct.script import Here, encode, environment_of, script_task, task_of
 _NOT_STARTED = -1
 _RANK = 0
 STARTER = os.path.join(NATIVE, "script", "yod-script")
+_BY_PYTHON = "-"  # what follows is a command of ours, for which it finds the interpreter
 _TOLD_BYTES = OUTCOME_MAX_BYTES // 2  # of what it says on standard error, the last
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE")
 
@@ -207,9 +208,11 @@ def _given(action: BeginBroker, key: bytes) -> bytes:
 
 
 def _spec(action: BeginBroker, *, has_script: bool) -> wire.KeeperSpec:
-    starter = (STARTER,) if has_script else ()
-    broker = programs.python_line("yodjob", action.start.uid)
-    words = tuple(map(os.fsencode, (*starter, *broker, "broker")))
+    command = programs.command_line("yodjob")
+    starter: tuple[str, ...] = ()
+    if has_script:
+        starter = (STARTER, _BY_PYTHON) if len(command) == 1 else (STARTER,)
+    words = tuple(map(os.fsencode, (*starter, *command, "broker")))
     environment = (f"{name}={os.environ[name]}" for name in _INHERITED if name in os.environ)
     return wire.KeeperSpec(
         job_id=action.job_id,

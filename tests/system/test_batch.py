@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from native.wire.batch import TASK_MAX_BYTES
+from tests.support.nobody import as_nobody
 from tests.support.partition import BIN, finish
 
 HOLD = "echo up > said; read line < go"  # until it is told to go on
@@ -56,6 +57,18 @@ def test_the_status_of_a_script_that_ends_before_its_broker_is_there_is_not_lost
     script = jobs.script("exit 3")
     job_ids = [jobs.submit(script) for _ in range(8)]
     assert {jobs.wait(job_id) for job_id in job_ids} == {3}
+
+
+def test_nor_is_it_where_the_scripts_user_may_not_execute_our_interpreter(jobs, theirs, needs_root):
+    """The broker has another one then, which lies below no directory that they cannot enter."""
+    script = theirs / "job.sh"
+    script.write_text("#!/bin/sh\nexit 3\n")
+
+    def yodjob(*words):
+        return finish(as_nobody(jobs.partition, theirs, BIN / "yodjob", *words))
+
+    job_ids = [yodjob("submit", "-quiet", script).out.strip() for _ in range(8)]
+    assert {yodjob("wait", job_id).status for job_id in job_ids} == {3}
 
 
 def test_its_steps_have_its_slots(jobs):

@@ -142,6 +142,73 @@ def test_the_listener_takes_connections_before_the_broker_accepts(run, task):
     assert run(encode(replace(task, script=connect))).stdout.startswith(b"7 ")
 
 
+# In the place of an interpreter: says as what, and with which options.
+INTERPRETER = """
+import os, sys
+print(os.path.basename(sys.argv[0]), sys.argv[1], end=" ", flush=True)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def interpreter(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!{sys.executable}\n{INTERPRETER}")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Path:
+    """A command as an installation has it, without an interpreter."""
+    path = tmp_path / "usr" / "bin" / "yodjob"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\n''':'\nexit 9\n'''\n{BROKER}")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def found(program, task, command, tmp_path, monkeypatch) -> Callable[..., str]:
+    """Run the command behind its script; what the interpreter and the command say."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{tmp_path / 'path'}")
+
+    def found(path: Path = command) -> str:
+        words = [program, "-", path]
+        done = subprocess.run(words, input=encode(task), capture_output=True, timeout=LIMIT_S)
+        return (done.stdout or done.stderr).decode()
+
+    return found
+
+
+def test_a_commands_interpreter_is_the_one_in_the_path(found, tmp_path):
+    interpreter(tmp_path / "path" / "python3")
+    assert found().startswith("python3 -EPS 3 0|127.0.0.1:")
+
+
+def test_it_is_that_of_the_release_with_our_modules_where_it_is_there(found, tmp_path):
+    interpreter(tmp_path / "path" / "python3")
+    interpreter(tmp_path / "path" / "python3.10")
+    for lib, release, package in (
+        ("lib", "python3.10", "site-packages/yod"),
+        ("lib64", "python3.12", "site-packages/other"),
+        ("share", "python3.13", "site-packages/yod"),
+    ):
+        (tmp_path / "usr" / lib / release / package).mkdir(parents=True)
+    assert found().startswith("python3.10 -EPS 3 ")
+    (tmp_path / "path" / "python3.10").unlink()
+    assert found().startswith("python3 -EPS 3 ")
+
+
+def test_first_it_is_the_one_beside_the_command_behind_links(found, command, tmp_path):
+    (tmp_path / "usr" / "bin" / "python3").symlink_to(tmp_path / "own")
+    interpreter(tmp_path / "own")
+    (tmp_path / "yodjob").symlink_to(command)
+    assert found(tmp_path / "yodjob").startswith("python3 -EPS 3 ")
+
+
+def test_a_command_without_an_interpreter_says_so(found):
+    assert found() == "yod-script: python3: No such file or directory\n"
+
+
 def test_without_words_it_says_whose_it_is(program):
     done = subprocess.run([program], capture_output=True, timeout=LIMIT_S)
     assert (done.returncode, done.stdout) == (2, b"")

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from native.loop.reactor import Reactor
+from native.waitstatus import UNKNOWN
 
 
 @pytest.fixture
@@ -56,13 +57,13 @@ def test_all_who_ask_for_a_child_are_told(loop):
     assert ended == ["first", "second"]
 
 
-def test_a_child_that_somebody_else_has_reaped_is_told_of(loop):
+def test_a_child_that_somebody_else_has_reaped_has_no_status_that_is_known(loop):
     unix_pid = child()
     os.waitpid(unix_pid, 0)
     ended: list[int] = []
     loop.on_child(unix_pid, ended.append)
     loop.run_once(0)
-    assert ended == [0]
+    assert ended == [UNKNOWN]
 
 
 def test_a_child_without_a_descriptor_is_told_of_later(loop, clock, monkeypatch):

@@ -4,6 +4,7 @@ import os
 import signal
 
 from native.loop.reactor import Reactor
+from native.waitstatus import UNKNOWN
 
 # -- signals ---------------------------------------------------------------
 
@@ -156,6 +157,14 @@ def test_all_who_asked_for_a_child_are_told_of_its_end(reactor):
         ("first", 6),
         ("second", 6),
     ]
+
+
+def test_a_child_that_somebody_else_has_reaped_has_no_status_that_is_known(reactor):
+    unix_pid, ended = child(), []
+    os.waitpid(unix_pid, 0)
+    reactor.on_child(unix_pid, ended.append)
+    reactor.run_once(0)
+    assert ended == [UNKNOWN]
 
 
 def test_a_child_of_somebody_else_is_left_alone(reactor):
