@@ -10,7 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.alloc import NodeSpec
+from native.wire.alloc import JobEnd, NodeSpec
+from native.wire.alloc import State as State
 from native.wire.base import (
     NODE_MAX,
     JobId,
@@ -38,29 +39,6 @@ SCRIPT_STEP = 0  # the number of a job's script among the steps of its allocatio
 Token = Annotated[bytes, Meta(min_length=TOKEN_BYTES, max_length=TOKEN_BYTES)]
 TaskData = Annotated[bytes, Meta(max_length=TASK_MAX_BYTES)]
 Some = Annotated[tuple[JobId, ...], Meta(max_length=ASKED_MAX)]
-
-
-class State(Enum):
-    """Where a job is. Names and codes are Slurm's; other programs read them."""
-
-    PENDING = "PENDING"
-    CONFIGURING = "CONFIGURING"
-    RUNNING = "RUNNING"
-    SUSPENDED = "SUSPENDED"
-    COMPLETING = "COMPLETING"
-    COMPLETED = "COMPLETED"
-    CANCELLED = "CANCELLED"
-    FAILED = "FAILED"
-    TIMEOUT = "TIMEOUT"
-    NODE_FAIL = "NODE_FAIL"
-
-    @property
-    def is_final(self) -> bool:
-        """The job has ended."""
-        return self in _FINAL
-
-
-_FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
 
 
 class AfterKind(Enum):
@@ -374,15 +352,4 @@ class Serving(Part, frozen=True):
 SERVING, OUTCOME = b"S", b"O"  # the first byte of a frame of a broker's, before one of these
 
 
-class Outcome(Part, frozen=True):
-    """What a broker says at its end, on its standard output.
-
-    Attributes:
-        state: a final one.
-        exit_status, signal: as in :class:`Row`.
-    """
-
-    state: State
-    exit_status: Annotated[int, Meta(ge=0, lt=256)]
-    signal: Annotated[int, Meta(ge=0, le=64)]
-    reason: Text
+Outcome = JobEnd  # what a broker says at its end, on its standard output

@@ -127,7 +127,8 @@ class Allocation:
 
     def granted_late(self, grant: alloc.Grant, now: float) -> list[Action]:
         """A second grant, in any later phase: give it back."""
-        return [Send(self._bebopd, alloc.Release(grant.job_id))]
+        end = alloc.JobEnd(alloc.State.CANCELLED, 0, 0, "its grant came too late")
+        return [Send(self._bebopd, alloc.Release(grant.job_id, end))]
 
     def _too_long(self, text: str) -> list[Action]:
         return [Tell(text), *self._fail(NEVER_STARTED, text)]

@@ -13,7 +13,9 @@ from __future__ import annotations
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Send
+from native.waitstatus import SIGNAL_BASE
 from native.wire import alloc, io, load
+from native.wire.alloc import State
 from yod.launch.events import Finish, Leave, OutputWritten, Tell
 from yod.launch.output import Outputs
 from yod.launch.phases import Phase, Progress
@@ -60,7 +62,7 @@ class Ending:
     def release(self, now: float) -> list[Action]:
         """Ask bebopd to confirm that the slots are free."""
         self._progress.enter(Phase.RELEASING, now, self._limits.end_s + self._limits.allocate_s)
-        return [Send(self._bebopd, alloc.Release(self._tree.job_id))]
+        return [Send(self._bebopd, alloc.Release(self._tree.job_id, self._report.end()))]
 
     def done(self) -> list[Action]:
         """The launch is over."""
@@ -71,9 +73,11 @@ class Ending:
     def leave(self, signal_number: int) -> list[Action]:
         """Send every PCT a reset and bebopd a release, and wait for no answer."""
         self._report.note("left before the end of the job was confirmed")
-        actions = [*self._tree.reset(), Send(self._bebopd, alloc.Release(self._tree.job_id))]
+        text = "interrupted before its end was confirmed"
+        end = alloc.JobEnd(State.CANCELLED, SIGNAL_BASE + signal_number, signal_number, text)
+        actions = [*self._tree.reset(), Send(self._bebopd, alloc.Release(self._tree.job_id, end))]
         actions += self.done()
-        self._report.leave(signal_number, "interrupted before its end was confirmed")
+        self._report.leave(signal_number, text)
         return [*actions, Leave()]
 
     # -- while the job ends -----------------------------------------------

@@ -15,13 +15,14 @@ The exit status is 0 if no rank failed. Else the first failure that yod received
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from native import nodelist
 from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
-from native.wire.alloc import Grant
+from native.wire.alloc import Grant, JobEnd, State
+from native.wire.base import clipped
 from native.wire.load import Failure, FailureKind, Held, Outcome
 from native.wire.runs import Run
 
@@ -62,6 +63,8 @@ class Report:
         interrupted_by: the signal that ended the job; 0: none did.
         was_left: the user did not wait for the end of the job.
         notes: further lines for the table's end.
+        stands_for: gives the end of the allocation whose PCTs the ranks are; None: they are a
+            job of their own.
     """
 
     def __init__(self, names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
@@ -73,6 +76,7 @@ class Report:
         self.was_left = False
         self.completions: dict[int, Completion] = {}
         self.notes: list[str] = []
+        self.stands_for: Callable[[], JobEnd] | None = None
         self.job_id = 0
         self.nodes: tuple[int, ...] = ()
         self.node_names: dict[int, str] = {}
@@ -266,14 +270,32 @@ class Report:
 
     def close(self) -> None:
         """Decide the exit status."""
+        self.exit_status = self._status()
+
+    def _status(self) -> int:
+        """The exit status, from what is known now."""
         if self.interrupted_by:
-            self.exit_status = SIGNAL_BASE + self.interrupted_by
-        elif self._failed_with is not None:
-            self.exit_status = self._failed_with
-        elif self._first_status is not None:
-            self.exit_status = self._first_status
-        else:
-            self.exit_status = 0 if self.is_complete else NEVER_STARTED
+            return SIGNAL_BASE + self.interrupted_by
+        if self._failed_with is not None:
+            return self._failed_with
+        if self._first_status is not None:
+            return self._first_status
+        return 0 if self.is_complete else NEVER_STARTED
+
+    def end(self) -> JobEnd:
+        """What bebopd is told of the end of the job."""
+        if self.stands_for is not None:
+            return self.stands_for()
+        status, reason = self._status() & 0xFF, self.reason or self.first_failure
+        if self.interrupted_by:
+            number = self.interrupted_by
+            said = reason or f"ended by {signal.Signals(number).name}"
+            return JobEnd(State.CANCELLED, status, number, clipped(said))
+        if not status:
+            return JobEnd(State.COMPLETED, 0, 0, "")
+        is_lost = self.lost and self._first_status is None
+        state = State.NODE_FAIL if is_lost else State.FAILED
+        return JobEnd(state, status, 0, clipped(reason))
 
     def table(self) -> list[str]:
         """The completion report: a line for each rank; several programs each have a heading."""

@@ -133,11 +133,16 @@ def ask(*commands: pmi.SpawnCommand, serial: int = 1, is_tool: bool = False) -> 
 
 
 class Yod:
-    """A launch machine; checks its invariants at each event."""
+    """A launch machine; checks its invariants at each event.
+
+    Attributes:
+        ends: how bebopd was told that jobs have ended; the releases in actions are without.
+    """
 
     def __init__(self, size: int = 2, *, limits: Limits = LIMITS, **options) -> None:
         self.now = 100.0
         self.size = size
+        self.ends: list[alloc.JobEnd | None] = []
         self.machine = Launch(plan(size, **options), limits, BEBOPD, "host:1")
         self.first = self.machine.begin(self.now)
 
@@ -156,7 +161,14 @@ class Yod:
     def handle(self, event) -> list[Action]:
         actions = self.machine.handle(event, self.now)
         self.machine.check()
-        return actions
+        return [self._without_end(action) for action in actions]
+
+    def _without_end(self, action: Action) -> Action:
+        match action:
+            case Send(_, alloc.Release(job_id, end)):
+                self.ends.append(end)
+                return to_bebopd(alloc.Release(job_id))
+        return action
 
     def receive(self, message: Message, source: PortalId = ROOT) -> list[Action]:
         return self.handle(MessageReceived(source, DAEMON, message))
