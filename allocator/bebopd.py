@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from allocator.batch import running
 from allocator.batch.job import BatchRecorded, Earlier, SendEvents, SendHistory
 from allocator.batch.table import BatchJobs
+from allocator.dependents import Dependents
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
 from allocator.jobs.grants import Keys, Owner
@@ -38,8 +39,6 @@ from native.machine import (
     Send,
     propagate,
 )
-from native.nodelist import format_nodes
-from native.text import shown
 from native.wire import batch
 from native.wire.alloc import (
     Freed,
@@ -161,6 +160,9 @@ class Bebopd:
             unix_time=wall_clock,
             earlier=earlier or Earlier(),
         )
+        self._dependents = Dependents(
+            self._requests, self.jobs, self.batch, limits, lambda: self.refuses, allocation
+        )
         self.refuses = ""
         self._takes_batch = earlier is not None
         self._has_begun = False
@@ -189,7 +191,11 @@ class Bebopd:
         if not self._has_begun:
             self._has_begun = True
             begun = self.batch.begin(now)
-        actions = [*begun, *self._changed_by(event, now), *self._requests.serve(now)]
+        actions = [*begun, *self._changed_by(event, now)]
+        actions += self._dependents.serve(actions, now)
+        served = self._requests.serve(now)
+        self._dependents.note(served)
+        actions += served
         for action in actions:
             if isinstance(action, RecordEnd):
                 self.batch.slots_gone(action.job_id, now)
@@ -208,6 +214,7 @@ class Bebopd:
                 node = self.nodes.of_peer(peer)
                 down = self._down(node, text, now) if node is not None else []
                 self._requests.gone(peer)
+                self._dependents.gone(peer)
                 self.batch.questions.gone(peer)
                 return down + self.jobs.requester_gone(peer, text, now)
             case DeadlineReached():
@@ -222,16 +229,10 @@ class Bebopd:
 
     def state(self, now: float) -> list[str]:
         """The state as text for the log: a line for each node, and one for each job."""
-        lines = [f"partition {self._name}: {len(self.nodes)} nodes, {len(self.jobs)} jobs"]
-        for node in self.nodes:
-            how = "up" if node.is_up else f"down: {node.down_text}"
-            closed = f", drained: {shown(drain.reason)}" if (drain := node.orders.closed) else ""
-            lines.append(f"{node}: {how}, {node.used()} of {node.slots} slots in use{closed}")
-        for job in self.jobs:
-            held, age = format_nodes(job.holdings), now - job.since
-            said = f"of {job.owner}: {job.state.value}, nodes {held}, for {age:.0f} s"
-            lines.append(f"job {job.job_id} {said}")
-        return lines + self._requests.state(now)
+        from allocator.rows import state_lines  # few logs have it
+
+        lines = state_lines(self._name, self.nodes, self.jobs, now)
+        return [*lines, *self._requests.state(now), *self._dependents.state()]
 
     def check(self) -> None:
         """Assert what must always hold."""
@@ -242,6 +243,7 @@ class Bebopd:
         for job in self.jobs:
             assert job.job_id < self._ids.next <= self._ids.reserved, job
         self._requests.check()
+        self._dependents.check()
         self.batch.check()
 
     def _received(
@@ -264,13 +266,12 @@ class Bebopd:
                 return self.batch.started(node, message, now)
             case batch.BrokerEnded() if node is not None:
                 return self.batch.broker_ended(node, message, now)
-            case NodeRequest() if self.refuses:
-                return [Send(source, Refused(Refusal.NOT_PERMITTED, self.refuses))]
             case NodeRequest() if principal.kind in _DAEMON_OR_USER:
-                return self._requests.requested(source, principal, message, now)
-            case Release(job_id) if principal.kind in _DAEMON_OR_USER or (
+                return self._dependents.requested(source, principal, message, now)
+            case Release(job_id, end) if principal.kind in _DAEMON_OR_USER or (
                 principal.job_id == job_id  # the broker of a batch job has no other key
             ):
+                self._dependents.told(job_id, principal.uid, end)
                 return self._release_asked(source, principal, job_id, now)
             case _ if isinstance(message, OF_BATCH) and principal.kind in _DAEMON_OR_USER:
                 try:

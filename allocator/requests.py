@@ -186,14 +186,15 @@ class Requests:
 
     # Batch jobs
 
-    def could(self, spec: NodeSpec) -> None:
+    def could(self, *specs: NodeSpec) -> None:
         """Refuse what the partition can never give.
 
         Raises:
             RequestRefused: the text has the numbers.
         """
+        unpacked = tuple(spec.unpacked() for spec in specs)
         try:
-            assign((spec.unpacked(),), self._nodes, self._placement, self._name)
+            assign(unpacked, self._nodes, self._placement, self._name)
         except RequestRefused as refused:
             if refused.code is not Refusal.BUSY:
                 raise
@@ -235,11 +236,7 @@ class Requests:
         Raises:
             RequestRefused: the end of others would not make room for it.
         """
-        asking = []
-        job = None if request.overlaps else self._jobs.get(request.asker)
-        while job is not None:
-            asking.append(job.job_id)
-            job = self._jobs.get(job.asker)
+        asking = [] if request.overlaps else self._jobs.askers(request.asker)
         alone = request.is_exclusive
         if asking and not self._held and not fits_beside(request.specs, self._nodes, asking, alone):
             name = name_of_job(asking[0], self._allocation)

@@ -1,4 +1,4 @@
-"""The table that pingd shows, in pieces that fit into messages. Pure."""
+"""The table that pingd shows, in pieces that fit into messages; the state for the log. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from allocator.jobs.job import Job, JobState
 from allocator.jobs.table import JobTable
 from allocator.nodes.orders import Orders
 from allocator.nodes.table import Node, NodeTable
+from native.nodelist import format_nodes
+from native.text import shown
 from native.wire.base import TIME_MAX_S
 from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState, Table
 
@@ -106,3 +108,17 @@ def _estimate(row: NodeRow) -> int:
 
 def _estimate_of(job: NodeJob) -> int:
     return 64 + 4 * len(job.owner) + 5 * len(job.ranks)
+
+
+def state_lines(name: str, nodes: NodeTable, jobs: JobTable, now: float) -> list[str]:
+    """A line for each node, and one for each job, for the log."""
+    lines = [f"partition {name}: {len(nodes)} nodes, {len(jobs)} jobs"]
+    for node in nodes:
+        how = "up" if node.is_up else f"down: {node.down_text}"
+        closed = f", drained: {shown(drain.reason)}" if (drain := node.orders.closed) else ""
+        lines.append(f"{node}: {how}, {node.used()} of {node.slots} slots in use{closed}")
+    for job in jobs:
+        held, age = format_nodes(job.holdings), now - job.since
+        said = f"of {job.owner}: {job.state.value}, nodes {held}, for {age:.0f} s"
+        lines.append(f"job {job.job_id} {said}")
+    return lines

@@ -38,6 +38,7 @@ class Limits(Struct, frozen=True):
     jobs_per_node_count: int = 64
     waiting_count: int = 4096
     waiting_each_count: int = 256
+    ended_count: int = 20_000
     submitted_count: int = 100_000
     submitted_each_count: int = 20_000
     history_count: int = 100_000
@@ -88,6 +89,7 @@ MEANINGS = {
     "jobs_per_node_count": "jobs on one node at a time",
     "waiting_count": "requests that wait for nodes of a partition at a time (yod --wait)",
     "waiting_each_count": "the same of one user",
+    "ended_count": "jobs or steps that have ended, of which a bebopd knows how (yod --after)",
     "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
     "submitted_each_count": "the same of one user",
     "history_count": "past jobs that bebopd's records keep",

@@ -36,6 +36,7 @@ OPTIONS = (
     Option(("--partition",), True, "host:port, unix:PATH, embedded.", "ADDRESS"),
     Option(("--wait",), True, "Wait for nodes, at most S seconds.", "[=S]", may_lack_value=True),
     Option(("--immediate",), True, "In an allocation: do not.", "[=S]", may_lack_value=True),
+    Option(("--after",), True, "First others end: afterok:ID.", "KIND:ID"),
     Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
     Option(("--overlap",), False, "A step shares the slots of others."),
     Option(("--detach",), False, "Print the job's id and leave; yodjob attach shows its output."),

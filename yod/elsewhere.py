@@ -29,6 +29,7 @@ _LABEL = "use --label for the rank in front of each line"
 _TIME = "use timeout SECONDS yod ... for a time limit; -t is -timing"
 _MEMBERS = "use a load file for several programs, a line each: yod LOAD-FILE"
 _BATCH = "yod has no queue: a request that does not fit now is refused"
+_AFTER = "use --after afterok:17 for a job, in an allocation afterok:17.3 for a step of it"
 _TRACING = "yod does not trace or debug ranks"
 _START = "yod does not stop between the load and main"
 
@@ -128,6 +129,7 @@ TABLE = {
     "app": _MEMBERS,
     "account": _BATCH,
     "job-name": _BATCH,
+    "dependency": _AFTER,
     "unbuffered": _LINES,
     "prepend-rank": _LABEL,
     "tag-output": _LABEL,

@@ -59,7 +59,7 @@ def run(given: Given, words: list[str]) -> int:
 
 
 # Of the job, and not of the step that it consists of.
-_OF_THE_JOB = ("--detach", "--partition", "--wait", "--immediate")
+_OF_THE_JOB = ("--detach", "--partition", "--wait", "--immediate", "--after")
 
 
 def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
@@ -82,6 +82,7 @@ def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
         words[0],
         spec,
         _last(given, "--partition") or "",
+        _last(given, "--after") or "",
     )
     text = f"; it waits: {shown(awaited)}" if awaited else ""
     print(job_id if "-quiet" in given else f"job {job_id} submitted{text}; yodjob attach {job_id}")
@@ -115,6 +116,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         is_exclusive="--exclusive" in given,
         wait_s=_wait_s(given),
         arity=_arity(given),
+        after=_last(given, "--after") or "",
     )
     members, warnings = _members(given, words, invocation)
     return launching.prepare(

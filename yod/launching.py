@@ -7,11 +7,12 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from native import limits as limits_module
-from native.errors import InternalError, YodError
+from native.errors import InternalError, UsageError, YodError
 from native.host import userdirs
 from native.limits import Limits
 from native.loop.reactor import Reactor
@@ -19,6 +20,7 @@ from native.machine import Event, fault_text
 from native.port.port import Opened
 from native.text import shown
 from native.wire.alloc import Grant, NodeSpec
+from native.wire.base import Dependency
 from native.wire.load import Protocol
 from yod.driver import Driver, Result
 from yod.host import own
@@ -31,6 +33,10 @@ from yod.plan.plan import Member, Options
 from yod.plan.prepared import SHARED_DEFAULT, SHARED_VARIABLE, Prepared, Records
 from yod.program.planning import make_plan
 
+if TYPE_CHECKING:
+    from partition.find.discover import Where
+
+NOBODY_KNOWS = "without a partition or an allocation nobody knows other jobs"
 NO_RECORDS = Records()  # but for the user log
 
 
@@ -76,6 +82,8 @@ def prepare(
     if where.allocation:
         asker = _step(environment.get("YOD_JOB_ID", ""), where.allocation)
         plan = replace(plan, allocation=where.allocation, asker=asker)
+    if options.after:
+        plan = replace(plan, after=_after(options.after, where))
     reach = None
     if is_reached and not where.is_embedded:
         from partition.find import remote  # with the transport
@@ -103,6 +111,20 @@ def prepare(
         ),
         resolve_s=monotonic() - began,
     )
+
+
+def _after(text: str, where: Where) -> Dependency:
+    """The jobs or steps that a launch is to wait for.
+
+    Raises:
+        UsageError: they cannot be named so, or nobody knows them.
+    """
+    from yod.plan.after import parse  # few launches wait for others
+
+    found = parse(text, allocation=where.allocation)
+    if where.is_embedded:
+        raise UsageError(f"--after {shown(text)}: {NOBODY_KNOWS}")
+    return found
 
 
 class Launching:
@@ -271,12 +293,15 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
     return result
 
 
-def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -> tuple[str, str]:
+def detach(
+    words: Sequence[str], program: str, spec: NodeSpec, partition: str, after: str = ""
+) -> tuple[str, str]:
     """Hand a launch in as a job that runs without a terminal.
 
     Args:
         words: its command line, the name first.
         program: what it runs.
+        after: the jobs that it waits for, as the user wrote it; empty: for none.
 
     Returns:
         The job's id, and what it waits for; empty: for nothing.
@@ -287,10 +312,12 @@ def detach(words: Sequence[str], program: str, spec: NodeSpec, partition: str) -
     from partition.submit import handing  # few launches are detached
 
     if not handing.has_bebopd(partition, os.environ):
+        if after:
+            raise UsageError(f"--after {shown(after)}: {NOBODY_KNOWS}")
         from partition.submit import alone
 
         return alone.begin(spec, *handing.task_of(words, program)), ""
-    taken = handing.detach(words, program, spec, partition, os.environ)
+    taken = handing.detach(words, program, spec, partition, os.environ, after)
     return str(taken.job_id), taken.text
 
 

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 
 from allocator.batch.job import OUTCOMES_COUNT, BatchJob
 from allocator.jobs.assign import RequestRefused
+from allocator.jobs.dependencies import Judgement, Progress, Verdict, judge
 from native.errors import Refusal
-from native.wire.batch import After, AfterKind, Dependency, State
+from native.wire.base import Dependency
+from native.wire.batch import State
 
 _BEGUN = (State.RUNNING, State.COMPLETING)
-_IS_TO = {
-    AfterKind.BEGUN: "begin",
-    AfterKind.ENDED: "end",
-    AfterKind.OK: "end well",
-    AfterKind.NOT_OK: "fail",
-}
-
-
-class Verdict(Enum):
-    """Whether a job may have slots."""
-
-    READY = "it may"
-    WAITS = "not yet"
-    NEVER = "it never may"
 
 
 class Dependencies:
@@ -56,23 +43,31 @@ class Dependencies:
             RequestRefused: the text names the job.
         """
         for each in dependency.on:
-            job = self._jobs.get(each.job_id)
-            is_known = job is not None and job.is_recorded
-            if not is_known and each.job_id not in self._outcomes:
-                text = f"{each.text}: no batch job {each.job_id} is here"
+            if self.progress_of(each.job_id) is None:
+                text = f"{each.text(str(each.job_id))}: no batch job {each.job_id} is here"
                 raise RequestRefused(Refusal.UNKNOWN_JOB, text)
-        verdict, text = self._verdict(dependency)
-        if verdict is Verdict.NEVER:
-            raise RequestRefused(Refusal.BAD_REQUEST, text)
+        found = self._judge(dependency)
+        if found.verdict is Verdict.NEVER:
+            raise RequestRefused(Refusal.BAD_REQUEST, found.text)
 
     def look(self, job: BatchJob) -> tuple[Verdict, str]:
         """Whether a job may have slots; and what it waits for, or why it never may."""
         self.discard(job)
-        verdict, text = self._verdict(job.after)
-        if verdict is Verdict.WAITS:
+        found = self._judge(job.after)
+        if found.verdict is Verdict.WAITS:
             for each in job.after.on:
                 self._dependents.setdefault(each.job_id, set()).add(job.job_id)
-        return verdict, text
+        return found.verdict, found.text
+
+    def progress_of(self, job_id: int) -> Progress | None:
+        """How far a job is; None: it is none that is known."""
+        if (job := self._jobs.get(job_id)) is not None:
+            if not job.is_recorded:
+                return None
+            return Progress.RUNS if job.state in _BEGUN else Progress.WAITS
+        if (is_well := self._outcomes.get(job_id)) is None:
+            return None
+        return Progress.WELL if is_well else Progress.FAILED
 
     def of(self, job_id: int) -> list[BatchJob]:
         """The jobs that wait for this one, ids ascending."""
@@ -92,29 +87,5 @@ class Dependencies:
                 if not dependents:
                     del self._dependents[each.job_id]
 
-    def _verdict(self, dependency: Dependency) -> tuple[Verdict, str]:
-        if not dependency.on:
-            return Verdict.READY, ""
-        verdicts = [(self._verdict_of(each), each) for each in dependency.on]
-        suffices = any if dependency.is_any else all
-        if suffices(verdict is Verdict.READY for verdict, _ in verdicts):
-            return Verdict.READY, ""
-        open_ones = [each for verdict, each in verdicts if verdict is Verdict.WAITS]
-        never = [each for verdict, each in verdicts if verdict is Verdict.NEVER]
-        if never and not (dependency.is_any and open_ones):
-            first = never[0]
-            text = f"job {first.job_id} has ended and was to {_IS_TO[first.kind]} ({first.text})"
-            return Verdict.NEVER, text
-        first = open_ones[0]
-        return Verdict.WAITS, f"job {first.job_id} is to {_IS_TO[first.kind]} first"
-
-    def _verdict_of(self, after: After) -> Verdict:
-        if (job := self._jobs.get(after.job_id)) is not None:
-            has_begun = after.kind is AfterKind.BEGUN and job.state in _BEGUN
-            return Verdict.READY if has_begun else Verdict.WAITS
-        if after.kind in (AfterKind.BEGUN, AfterKind.ENDED):
-            return Verdict.READY
-        is_well = self._outcomes.get(after.job_id)
-        if is_well is None:  # it is not among those that are remembered any more
-            return Verdict.NEVER
-        return Verdict.READY if is_well == (after.kind is AfterKind.OK) else Verdict.NEVER
+    def _judge(self, dependency: Dependency) -> Judgement:
+        return judge(dependency, lambda job_id: self.progress_of(job_id) or Progress.FORGOTTEN)

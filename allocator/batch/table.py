@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 
 from allocator.batch import running
-from allocator.batch.dependencies import Dependencies, Verdict
+from allocator.batch.dependencies import Dependencies
 from allocator.batch.job import (
     BatchJob,
     BatchRecorded,
@@ -35,6 +35,7 @@ from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
 from allocator.batch.submissions import Submissions
 from allocator.batch.times import TimeLimits
+from allocator.jobs.dependencies import Progress, Verdict
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
 from allocator.jobs.table import JobTable
@@ -59,6 +60,7 @@ class BatchJobs:
     Attributes:
         questions: of users, which are not answered yet.
         times: changes of time limits, which are not on the disk yet.
+        news: jobs that have begun or ended, for whoever waits for that and is no batch job.
 
     Args:
         new_id, old_id: as for :class:`Submissions`.
@@ -100,6 +102,7 @@ class BatchJobs:
         self._due: Deadlines[int] = Deadlines()
         self.questions = Questions(self._jobs, slots)
         self.times = TimeLimits()
+        self.news: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -107,6 +110,10 @@ class BatchJobs:
     def get(self, job_id: int) -> BatchJob | None:
         """A job that has not ended."""
         return self._jobs.get(job_id)
+
+    def progress_of(self, job_id: int) -> Progress | None:
+        """How far a job is that has not ended, or is remembered; None: it is neither."""
+        return self._dependencies.progress_of(job_id)
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
@@ -191,6 +198,7 @@ class BatchJobs:
 
     def _look_at_dependents(self, job_id: int, now: float) -> list[Action]:
         """A job has begun or ended: others may have waited for that."""
+        self.news.add(job_id)
         pending = (each for each in self._dependencies.of(job_id) if each.state is State.PENDING)
         return [action for each in pending for action in self._enqueue(each, now)[0]]
 

@@ -14,7 +14,8 @@ from msgspec import convert, msgpack
 from allocator.batch.job import OUTCOMES_COUNT, TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.batch import NO_DEPENDENCY, SPANS_MAX, Dependency, Happened, Row, State
+from native.wire.base import NO_DEPENDENCY, Dependency
+from native.wire.batch import SPANS_MAX, Happened, Row, State
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (

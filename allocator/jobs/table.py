@@ -36,6 +36,8 @@ from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
 from native.wire.status import HostedJob
 
+HAS_RUN = "ended"  # an outcome
+
 
 class RecordEnd(Action, frozen=True):
     """Keep a record of a job's end."""
@@ -50,12 +52,16 @@ class JobTable:
     Args:
         contain: called with an exception that the deadline of one job raised; that
             deadline is dropped.
+
+    Attributes:
+        begun: jobs that have begun to run, for whoever waits for that.
     """
 
     def __init__(self, nodes: NodeTable, limits: Limits, contain: Contain = propagate) -> None:
         self._nodes = nodes
         self._limits = limits
         self._contain = contain
+        self.begun: set[int] = set()
         self._jobs: dict[int, Job] = {}
         self._due: Deadlines[int] = Deadlines()  # of the jobs' states
         self._requested: dict[PortalId, set[int]] = {}  # jobs by their requesters
@@ -72,6 +78,15 @@ class JobTable:
     def get(self, job_id: int) -> Job | None:
         """A job by its id; None: no job of this id holds a slot."""
         return self._jobs.get(job_id)
+
+    def askers(self, asker: int) -> list[int]:
+        """A job in which a yod asks, the one in which the yod of that runs, and so on."""
+        found = []
+        job = self._jobs.get(asker)
+        while job is not None and job.job_id not in found:
+            found.append(job.job_id)
+            job = self._jobs.get(job.asker)
+        return found
 
     def nodes_of_batch(self, batch_job: str) -> list[int]:
         """Nodes that the jobs of a batch job hold; of no batch job none."""
@@ -290,6 +305,7 @@ class JobTable:
             return []
         job.state, job.since, job.has_run = JobState.RUNNING, now, True
         self._due.set(job.job_id, None)
+        self.begun.add(job.job_id)
         return [Log("runs", job.job_id)]
 
     def _seen(self, job: Job, number: int, now: float) -> list[Action]:
@@ -342,7 +358,7 @@ class JobTable:
         if not job.holdings:
             del self._jobs[job.job_id]
             self._due.set(job.job_id, None)
-            actions.append(RecordEnd(job.job_id, "ended" if job.has_run else "never ran"))
+            actions.append(RecordEnd(job.job_id, HAS_RUN if job.has_run else "never ran"))
         if (
             job.state is JobState.RELEASING
             and job.requester is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Annotated, Self
+from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -18,11 +18,13 @@ from native.errors import Refusal
 from native.text import plural
 from native.wire.base import (
     MEMBERS_MAX,
+    NO_DEPENDENCY,
     NODE_MAX,
     SIZE_MAX,
     SLOTS_MAX,
     U32,
     U63,
+    Dependency,
     Digest,
     GpuCount,
     JobId,
@@ -40,6 +42,7 @@ from native.wire.base import (
 from native.wire.placed import (
     JobNodes,
     NumberRanges,
+    OfNodes,
     demand_ascending,
     numbers_in,
     ranges_of,
@@ -264,6 +267,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
         asker: the step, in this allocation, in which the yod runs; 0: in none.
         overlaps: the step shares the slots that other steps have.
         is_exclusive: it takes whole nodes, that no other job has slots of.
+        after: the jobs, of a step the other steps, that it waits for before it waits for slots.
     """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
@@ -273,6 +277,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     asker: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
     overlaps: bool = False
     is_exclusive: bool = False
+    after: Dependency = NO_DEPENDENCY
 
     def __post_init__(self) -> None:
         if (listed := sum(spec.listed for spec in self.specs)) > LISTED_MAX:
@@ -361,11 +366,12 @@ class Queued(Message, frozen=True, tag="alloc.queued"):
     """bebopd has put a request in the line; its yod need only stay to be answered.
 
     Attributes:
-        place: how many are answered first, and one.
+        place: how many are answered first, and one; 0: it is not in the line yet, and waits
+            for other jobs.
         text: what it waits for, with numbers.
     """
 
-    place: Annotated[int, Meta(ge=1, le=1 << 20)]
+    place: Annotated[int, Meta(ge=0, le=1 << 20)]
     text: Text
 
 
@@ -405,25 +411,6 @@ class Released(JobMessage, frozen=True, tag="alloc.released"):
 
 class Hosting(JobMessage, frozen=True, tag="alloc.hosting"):
     """The root PCT: every node of the job has heard from its yod."""
-
-
-class OfNodes(JobMessage, frozen=True):
-    """Base of what is said of some nodes of a job. They are the second field."""
-
-    ranges: NumberRanges
-
-    def __post_init__(self) -> None:
-        demand_ascending("nodes", self.ranges)
-
-    @classmethod
-    def of(cls, job_id: int, nodes: Iterable[int]) -> Self:
-        """The message about these nodes."""
-        return cls(job_id, ranges_of(nodes))
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """Their numbers, ascending."""
-        return numbers_in(self.ranges)
 
 
 class Freed(OfNodes, frozen=True, tag="alloc.freed"):

@@ -1,5 +1,9 @@
-"""What every message is: a frozen, tagged struct, a MessagePack array on the wire."""
+"""What every message is: a frozen, tagged struct, a MessagePack array on the wire.
 
+And the parts that several conversations have.
+"""
+
+from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -18,6 +22,7 @@ DATA_MAX = 64 * 1024  # bytes of output or input in one message
 ARITY_MAX = 64
 DIGEST_BYTES = 32
 SLOTS_MAX = 1 << 16
+AFTER_MAX = 64  # jobs that one waits for
 TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
 JOB_ID_MAX = (1 << 47) - 1
@@ -67,6 +72,44 @@ class JobMessage(Message, frozen=True):
 
 class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
+
+
+class AfterKind(Enum):
+    """What a job waits for in another one. The words are Slurm's."""
+
+    BEGUN = "after"  # that it has begun, or ended without that
+    ENDED = "afterany"
+    OK = "afterok"  # that it has ended with exit status 0
+    NOT_OK = "afternotok"  # that it has ended otherwise
+
+
+class After(Part, frozen=True):
+    """One job that another waits for.
+
+    Attributes:
+        job_id: of a step, its number in the allocation of both.
+    """
+
+    kind: AfterKind
+    job_id: JobId
+
+    def text(self, name: str) -> str:
+        """As users write it, with the name of the job."""
+        return f"{self.kind.value}:{name}"
+
+
+class Dependency(Part, frozen=True):
+    """The jobs that one waits for.
+
+    Attributes:
+        is_any: one of them is enough.
+    """
+
+    on: Annotated[tuple[After, ...], Meta(max_length=AFTER_MAX)]
+    is_any: bool = False
+
+
+NO_DEPENDENCY = Dependency(())
 
 
 def demand_no_nul(*strings: bytes) -> None:

@@ -5,7 +5,6 @@ slots, bebopd tells the PCT of its first node to start the job's *broker*, a pro
 owner, and sends it the grant. The PCT tells bebopd when the broker has ended.
 """
 
-from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta
@@ -13,7 +12,9 @@ from msgspec import Meta
 from native.wire.alloc import JobEnd, NodeSpec
 from native.wire.alloc import State as State
 from native.wire.base import (
+    NO_DEPENDENCY,
     NODE_MAX,
+    Dependency,
     JobId,
     JobMessage,
     Message,
@@ -30,7 +31,6 @@ from native.wire.base import (
 TASK_MAX_BYTES = 192 * 1024  # script, arguments and environment of one job
 OUTCOME_MAX_BYTES = 8192
 ASKED_MAX = 256  # jobs of one question
-AFTER_MAX = 64  # jobs that one waits for
 ROWS_MAX = 64  # of one answer
 SPANS_MAX = 64  # of the nodes of one row
 TOKEN_BYTES = 16
@@ -39,41 +39,6 @@ SCRIPT_STEP = 0  # the number of a job's script among the steps of its allocatio
 Token = Annotated[bytes, Meta(min_length=TOKEN_BYTES, max_length=TOKEN_BYTES)]
 TaskData = Annotated[bytes, Meta(max_length=TASK_MAX_BYTES)]
 Some = Annotated[tuple[JobId, ...], Meta(max_length=ASKED_MAX)]
-
-
-class AfterKind(Enum):
-    """What a job waits for in another one. The words are Slurm's."""
-
-    BEGUN = "after"  # that it has begun, or ended without that
-    ENDED = "afterany"
-    OK = "afterok"  # that it is COMPLETED
-    NOT_OK = "afternotok"  # that it has ended otherwise
-
-
-class After(Part, frozen=True):
-    """One job that another waits for."""
-
-    kind: AfterKind
-    job_id: JobId
-
-    @property
-    def text(self) -> str:
-        """As users write it."""
-        return f"{self.kind.value}:{self.job_id}"
-
-
-class Dependency(Part, frozen=True):
-    """The jobs that one waits for.
-
-    Attributes:
-        is_any: one of them is enough.
-    """
-
-    on: Annotated[tuple[After, ...], Meta(max_length=AFTER_MAX)]
-    is_any: bool = False
-
-
-NO_DEPENDENCY = Dependency(())
 
 
 class Submit(Message, frozen=True, tag="batch.submit"):

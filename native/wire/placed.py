@@ -12,12 +12,22 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate, chain, repeat
-from typing import Annotated
+from typing import Annotated, Self
 
 from msgspec import Meta, Struct
 
 from native.ids import PortalId
-from native.wire.base import NAME_MAX, NODE_MAX, SLOTS_MAX, U32, Name, NodeCount, NodeNumber, Part
+from native.wire.base import (
+    NAME_MAX,
+    NODE_MAX,
+    SLOTS_MAX,
+    U32,
+    JobMessage,
+    Name,
+    NodeCount,
+    NodeNumber,
+    Part,
+)
 from native.wire.runs import JobRuns
 
 KNOWN_MAX = 16  # nodes of a job that are kept one by one
@@ -363,3 +373,22 @@ def demand_ascending(what: str, ranges: Iterable[tuple[int, int]]) -> None:
         behind = first + count
     if behind > NODE_MAX + 1:
         raise ValueError(f"{what} contradict the limit of {NODE_MAX}")
+
+
+class OfNodes(JobMessage, frozen=True):
+    """Base of what is said of some nodes of a job. They are the second field."""
+
+    ranges: NumberRanges
+
+    def __post_init__(self) -> None:
+        demand_ascending("nodes", self.ranges)
+
+    @classmethod
+    def of(cls, job_id: int, nodes: Iterable[int]) -> Self:
+        """The message about these nodes."""
+        return cls(job_id, ranges_of(nodes))
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Their numbers, ascending."""
+        return numbers_in(self.ranges)

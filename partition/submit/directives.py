@@ -17,7 +17,7 @@ from native.errors import UsageError
 from native.options import Option
 from native.text import shown
 from native.wire.base import SIZE_MAX
-from partition.submit import after
+from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
@@ -107,7 +107,7 @@ def _check(words: list[str]) -> None:
             case "-o" | "-output":
                 pattern.check(value)
             case "--after":
-                after.parse(value)
+                parse_after(value)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 

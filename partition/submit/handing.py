@@ -16,9 +16,9 @@ from native.wire.alloc import NodeSpec
 from native.wire.batch import Submit, Task
 from partition.find import discover
 from partition.submit import directives
-from partition.submit.after import parse as parse_after
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from partition.submit.signals import early
+from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, spec_of, with_option
 
 _OF_THE_SHAPE = (
@@ -126,18 +126,21 @@ def detach(
     spec: NodeSpec,
     partition: str,
     environment: Mapping[str, str],
+    after: str = "",
 ) -> Taken:
     """Hand a command line of yod in, whose job runs without a terminal.
 
     Args:
         words: the command line, the name first.
         program: what it runs.
+        after: the jobs that it waits for, as the user wrote it; empty: for none.
 
     Raises:
         UsageError, PartitionError: as :func:`submit`.
     """
     script = detached(words, program)
-    message = submission(script, spec, "", 0.0, "", "", partition=partition)
+    waits_for = parse_after(after) if after else None
+    message = submission(script, spec, "", 0.0, "", "", partition=partition, after=waits_for)
     return _handed(message, partition, environment, [])
 
 

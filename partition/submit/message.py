@@ -15,12 +15,10 @@ from native.loop.reactor import Reactor
 from native.text import shown
 from native.wire import codec
 from native.wire.alloc import NodeSpec, Refused
-from native.wire.base import NAME_MAX, Message
+from native.wire.base import NAME_MAX, NO_DEPENDENCY, Dependency, Message
 from native.wire.batch import (
-    NO_DEPENDENCY,
     TASK_MAX_BYTES,
     TOKEN_BYTES,
-    Dependency,
     EarlySignal,
     Submit,
     Submitted,

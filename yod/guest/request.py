@@ -97,6 +97,7 @@ class Choices(TypedDict, total=False):
         overlap: share the slots that other steps of the allocation have.
         arity: children of a node in the job's tree. Default: as ``limits`` say.
         exclusive: whole nodes, which nobody else uses.
+        after: the jobs, of a step the other steps, that it waits for, as ``--after``.
         limits: in force for this launch. Default: as this process's environment says.
     """
 
@@ -126,6 +127,7 @@ class Choices(TypedDict, total=False):
     overlap: bool
     arity: int | None
     exclusive: bool
+    after: str
     limits: Limits | None
 
 
@@ -186,6 +188,7 @@ def request(
     overlap: bool = False,
     arity: int | None = None,
     exclusive: bool = False,
+    after: str = "",
     limits: Limits | None = None,
 ) -> Request:
     """What is asked for, with all that it takes from this process now.
@@ -248,6 +251,7 @@ def request(
             overlaps=overlap,
             is_exclusive=exclusive,
             wait_s=wait_s,
+            after=after,
             arity=0 if arity is None else plan.demand_arity(arity, f"arity={arity}"),
         ),
         invocation=invocation,

@@ -22,6 +22,8 @@ PROGRAM_MAX = 4096  # characters of the programs' names that bebopd is told
 
 def queued_text(queued: alloc.Queued) -> str:
     """That a request waits, for the user."""
+    if not queued.place:
+        return f"waits: {queued.text}; Ctrl-C leaves"
     return f"waits for nodes, place {queued.place} in the line: {queued.text}; Ctrl-C leaves"
 
 
@@ -75,6 +77,7 @@ class Allocation:
             plan.asker,
             plan.options.overlaps,
             plan.options.is_exclusive,
+            plan.after,
         )
         if (size := len(codec.encode_part(request))) > MESSAGE_MAX_BYTES:
             return self._too_long(

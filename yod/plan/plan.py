@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
-from native.wire.base import ARITY_MAX, SIZE_MAX
+from native.wire.base import ARITY_MAX, NO_DEPENDENCY, SIZE_MAX, Dependency
 from native.wire.load import Arguments, Mpi, ShippedObject
 from yod.plan.loadfile import Line
 from yod.plan.shape import ANY, Shape, spec_of
@@ -41,8 +41,10 @@ class Options(Struct, frozen=True):
         overlaps: a step shares the slots that others have (``--overlap``).
         is_exclusive: nobody else has slots of the job's nodes (``--exclusive``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
-            None: a step of an allocation any time, another job not at all.
+            None: a step of an allocation, or what waits for other jobs, any time, another job
+            not at all.
         arity: children of a node in the job's tree (``--arity``); 0: as the limits say.
+        after: the jobs or steps that it waits for, as the user wrote it (``--after``); else empty.
     """
 
     is_quiet: bool = False
@@ -59,6 +61,7 @@ class Options(Struct, frozen=True):
     is_exclusive: bool = False
     wait_s: float | None = None
     arity: int = 0
+    after: str = ""
 
 
 class Member(Struct, frozen=True):
@@ -83,6 +86,7 @@ class Plan(Struct, frozen=True):
         ignored_signals: signals that yod was started to ignore, as by nohup.
         allocation: whose step it is to be; empty: it is none.
         asker: the step in which yod runs; 0: none.
+        after: the jobs or steps that it waits for before it waits for nodes.
     """
 
     specs: tuple[NodeSpec, ...]
@@ -101,12 +105,14 @@ class Plan(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     allocation: str = ""
     asker: int = 0
+    after: Dependency = NO_DEPENDENCY
 
     @property
     def wait_s(self) -> float:
         """How long to wait for nodes that others have; infinity: any time."""
         chosen = self.options.wait_s
-        return (inf if self.allocation else 0.0) if chosen is None else chosen
+        waits = bool(self.allocation or self.after.on)
+        return (inf if waits else 0.0) if chosen is None else chosen
 
     @property
     def size(self) -> int:

@@ -2,6 +2,7 @@
 
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
+from native.wire.base import NO_DEPENDENCY, After, AfterKind, Dependency
 from tests.unit.allocator.partition_of import ALICE, spec
 
 SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
@@ -27,12 +28,12 @@ class Users:
     def dependency(self):
         """On jobs of before, of which some have ended."""
         if not self.accepted or self.choose.random() < 0.6:
-            return batch.NO_DEPENDENCY
+            return NO_DEPENDENCY
         count = self.choose.randint(1, 3)
         job_ids = [self.choose.choice(list(self.accepted.values())) for _ in range(count)]
-        kinds = list(batch.AfterKind)
-        on = tuple(batch.After(self.choose.choice(kinds), job_id) for job_id in job_ids)
-        return batch.Dependency(on, self.choose.random() < 0.3)
+        kinds = list(AfterKind)
+        on = tuple(After(self.choose.choice(kinds), job_id) for job_id in job_ids)
+        return Dependency(on, self.choose.random() < 0.3)
 
     def submit_again(self):
         """A user has lost the connection, or has not."""

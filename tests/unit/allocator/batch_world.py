@@ -27,6 +27,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import batch
 from native.wire.alloc import Refused, Release, Released
+from native.wire.base import AfterKind
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.batch_node import SLOTS, Pct
 from tests.unit.allocator.batch_users import Users
@@ -211,11 +212,11 @@ class World(Users):
         """By the disk, which is told of beginnings a moment later than the others."""
         state = self.disk.state(after.job_id)
         match after.kind:
-            case batch.AfterKind.BEGUN:
+            case AfterKind.BEGUN:
                 return state is not batch.State.PENDING
-            case batch.AfterKind.ENDED:
+            case AfterKind.ENDED:
                 return state.is_final
-            case batch.AfterKind.OK:
+            case AfterKind.OK:
                 return state is batch.State.COMPLETED
         return state.is_final and state is not batch.State.COMPLETED
 

@@ -3,10 +3,10 @@
 import pytest
 
 from native.errors import UsageError
-from native.wire.batch import After, AfterKind, Dependency
+from native.wire.base import After, AfterKind, Dependency
 from partition.submit import directives
-from partition.submit.after import parse as parse_after
 from partition.submit.handing import _OPTIONS
+from yod.plan.after import parse as parse_after
 
 KNOWN = list(_OPTIONS.values())
 
