@@ -11,7 +11,7 @@ from native.text import shown
 from native.waitstatus import SIGNAL_BASE
 from native.wire.batch import Happened, Row, State
 from native.wire.placed import numbers_in
-from partition.jobs.show import Cells, elapsed, short
+from partition.jobs.show import Cells, elapsed, ends_text, short
 
 CODES = {
     State.PENDING: "PD",
@@ -53,8 +53,18 @@ def cells(row: Row, unix_s: float) -> Cells:
     return (*title, elapsed(max(0.0, ran_s)), str(row.slots), nodes, where)
 
 
-def paragraph(row: Row) -> list[str]:
-    """All that is known of one job."""
+def ends_of(row: Row) -> float | None:
+    """When the time of a job will be over, in Unix seconds; None: it has none, or does not run."""
+    return row.began + row.time_s if row.began and row.time_s and not row.ended else None
+
+
+def paragraph(row: Row, unix_s: float) -> list[str]:
+    """All that is known of one job.
+
+    Args:
+        unix_s: the time now.
+    """
+    ends = ends_of(row)
     lines = {
         "name": shown(row.name),
         "user": f"{shown(row.owner)} ({row.uid})",
@@ -65,6 +75,7 @@ def paragraph(row: Row) -> list[str]:
         "time limit": elapsed(row.time_s) if row.time_s else "",
         "submitted": _time(row.submitted),
         "began": _time(row.began),
+        "ends": "" if ends is None else ends_text(ends, unix_s),
         "ended": _time(row.ended),
         "exit": _exit(row),
     }
@@ -106,6 +117,7 @@ def record(row: Row) -> dict[str, Any]:
         "began": row.began or None,
         "ended": row.ended or None,
         "time_s": row.time_s or None,
+        "ends": ends_of(row),
         "exit_status": exit_status(row) if row.state.is_final else None,
         "signal": row.signal or None,
     }

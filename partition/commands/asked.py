@@ -58,7 +58,7 @@ def show_all(is_json: bool, partition: str) -> None:
     answers = show.with_allocations(answers, _suspended(rows))
     if is_json:
         records = [batch_show.record(row) for row in rows]
-        records += [show.record(answer, _user_name) for answer in answers]
+        records += [show.record(answer, _user_name, time.time()) for answer in answers]
         print_json({"jobs": records})
     else:
         now = time.time()
@@ -86,9 +86,10 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
     ]
     answers = _with_allocations(answers, partition, in_force)
     known = [answer for answer in answers if isinstance(answer.reply, job.Shown)]
+    now = time.time()
     if is_json:
         records = [batch_show.record(row) for row in rows.values()]
-        records += [show.record(answer, _user_name) for answer in known]
+        records += [show.record(answer, _user_name, now) for answer in known]
         if has_events:
             told = {job_id: batch_show.event_records(some) for job_id, some in events.items()}
             print_json({"jobs": records, "events": told})
@@ -97,10 +98,10 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
     else:
         for job_id in dict.fromkeys(job_ids):
             if job_id in rows:
-                print_lines(batch_show.paragraph(rows[job_id]))
+                print_lines(batch_show.paragraph(rows[job_id], now))
             for answer in known:
                 if answer.id == job_id and isinstance(answer.reply, job.Shown):
-                    print_lines(show.paragraph(answer.reply, _user_name))
+                    print_lines(show.paragraph(answer.reply, _user_name, now))
             print_lines(batch_show.event_lines(events.get(job_id, ())))
     demand_done(answers)
 

@@ -88,8 +88,30 @@ def short(name: str) -> str:
     return text if len(text) <= NAME_WIDTH else text[: NAME_WIDTH - 1] + "…"
 
 
-def paragraph(reply: job.Shown, user_name: UserName) -> list[str]:
-    """All that is known of one job."""
+def ends_of(reply: job.Shown, unix_s: float) -> float | None:
+    """When the time of an allocation will be over, in Unix seconds; None: it has no limit.
+
+    Args:
+        unix_s: the time now.
+    """
+    if not reply.time_s or not reply.elapsed_s:  # before its beginning no time passes
+        return None
+    return unix_s - reply.elapsed_s + reply.time_s
+
+
+def ends_text(ends: float, unix_s: float) -> str:
+    """When the time of a job will be over, and how much is left."""
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(ends))
+    return f"{at}, in {elapsed(max(0.0, ends - unix_s))}"
+
+
+def paragraph(reply: job.Shown, user_name: UserName, unix_s: float) -> list[str]:
+    """All that is known of one job.
+
+    Args:
+        unix_s: the time now.
+    """
+    ends = ends_of(reply, unix_s)
     lines = {
         "name": shown(reply.name),
         "user": f"{shown(user_name(reply.uid))} ({reply.uid})",
@@ -97,6 +119,7 @@ def paragraph(reply: job.Shown, user_name: UserName) -> list[str]:
         "since": strftime("%Y-%m-%d %H:%M:%S", localtime(reply.began)),
         "time": elapsed(reply.elapsed_s),
         **({} if reply.time_s is None else {"limit": written(reply.time_s)}),
+        **({} if ends is None else {"ends": ends_text(ends, unix_s)}),
         "ranks": str(reply.ranks),
         "nodes": str(reply.nodes),
         "where": shown(reply.where),
@@ -106,15 +129,20 @@ def paragraph(reply: job.Shown, user_name: UserName) -> list[str]:
     return [f"job {reply.id}", *(f"  {name:<10} {text}".rstrip() for name, text in lines.items())]
 
 
-def record(answer: Answer, user_name: UserName) -> dict[str, Any]:
-    """One job for programs. What is not known is null."""
+def record(answer: Answer, user_name: UserName, unix_s: float) -> dict[str, Any]:
+    """One job for programs. What is not known is null.
+
+    Args:
+        unix_s: the time now.
+    """
     reply = answer.reply
     if not isinstance(reply, job.Shown):
         is_stopped = answer.silent is Silent.STOPPED
         state = State.SUSPENDED if is_stopped else None
         known = {"state": state and state.value, "code": state and CODES[state]}
-        empty = ("name", "user", "uid", "began", "elapsed_s", "time_s", "ranks", "nodes", "where")
-        more = {**dict.fromkeys((*empty, "partition")), "unix_pid": answer.unix_pid or None}
+        empty = ("name", "user", "uid", "began", "elapsed_s", "time_s", "ends")
+        where = ("ranks", "nodes", "where", "partition")
+        more = {**dict.fromkeys((*empty, *where)), "unix_pid": answer.unix_pid or None}
         return {"id": answer.id, **known, **more}
     return {
         "id": reply.id,
@@ -126,6 +154,7 @@ def record(answer: Answer, user_name: UserName) -> dict[str, Any]:
         "began": reply.began,
         "elapsed_s": reply.elapsed_s,
         "time_s": reply.time_s,
+        "ends": ends_of(reply, unix_s),
         "ranks": reply.ranks,
         "nodes": reply.nodes,
         "where": reply.where,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from time import localtime, strftime
+
 import pytest
+from msgspec.structs import replace
 
 from native.wire import job
 from native.wire.job import State
@@ -10,6 +13,7 @@ from partition.jobs import show
 from partition.jobs.ask import Answer, Silent
 
 USERS = {1000: "alice"}.get
+NOW = 1000.0
 ANSWERS = [
     Answer(
         "12",
@@ -43,7 +47,7 @@ def test_a_line_for_each_job():
 
 
 def test_all_that_is_known_of_a_job():
-    lines = show.paragraph(ANSWERS[0].reply, USERS)
+    lines = show.paragraph(ANSWERS[0].reply, USERS, NOW)
     assert lines[:4] == [
         "job 12",
         "  name       ./a.out",
@@ -60,8 +64,18 @@ def test_all_that_is_known_of_a_job():
     ]
 
 
+def test_an_allocation_with_a_limit_says_when_it_ends_and_what_is_left():
+    reply = replace(ANSWERS[0].reply, elapsed_s=67.0, time_s=600.0)
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(NOW + 533))
+    lines = show.paragraph(reply, USERS, NOW)
+    assert lines[6:8] == ["  limit      0:10:00", f"  ends       {at}, in 8:53"]
+    assert show.record(Answer("12", reply, None, 77), USERS, NOW)["ends"] == NOW + 533
+    for unlimited in (replace(reply, time_s=0.0), replace(reply, elapsed_s=0.0)):
+        assert show.ends_of(unlimited, NOW) is None
+
+
 def test_an_id_is_a_string_for_programs_and_every_job_has_the_same_fields():
-    known, _, stopped, late = (show.record(answer, USERS) for answer in ANSWERS)
+    known, _, stopped, late = (show.record(answer, USERS, NOW) for answer in ANSWERS)
     assert (known["id"], known["ranks"], known["code"]) == ("12", 64, "R")
     assert (stopped["id"], stopped["state"], stopped["unix_pid"]) == ("local.3", "SUSPENDED", 79)
     assert (late["state"], late["name"]) == (None, None)

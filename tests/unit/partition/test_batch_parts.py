@@ -1,6 +1,7 @@
 """Parts of batch jobs: output names, what a broker is given, what is shown, what is handed in."""
 
 import os
+from time import localtime, strftime
 
 import pytest
 from msgspec import msgpack
@@ -114,6 +115,16 @@ def test_a_job_that_waits_has_its_reason_in_the_place_of_its_nodes():
     line = show.cells(waits, 200.0)
     assert line[4:7] == ("0:00", "4", "")
     assert line[7].startswith("(") and "4 ranks" in line[7] and "\n" not in line[7]
+
+
+def test_a_job_with_a_limit_says_when_it_ends_and_what_is_left_while_it_runs():
+    runs = replace(ROW, began=100.0, ended=0.0, time_s=600.0, state=State.RUNNING)
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(700.0))
+    assert f"  ends       {at}, in 8:20" in show.paragraph(runs, 200.0)
+    assert show.record(runs)["ends"] == 700.0
+    for other in (replace(runs, ended=150.0), replace(runs, time_s=0.0), replace(runs, began=0.0)):
+        assert show.record(other)["ends"] is None
+        assert not any(line.startswith("  ends ") for line in show.paragraph(other, 200.0))
 
 
 def test_what_has_not_happened_is_null_for_programs():
