@@ -142,6 +142,9 @@ class Services:
         """No rank has one."""
         raise AssertionError(rank)
 
+    def kill_pmix(self) -> None:
+        """Nothing: there is no server."""
+
     def end_pmix(self) -> None:
         """There is no server."""
 

@@ -135,6 +135,11 @@ class Keeper:
         self._send(lambda process: process.end())
         self._continue()
 
+    def kill(self) -> None:
+        """SIGKILL to the keeper itself."""
+        if self.process is not None:
+            self.process.be_killed()
+
     def close(self) -> None:
         """Hang up."""
         self._continue()
