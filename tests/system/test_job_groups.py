@@ -97,9 +97,9 @@ def test_a_frozen_job_ends_when_it_is_told_to(grouped):
 
 
 def test_what_a_killed_keeper_leaves_ends_with_the_group(grouped):
-    script = "(setsid sleep 600 & echo $!); echo $PPID; exec sleep 600"
+    script = "setsid sleep 600 & echo $! $PPID; exec sleep 600"
     yod = grouped.start_yod("-list", "0", "sh", "-c", script)
-    left, keeper = (int(read_until(yod.stdout.fileno(), b"\n")) for _ in range(2))
+    left, keeper = map(int, read_until(yod.stdout.fileno(), b"\n").split())
     job = group_of(left).parent
     os.kill(keeper, signal.SIGKILL)
     yod.communicate()
