@@ -363,7 +363,7 @@ class Driver:
         )
         return _JobParts(owner, objects, ranks, services)
 
-    def _group_maker(self, job_id: int, owner: Owner) -> Callable[[], JobGroup] | None:
+    def _group_maker(self, job_id: int, owner: Owner) -> Callable[[int], JobGroup] | None:
         cgroup = self._cgroup
         if cgroup is None:
             return None
@@ -371,7 +371,7 @@ class Driver:
 
         memory, _ = self._node.reservation.share(job_id)
         bounds = Bounds(self._node.jobs[job_id].slots, memory)
-        return lambda: cgroup.begin_job(job_id, owner, bounds)
+        return lambda world: cgroup.begin_job(job_id, world, owner, bounds)
 
     def _pmix_server(self, job_id: int, owner: Owner) -> PmixServer:
         early = self._early_servers.pop(job_id, None)

@@ -38,10 +38,10 @@ int group_enter (const char *job)
         return NO_GROUP;
     directory = open (job, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
-        return -2;
+        return GROUP_CLOSED;
     ranks = openat (directory, "ranks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (ranks < 0 || enter (directory, "keeper/cgroup.procs") != 0)
-        return -2;
+        return GROUP_CLOSED;
     close (directory);
     return ranks;
 }

@@ -11,15 +11,17 @@
 #include <sys/types.h>
 
 #define NO_GROUP (-1)
+#define GROUP_CLOSED (-2)
 
 /* Enter the keeper's group below `job`, and open the one of its ranks.
- *   a descriptor; NO_GROUP when `job` is empty; -2 with errno
+ *   a descriptor; NO_GROUP when `job` is empty; GROUP_CLOSED and errno when
+ *   this process may not enter it
  */
 int group_enter (const char *job);
 
 /* Fork a process that is in the group of this descriptor, or in ours for
- * NO_GROUP. As fork, and errno is the child's if it can not enter the group
- * (Linux before 5.7 knows no way but to enter it as the child).
+ * NO_GROUP. Returns what fork returns. On Linux before 5.7 the child enters
+ * the group itself, and ends with status 126 if it can not.
  */
 pid_t group_fork (int ranks_fd);
 

@@ -76,11 +76,11 @@ static void take_priority (struct keeper *k)
         setpriority (PRIO_PROCESS, 0, k->starter.niceness - NICER_BY);
 }
 
-/* While we may: its files are root's. */
+/* Before the change of user: only root may write to its files. */
 static void take_group (struct keeper *k)
 {
     k->starter.group_fd = group_enter (k->spec->group);
-    if (k->starter.group_fd < NO_GROUP)
+    if (k->starter.group_fd == GROUP_CLOSED)
         give_up (k, EXIT_CAN_NOT, "cannot enter the control group %s: %s",
                  k->spec->group, strerror (errno));
 }

@@ -17,6 +17,7 @@ from native.memory import parse_memory
 from native.text import shown
 from native.wire.base import GPUS_MAX, KIND_MAX
 from pct.account import Gpu
+from pct.host.cgroups.files import own_cgroup
 
 SPARE_COUNT = 64  # descriptors and processes that are kept free for other uses
 CGROUPS = "/sys/fs/cgroup"
@@ -66,16 +67,6 @@ def _process_limits() -> list[tuple[str, int, int]]:
             found.append((f"pids.max of the control group {path}", limit, used))
         path = path.rpartition("/")[0]
     return [(name, limit, used) for name, limit, used in found if limit]
-
-
-def own_cgroup(root: str = "/") -> str:
-    """The path of our control group (cgroup v2); empty: it is the root group, or there is none."""
-    try:
-        with open(f"{root}proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-            paths = [line.rstrip("\n")[3:] for line in file if line.startswith("0::")]
-    except OSError:
-        return ""
-    return paths[0].rstrip("/") if paths else ""
 
 
 def _number(path: str, word: int = 0, behind: str = "") -> int:

@@ -41,7 +41,8 @@ class JobRanks:
         handle: takes the events.
         on_client: takes the PMI socket (PMI_FD) of a rank that has been started, and the rank.
         spawner: the parent of the job's keepers.
-        make_group: makes the job's control group; None: it has none.
+        make_group: makes a control group, whose first processes are a world's; None: the job
+            has none.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class JobRanks:
         handle: Callable[[Event], None],
         on_client: Callable[[int, int], None],
         spawner: Spawner,
-        make_group: Callable[[], JobGroup] | None = None,
+        make_group: Callable[[int], JobGroup] | None = None,
     ) -> None:
         self._job_id = job_id
         self._owner = owner
@@ -63,8 +64,8 @@ class JobRanks:
         self._on_client = on_client
         self._spawner = spawner
         self._make_group = make_group
-        self._group: JobGroup | None = None
-        self._is_group_ended = False
+        self._group: JobGroup | None = None  # of the keepers that run
+        self._groups: list[JobGroup] = []  # all that there have been
         self._killed_count = 0  # by the kernel at the limit of the group, as far as told
         self._keepers: dict[int, Keeper] = {}  # by world
         self._living: set[int] = set()  # worlds whose keepers have not ended
@@ -84,8 +85,9 @@ class JobRanks:
                 flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
                 self._map_fd = os.memfd_create("yod-portals", flags)
             if self._make_group is not None and self._group is None:
-                self._group = self._make_group()
-            self._is_group_ended = False
+                self._group = self._make_group(world)
+                self._groups.append(self._group)
+                self._killed_count = 0
             if self._group is not None:
                 spec = replace(spec, group=os.fsencode(self._group.path))
             self._keepers[world] = Keeper.start(
@@ -239,10 +241,10 @@ class JobRanks:
 
         Behind the last keeper the control group goes first, with what is alive in it.
         """
-        if self._group is not None and not self._living and not self._is_group_ended:
-            self._is_group_ended = True
+        if self._group is not None and not self._living:
+            group, self._group = self._group, None
             again = partial(self.remove_leftovers, world)
-            self._group.end(self._reactor, self._slices, self._job_id, again)
+            group.end(self._reactor, self._slices, self._job_id, again)
             return
 
         def done(names: list[str]) -> None:
@@ -261,7 +263,7 @@ class JobRanks:
                 stack.callback(output.close)
             if self._map_fd >= 0:
                 stack.callback(os.close, self._map_fd)
-            if self._group is not None:
-                stack.callback(self._group.close)
+            for group in self._groups:
+                stack.callback(group.close)
             for keeper in self._keepers.values():
                 stack.callback(keeper.close)

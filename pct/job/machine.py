@@ -126,8 +126,8 @@ class Job:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        timed = (self._progress, self._losses, self._ends, self._killing)
-        return earliest(*(part.deadline() for part in timed))
+        of_ranks = self._ends.deadline(), self._killing.deadline()
+        return earliest(self._progress.deadline(), self._losses.deadline(), *of_ranks)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.

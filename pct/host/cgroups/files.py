@@ -9,16 +9,24 @@ from contextlib import suppress
 DEPTH_MAX = 32  # of groups that are removed; a job's may be nested 16 deep
 
 
+def own_cgroup(root: str = "/") -> str:
+    """The path of our control group (cgroup v2); empty: it is the root group, or there is none."""
+    try:
+        with open(f"{root}proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            paths = [line.rstrip("\n")[3:] for line in file if line.startswith("0::")]
+    except OSError:
+        return ""
+    return paths[0].rstrip("/") if paths else ""
+
+
 def own_path() -> str | None:
     """The directory of this process's cgroup v2; None: there is no such file system."""
     try:
-        with open("/proc/self/cgroup", encoding="utf-8") as own:
-            inside = [line[3:].strip() for line in own if line.startswith("0::")]
         with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
             points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
     except OSError:
         return None
-    return os.path.normpath(points[0] + inside[0]) if points and inside else None
+    return os.path.normpath(points[0] + own_cgroup()) if points else None
 
 
 def write(path: str, text: str) -> None:

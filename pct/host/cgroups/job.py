@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from native.host.files import Owner
 from native.loop.reactor import Reactor, Watch
-from native.loop.slices import Slices
+from native.loop.slices import Slices, run
 from pct.host.cgroups.files import enable, read, remove, write
 
 DESCENDANTS_MAX = 1024  # groups that an owner may have below a job's
@@ -71,8 +71,7 @@ class JobGroup:
         try:
             self._make(owner, bounds, controllers)
         except OSError:
-            for _ in remove(path):
-                pass
+            run(remove(path))
             raise
 
     def _make(self, owner: Owner, bounds: Bounds, controllers: frozenset[str]) -> None:
@@ -82,7 +81,7 @@ class JobGroup:
         limits["cgroup.max.depth"] = str(DEPTH_MAX)
         for name, text in limits.items():
             write(f"{self.path}/{name}", text)
-        enable(self.path, tuple(sorted(controllers)))
+        enable(self.path, controllers)
         for name in ("keeper", "ranks"):
             os.mkdir(f"{self.path}/{name}")
         if owner.uid != os.geteuid():
@@ -123,8 +122,7 @@ class JobGroup:
     def close(self) -> None:
         """Remove it, if it is empty. What is left is removed with the PCT's own group."""
         self._unwatch()
-        for _ in remove(self.path):
-            pass
+        run(remove(self.path))
 
     def _unwatch(self) -> None:
         if self._watch is not None:

@@ -18,13 +18,14 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 
 from native.errors import UsageError
 from native.host.files import Owner
+from native.loop.slices import run
 from pct.host.cgroups.files import disable, enable, own_path, read, remove, write
 from pct.host.cgroups.job import Bounds, JobGroup
 
 PREFIX = "yod-pct-"
 ENTER_TRIES = 3
 OF_PCT = "pct"  # the group of the PCT's process
-WANTED = ("cpu", "memory", "pids")
+WANTED = ("cpu", "memory")
 
 
 class ForJobs(Enum):
@@ -109,21 +110,23 @@ class Cgroup:
         self.controllers = enable(self._path, WANTED)
         self.for_jobs = True
 
-    def begin_job(self, job_id: int, owner: Owner, bounds: Bounds) -> JobGroup:
-        """Make the group of a job.
+    def begin_job(self, job_id: int, world: int, owner: Owner, bounds: Bounds) -> JobGroup:
+        """Make a group of a job.
+
+        Args:
+            world: the first one that has processes in it.
 
         Raises:
             OSError: it cannot be made.
         """
-        path = f"{self._path}/job-{job_id}"
-        return JobGroup(path, owner, bounds, self.controllers)
+        name = f"job-{job_id}.{world}" if world else f"job-{job_id}"
+        return JobGroup(f"{self._path}/{name}", owner, bounds, self.controllers)
 
     def leave(self) -> None:
         """Move back and remove the group. It stays if a process is left in it."""
         with suppress(OSError):
             self._move_back()
-            for _ in remove(self._path):
-                pass
+            run(remove(self._path))
         os.close(self._lock)
 
     def _move_back(self) -> None:
@@ -159,8 +162,7 @@ def sweep(parent: str) -> int:
             flock(fd, LOCK_EX | LOCK_NB)
             found += 1
             write(os.path.join(path, "cgroup.kill"), "1")
-            for _ in remove(path):
-                pass
+            run(remove(path))
         except OSError:  # in use; or not empty yet: the next one removes it
             pass
         finally:
