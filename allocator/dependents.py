@@ -1,7 +1,8 @@
 """Requests for nodes that wait for other jobs first: yods with ``--after``.
 
-One that waits holds no slot and has no place in the line, so it holds back nobody. When the
-others have begun or ended as it wants it is a request as any; when they never can it is refused.
+A request that waits holds no slot and has no place in the line, so it holds back nobody. When the
+other jobs have begun or ended as it asks, it is treated as any request; when they never can, it is
+refused.
 The jobs are those of this bebopd: steps in an allocation, else launches and batch jobs.
 
 Pure: no clock, no transport.

@@ -1,8 +1,8 @@
 """How the jobs of yods have ended, for those that wait for them.
 
-A job has ended when it holds no slot and its yod has said how, or cannot any more. The two
-come by different ways, so either may come first. Of a job whose yod has said nothing it is
-taken that it has failed. Pure.
+A job has ended when it holds no slot, and its yod has said how it ended or is gone. The two are
+told by different peers, so either may come first. A job whose yod has said nothing counts as
+failed. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/* python.c - which interpreter a command of ours has. */
+/* python.c - finds the Python interpreter for a command of ours. */
 #include "python.h"
 
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OPTIONS "-EPS"                  /* as in SCRIPT */
+#define OPTIONS "-EPS"                  /* as SCRIPT in setup.py has */
 #define MORE_WORDS 3                    /* interpreter, its options, NULL */
 
 /* From the directory above the command to that of our modules. */
@@ -24,8 +24,9 @@ static int no_dots (const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* Find the last release, in the order of names, that has our modules.
- * release: of the directory that is looked at; above its level, empty. */
+/* Find the last directory pythonX.Y, in the order of names, that has our
+ * modules, and write its name to `found`.
+ * release: the pythonX.Y that `directory` lies in; empty above that level. */
 static void find_release (const char *directory, size_t level,
                           const char *release, char found[NAME_MAX + 1])
 {

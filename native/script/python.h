@@ -1,8 +1,9 @@
-/* python.h - which interpreter a command of ours has.
+/* python.h - finds the Python interpreter for a command of ours.
  *
- * A command is a Python program whose first lines are a shell's: they look for
- * an interpreter (SCRIPT in setup.py). A shell reaps all children of its
- * process, so a process that has some finds the interpreter itself.
+ * A command is a Python program that begins as a shell script, which looks for
+ * an interpreter (SCRIPT in setup.py). A shell also reaps the children that its
+ * process had before, and their exit statuses are lost. So a process that has
+ * children finds the interpreter itself.
  */
 #ifndef YOD_SCRIPT_PYTHON_H
 #define YOD_SCRIPT_PYTHON_H

@@ -17,7 +17,7 @@ _NAMED = "cannot be killed: {}"
 
 
 class Killing:
-    """How long the end of the processes of a job on one node may take."""
+    """What a node does when processes of a job do not end in time."""
 
     def __init__(self, message: load.Load, keepers: Keepers, unkillable_s: float) -> None:
         self._job_id = message.job_id

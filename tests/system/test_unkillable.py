@@ -16,7 +16,7 @@ from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 FREEZER = Path("/sys/fs/cgroup/freezer")
 SOON = {"YOD_UNKILLABLE_S": "0.5"}
 
-# Holds down the keeper, its parent, as long as it lives.
+# Stops the keeper, which is its parent, again and again.
 STOPS_ITS_KEEPER = """
 import os, signal
 keeper = os.getppid()

@@ -142,7 +142,7 @@ def test_the_listener_takes_connections_before_the_broker_accepts(run, task):
     assert run(encode(replace(task, script=connect))).stdout.startswith(b"7 ")
 
 
-# In the place of an interpreter: says as what, and with which options.
+# Stands in for an interpreter: prints the name and the options that it was started with.
 INTERPRETER = """
 import os, sys
 print(os.path.basename(sys.argv[0]), sys.argv[1], end=" ", flush=True)
