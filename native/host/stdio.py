@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 # closed, and so does all that could be had from it but another file of no use.
 _NO_STREAM = "/proc/self/stat"
 
+# What a command writes to such a standard output stays in the buffer, so that the command's last
+# flush fails too and says that it is lost. Text that exceeds the buffer is dropped when a write
+# fails; by default the buffer is as long as the file's blocks, here 1024 bytes.
+_UNWRITTEN_BYTES = 1 << 16
+
 
 def open_closed() -> None:
     """Replace the standard streams that the caller has closed; see below."""
     take_numbers()
-    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stdout = sys.stdout or os.fdopen(1, "w", _UNWRITTEN_BYTES)
     sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
