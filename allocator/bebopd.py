@@ -9,18 +9,21 @@ Pure: no clock, no transport, no key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from allocator.batch import running
-from allocator.batch.job import BatchRecorded, Earlier, SendEvents, SendHistory
+from msgspec.structs import astuple
+
+from allocator.asked import BatchRequests
+from allocator.batch.job import BatchRecorded, Earlier, RecordEvent
 from allocator.batch.table import BatchJobs
 from allocator.dependents import Dependents
+from allocator.jobs.accounting import Accounting
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
 from allocator.jobs.grants import Keys, Owner
 from allocator.jobs.ids import JobIds
-from allocator.jobs.table import JobTable, RecordEnd
-from allocator.nodes.orders import Orders, OrdersRecorded
+from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
+from allocator.nodes.orders import Orders, OrdersRecorded, SendNodeEvents
 from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
 from allocator.requests import Requests
 from allocator.violation import OF_BATCH, violation
@@ -50,8 +53,8 @@ from native.wire.alloc import (
     Revoked,
     Unkillable,
 )
-from native.wire.base import JobMessage, Message, clipped
-from native.wire.nodes import Order
+from native.wire.base import Message, clipped
+from native.wire.nodes import AskNodeEvents, NodeEventKind, Order
 from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected
 
 _DAEMON_OR_USER = (PrincipalKind.PARTITION, PrincipalKind.USER)
@@ -72,6 +75,7 @@ class Bebopd:
     Attributes:
         nodes: every node that has announced itself.
         jobs: every job that holds a slot.
+        accounting: every other job that has no final row.
         batch: every batch job that has not ended.
         refuses: why no request for nodes is granted any more; empty: they are.
     """
@@ -96,6 +100,7 @@ class Bebopd:
         began: float = float("-inf"),
         allocation: str = "",
         earlier: Earlier | None = None,
+        earlier_rows: Iterable[batch.Row] = (),
         expected: int = 0,
         contain: Contain = propagate,
     ) -> None:
@@ -118,11 +123,13 @@ class Bebopd:
                 announce themselves.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
+            earlier_rows: of other jobs that it has granted, and that have no final row.
             expected: so many nodes will come; requests wait for them.
             contain: called with an exception that the deadline of one job raised.
         """
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {}, orders or {})
         self.jobs = JobTable(self.nodes, limits, contain)
+        self.accounting = Accounting(limits, wall_clock, earlier_rows)
         self._placement = placement
         self._epoch = epoch
         self._ids = JobIds(next_job_id)
@@ -133,6 +140,7 @@ class Bebopd:
         self._requests = Requests(
             self.nodes,
             self.jobs,
+            self.accounting,
             placement,
             epoch=epoch,
             job_ids=self._ids,
@@ -163,8 +171,17 @@ class Bebopd:
         self._dependents = Dependents(
             self._requests, self.jobs, self.batch, limits, lambda: self.refuses, allocation
         )
+        self._asked = BatchRequests(
+            self.nodes,
+            self.jobs,
+            self.accounting,
+            self.batch,
+            self._requests,
+            limits,
+            name,
+            is_taken=earlier is not None,
+        )
         self.refuses = ""
-        self._takes_batch = earlier is not None
         self._has_begun = False
         self._sweep_at: float | None = None  # when a node may have been silent too long
 
@@ -179,7 +196,8 @@ class Bebopd:
 
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
-        return earliest(self._sweep_at, self.jobs.deadline(), self.batch.deadline())
+        accounting = self.accounting.deadline()
+        return earliest(self._sweep_at, self.jobs.deadline(), self.batch.deadline(), accounting)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -191,14 +209,16 @@ class Bebopd:
         if not self._has_begun:
             self._has_begun = True
             begun = self.batch.begin(now)
+            self.accounting.begin(now)
         actions = [*begun, *self._changed_by(event, now)]
         actions += self._dependents.serve(actions, now)
         served = self._requests.serve(now)
         self._dependents.note(served)
         actions += served
-        for action in actions:
-            if isinstance(action, RecordEnd):
-                self.batch.slots_gone(action.job_id, now)
+        ended = [action for action in actions if isinstance(action, RecordEnd)]
+        for job_id, outcome, slot_s in map(astuple, ended):
+            self.batch.slots_gone(job_id, now)
+            actions += self.accounting.slots_gone(job_id, outcome == HAS_RUN, slot_s, now)
         if self.nodes.to_restart:
             from allocator.operators import due
 
@@ -216,9 +236,11 @@ class Bebopd:
                 self._requests.gone(peer)
                 self._dependents.gone(peer)
                 self.batch.questions.gone(peer)
-                return down + self.jobs.requester_gone(peer, text, now)
+                gone = self.accounting.gone(peer, text)
+                return down + self.jobs.requester_gone(peer, text, now) + gone
             case DeadlineReached():
-                return self._sweep(now) + self.jobs.due(now) + self.batch.due(now)
+                due = self._sweep(now) + self.jobs.due(now) + self.batch.due(now)
+                return due + self.accounting.due(now)
             case BatchRecorded():
                 return self.batch.recorded(event, now)
             case OrdersRecorded():
@@ -245,6 +267,7 @@ class Bebopd:
         self._requests.check()
         self._dependents.check()
         self.batch.check()
+        self.accounting.check()
 
     def _received(
         self, source: PortalId, principal: Principal, message: Message, now: float
@@ -272,72 +295,33 @@ class Bebopd:
                 principal.job_id == job_id  # the broker of a batch job has no other key
             ):
                 self._dependents.told(job_id, principal.uid, end)
-                return self._release_asked(source, principal, job_id, now)
+                return self._release_asked(source, principal, message, now)
+            case batch.Steps(job_id) if principal.kind in _DAEMON_OR_USER or (
+                principal.job_id == job_id
+            ):
+                return self._asked.steps_told(source, principal, message)
             case _ if isinstance(message, OF_BATCH) and principal.kind in _DAEMON_OR_USER:
-                try:
-                    return self._batch_asked(source, principal, message, now)
-                except RequestRefused as refused:
-                    return self._requests.refuse(source, principal.uid, refused, now)
+                viewer = None if self._is_operator(principal) else principal.uid
+                return self._asked.asked(source, principal, message, viewer, now)
             case Query() if principal.kind in _DAEMON_OR_USER:
                 from allocator.rows import tables  # few launches are looked at
 
                 return [Send(source, table) for table in tables(self.nodes, self.jobs, now)]
+            case AskNodeEvents(numbers, count) if principal.kind in _DAEMON_OR_USER:
+                return [SendNodeEvents(source, numbers, count)]
             case Order() if principal.kind in _DAEMON_OR_USER:
                 return self._ordered(source, principal, message, now)
         return violation(source, principal, message)
-
-    def _batch_asked(
-        self, source: PortalId, principal: Principal, message: Message, now: float
-    ) -> list[Action]:
-        """A user hands a batch job in, or asks something about one.
-
-        Raises:
-            RequestRefused: the text says why.
-        """
-        if not self._takes_batch:
-            raise RequestRefused(Refusal.BAD_REQUEST, f"{self._name} takes no batch jobs")
-        match message:
-            case batch.Submit():
-                owner = self._requests.permitted(principal)
-                actions = self.batch.submitted(source, owner, message)
-                return [*actions, *self._requests.reserve()]
-            case batch.Ask():
-                return self.batch.questions.asked(source, message)
-            case batch.History(count):
-                return [SendHistory(source, count)]
-            case batch.AskEvents(job_id):
-                return [SendEvents(source, job_id)]
-            case JobMessage(job_id):
-                job = self.batch.get(job_id)
-                if job is None or job.state.is_final:
-                    text = f"no batch job {job_id} waits or runs here"
-                    raise RequestRefused(Refusal.UNKNOWN_JOB, text)
-                if principal.uid != job.uid and not self._is_operator(principal):
-                    text = f"job {job_id} belongs to {job.owner}"
-                    raise RequestRefused(Refusal.NOT_PERMITTED, text)
-                by = self._requests.name_of(principal.uid)
-                match message:
-                    case batch.AskReach():
-                        return self.batch.questions.reach_asked(source, job)
-                    case batch.LimitTime(_, time_s):
-                        return self.batch.times.change(job, time_s, source, by)
-                    case batch.SignalScript(_, number):
-                        actions = running.signal(job, running.host_of(job, self.nodes), number)
-                    case batch.Suspend(_, is_on):
-                        host = running.host_of(job, self.nodes)
-                        actions = running.suspend(job, host, is_on, by)
-                    case _:
-                        actions = self.batch.cancel(job, by, now)
-                return [*actions, Send(source, batch.Done(job_id))]
-        raise AssertionError(f"no case for {message!r}")
 
     def _from_node(self, node: Node, message: Message, now: float) -> list[Action]:
         """Take a PCT's report about a job; one about a job that has ended is ignored."""
         match message:
             case Hosting(job_id) if job := self.jobs.get(job_id):
-                return self.jobs.hosting(node, job, now)
+                had_run, actions = job.has_run, self.jobs.hosting(node, job, now)
+                is_new = job.has_run and not had_run and self.batch.get(job_id) is None
+                return [*actions, *([RecordEvent(job_id, "runs")] if is_new else [])]
             case Freed(job_id) if job := self.jobs.get(job_id):
-                return self.jobs.freed(node, job, message.nodes)
+                return self.jobs.freed(node, job, message.nodes, now)
             case Revoked(job_id, number, is_hosting) if job := self.jobs.get(job_id):
                 if number == node.number:
                     return self.jobs.revoked(node, job, is_hosting, now)
@@ -357,11 +341,14 @@ class Bebopd:
             case Arrival.FIRST:
                 actions.append(Log(f"{node} is here, slots: {node.slots}, at {node.address}"))
                 actions.append(RecordNode(node.number, node.name))
+                actions.append(node.happened(NodeEventKind.UP))
             case Arrival.BACK:
                 actions.append(Log(f"{node} is back"))
+                actions.append(node.happened(NodeEventKind.UP, "is back"))
             case Arrival.RESTARTED:
                 actions.append(Log(f"{node} has restarted, at {node.address}"))
                 actions.append(RecordNode(node.number, node.name))
+                actions.append(node.happened(NodeEventKind.RESTARTED))
                 node.over.clear()
         if earlier is not None and earlier is not node:
             actions += self._down(earlier, f"its PCT is {node} now", now)
@@ -386,7 +373,11 @@ class Bebopd:
         """
         if self._ids.is_given(hosted.job_id) or hosted.job_id in node.over:
             return []  # late: it has been freed since
-        actions = self.jobs.adopt(node, hosted, self._requests.name_of(hosted.uid), now)
+        owner = self._requests.name_of(hosted.uid)
+        actions = self.jobs.adopt(node, hosted, owner, now)
+        if self.batch.get(hosted.job_id) is None:
+            elapsed_s = hosted.elapsed_s
+            actions += self.accounting.adopted(hosted.job_id, hosted.uid, owner, elapsed_s)
         self._ids.skip(hosted.job_id)
         return actions + self._requests.reserve()
 
@@ -395,7 +386,8 @@ class Bebopd:
             return []
         self.nodes.mark_down(node, text)
         self.batch.node_down(node, now)
-        return [Log(f"{node} is down: {text}"), *self.jobs.node_down(node, now)]
+        lost = node.happened(NodeEventKind.LOST, text)
+        return [Log(f"{node} is down: {text}"), lost, *self.jobs.node_down(node, now)]
 
     def _sweep(self, now: float) -> list[Action]:
         """Mark the nodes that have been silent for too long."""
@@ -412,18 +404,26 @@ class Bebopd:
     # yod is through
 
     def _release_asked(
-        self, source: PortalId, principal: Principal, job_id: int, now: float
+        self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:
-        job = self.jobs.get(job_id)
+        job_id = release.job_id
+        job, uid = self.jobs.get(job_id), self.accounting.owner_of(job_id)
+        is_owner = principal.uid == (job.uid if job is not None else uid)
+        if job is not None and not (is_owner or self._is_operator(principal)):
+            text = f"job {job_id} belongs to {job.owner}"
+            return [
+                Send(source, Refused(Refusal.NOT_PERMITTED, text)),
+                Log(f"uid {principal.uid} may not release it", job_id),
+            ]
+        told: list[Action] = []
+        if is_owner:
+            told = self.accounting.told(job_id, release.end, "", now)
+        elif job is not None:
+            by = self._requests.name_of(principal.uid)
+            told = self.accounting.told(job_id, None, by, now)
         if job is None:  # every slot is free already
-            return [Send(source, Released(job_id))]
-        if principal.uid == job.uid or self._is_operator(principal):
-            return self.jobs.release(job, source, now)
-        text = f"job {job_id} belongs to {job.owner}"
-        return [
-            Send(source, Refused(Refusal.NOT_PERMITTED, text)),
-            Log(f"uid {principal.uid} may not release it", job_id),
-        ]
+            return [*told, Send(source, Released(job_id))]
+        return [*told, *self.jobs.release(job, source, now)]
 
     # Operators
 

@@ -13,6 +13,7 @@ import click
 
 from allocator.driver import Driver
 from allocator.host import keys
+from allocator.host.aside import Aside
 from allocator.host.ledger import Ledger
 from allocator.nodes import nodesfile
 from allocator.nodes.table import NodeTable
@@ -82,9 +83,9 @@ def command(
     directory = Path(state_dir) if state_dir else _default_state_directory()
     names = _read_nodes(nodes_file) if nodes_file else {}
     raise_soft()  # every PCT and yod is a connection
-    ledger = Ledger(directory, in_force.history_count)
-    key = keys.read_or_make(key_file or str(directory / "key"))
     reactor = Reactor()
+    ledger = Ledger(directory, in_force, Aside(reactor))
+    key = keys.read_or_make(key_file or str(directory / "key"))
     try:
         port = PortalsPort(
             listen=numeric(listen, "--listen"),
@@ -128,6 +129,7 @@ def command(
         remembered_names=ledger.names(),
         orders=ledger.orders(),
         earlier=ledger.batch.earlier(),
+        earlier_rows=ledger.open_jobs(),
         # With --expect the starter waits until all nodes are up: no more will come.
         began=-math.inf if expect else reactor.monotonic(),
         contain=contain,

@@ -9,20 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from allocator.batch.job import (
     BatchRecorded,
     RecordBatchJob,
     RecordEvent,
+    RecordSteps,
     SendEvents,
     SendHistory,
     SendRows,
     StartBroker,
 )
 from allocator.bebopd import Bebopd, RecordNode
+from allocator.jobs.accounting import RecordGrant, RecordPast
 from allocator.jobs.table import RecordEnd
-from allocator.nodes.orders import OrdersRecorded, RecordOrders
+from allocator.nodes.orders import OrdersRecorded, RecordNodeEvent, RecordOrders, SendNodeEvents
 from allocator.records import FLUSH_AFTER_S, FLUSH_AGAIN_S, Ledger, LedgerError
-from allocator.requests import RecordGrant, ReserveJobIds
+from allocator.requests import ReserveJobIds
 from native.errors import Refusal
 from native.ids import PortalId
 from native.loop.reactor import Reactor
@@ -38,9 +42,10 @@ from native.machine import (
     propagate,
 )
 from native.port.port import PeerLost, Port, Received, Refused
-from native.wire import alloc, codec
+from native.wire import alloc
 from native.wire.base import Message, clipped
-from native.wire.batch import ROWS_MAX, Events, Row, Rows, Start
+from native.wire.batch import Start
+from native.wire.nodes import NodeEvent
 
 
 class Driver:
@@ -81,6 +86,7 @@ class Driver:
         self._timer.set(machine.deadline())
         self._flush_timer = reactor.timer(self._flush)
         self._unkept: list[RecordBatchJob] = []
+        ledger.on_waiting = self._waits
 
     def close(self) -> None:
         """Stop listening to the port; jobs go on without a bebopd."""
@@ -139,13 +145,17 @@ class Driver:
                 self._say(text, job_id)
             case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd() | RecordEvent():
                 self._record(action)
+            case RecordPast() | RecordSteps() | RecordNodeEvent():
+                self._record(action)
             case RecordBatchJob():
                 # With all others of this turn: the disk is waited for once.
                 if not self._unkept:
                     self._reactor.call_soon(self._keep_batch)
                 self._unkept.append(action)
-            case StartBroker() | SendRows() | SendHistory() | SendEvents():
-                self._answer_from_disk(action)
+            case StartBroker():
+                self._start_broker(action)
+            case SendRows() | SendHistory() | SendEvents() | SendNodeEvents():
+                self._answer_from_history(action)
             case RecordOrders():
                 self._keep_orders(action)
             case _:
@@ -164,7 +174,7 @@ class Driver:
             self._ledger.keep_orders(action.changes)
         except LedgerError as raised:
             error = str(raised)
-        self._handle(OrdersRecorded(action.changes, action.asker, error))
+        self._handle(OrdersRecorded(action.changes, action.asker, error, action.by))
 
     def _keep_batch(self) -> None:
         records, self._unkept = self._unkept, []
@@ -174,6 +184,11 @@ class Driver:
             self._ledger.batch.keep(records)
         except LedgerError as raised:
             error = str(raised)
+        else:
+            for job in {id(record.job): record.job for record in records}.values():
+                if job.ended:
+                    self._ledger.batch_ended(job.row())
+            self._waits()
         job_ids = dict.fromkeys(record.job.job_id for record in records)
         try:
             self._handle(BatchRecorded(tuple(job_ids), error))
@@ -182,36 +197,56 @@ class Driver:
         except Exception as raised:
             self._contain("batch jobs", raised)
 
-    def _answer_from_disk(self, action: StartBroker | SendRows | SendHistory | SendEvents) -> None:
-        """What is on the disk alone goes with the answer; without the disk, without it."""
-        records = self._ledger.batch
-        assert records is not None
+    def _start_broker(self, action: StartBroker) -> None:
+        """What is on the disk alone goes with the message; without the disk it waits."""
+        records, job = self._ledger.batch, action.job
+        assert records is not None and job.grant is not None
         try:
-            match action:
-                case StartBroker(target, job, gid, groups):
-                    assert job.grant is not None
-                    task = records.task(job.job_id)
-                    start = Start(job.job_id, job.uid, gid, groups, job.name, job.time_s, task)
-                    self._send(target, start)
-                    self._send(target, job.grant)
-                case SendRows(target, rows, others):
-                    found = records.rows(others) if others else []
-                    self._send_rows(target, sorted([*rows, *found], key=lambda row: row.job_id))
-                case SendHistory(target, count):
-                    self._ledger.flush()
-                    self._send_rows(target, records.last(count))
-                case SendEvents(target, job_id):
-                    self._ledger.flush()
-                    for part, is_last in codec.pieces(records.events(job_id), ROWS_MAX):
-                        self._send(target, Events(job_id, part, is_last))
+            task = records.task(job.job_id)
         except LedgerError as error:
             self._warn(str(error))
-            if not isinstance(action, StartBroker):
-                self._send(action.target, alloc.Refused(Refusal.NOT_RECORDED, clipped(str(error))))
+            return
+        start = Start(job.job_id, job.uid, action.gid, action.groups, job.name, job.time_s, task)
+        self._send(action.target, start)
+        self._send(action.target, job.grant)
 
-    def _send_rows(self, target: PortalId, rows: Sequence[Row]) -> None:
-        for part, is_last in codec.pieces(rows, ROWS_MAX):
-            self._send(target, Rows(part, is_last))
+    def _answer_from_history(
+        self, action: SendRows | SendHistory | SendEvents | SendNodeEvents
+    ) -> None:
+        """Answer when the history has answered; nothing else waits for that."""
+        from allocator.past import answers  # few launches are asked about
+
+        target = action.target
+
+        def send(found: Sequence[Message] | LedgerError) -> None:
+            if isinstance(found, LedgerError):
+                self._warn(str(found))
+                text = clipped(str(found))
+                self._send(target, alloc.Refused(Refusal.NOT_RECORDED, text))
+                return
+            for message in found:
+                self._send(target, message)
+
+        if isinstance(action, SendRows):
+            try:
+                action = self._with_fresh(action)
+            except LedgerError as error:
+                send(error)
+                return
+            if not action.others:
+                send(answers(action, None))
+                return
+        ledger = self._ledger
+        ledger.past(lambda history: answers(action, history), send)
+
+    def _with_fresh(self, action: SendRows) -> SendRows:
+        """With the rows of jobs that the history may not have yet."""
+        records = self._ledger.batch
+        if records is None or not action.others:
+            return action
+        fresh = records.rows(action.others)
+        left = set(action.others) - {row.job_id for row in fresh}
+        return replace(action, rows=(*action.rows, *fresh), others=tuple(left))
 
     def _record(self, action: Action) -> None:
         ledger = self._ledger
@@ -220,16 +255,32 @@ class Driver:
                 ledger.reserve(end)
             case RecordNode(number, name):
                 ledger.remember_node(name, number)
-            case RecordGrant(job_id, uid, program, batch_job, size, nodes):
+            case RecordGrant(row):
+                ledger.job_granted(row)
+            case RecordPast(row):
+                ledger.job_ended(row)
+                said = f"{row.state.value}: {row.reason}" if row.reason else row.state.value
+                ledger.happened(row.job_id, clipped(said), self._wall_clock())
+            case RecordSteps(rows):
+                ledger.steps_ended(rows)
+            case RecordEnd(job_id, outcome, slot_s):
                 now = self._wall_clock()
-                numbers = tuple(nodes.numbers())
-                ledger.job_granted(job_id, uid, program, batch_job, size, numbers, now)
-            case RecordEnd(job_id, outcome):
-                ledger.job_ended(job_id, outcome, self._wall_clock())
+                ledger.slots_held(job_id, slot_s, now)
+                ledger.happened(job_id, f"its slots are free: {outcome}", now)
             case RecordEvent(job_id, text):
                 ledger.happened(job_id, text, self._wall_clock())
-        if ledger.has_waiting and self._flush_timer.at is None:
-            self._flush_timer.set(self._reactor.monotonic() + FLUSH_AFTER_S)
+            case RecordNodeEvent(node, name, kind, text, by):
+                now = self._wall_clock()
+                ledger.node_happened(NodeEvent(node, name, max(0.0, now), kind, by, text))
+        self._waits()
+
+    def _waits(self, error: str = "") -> None:
+        """Something is to be written, or could not be, and is tried again."""
+        if error:
+            self._warn(f"the history waits: {error}")
+        if self._ledger.has_waiting and self._flush_timer.at is None:
+            after_s = FLUSH_AGAIN_S if error else FLUSH_AFTER_S
+            self._flush_timer.set(self._reactor.monotonic() + after_s)
 
     def _flush(self) -> None:
         try:

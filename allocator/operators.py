@@ -11,6 +11,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from allocator.nodes.orders import (
     Drain,
     Orders,
     OrdersRecorded,
+    RecordNodeEvent,
     RecordOrders,
     Restart,
 )
@@ -34,6 +36,7 @@ from native.text import shown
 from native.wire import nodes as wire
 from native.wire.alloc import Refused
 from native.wire.base import NAME_MAX, clipped
+from native.wire.nodes import NodeEventKind
 
 BY_PCT = "its PCT"
 
@@ -62,7 +65,7 @@ def ordered(
             changes = _restarted(numbers, nodes, by, unix_s, is_forced)
         case _:
             raise AssertionError(f"no case for {order!r}")
-    return [RecordOrders(tuple(changes), source)]
+    return [RecordOrders(tuple(changes), source, by)]
 
 
 def unkillable(node: Node, job_id: int, text: str, nodes: NodeTable, unix_s: float) -> list[Action]:
@@ -106,11 +109,31 @@ def recorded(event: OrdersRecorded, nodes: NodeTable, jobs: JobTable) -> list[Ac
         return actions
     actions = []
     for number, orders in event.changes:
+        before = nodes.orders(number)
         nodes.order(number, orders)
         actions.append(Log(f"node {number}: {_said(orders)}"))
+        actions += _happened(number, nodes, before, orders, event.by)
     if event.asker is not None:
         actions.append(Send(event.asker, _changed(numbers, nodes, jobs)))
     return actions
+
+
+def _happened(
+    number: int, nodes: NodeTable, before: Orders, orders: Orders, by: str
+) -> list[Action]:
+    """What new orders are for a node's history."""
+    node = nodes.get(number)
+    name, happened = node.name if node else "", partial(RecordNodeEvent, number)
+    events: list[Action] = []
+    if orders.drain is not None and orders.drain != before.drain:
+        reason, who = orders.drain.reason, orders.drain.by
+        events.append(happened(name, NodeEventKind.DRAINED, reason, who))
+    if orders.restart is not None and orders.restart != before.restart:
+        text = "forced" if orders.restart.is_forced else ""
+        events.append(happened(name, NodeEventKind.RESTARTING, text, orders.restart.by))
+    if orders == NONE and by:
+        events.append(happened(name, NodeEventKind.RESUMED, "", by))
+    return events
 
 
 def _changed(numbers: list[int], nodes: NodeTable, jobs: JobTable) -> wire.Changed:

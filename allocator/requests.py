@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from allocator.batch.job import BatchJob
+from allocator.batch.job import BatchJob, RecordEvent
 from allocator.jobs import ids
+from allocator.jobs.accounting import Accounting, row_of
 from allocator.jobs.assign import (
     Picks,
     RequestRefused,
@@ -34,9 +35,10 @@ from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.nodelist import format_spans, named_nodes
+from native.text import plural
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import clipped
-from native.wire.placed import JobNodes, NodeSpan, spans_of
+from native.wire.placed import NodeSpan, spans_of
 
 _RUNS_MAX = 1 << 14  # ranges of runs in one grant: some 8 bytes each
 
@@ -45,17 +47,6 @@ class ReserveJobIds(Action, frozen=True):
     """Note on the disk that ids below ``end`` are used."""
 
     end: int
-
-
-class RecordGrant(Action, frozen=True):
-    """Keep a record of a job that begins."""
-
-    job_id: int
-    uid: int
-    program: str
-    batch_job: str
-    size: int
-    nodes: JobNodes
 
 
 class Requests:
@@ -72,6 +63,7 @@ class Requests:
         self,
         nodes: NodeTable,
         jobs: JobTable,
+        accounting: Accounting,
         placement: Placement,
         *,
         epoch: int,
@@ -91,6 +83,7 @@ class Requests:
     ) -> None:
         self._nodes = nodes
         self._jobs = jobs
+        self._accounting = accounting
         self._placement = placement
         self._epoch = epoch
         self._ids = job_ids
@@ -275,7 +268,7 @@ class Requests:
     def _serve_one(self, waiting: Waiting, now: float) -> list[Action]:
         source, owner, request = waiting.source, waiting.owner, waiting.request
         try:
-            return self._give(source, owner, request, now, waiting.job_id)
+            return self._give(source, owner, request, now, waiting.job_id, waiting.since)
         except RequestRefused as refused:
             if source is None:
                 return self._on_refused(waiting.job_id, str(refused), now)
@@ -373,8 +366,9 @@ class Requests:
         request: NodeRequest,
         now: float,
         job_id: int = 0,
+        since: float | None = None,
     ) -> list[Action]:
-        """Give slots to a yod, or to the batch job with this id."""
+        """Give slots to a yod, which has asked at ``since``, or to the batch job with this id."""
         picks = self._assign(request)
         spans, runs = runs_of(picks)
         if (changes := len(runs.ranges)) > _RUNS_MAX:
@@ -416,6 +410,7 @@ class Requests:
             owner=owner.name,
             state=JobState.PENDING,
             since=now,
+            granted=now,
             requester=source,
             program=request.program,
             batch_job=request.batch_job,
@@ -424,12 +419,22 @@ class Requests:
             is_adopted=not self._ids.is_given(job_id),
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
-        answer = [Send(source, grant)] if source else self._on_granted(job_id, grant, now)
+        slots = 0 if request.overlaps else sum(span.slots * span.count for span in nodes.spans)
         where = format_spans([(span.node, span.count) for span in nodes.spans])
+        if source is not None:
+            answer: list[Action] = [Send(source, grant)]
+            began = self._wall_clock()
+            asked = began - (0.0 if since is None else now - since)
+            words = (owner.uid, owner.name, request.program, slots, nodes, asked, began)
+            recorded = self._accounting.granted(row_of(job_id, *words), source)
+        else:
+            answer, recorded = self._on_granted(job_id, grant, now), []
+        noun = "node" if len(nodes) == 1 else "nodes"
         return [
             *answer,
             *self.reserve(),
-            RecordGrant(job_id, owner.uid, request.program, request.batch_job, runs.size, nodes),
+            *recorded,
+            RecordEvent(job_id, f"granted: {plural(slots, 'slot')} on {noun} {where}"),
             Log(f"granted to {owner.name}: ranks {runs.size}, nodes {where}", job_id),
         ]
 

@@ -8,11 +8,12 @@ from native.machine import Action, Log, Send
 from native.wire import batch
 from native.wire.alloc import NodeRequest, Refused, Release
 from native.wire.base import Message
-from native.wire.nodes import Order
+from native.wire.nodes import AskNodeEvents, Order
 from native.wire.status import Announce, Rejected
 
 _ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
 OF_BATCH = (*_ASKED, batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend)
+_ANSWERED = (NodeRequest, Release, Order, AskNodeEvents, batch.Steps, *OF_BATCH)
 
 
 def violation(source: PortalId, principal: Principal, message: Message) -> list[Action]:
@@ -20,7 +21,7 @@ def violation(source: PortalId, principal: Principal, message: Message) -> list[
     text = f"{type(message).__name__} is not for this peer ({principal.kind.name}) to send"
     actions: list[Action] = [Log(f"{source}: {text}")]
     match message:
-        case _ if isinstance(message, (NodeRequest, Release, Order, *OF_BATCH)):
+        case _ if isinstance(message, _ANSWERED):
             actions.append(Send(source, Refused(Refusal.NOT_PERMITTED, text)))
         case Announce():
             actions.append(Send(source, Rejected("a PCT needs the partition's key")))

@@ -42,6 +42,9 @@ class Limits(Struct, frozen=True):
     submitted_count: int = 100_000
     submitted_each_count: int = 20_000
     history_count: int = 100_000
+    history_steps_count: int = 1_000_000
+    history_events_count: int = 1_000_000
+    history_each_count: int = 10_000
     node_fail_s: float = 300.0
     spool_bytes: int = 64 * 1024 * 1024
     connect_s: float = 5.0
@@ -92,7 +95,10 @@ MEANINGS = {
     "ended_count": "jobs or steps that have ended, of which a bebopd knows how (yod --after)",
     "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
     "submitted_each_count": "the same of one user",
-    "history_count": "past jobs that bebopd's records keep",
+    "history_count": "past jobs that bebopd's history keeps",
+    "history_steps_count": "past steps that it keeps",
+    "history_events_count": "what has happened to jobs, and as much to nodes, that it keeps",
+    "history_each_count": "past steps of one allocation that it takes; further ones are counted",
     "spool_bytes": "output of a detached job that is kept; of more the middle is dropped",
     "node_fail_s": "a batch job ends when the node of its script has been down for this long",
     "connect_s": "a connection is made within this",

@@ -199,6 +199,31 @@ def restart(lists: tuple[str, ...], is_forced: bool, partition: str) -> None:
     _order(wire.Restart(order.nodes_of(lists), is_forced), partition)
 
 
+@command.command()
+@click.option(
+    "-count",
+    "-n",
+    "count",
+    type=click.IntRange(1, wire.HISTORY_MAX),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="The last N.",
+)
+@_PARTITION
+@click.option("--json", "is_json", is_flag=True, help="For programs.")
+@click.argument("lists", nargs=-1, metavar="{LIST...}")
+def events(lists: tuple[str, ...], count: int, is_json: bool, partition: str) -> None:
+    """Show what has happened to nodes, the oldest first; without a LIST to all of them."""
+    from partition.find import discover
+    from partition.status import node_events, reached
+
+    asked = wire.AskNodeEvents(order.nodes_of(lists), count)
+    where = discover.find(partition, os.environ)
+    found = reached.events(where, limits.load(os.environ), asked)
+    click.echo(node_events.text(found, is_json), nl=False)
+
+
 @command.command("key")
 @click.argument("user")
 @click.option("--key-file", metavar="FILE", help="The partition's key; default: that of `up`.")

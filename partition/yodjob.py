@@ -23,7 +23,7 @@ COMMANDS = {
     "attach": "asked:attach",
     "broker": "brokers:broker",
     "cancel": "asked:cancel",
-    "history": "asked:history",
+    "history": "history:history",
     "list": "asked:show_all",
     "resume": "suspended:resume",
     "show": "asked:show_some",

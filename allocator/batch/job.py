@@ -9,7 +9,7 @@ from native.machine import Action, Event
 from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import NO_DEPENDENCY, Dependency, clipped
-from native.wire.batch import SPANS_MAX, Row, State
+from native.wire.batch import NO_STEP, SPANS_MAX, Row, State
 
 TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
@@ -155,6 +155,12 @@ class RecordEvent(Action, frozen=True):
     text: str
 
 
+class RecordSteps(Action, frozen=True):
+    """Keep the final rows of steps."""
+
+    rows: tuple[Row, ...]
+
+
 class StartBroker(Action, frozen=True):
     """Send a PCT the task of a job, from the disk, and the grant."""
 
@@ -164,23 +170,51 @@ class StartBroker(Action, frozen=True):
     groups: tuple[int, ...]
 
 
+class Viewer(Struct, frozen=True):
+    """Who asks about past jobs.
+
+    Attributes:
+        uid: whose jobs are shown; None: those of all users, to an operator.
+        sees_batch: batch jobs of other users are shown as well.
+    """
+
+    uid: int | None
+    sees_batch: bool = False
+
+
 class SendRows(Action, frozen=True):
     """Answer a question about jobs: with these rows, and what the disk has of others."""
 
     target: PortalId
     rows: tuple[Row, ...]
     others: tuple[int, ...]
+    viewer: Viewer = Viewer(None)
 
 
 class SendHistory(Action, frozen=True):
-    """Answer with the last jobs that the disk has."""
+    """Answer with the last jobs, or with some and their steps: the disk has the past ones.
+
+    Attributes:
+        rows: of jobs that are not over.
+        jobs: these and their steps; empty: jobs without their steps.
+        step: of these jobs only this step; -1: all.
+    """
 
     target: PortalId
     count: int
+    viewer: Viewer
+    rows: tuple[Row, ...] = ()
+    jobs: tuple[int, ...] = ()
+    step: int = NO_STEP
 
 
 class SendEvents(Action, frozen=True):
-    """Answer with the lines of a job's history."""
+    """Answer with the lines of a job's history.
+
+    Attributes:
+        viewer: None: somebody who may see it.
+    """
 
     target: PortalId
     job_id: int
+    viewer: Viewer | None = None

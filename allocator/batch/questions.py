@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from allocator.batch.job import BatchJob, SendRows
+from allocator.batch.job import BatchJob, SendRows, Viewer
 from allocator.jobs.table import JobTable
 from native.ids import PortalId
 from native.machine import Action, Send
 from native.wire import batch
+
+_NOTHING: tuple[tuple[int, ...], set[int], Viewer] = ((), set(), Viewer(None))
 
 
 class Questions:
@@ -25,7 +27,8 @@ class Questions:
     def __init__(self, jobs: Mapping[int, BatchJob], slots: JobTable) -> None:
         self._jobs = jobs
         self._slots = slots
-        self._waiting: dict[PortalId, tuple[tuple[int, ...], set[int]]] = {}  # asked, left of it
+        # Asked, left of it, who asks.
+        self._waiting: dict[PortalId, tuple[tuple[int, ...], set[int], Viewer]] = {}
         self._of_job: dict[int, set[PortalId]] = {}
         self._attaching: dict[PortalId, int] = {}
 
@@ -33,20 +36,20 @@ class Questions:
         """Assert what must always hold: each waits for a job that has not ended."""
         pairs = {(job_id, peer) for job_id, peers in self._of_job.items() for peer in peers}
         questions = self._waiting.items()
-        assert pairs == {(job_id, peer) for peer, (_, left) in questions for job_id in left}
-        assert all(left for _, left in self._waiting.values())
+        assert pairs == {(job_id, peer) for peer, (_, left, _) in questions for job_id in left}
+        assert all(left for _, left, _ in self._waiting.values())
         assert self._of_job.keys() <= self._jobs.keys()
         assert set(self._attaching.values()) <= self._jobs.keys()
 
-    def asked(self, source: PortalId, message: batch.Ask) -> list[Action]:
+    def asked(self, source: PortalId, message: batch.Ask, viewer: Viewer) -> list[Action]:
         """A user asks about jobs, or waits for their ends."""
         if not message.jobs:
             return [SendRows(source, tuple(map(self._row, self._jobs.values())), ())]
         left = {job_id for job_id in message.jobs if job_id in self._jobs}
         if not message.waits or not left:
-            return [self._answer(source, message.jobs)]
+            return [self._answer(source, message.jobs, viewer)]
         self._no_longer_waits(source)  # a later question takes the place of an earlier one
-        self._waiting[source] = (message.jobs, left)
+        self._waiting[source] = (message.jobs, left, viewer)
         for job_id in left:
             self._of_job.setdefault(job_id, set()).add(source)
         return []
@@ -72,23 +75,24 @@ class Questions:
         """A job has ended, and is not among ``jobs`` any more: answer who waited for it."""
         actions: list[Action] = []
         for source in sorted(self._of_job.pop(job_id, ())):
-            asked, left = self._waiting[source]
+            asked, left, viewer = self._waiting[source]
             left.discard(job_id)
             if not left:
                 del self._waiting[source]
-                actions.append(self._answer(source, asked))
+                actions.append(self._answer(source, asked, viewer))
         return actions
 
     def _no_longer_waits(self, peer: PortalId) -> None:
-        for job_id in self._waiting.pop(peer, ((), set()))[1]:
+        for job_id in self._waiting.pop(peer, _NOTHING)[1]:
             self._of_job[job_id].discard(peer)
             if not self._of_job[job_id]:
                 del self._of_job[job_id]
 
-    def _answer(self, source: PortalId, job_ids: Iterable[int]) -> SendRows:
+    def _answer(self, source: PortalId, job_ids: Iterable[int], viewer: Viewer) -> SendRows:
         ids = dict.fromkeys(job_ids)
         known = tuple(self._row(job) for job_id in ids if (job := self._jobs.get(job_id)))
-        return SendRows(source, known, tuple(job_id for job_id in ids if job_id not in self._jobs))
+        others = tuple(job_id for job_id in ids if job_id not in self._jobs)
+        return SendRows(source, known, others, viewer)
 
     def _row(self, job: BatchJob) -> batch.Row:
         return job.row(is_held=self._slots.get(job.job_id) is not None)

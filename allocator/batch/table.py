@@ -18,7 +18,7 @@ Pure: no clock, no transport.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from allocator.batch import running
 from allocator.batch.dependencies import Dependencies
@@ -106,6 +106,9 @@ class BatchJobs:
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    def __iter__(self) -> Iterator[BatchJob]:
+        return iter(self._jobs.values())
 
     def get(self, job_id: int) -> BatchJob | None:
         """A job that has not ended."""
@@ -212,7 +215,7 @@ class BatchJobs:
                 actions.append(Send(job.asker, Refused(Refusal.NOT_RECORDED, text)))
             return actions + self.questions.ended(job.job_id)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
-            actions += self._withdraw(job, text)
+            actions += self._withdraw(job, text, now)
             if job.is_cancelled:
                 return actions + self._end(job, State.CANCELLED, job.reason, now)
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
@@ -246,7 +249,7 @@ class BatchJobs:
         node, owner = self._nodes.get(job.root), self._owner_of(job.uid)
         assert node is not None
         if not node.is_up or node.incarnation != job.incarnation or owner is None:
-            actions = self._withdraw(job, f"{node} was lost")
+            actions = self._withdraw(job, f"{node} was lost", now)
             return [*actions, *self._enqueue(job, now)[0], RecordBatchJob(job)]
         job.is_sent = job.is_told = True
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
@@ -260,14 +263,14 @@ class BatchJobs:
             return self._end(job, State.NODE_FAIL, f"{node} has not started it in time", now)
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
-    def _withdraw(self, job: BatchJob, text: str) -> list[Action]:
+    def _withdraw(self, job: BatchJob, text: str, now: float) -> list[Action]:
         """Nobody has heard of a job's grant: its slots are free at once."""
         self._unplace(job)
         self._due.set(job.job_id, None)
         job.state = State.PENDING
         if not job.is_cancelled:
             job.reason = text
-        return self._slots.forget(job.job_id)
+        return self._slots.forget(job.job_id, now)
 
     # -- words of PCTs ----------------------------------------------------
 

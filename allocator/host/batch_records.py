@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import convert, msgpack
 
 from allocator.batch.job import OUTCOMES_COUNT, TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
+from allocator.records import Statement
 from native.wire import codec
 from native.wire.alloc import NodeSpec
 from native.wire.base import NO_DEPENDENCY, Dependency
-from native.wire.batch import SPANS_MAX, Happened, Row, State
+from native.wire.batch import SPANS_MAX, Row, State
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
@@ -42,12 +43,12 @@ CREATE TABLE IF NOT EXISTS batch (
     is_exclusive INTEGER      -- whole nodes; NULL: no
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
-CREATE TABLE IF NOT EXISTS events (
-    job_id INTEGER NOT NULL,
-    at REAL NOT NULL,         -- unix time
-    text TEXT NOT NULL
+CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
+    job_id INTEGER PRIMARY KEY,
+    uid INTEGER NOT NULL,
+    token BLOB NOT NULL,
+    is_ok INTEGER NOT NULL
 );
-CREATE INDEX IF NOT EXISTS events_of_job ON events (job_id);
 """
 _INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 21)})"
 _UPDATE = """
@@ -60,8 +61,6 @@ WHERE job_id = ?
 MORE_COLUMNS = {"batch": {"waits_for": "BLOB", "is_exclusive": "INTEGER"}}
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
     time_s, exit_status, signal"""
-
-Statement = tuple[str, Sequence[object]]
 
 
 class BatchRecords:
@@ -92,12 +91,14 @@ class BatchRecords:
         """What an earlier bebopd has left."""
         ours = "token, spec, waits_for, is_exclusive, incarnation, is_cancelled"
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
-        last = "SELECT uid, token, job_id FROM batch ORDER BY job_id DESC LIMIT ?"
+        last = """SELECT uid, token, job_id FROM batch UNION SELECT uid, token, job_id FROM ended
+            ORDER BY job_id DESC LIMIT ?"""
         found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]
         tokens = {(uid, token): job_id for uid, token, job_id in found}
-        ended = "SELECT job_id, state FROM batch WHERE ended > 0 ORDER BY job_id DESC LIMIT ?"
+        ended = """SELECT job_id, state = 'COMPLETED' FROM batch WHERE ended > 0
+            UNION SELECT job_id, is_ok FROM ended ORDER BY job_id DESC LIMIT ?"""
         past = self._query(ended, (OUTCOMES_COUNT,)).fetchall()[::-1]
-        outcomes = {job_id: state == State.COMPLETED.value for job_id, state in past}
+        outcomes = {job_id: bool(is_ok) for job_id, is_ok in past}
         return Earlier(tuple(_job(*row) for row in rows), tokens, outcomes)
 
     def task(self, job_id: int) -> bytes:
@@ -111,31 +112,29 @@ class BatchRecords:
         select = f"SELECT {_ROW} FROM batch WHERE job_id IN ({places}) ORDER BY job_id"
         return [_row(*row) for row in self._query(select, job_ids)]
 
-    def last(self, count: int) -> list[Row]:
-        """The last jobs, ids ascending."""
-        select = f"SELECT {_ROW} FROM batch ORDER BY job_id DESC LIMIT ?"
-        return [_row(*row) for row in self._query(select, (count,))][::-1]
-
-    def events(self, job_id: int) -> list[Happened]:
-        """What has happened to a job, the oldest first."""
-        select = "SELECT at, text FROM events WHERE job_id = ? ORDER BY rowid"
-        return [Happened(at, text) for at, text in self._query(select, (job_id,))]
+    def ended(self) -> list[Row]:
+        """The jobs that have ended and are to be in the history, ids ascending."""
+        select = f"SELECT {_ROW} FROM batch WHERE ended > 0 ORDER BY job_id"
+        return [_row(*row) for row in self._query(select, ())]
 
 
-def event(job_id: int, unix_s: float, text: str) -> Statement:
-    """Adds a line to a job's history."""
-    return "INSERT INTO events VALUES (?, ?, ?)", (job_id, unix_s, text)
-
-
-def pruned(count: int) -> list[Statement]:
-    """Removes all but the last jobs from the records; those that have not ended stay."""
-    oldest = "(SELECT coalesce(max(job_id), 0) - ? FROM {})"
-    jobs = oldest.format("jobs")
+def moved(job_id: int) -> list[Statement]:
+    """Removes a job that has ended: the history has it."""
     return [
-        (f"DELETE FROM events WHERE job_id <= {jobs}", (count,)),
-        (f"DELETE FROM batch WHERE ended > 0 AND job_id <= {jobs}", (count,)),
-        (f"DELETE FROM jobs WHERE ended IS NOT NULL AND job_id <= {jobs}", (count,)),
+        (
+            """INSERT OR REPLACE INTO ended SELECT job_id, uid, token, state = 'COMPLETED'
+                FROM batch WHERE job_id = ? AND ended > 0""",
+            (job_id,),
+        ),
+        ("DELETE FROM batch WHERE job_id = ? AND ended > 0", (job_id,)),
     ]
+
+
+def pruned() -> Statement:
+    """Removes what no decision asks for any more."""
+    kept = max(TOKENS_COUNT, OUTCOMES_COUNT)
+    oldest = "(SELECT job_id FROM ended ORDER BY job_id DESC LIMIT 1 OFFSET ?)"
+    return f"DELETE FROM ended WHERE job_id <= {oldest}", (kept,)
 
 
 def _statement(record: RecordBatchJob) -> Statement:

@@ -1,42 +1,49 @@
-"""What bebopd keeps on disk: job ids that are used, names of nodes, past jobs.
+"""What bebopd keeps on disk: job ids that are used, names of nodes, jobs that are not over.
 
 One SQLite file in the state directory. Reserving a block of ids waits for the disk, and so do
-orders of operators: who has the answer may rely on it.
-Everything else is collected and written together later, so that no grant waits for it;
-a crash loses a few lines of history.
+orders of operators and batch jobs: who has the answer may rely on it. Everything else is
+collected and written together later, so that no grant waits for it.
+
+What is over goes into the history (:mod:`allocator.host.history`), a file of its own, and is
+removed here when it is there.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeVar
 
-from allocator.host import batch_records
+from msgspec import msgpack
+
+from allocator.batch.job import Viewer
+from allocator.host import batch_records, history, older
+from allocator.host.aside import AtOnce
 from allocator.host.batch_records import BatchRecords
+from allocator.host.history import History
 from allocator.jobs import ids
 from allocator.nodes.orders import Change, Drain, Orders, Restart
-from allocator.records import LedgerError
-from native.nodelist import named_nodes
-from native.text import shown
+from allocator.records import History as Readable
+from allocator.records import LedgerError, Statement
+from native.limits import Limits
+from native.text import plural, shown
+from native.wire import codec
+from native.wire.batch import Row
+from native.wire.nodes import NodeEvent
+
+WAITING_MAX = 100_000  # statements for a history whose disk refuses, or is too slow
+PRUNED_EVERY_COUNT = 1000  # jobs that are moved to the history
+T = TypeVar("T")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS ids (one INTEGER PRIMARY KEY CHECK (one = 1), used_below INTEGER);
 CREATE TABLE IF NOT EXISTS nodes (name TEXT PRIMARY KEY, number INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS jobs (
+CREATE TABLE IF NOT EXISTS open_jobs (  -- that have slots, and are no batch jobs
     job_id INTEGER PRIMARY KEY,
-    uid INTEGER NOT NULL,
-    program TEXT NOT NULL,
-    batch_job TEXT NOT NULL,
-    size INTEGER NOT NULL,
-    nodes TEXT NOT NULL,      -- JSON list of numbers, in rank order
-    granted REAL NOT NULL,    -- unix time
-    ended REAL,
-    outcome TEXT
+    row BLOB NOT NULL         -- encoded
 );
 CREATE TABLE IF NOT EXISTS drains (
     node INTEGER PRIMARY KEY,
@@ -54,24 +61,44 @@ CREATE TABLE IF NOT EXISTS restarts (
 """
 
 
+class Worker(Protocol):
+    """Does what waits for the disk of the history."""
+
+    def give(self, work: Callable[[], T], then: Callable[[T | LedgerError], None]) -> None:
+        """Have a piece of work done; ``then`` is called with its result."""
+
+    def close(self) -> None:
+        """Wait for the end of what was given."""
+
+
 class Ledger:
     """The records of one partition. Only one bebopd can have them open.
 
     Attributes:
         batch: the batch jobs.
+        on_waiting: called when more waits; with an error, or empty.
     """
 
-    def __init__(self, directory: Path, history_count: int = 100_000) -> None:
+    def __init__(
+        self, directory: Path, limits: Limits | None = None, worker: Worker | None = None
+    ) -> None:
         """Open the ledger of a state directory, which is made where its parent is there.
 
         Args:
-            history_count: past jobs to keep; older ones are removed.
+            worker: does the work of the history; None: it is done at once.
 
         Raises:
             LedgerError: another bebopd has it, or it cannot be read or written.
         """
         self._path = directory / "bebopd.sqlite"
-        self._waiting: list[tuple[str, Sequence[object]]] = []
+        self._waiting: list[Statement] = []
+        self._past: list[Statement] = []  # for the history
+        self._moved: list[Statement] = []  # for us, when these are there
+        self._pending = 0  # statements that the worker has
+        self._lost = 0
+        self._moves = 0
+        self._worker = worker or AtOnce()
+        self.on_waiting: Callable[[str], None] = lambda error: None
         try:
             directory.mkdir(mode=0o700, exist_ok=True)
             self._lock = os.open(directory / "bebopd.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -85,12 +112,32 @@ class Ledger:
                 f"{shown(str(directory))}: another bebopd keeps its records here"
             ) from None
         try:
+            self._history = History(directory / history.NAME, limits or Limits())
+        except LedgerError:
+            os.close(self._lock)
+            raise
+        try:
             self._db = _opened(self._path)
         except sqlite3.Error as error:
+            self._history.close()
             os.close(self._lock)
             raise LedgerError(f"{shown(str(self._path))}: {error}") from None
         self.batch = BatchRecords(self._query, self._write_through)
-        self._write(batch_records.pruned(history_count))
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Move to the history what an earlier bebopd has left here, of whatever release."""
+        for row in self.batch.ended():
+            self.batch_ended(row)
+        over = older.moved(self._db)
+        self._past += over.past
+        self._moved += over.removed
+        self._history.write(self._past)
+        self._write([*over.kept, *self._moved, batch_records.pruned()])
+        self._past, self._moved = [], []
+        ids = [row.job_id for row in self.open_jobs()]
+        done = self._history.rows(ids, Viewer(None)) if ids else []
+        self._write([_removed(row.job_id) for row in done])
 
     def first_job_id(self) -> int:
         """The first id of a block that nobody has used, now reserved."""
@@ -118,7 +165,7 @@ class Ledger:
         Raises:
             LedgerError: the disk refuses; the orders of before are kept.
         """
-        statements: list[tuple[str, Sequence[object]]] = []
+        statements: list[Statement] = []
         for node, orders in changes:
             statements.append(("DELETE FROM drains WHERE node = ?", (node,)))
             statements.append(("DELETE FROM restarts WHERE node = ?", (node,)))
@@ -149,53 +196,61 @@ class Ledger:
         """Keep the number of a name."""
         self._collect("INSERT OR REPLACE INTO nodes VALUES (?, ?)", name, number)
 
-    def job_granted(
-        self,
-        job_id: int,
-        uid: int,
-        program: str,
-        batch_job: str,
-        size: int,
-        nodes: Sequence[int],
-        unix_s: float,
-    ) -> None:
-        """Record the beginning of a job."""
-        self._collect(
-            "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-            *(job_id, uid, program, batch_job, size, json.dumps(list(nodes)), unix_s),
-        )
-        slots = "1 slot" if size == 1 else f"{size} slots"
-        self.happened(job_id, f"granted: {slots} on {named_nodes(nodes)}", unix_s)
+    def open_jobs(self) -> list[Row]:
+        """The jobs that are no batch jobs and have no final row, ids ascending."""
+        rows = self._query("SELECT row FROM open_jobs ORDER BY job_id")
+        return [msgpack.decode(row[0], type=Row) for row in rows]
 
-    def job_ended(self, job_id: int, outcome: str, unix_s: float) -> None:
-        """Record the end of a job: it holds no slot any more."""
-        self._collect(
-            "UPDATE jobs SET ended = ?, outcome = ? WHERE job_id = ?", unix_s, outcome, job_id
-        )
-        self.happened(job_id, f"its slots are free: {outcome}", unix_s)
+    def job_granted(self, row: Row) -> None:
+        """Record the beginning of a job that is no batch job."""
+        insert = "INSERT OR REPLACE INTO open_jobs VALUES (?, ?)"
+        self._collect(insert, row.job_id, codec.encode_part(row))
+
+    def job_ended(self, row: Row) -> None:
+        """Record the final row of such a job."""
+        self._add(history.final(row, is_batch=False), _removed(row.job_id))
+
+    def steps_ended(self, rows: Iterable[Row]) -> None:
+        """Record the final rows of steps."""
+        for row in rows:
+            self._add(history.final(row, is_batch=False))
+
+    def batch_ended(self, row: Row) -> None:
+        """A batch job has its final row on the disk, and goes into the history."""
+        self._add(history.final(row, is_batch=True), *batch_records.moved(row.job_id))
+        self._moves += 1
+        if self._moves % PRUNED_EVERY_COUNT == 0:
+            self._moved.append(batch_records.pruned())
+
+    def slots_held(self, job_id: int, slot_s: float, unix_s: float) -> None:
+        """Record what a job has held: it holds no slot any more."""
+        self._add(history.held(job_id, unix_s, slot_s))
 
     def happened(self, job_id: int, text: str, unix_s: float) -> None:
         """Keep a line of a job's history."""
-        self._waiting.append(batch_records.event(job_id, unix_s, text))
+        self._add(history.event(job_id, unix_s, text))
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Every job on record, oldest first."""
-        self.flush()
-        cursor = self._query("SELECT * FROM jobs ORDER BY job_id")
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+    def node_happened(self, event: NodeEvent) -> None:
+        """Keep what has happened to a node."""
+        self._add(history.node_event(event))
+
+    def past(self, ask: Callable[[Readable], T], then: Callable[[T | LedgerError], None]) -> None:
+        """Ask the history, of which everything that was recorded is part; ``then`` is called."""
+        self._hand_over()
+        self._worker.give(lambda: ask(self._history), then)
 
     @property
     def has_waiting(self) -> bool:
         """Whether :meth:`flush` has something to write."""
-        return bool(self._waiting)
+        return bool(self._waiting or self._past)
 
     def flush(self) -> None:
-        """Write what was collected.
+        """Write what was collected, and have the history written.
 
         Raises:
             LedgerError: the disk refuses; what was collected is kept.
         """
+        self._hand_over()
         if self._waiting:
             self._write(self._waiting)
             self._waiting.clear()
@@ -203,12 +258,45 @@ class Ledger:
     def close(self) -> None:
         """Write what was collected, and release the lock."""
         try:
+            self._hand_over()
+            self._worker.close()
             self.flush()
         finally:
             self._db.close()
+            self._history.close()
             os.close(self._lock)
 
-    def _write(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
+    def _add(self, statement: Statement, *moved: Statement) -> None:
+        """Something for the history, and what is then removed here."""
+        if self._pending + len(self._past) >= WAITING_MAX and not moved:
+            self._lost += 1
+            return
+        self._past.append(statement)
+        self._moved += moved
+
+    def _hand_over(self) -> None:
+        """Give the worker what is for the history."""
+        if not self._past:
+            return
+        past, self._past = self._past, []
+        moved, self._moved = self._moved, []
+        self._pending += len(past)
+
+        def written(result: LedgerError | None) -> None:
+            self._pending -= len(past)
+            if isinstance(result, LedgerError):
+                self._past[:0], self._moved[:0] = past, moved
+                self.on_waiting(f"{result}{self._lost_text()}")
+            elif moved:
+                self._waiting += moved
+                self.on_waiting("")
+
+        self._worker.give(lambda: self._history.write(past), written)
+
+    def _lost_text(self) -> str:
+        return f"; {plural(self._lost, 'line')} of history lost" if self._lost else ""
+
+    def _write(self, statements: Sequence[Statement]) -> None:
         """Commit these statements, all or none."""
         try:
             self._db.execute("BEGIN")
@@ -220,7 +308,7 @@ class Ledger:
                 self._db.execute("ROLLBACK")
             raise LedgerError(f"{self._path}: {error}") from None
 
-    def _write_through(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
+    def _write_through(self, statements: Sequence[Statement]) -> None:
         """The same, and wait for the disk."""
         self._query("PRAGMA synchronous = FULL")
         try:
@@ -236,6 +324,10 @@ class Ledger:
 
     def _collect(self, statement: str, *values: object) -> None:
         self._waiting.append((statement, values))
+
+
+def _removed(job_id: int) -> Statement:
+    return "DELETE FROM open_jobs WHERE job_id = ?", (job_id,)
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -48,6 +48,8 @@ class Job(Struct):
 
     Attributes:
         since: seconds; when it began to be pending, then to run.
+        granted: seconds; when it got its slots.
+        slot_s: of the slots that are free again: each times the seconds that it was held.
         requester: its yod; None: not known, or gone.
         asker: the job in which its yod runs; 0: none that is known.
         root: the node of rank 0; -1: not known.
@@ -62,6 +64,8 @@ class Job(Struct):
     owner: str
     state: JobState
     since: float
+    granted: float = 0.0
+    slot_s: float = 0.0
     requester: PortalId | None = None
     program: str = ""
     batch_job: str = ""

@@ -40,10 +40,15 @@ HAS_RUN = "ended"  # an outcome
 
 
 class RecordEnd(Action, frozen=True):
-    """Keep a record of a job's end."""
+    """Keep a record of the time for which a job has held slots: it holds none any more.
+
+    Attributes:
+        slot_s: its slots, each times the seconds that it was held.
+    """
 
     job_id: int
     outcome: str
+    slot_s: float = 0.0
 
 
 class JobTable:
@@ -165,6 +170,7 @@ class JobTable:
                 owner=owner,
                 state=JobState.RUNNING,
                 since=now - hosted.elapsed_s,
+                granted=now - hosted.elapsed_s,
                 is_adopted=True,
                 has_run=True,
             )
@@ -174,6 +180,7 @@ class JobTable:
         if hosted.ranks and hosted.ranks[0] == 0:
             job.root = node.number
         job.since = min(job.since, now - hosted.elapsed_s)
+        job.granted = min(job.granted, job.since)
         job.holdings[node.number] = Holding(hosted.slots, hosted.ranks)
         share = Share(hosted.memory, hosted.gpus)
         self._nodes.hold(node, job.job_id, hosted.slots, share)
@@ -193,11 +200,11 @@ class JobTable:
                 job.holdings[number] = reported[id(holding)]
         return self._runs(job, now)
 
-    def freed(self, node: Node, job: Job, numbers: tuple[int, ...]) -> list[Action]:
+    def freed(self, node: Node, job: Job, numbers: tuple[int, ...], now: float) -> list[Action]:
         """The root for its tree, or a node for itself: nothing of the job is left."""
         if node.number != job.root and numbers != (node.number,):
             return [Log(f"{node} is not its root, and frees {named_nodes(numbers)}", job.job_id)]
-        return self._take_back(job, numbers, f"{node} says so")
+        return self._take_back(job, numbers, f"{node} says so", now)
 
     def revoked(self, node: Node, job: Job, is_hosting: bool, now: float) -> list[Action]:
         """The answer to a revoke."""
@@ -206,7 +213,7 @@ class JobTable:
             return []  # late: asked twice
         if is_hosting:
             return self._seen(job, node.number, now)
-        return self._take_back(job, (node.number,), f"{node} does not have it")
+        return self._take_back(job, (node.number,), f"{node} does not have it", now)
 
     def compare(
         self, node: Node, arrival: Arrival, hosted: Collection[int], now: float
@@ -228,7 +235,7 @@ class JobTable:
             elif holding.evidence is Evidence.SEEN or (
                 holding.evidence is Evidence.REPORTED and arrival is Arrival.RESTARTED
             ):
-                actions += self._take_back(job, (node.number,), f"{node} no longer has it")
+                actions += self._take_back(job, (node.number,), f"{node} no longer has it", now)
             elif job.state is not JobState.PENDING and not holding.is_asked:
                 # The announcement may be older than the load message.
                 actions += self._ask(job, (node.number,), now)
@@ -249,10 +256,10 @@ class JobTable:
 
     # Events of yod, and deadlines
 
-    def forget(self, job_id: int) -> list[Action]:
+    def forget(self, job_id: int, now: float) -> list[Action]:
         """Nobody has heard of a grant: its slots are free."""
         job = self._jobs[job_id]
-        return self._take_back(job, list(job.holdings), "nobody has heard of it")
+        return self._take_back(job, list(job.holdings), "nobody has heard of it", now)
 
     def release(self, job: Job, requester: PortalId | None, now: float) -> list[Action]:
         """yod ends a job; it is answered when every node that is up is free.
@@ -340,9 +347,14 @@ class JobTable:
             self._due.set(job.job_id, again_at)
         return actions
 
-    def _take_back(self, job: Job, numbers: Iterable[int], why: str) -> list[Action]:
+    def _take_back(self, job: Job, numbers: Iterable[int], why: str, now: float) -> list[Action]:
         """Free the slots of these nodes; the job is over when it holds no slot."""
-        ours = [number for number in numbers if job.holdings.pop(number, None) is not None]
+        ours, slots = [], 0
+        for number in numbers:
+            if (holding := job.holdings.pop(number, None)) is not None:
+                ours.append(number)
+                slots += holding.slots
+        job.slot_s += slots * max(0.0, now - job.granted)
         for number in ours:
             node = self._node(number)
             self._nodes.free(node, job.job_id)
@@ -358,7 +370,8 @@ class JobTable:
         if not job.holdings:
             del self._jobs[job.job_id]
             self._due.set(job.job_id, None)
-            actions.append(RecordEnd(job.job_id, HAS_RUN if job.has_run else "never ran"))
+            outcome = HAS_RUN if job.has_run else "never ran"
+            actions.append(RecordEnd(job.job_id, outcome, job.slot_s))
         if (
             job.state is JobState.RELEASING
             and job.requester is not None

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from native.ids import PortalId
 from native.machine import Action, Event
+from native.wire.nodes import NodeEventKind
 
 
 class Drain(Struct, frozen=True):
@@ -63,10 +64,12 @@ class RecordOrders(Action, frozen=True):
 
     Attributes:
         asker: the operator's command; None: bebopd itself.
+        by: the operator.
     """
 
     changes: tuple[Change, ...]
     asker: PortalId | None
+    by: str = ""
 
 
 class OrdersRecorded(Event, frozen=True):
@@ -79,3 +82,22 @@ class OrdersRecorded(Event, frozen=True):
     changes: tuple[Change, ...]
     asker: PortalId | None
     error: str = ""
+    by: str = ""
+
+
+class RecordNodeEvent(Action, frozen=True):
+    """Keep what has happened to a node."""
+
+    node: int
+    name: str
+    kind: NodeEventKind
+    text: str = ""
+    by: str = ""
+
+
+class SendNodeEvents(Action, frozen=True):
+    """Answer with the last things that have happened to these nodes; without any: to all."""
+
+    target: PortalId
+    nodes: tuple[int, ...]
+    count: int

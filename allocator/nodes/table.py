@@ -18,10 +18,12 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from allocator.nodes.orders import NONE, Orders
+from allocator.nodes.orders import NONE, Orders, RecordNodeEvent
 from allocator.nodes.rules import Rules
 from native.ids import PortalId
 from native.wire.alloc import NO_SHARE, NodeShare, Share
+from native.wire.base import clipped
+from native.wire.nodes import NodeEventKind
 from native.wire.placed import JobNodes, NodeSpan
 from native.wire.status import Announce
 
@@ -103,6 +105,10 @@ class Node(Struct):
     def left(self) -> Share:
         """Memory and GPUs that can be given now."""
         return self.share.less(self.given.values())
+
+    def happened(self, kind: NodeEventKind, text: str = "") -> RecordNodeEvent:
+        """A line of its history."""
+        return RecordNodeEvent(self.number, self.name, kind, clipped(text))
 
     def __str__(self) -> str:
         return f"node {self.number} ({self.name})"

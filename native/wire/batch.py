@@ -32,6 +32,8 @@ TASK_MAX_BYTES = 192 * 1024  # script, arguments and environment of one job
 OUTCOME_MAX_BYTES = 8192
 ASKED_MAX = 256  # jobs of one question
 ROWS_MAX = 64  # of one answer
+HISTORY_MAX = 10_000  # rows of all answers to one question
+NO_STEP = -1  # in place of a step's number: the job itself
 SPANS_MAX = 64  # of the nodes of one row
 TOKEN_BYTES = 16
 SCRIPT_STEP = 0  # the number of a job's script among the steps of its allocation
@@ -39,6 +41,7 @@ SCRIPT_STEP = 0  # the number of a job's script among the steps of its allocatio
 Token = Annotated[bytes, Meta(min_length=TOKEN_BYTES, max_length=TOKEN_BYTES)]
 TaskData = Annotated[bytes, Meta(max_length=TASK_MAX_BYTES)]
 Some = Annotated[tuple[JobId, ...], Meta(max_length=ASKED_MAX)]
+StepNumber = Annotated[int, Meta(ge=NO_STEP, lt=1 << 47)]
 
 
 class Submit(Message, frozen=True, tag="batch.submit"):
@@ -81,23 +84,33 @@ class Ask(Message, frozen=True, tag="batch.ask"):
 
 
 class History(Message, frozen=True, tag="batch.history"):
-    """yodjob asks about the jobs that were handed in last, ended or not; ids ascend."""
+    """yodjob asks about past jobs of the user, an operator about those of all users.
 
-    count: Annotated[int, Meta(ge=1, le=10000)]
+    Attributes:
+        count: so many rows, the last.
+        jobs: these jobs and their steps; empty: jobs without their steps, ended or not.
+        step: of these jobs only the step with this number; -1: all, and the jobs themselves.
+    """
+
+    count: Annotated[int, Meta(ge=1, le=HISTORY_MAX)]
+    jobs: Some = ()
+    step: StepNumber = NO_STEP
 
 
 class Row(Part, frozen=True):
-    """One job.
+    """One job, or one step of a job.
 
     Attributes:
         reason: what it waits for, or why it has ended; empty: nothing to say.
-        slots: that it has, or asks for.
+        slots: that it has, or asks for; 0: it shares those of other steps.
         nodes: that it has or had, each a first number and a count, as many as fit; the very
             first is where its broker runs.
         node_count: how many they are.
         submitted, began, ended: unix time; 0: not yet.
-        exit_status: of the script; 0 before its end.
+        exit_status: of the script, or of yod; 0 before its end.
         signal: that has ended the script; 0: none.
+        step: its number; -1: the job itself.
+        slot_s: its slots, each times the seconds that it was held; 0: not known yet.
     """
 
     job_id: JobId
@@ -115,6 +128,8 @@ class Row(Part, frozen=True):
     time_s: Seconds
     exit_status: Annotated[int, Meta(ge=0, lt=256)]
     signal: Annotated[int, Meta(ge=0, le=64)]
+    step: StepNumber = NO_STEP
+    slot_s: Seconds = 0.0
 
 
 class Rows(Message, frozen=True, tag="batch.rows"):
@@ -144,6 +159,30 @@ class Events(JobMessage, frozen=True, tag="batch.events"):
 
     events: Annotated[tuple[Happened, ...], Meta(max_length=ROWS_MAX)]
     is_last: bool
+
+
+class Steps(JobMessage, frozen=True, tag="batch.steps"):
+    """The broker of an allocation tells the partition's bebopd of steps that have ended.
+
+    Attributes:
+        first: rises from piece to piece.
+        rows: as the broker knows them; their owner is that of the allocation.
+        lost: how many steps could not be told, since the beginning of the allocation.
+    """
+
+    first: Annotated[int, Meta(ge=0, lt=1 << 47)]
+    rows: Annotated[tuple[Row, ...], Meta(max_length=ROWS_MAX)]
+    lost: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
+
+
+class StepsHeard(JobMessage, frozen=True, tag="batch.steps_heard"):
+    """bebopd has taken these steps.
+
+    Attributes:
+        first: as in :class:`Steps`.
+    """
+
+    first: Annotated[int, Meta(ge=0, lt=1 << 47)]
 
 
 class AskReach(JobMessage, frozen=True, tag="batch.ask_reach"):

@@ -4,6 +4,7 @@ yodctl asks bebopd, which answers when the change is on its disk. bebopd tells a
 restart when its turn has come.
 """
 
+from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta
@@ -14,12 +15,16 @@ from native.wire.base import (
     Name,
     NodeNumber,
     Part,
+    Seconds,
     SignalNumber,
+    Text,
     demand_distinct,
 )
 
 ORDERED_MAX = 1 << 13  # nodes of one order: the longest answer fits a message
 JOBS_MAX = 128  # that an answer names
+EVENTS_MAX = 64  # of one answer
+HISTORY_MAX = 10_000  # events of all answers to one question
 
 Some = Annotated[tuple[NodeNumber, ...], Meta(max_length=ORDERED_MAX)]
 
@@ -90,3 +95,58 @@ class RestartNow(Message, frozen=True, tag="node.restart_now"):
     """
 
     is_forced: bool
+
+
+# -- what has happened to nodes ------------------------------------------------
+
+
+class NodeEventKind(Enum):
+    """What has happened to a node. Other programs read the words."""
+
+    UP = "up"  # announced itself, or is back
+    LOST = "lost"
+    RESTARTED = "restarted"  # another PCT has announced itself
+    DRAINED = "drained"
+    RESTARTING = "restarting"  # an operator has ordered it
+    RESUMED = "resumed"
+
+
+class NodeEvent(Part, frozen=True):
+    """Something that has happened to a node.
+
+    Attributes:
+        name: of the node; empty: it has not announced itself.
+        at: unix time.
+        by: the operator; empty: none.
+        text: the reason, or more about it.
+    """
+
+    node: NodeNumber
+    name: Name
+    at: Seconds
+    kind: NodeEventKind
+    by: Name
+    text: Text
+
+
+class AskNodeEvents(Message, frozen=True, tag="node.ask_events"):
+    """yodctl asks what has happened to nodes.
+
+    Attributes:
+        nodes: these; empty: all.
+        count: so many events, the last.
+    """
+
+    nodes: Some
+    count: Annotated[int, Meta(ge=1, le=HISTORY_MAX)]
+
+
+class NodeEvents(Message, frozen=True, tag="node.events"):
+    """A piece of the answer, the oldest first.
+
+    Attributes:
+        is_last: nothing follows.
+    """
+
+    events: Annotated[tuple[NodeEvent, ...], Meta(max_length=EVENTS_MAX)]
+    is_last: bool

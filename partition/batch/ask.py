@@ -50,13 +50,20 @@ def wait(where: Where, limits: Limits, job_ids: Sequence[int]) -> list[batch.Row
     return _rows_of(where, limits, job_ids, None, waits=True)
 
 
-def history(where: Where, limits: Limits, count: int) -> list[batch.Row]:
-    """The batch jobs that were handed in last, ids ascending.
+def history(
+    where: Where,
+    limits: Limits,
+    count: int,
+    job_ids: Sequence[int] = (),
+    step: int = batch.NO_STEP,
+) -> list[batch.Row]:
+    """The last jobs of the user, ids ascending; or some jobs and their steps, or one step.
 
     Raises:
         PartitionError: as :func:`rows`.
     """
-    return _rows(where, limits, batch.History(count), limits.allocate_s)
+    message = batch.History(count, tuple(job_ids), step)
+    return _rows(where, limits, message, limits.allocate_s)
 
 
 def events(where: Where, limits: Limits, job_id: int) -> list[batch.Happened]:

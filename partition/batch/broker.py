@@ -68,13 +68,14 @@ class GrantedPartition:
         port: does not listen.
     """
 
-    def __init__(self, address: str, limits: Limits) -> None:
+    def __init__(self, address: str, limits: Limits, grant: Grant) -> None:
         self.port = PortalsPort(
             connect_timeout_s=limits.connect_s,
             liveness_s=limits.liveness_s,
             sending_bytes=limits.sending_bytes,
         )
         self.bebopd: PortalId = self.port.resolve(address)
+        self.use_grant(grant)
 
     def use_grant(self, grant: Grant) -> None:
         """Use the job's key for connections from now on."""
@@ -173,8 +174,7 @@ class Batch:
         stack.callback(rlimits.restore)
         given = work.given
         self._script = self._tenant(limits)
-        opened = GrantedPartition(given.bebopd, limits)
-        opened.use_grant(work.grant)
+        opened = GrantedPartition(given.bebopd, limits, work.grant)
         time_s = given.time_s or inf
         wanted = Wanted(NodeSpec(1), (given.name,), time_s=time_s, warning=work.task.warning)
         self._machine = Holding(wanted, opened.bebopd, given.bebopd, limits)
@@ -192,6 +192,7 @@ class Batch:
             tenant=self._script,
             on_tell=self._tell,
             entrance=self._begun.entrance(given.key) if self._begun else None,
+            open_again=lambda grant: GrantedPartition(given.bebopd, limits, grant),
         )
         stack.callback(self._driver.close)
         self._watch = reactor.watch(0, self._read)

@@ -99,8 +99,19 @@ class Asked:
         return reach if reach.address else None
 
     def history(self, count: int) -> list[batch.Row]:
-        """The last batch jobs."""
+        """The last jobs of the user."""
         return ask.history(self._where, self._limits, count)
+
+    def past(self, job_id: str, count: int) -> list[batch.Row]:
+        """What the history has of a job and the last of its steps, or of one step.
+
+        Nothing where no partition is up, and of ids that no partition gives.
+        """
+        allocation, dot, step = job_id.partition(".")
+        if self._where.is_embedded or not _is_number(allocation) or (dot and not _is_number(step)):
+            return []
+        number = int(step) if dot else batch.NO_STEP
+        return ask.history(self._where, self._limits, count, (int(allocation),), number)
 
     def events(self, job_id: int) -> list[batch.Happened]:
         """What has happened to a job of the partition; nothing where none is up."""

@@ -1,4 +1,4 @@
-"""What yodjob prints of batch jobs. Pure."""
+"""What yodjob prints of batch jobs, and of past jobs and steps. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from time import localtime, strftime
 from typing import Any
 
+from native.ids import name_of_job
 from native.nodelist import format_spans
-from native.text import shown
+from native.text import plural, shown
 from native.waitstatus import SIGNAL_BASE
-from native.wire.batch import Happened, Row, State
+from native.wire.batch import NO_STEP, Happened, Row, State
 from native.wire.placed import numbers_in
 from partition.jobs.show import Cells, elapsed, ends_text, short
 
@@ -25,13 +26,16 @@ CODES = {
     State.TIMEOUT: "TO",
     State.NODE_FAIL: "NF",
 }
-HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "SUBMITTED", "TIME", "REASON")
+_RAN = ("SUBMITTED", "TIME", "REASON")
+HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "NODES", *_RAN)
 _STATUSES = {State.CANCELLED: 143, State.TIMEOUT: 124, State.NODE_FAIL: 125}
 _NEVER_RAN = 125
 
 
 def exit_status(row: Row) -> int:
     """What `yodjob wait` ends with."""
+    if row.signal and row.exit_status == SIGNAL_BASE + row.signal:
+        return row.exit_status  # of yod, which a signal has ended
     if row.state in _STATUSES:
         return _STATUSES[row.state]
     status = SIGNAL_BASE + row.signal if row.signal else row.exit_status
@@ -78,9 +82,26 @@ def paragraph(row: Row, unix_s: float) -> list[str]:
         "ends": "" if ends is None else ends_text(ends, unix_s),
         "ended": _time(row.ended),
         "exit": _exit(row),
+        "held": f"{row.slot_s:.0f} slot seconds" if row.slot_s else "",
     }
     told = (f"  {name:<10} {text}" for name, text in lines.items() if text)
-    return [f"job {row.job_id}", *told]
+    return [f"job {name_of(row)}", *told]
+
+
+def name_of(row: Row) -> str:
+    """What people call the job or step."""
+    return str(row.job_id) if row.step == NO_STEP else name_of_job(row.step, str(row.job_id))
+
+
+def happened(row: Row) -> list[Happened]:
+    """What its row says of a step's history."""
+    slots = plural(row.slots, "slot")
+    told = [Happened(row.submitted, f"asked for {slots}")] if row.submitted < row.began else []
+    told.append(Happened(row.began, f"granted: {slots} on {_where(row)}"))
+    if row.ended:
+        said = f"{row.state.value}: {row.reason}" if row.reason else row.state.value
+        told.append(Happened(row.ended, said))
+    return told
 
 
 def history(rows: Sequence[Row]) -> list[str]:
@@ -94,16 +115,16 @@ def history(rows: Sequence[Row]) -> list[str]:
 
 
 def _past(row: Row) -> Cells:
-    title = (str(row.job_id), short(row.name), shown(row.owner), row.state.value, _exit(row))
+    title = (name_of(row), short(row.name), shown(row.owner), row.state.value, _exit(row))
     ran_s = row.ended - row.began if row.ended and row.began else 0.0
     times = (_time(row.submitted), elapsed(max(0.0, ran_s)))
-    return (*title, str(row.slots), *times, shown(row.reason))
+    return (*title, str(row.slots), str(row.node_count or ""), *times, shown(row.reason))
 
 
 def record(row: Row) -> dict[str, Any]:
     """One job for programs. What is not known is null."""
     return {
-        "id": str(row.job_id),
+        "id": name_of(row),
         "state": row.state.value,
         "code": CODES[row.state],
         "name": row.name,
@@ -120,6 +141,7 @@ def record(row: Row) -> dict[str, Any]:
         "ends": ends_of(row),
         "exit_status": exit_status(row) if row.state.is_final else None,
         "signal": row.signal or None,
+        "slot_s": row.slot_s or None,
     }
 
 

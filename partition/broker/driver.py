@@ -80,12 +80,13 @@ def hold(
         raise PartitionError(
             f"this is allocation {where.allocation}; one in it is not possible, yod runs steps"
         )
-    reach = None
+    limits = limits_module.load(environment)
+    reach, open_again = None, None
     if not where.is_embedded:
         from partition.find import remote
 
         reach = remote.reach(where)
-    limits = limits_module.load(environment)
+        open_again = partial(remote.again, reach, limits)
     with ExitStack() as stack:
         reactor = Reactor()
         stack.callback(reactor.close)
@@ -111,6 +112,7 @@ def hold(
             debug=debug,
             tenant=make_tenant and make_tenant(reactor, limits, command_ended),
             on_tell=on_tell,
+            open_again=open_again,
         )
         stack.callback(driver.close)
         driver.start()
@@ -127,6 +129,7 @@ class Driver:
         tenant: what has the allocation; None: the command that is wanted.
         on_tell: takes each line for the user as well.
         entrance: at which yods have been told to find the allocation; None: any.
+        open_again: opens another port to the partition's bebopd; None: it keeps no history.
 
     Attributes:
         status: how this process is to end; None: not yet.
@@ -148,6 +151,7 @@ class Driver:
         tenant: Tenant | None = None,
         on_tell: Callable[[Tell], None] = lambda tell: None,
         entrance: Entrance | None = None,
+        open_again: Callable[[Grant], Opened] | None = None,
     ) -> None:
         self.status: int | None = None
         self._machine = machine
@@ -162,6 +166,7 @@ class Driver:
         self._tail = Tail(stdio.say if debug else None)
         self._on_tell = on_tell
         self._entrance = entrance
+        self._open_again = open_again
         self._command: Tenant = tenant or (
             Command(wanted.words, environment, reactor, self.command_ended)
             if wanted.words
@@ -234,8 +239,7 @@ class Driver:
                     assert self._nodes is not None
                     self._nodes.end()
                 case Finish(status):
-                    self.status = status
-                    self._reactor.stop()
+                    self._finish(status)
                 case _:
                     raise AssertionError(f"no case for {action!r}")
         self._timer.set(self._machine.deadline())
@@ -260,11 +264,23 @@ class Driver:
                 on_cancel=partial(self.handle, Cancelled()),
                 on_suspend=lambda is_on: self.handle(Suspended(is_on)),
                 on_limit=lambda time_s: self.handle(TimeLimited(time_s or inf)),
+                end=lambda: self._machine.end,
+                open_again=self._open_again,
                 entrance=self._entrance,
             )
             self._nodes.start()
         except YodError as error:
             self._soon(NodesEnded(str(error)))
+
+    def _finish(self, status: int) -> None:
+        def finished() -> None:
+            self.status = status
+            self._reactor.stop()
+
+        if self._nodes is None:
+            finished()
+        else:
+            self._nodes.finish(finished)
 
     def _soon(self, event: Event) -> None:
         """Handle an event when the actions that it follows from have been carried out."""

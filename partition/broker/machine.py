@@ -26,11 +26,19 @@ from native.errors import IllegalTransition
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
-from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
+from native.wire.alloc import (
+    Grant,
+    JobEnd,
+    NodeRequest,
+    NodeSpec,
+    Queued,
+    Refused,
+    State,
+)
 from native.wire.batch import EarlySignal
+from partition.broker.outcome import LOST, end_of
 from yod.launch.allocation import PROGRAM_MAX, no_answer_text, queued_text
 
-LOST = 125  # exit status: there was no allocation, or it ended before the command
 TIMED_OUT = 124  # exit status: the time limit, as that of timeout(1)
 START_S = 30.0  # all PCTs must be up within this
 START_NODE_S = 0.1  # more time for each node
@@ -192,6 +200,7 @@ class Holding:
         self._node_count = 0
         self._up_count = 0
         self._status: int | None = None  # how this process will end
+        self._end_of: tuple[State, str] | None = None  # where the command has not decided it
         self._has_command = False
         self._has_nodes = False
         self._steps = 0
@@ -209,6 +218,11 @@ class Holding:
         """How long it may last; infinity: any time. None: the user cannot change it, or not now."""
         is_open = self.phase in (Phase.OPENING, Phase.HELD)
         return self._time_s if is_open and not self._is_given else None
+
+    @property
+    def end(self) -> JobEnd:
+        """How the allocation has ended, for the partition's bebopd."""
+        return end_of(self._status, self._end_of)
 
     def begin(self, now: float) -> list[Action]:
         """Ask for nodes."""
@@ -262,7 +276,7 @@ class Holding:
                     self._limit_time(now)
                 return self._limited()
             case ((Phase.OPENING | Phase.HELD), Cancelled()):
-                return [Tell(CANCELLED), *self._end(LOST, now)]
+                return [Tell(CANCELLED), *self._end(LOST, now, (State.CANCELLED, CANCELLED))]
             case ((Phase.OPENING | Phase.HELD), Suspended(is_on)):
                 return [Suspend(is_on)]
             case _, Suspended():
@@ -380,7 +394,7 @@ class Holding:
 
     def _too_slow(self, now: float) -> list[Action]:
         text = f"{self._up_count} of {self._node_count} nodes came up in time"
-        return [Tell(text), *self._end(LOST, now)]
+        return [Tell(text), *self._end(LOST, now, (State.NODE_FAIL, text))]
 
     def _time_over(self, now: float) -> list[Action]:
         assert self._over_at is not None
@@ -390,17 +404,21 @@ class Holding:
                 return [SignalCommand(warning.number)]
             return [SignalSteps(warning.number)]
         text = f"the time limit of {self._time_s:g} s is over"
-        return [Tell(text), *self._end(TIMED_OUT, now)]
+        return [Tell(text), *self._end(TIMED_OUT, now, (State.TIMEOUT, text))]
 
     def _lost(self, text: str, now: float) -> list[Action]:
         self._has_nodes = False
-        return [Tell(text), *self._end(LOST, now)]
+        return [Tell(text), *self._end(LOST, now, (State.NODE_FAIL, text))]
 
     # -- CLEARING, ENDING -------------------------------------------------
 
-    def _end(self, status: int, now: float) -> list[Action]:
-        """Have the command and the steps end, and then the PCTs."""
-        self.phase, self._status = Phase.CLEARING, status
+    def _end(self, status: int, now: float, end: tuple[State, str] | None = None) -> list[Action]:
+        """Have the command and the steps end, and then the PCTs.
+
+        Args:
+            end: state and reason, where the command has not ended by itself.
+        """
+        self.phase, self._status, self._end_of = Phase.CLEARING, status, end
         self._until = now + self._limits.kill_wait_s
         actions: list[Action] = [HangUp()] if self._has_command else []
         if self._has_nodes:

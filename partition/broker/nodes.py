@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import groupby, repeat
 from math import inf
 from signal import SIGTERM
@@ -24,12 +25,22 @@ from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
 from native.wire import codec
-from native.wire.alloc import NO_SHARE, Grant, Needs, NodeSpec, Share, share_of
+from native.wire.alloc import (
+    NO_SHARE,
+    Grant,
+    JobEnd,
+    Needs,
+    NodeSpec,
+    Share,
+    share_of,
+)
 from native.wire.placed import GrantedNode
 from native.wire.runs import JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.machine import CANCELLED
 from partition.broker.partition import AllocationPartition, Entrance
+from partition.broker.steps import EndedSteps
+from partition.broker.telling import Telling
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
@@ -67,6 +78,9 @@ class AllocatedNodes:
         on_cancel: called when a command asks for the end of the allocation.
         on_suspend: called when a command asks for the steps to be stopped, or continued.
         on_limit: called with seconds when a command asks for the allocation to last so long.
+        end: gives the end of the allocation, for the partition's bebopd.
+        open_again: opens another port to that bebopd, which is told of steps; None: it is
+            told of none.
         entrance: at which yods have been told to find us; None: any.
     """
 
@@ -87,6 +101,8 @@ class AllocatedNodes:
         on_cancel: Callable[[], None],
         on_suspend: Callable[[bool], None],
         on_limit: Callable[[float], None],
+        end: Callable[[], JobEnd],
+        open_again: Callable[[Grant], Opened] | None,
         entrance: Entrance | None = None,
     ) -> None:
         self.job_id = ""
@@ -121,6 +137,13 @@ class AllocatedNodes:
             prepared, front, opened, reactor, self._over, name=name, on_asked=self._asked
         )
         self._stack.callback(self._launching.close)
+        self._launching.driver.machine.report.stands_for = end
+        self._steps = EndedSteps(grant.job_id)
+        self._telling = (
+            Telling(self._steps, partial(open_again, grant), reactor) if open_again else None
+        )
+        if self._telling is not None:
+            self._stack.callback(self._telling.close)
         self._cancellation = launching.Cancellation(self._launching.driver, reactor, limits)
         self._stack.callback(self._cancellation.close)
 
@@ -156,6 +179,7 @@ class AllocatedNodes:
         self._bebopd.serve(
             self.job_id,
             len(self._slots),
+            self._steps,
             self._environment,
             on_up=self._up,
             say=self._tail.add_line,
@@ -180,11 +204,21 @@ class AllocatedNodes:
         """End the PCTs, and with them all steps; a second time: kill them."""
         self._cancellation.begin("the end of the allocation")
 
+    def finish(self, on_finished: Callable[[], None]) -> None:
+        """The PCTs have ended: tell bebopd of the last steps, and call when that is done."""
+        self._bebopd.end_steps()
+        if self._telling is None:
+            on_finished()
+        else:
+            self._telling.finish(on_finished)
+
     def close(self) -> None:
         """Give everything back; what is left of the allocation ends."""
         self._stack.close()
 
     def _up(self, count: int, steps: int) -> None:
+        if self._telling is not None:
+            self._telling.look()
         if not self._launching.driver.machine.report.interrupted_by:  # else they are told to end
             self._on_up(count, steps)
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 from allocator.bebopd import Bebopd
 from allocator.driver import Driver
 from allocator.host.owners import Owners
+from allocator.jobs.accounting import RecordPast
 from allocator.nodes.placement_list import ListPlacement
-from allocator.records import MemoryLedger
 from native import auth
 from native.errors import PartitionError
 from native.host import userdirs
@@ -30,6 +30,7 @@ from native.port.portals import PortalsPort
 from native.text import shown
 from native.transport.raw import PtlError
 from native.wire.nodes import SignalRanks
+from partition.broker.steps import EndedSteps
 
 FIRST_STEP = 1  # step 0 is a batch job's script
 
@@ -70,6 +71,7 @@ class AllocationPartition:
         self.key_file = ""
         self._entrance = entrance
         self._machine: Bebopd | None = None
+        self._steps: EndedSteps | None = None
         self._hold: Callable[[str], None] = lambda text: None
         self._reactor = reactor
         self._limits = limits
@@ -100,6 +102,7 @@ class AllocationPartition:
         self,
         job_id: str,
         nodes: int,
+        steps: EndedSteps,
         environment: Mapping[str, str],
         *,
         on_up: Callable[[int, int], None],
@@ -110,6 +113,7 @@ class AllocationPartition:
         Args:
             job_id: as users call it.
             nodes: how many will come; no step begins before.
+            steps: takes those that have ended.
             on_up: called with the number of nodes that are up, and that of steps, when something
                 has happened.
             say: takes a line for the log.
@@ -141,14 +145,14 @@ class AllocationPartition:
             machine,
             self._port,
             self._reactor,
-            MemoryLedger(),
+            steps,
             say=lambda text, step: say(f"job {job_id}.{step}: {text}" if step else text),
             warn=say,
             on_event=lambda: on_up(machine.nodes.up_count(), len(machine.jobs)),
             contain=contain,
         )
         self._stack.callback(driver.close)
-        self._machine, self._hold = machine, driver.hold
+        self._machine, self._hold, self._steps = machine, driver.hold, steps
         try:
             self.key_file = self._take_key() or self._write_key(job_id, environment)
         except OSError as error:
@@ -170,6 +174,14 @@ class AllocationPartition:
         """Stop the ranks of all steps and let none begin; or continue."""
         self._hold("the allocation is suspended" if is_on else "")
         self.signal(SIGSTOP if is_on else SIGCONT)
+
+    def end_steps(self) -> None:
+        """The PCTs have ended: steps that have not told how they ended are over as well."""
+        if self._machine is None or self._steps is None:
+            return
+        for action in self._machine.accounting.close("the allocation has ended"):
+            if isinstance(action, RecordPast):
+                self._steps.job_ended(action.row)
 
     def close(self) -> None:
         """Serve no step any more; remove the key."""

@@ -11,6 +11,7 @@ from functools import cache
 import click
 
 from native import limits
+from native.errors import PartitionError
 from native.host import stdio, userdirs
 from native.text import shown
 from native.wire import job
@@ -79,11 +80,14 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
     _say_trouble(asked)
     others = [job_id for job_id in job_ids if job_id not in rows]
     events = {job_id: asked.events(int(job_id)) for job_id in asked.ids} if has_events else {}
-    answers = [
-        answer
-        for answer in ask(others, job.Show(), in_force.job_answer_s)
-        if not (answer.silent is Silent.UNKNOWN and events.get(answer.id))
-    ]
+    answers = []
+    for answer in ask(others, job.Show(), in_force.job_answer_s):
+        if answer.silent is Silent.UNKNOWN and "." in answer.id:
+            for row in past_of(asked, answer.id, 1):
+                rows[answer.id] = row
+                events[answer.id] = batch_show.happened(row) if has_events else []
+        if not (answer.silent is Silent.UNKNOWN and (answer.id in rows or events.get(answer.id))):
+            answers.append(answer)
     answers = _with_allocations(answers, partition, in_force)
     known = [answer for answer in answers if isinstance(answer.reply, job.Shown)]
     now = time.time()
@@ -106,6 +110,14 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
     demand_done(answers)
 
 
+def past_of(asked: Asked, job_id: str, count: int) -> list[Row]:
+    """What the history has of a job, or of a step; nothing where bebopd cannot be asked."""
+    try:
+        return asked.past(job_id, count)
+    except PartitionError:
+        return []
+
+
 def _suspended(rows: Sequence[Row]) -> set[str]:
     return {str(row.job_id) for row in rows if row.state is State.SUSPENDED}
 
@@ -121,28 +133,6 @@ def _with_allocations(
     asked = ask(ids, job.Show(), in_force.job_answer_s)
     told = show.with_allocations([*answers, *asked], _suspended(rows))
     return told[: len(answers)]
-
-
-@click.command()
-@click.option(
-    "-count",
-    "-n",
-    "count",
-    type=click.IntRange(1, 10000),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="The last N jobs.",
-)
-@PARTITION
-@JSON
-def history(count: int, is_json: bool, partition: str) -> None:
-    """Show the batch jobs that were handed in last, ended or not."""
-    rows = Asked([], partition, limits.load(os.environ)).history(count)
-    if is_json:
-        print_json({"jobs": [batch_show.record(row) for row in rows]})
-    else:
-        print_lines(batch_show.history(rows))
 
 
 @click.command("signal")

@@ -41,6 +41,11 @@ class RemotePartition:
         self.port.close()
 
 
+def again(reach: Reach, limits: Limits, grant: Grant) -> RemotePartition:
+    """Another port to the partition that has given a grant."""
+    return RemotePartition(reach, limits)
+
+
 def reach(where: Where) -> Reach:
     """Look up the address, and read the key, which may take long.
 

@@ -13,6 +13,7 @@ MODULES = (
     "allocator.jobs.shortage",
     "allocator.nodes.counted",
     "allocator.operators",
+    "allocator.past",
     "allocator.rows",
     "fcntl",
     "native._native",

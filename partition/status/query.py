@@ -10,7 +10,7 @@ from native.loop.reactor import Reactor
 from native.port.port import Loss, PeerLost, Port, Received
 from native.wire.alloc import Refused
 from native.wire.base import Message
-from native.wire.nodes import Changed, Order
+from native.wire.nodes import AskNodeEvents, Changed, NodeEvent, NodeEvents, Order
 from native.wire.status import NodeRow, Query, Table
 
 
@@ -86,6 +86,35 @@ def give(
             raise OrderRefused(refused)
         case changed:
             return changed
+
+
+def events(
+    port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float, asked: AskNodeEvents
+) -> list[NodeEvent]:
+    """What has happened to nodes, the oldest first.
+
+    Args:
+        name, wait_s: as for :func:`ask`.
+
+    Raises:
+        PartitionError: as :func:`ask`, or bebopd has no history.
+    """
+    found: list[NodeEvent] = []
+    refused: list[Refused] = []
+
+    def take(message: Message) -> bool:
+        match message:
+            case NodeEvents(piece, is_last):
+                found.extend(piece)
+                return is_last
+            case Refused():
+                refused.append(message)
+        return bool(refused)
+
+    talk(port, bebopd, reactor, name, wait_s, asked, take)
+    if refused:
+        raise OrderRefused(refused[0])
+    return found
 
 
 def talk(

@@ -10,7 +10,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.port.port import Port
-from native.wire.nodes import Changed, Order
+from native.wire.nodes import AskNodeEvents, Changed, NodeEvent, Order
 from native.wire.status import NodeRow
 from partition.find import remote
 from partition.find.discover import Where
@@ -36,6 +36,16 @@ def give(where: Where, limits: Limits, order: Order) -> Changed:
     """
     with reached(where, limits) as (port, bebopd, reactor):
         return query.give(port, bebopd, reactor, where.name, limits.allocate_s, order)
+
+
+def events(where: Where, limits: Limits, asked: AskNodeEvents) -> list[NodeEvent]:
+    """What has happened to nodes, the oldest first.
+
+    Raises:
+        PartitionError: as :func:`rows`, or bebopd keeps no history.
+    """
+    with reached(where, limits) as (port, bebopd, reactor):
+        return query.events(port, bebopd, reactor, where.name, limits.allocate_s, asked)
 
 
 @contextmanager

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allocator.batch.job import RecordEvent
 from allocator.bebopd import Bebopd, RecordNode
+from allocator.jobs.accounting import RecordGrant, RecordPast
 from allocator.jobs.grants import Owner
 from allocator.jobs.ids import BLOCK
 from allocator.jobs.table import RecordEnd
-from allocator.nodes.orders import Orders, OrdersRecorded, RecordOrders
+from allocator.nodes.orders import Orders, OrdersRecorded, RecordNodeEvent, RecordOrders
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node
-from allocator.requests import RecordGrant, ReserveJobIds
+from allocator.requests import ReserveJobIds
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Action, Log, PeerGone, Send
 from native.wire.alloc import Grant
+from native.wire.batch import Row
 from tests.sim import rules
 from tests.sim.actor import Actor
 from tests.sim.network import Process
@@ -32,6 +35,8 @@ class Disk:
         self.names: dict[str, int] = {}
         self.orders: dict[int, Orders] = {}
         self.is_full = False
+        self.open: dict[int, Row] = {}  # jobs that have no final row
+        self.past: dict[int, Row] = {}  # final rows
 
 
 class BebopdActor(Actor):
@@ -56,6 +61,7 @@ class BebopdActor(Actor):
             limits=sim.limits,
             remembered_names=dict(disk.names),
             orders=dict(disk.orders),
+            earlier_rows=tuple(disk.open.values()),
         )
         free = self.machine.nodes.free
 
@@ -82,12 +88,18 @@ class BebopdActor(Actor):
                 sim.disk.ids_end = end
             case RecordNode(number, name):
                 sim.disk.names[name] = number
-            case RecordOrders(changes, asker):
+            case RecordOrders(changes, asker, by):
                 error = "disk is full" if sim.disk.is_full else ""
                 if not error:
                     sim.disk.orders |= changes
-                self.handle(OrdersRecorded(changes, asker, error))
-            case RecordGrant() | RecordEnd() | Log():
+                self.handle(OrdersRecorded(changes, asker, error, by))
+            case RecordGrant(row):
+                sim.disk.open[row.job_id] = row
+            case RecordPast(row):
+                rules.check_past(sim, row)
+                sim.disk.past.setdefault(row.job_id, row)
+                sim.disk.open.pop(row.job_id, None)
+            case RecordEnd() | RecordEvent() | RecordNodeEvent() | Log():
                 pass
             case _:
                 raise AssertionError(f"no case for {action!r}")

@@ -10,6 +10,7 @@
 8. No rank passes its entry before all ranks are held.
 9. An answered drain or restart keeps jobs from a node until it is resumed or has restarted.
 10. A restart that is not forced ends no job.
+11. Every job that was granted has one final row in the history, and it says no more than is known.
 
 A rule that holds at each moment is checked at the event that could break it. A rule that
 holds in the end is checked when a yod exits, or when the partition has come to rest.
@@ -22,8 +23,9 @@ import signal
 from typing import TYPE_CHECKING
 
 from native.waitstatus import exit_status
-from native.wire.alloc import Grant, Refused, Released
+from native.wire.alloc import Grant, Refused, Released, State
 from native.wire.base import Message
+from native.wire.batch import Row
 from pct.job.rules.relay import cost
 from tests.sim.clock import Violation
 from yod.launch.phases import Phase
@@ -88,6 +90,20 @@ def check_orders(sim: Sim, grant: Grant) -> None:
             raise Violation(f"rule 9: job {grant.job_id} gets node {number}, which is drained")
         if sim.orders.restarting.get(number) == sim.pcts[number].machine._incarnation:
             raise Violation(f"rule 9: job {grant.job_id} gets node {number}, which is to restart")
+
+
+def check_past(sim: Sim, row: Row) -> None:
+    """Rule 11: one bebopd writes one final row of a job, and COMPLETED is what its yod has said."""
+    assert sim.bebopd is not None
+    key = (sim.bebopd.epoch, row.job_id)
+    if key in sim.accounted or not row.state.is_final or row.ended < row.began:
+        raise Violation(f"rule 11: {row}")
+    sim.accounted.add(key)
+    reports = [yod.machine.report for yod in sim.yods]
+    if row.state is not State.COMPLETED or sim.liars:  # any process of its owner's may lie
+        return
+    if not any(each.job_id == row.job_id and each.end().state is row.state for each in reports):
+        raise Violation(f"rule 11: nobody knows that job {row.job_id} is COMPLETED")
 
 
 def check_restart(pct: PctActor) -> None:
@@ -273,6 +289,10 @@ def check_at_rest(sim: Sim) -> None:
         if pct.parts:
             raise Violation(f"rule 4: node {number} keeps parts of jobs {list(pct.parts)}")
     assert sim.bebopd is not None
+    open_ids = {row.job_id for row in sim.bebopd.machine.accounting}
+    for job_id, epoch in sim.granted.items():
+        if epoch == sim.bebopd.epoch and (job_id in open_ids) == (job_id in sim.disk.past):
+            raise Violation(f"rule 11: job {job_id} has no final row, or goes on with one")
     for number in sim.orders.drained:
         if sim.bebopd.machine.nodes.orders(number).drain is None:
             raise Violation(f"rule 9: node {number} is not drained any more")

@@ -65,6 +65,7 @@ class Sim:
         self.bebopd_id = PortalId(0x0A020001, 6000)
         self.disk = Disk()
         self.granted: dict[int, int] = {}
+        self.accounted: set[tuple[int, int]] = set()  # epoch and job id of final rows
         self.orders = Orders()
         self.truths: dict[int, JobTruth] = {}
         self.died_at: dict[int, float] = {}  # node -> when its PCT last died

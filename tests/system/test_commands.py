@@ -54,9 +54,11 @@ RARE = {
 # The modules of ours that a launch of `true` in the embedded partition imports, by room.
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
-    "allocator": "bebopd dependents driver records requests violation",
+    "allocator": "asked bebopd dependents driver records requests violation",
     "allocator.batch": "dependencies job outcome questions queue running submissions table times",
-    "allocator.jobs": "assign batch dependencies grants ids job line outcomes selection table",
+    "allocator.jobs": (
+        "accounting assign batch dependencies grants ids job line outcomes selection table"
+    ),
     "allocator.nodes": "orders placement_list rules table",
     "native": (
         "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"

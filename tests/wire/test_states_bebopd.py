@@ -48,6 +48,7 @@ def _said_by(sender: str, label: str) -> Message:
         "node.drain": nodes.Drain((0,), "fan"),
         "node.resume": nodes.Resume((0,)),
         "node.restart": nodes.Restart((0,)),
+        "node.ask_events": nodes.AskNodeEvents((), 1),
         "batch.started": batch.Started(1),
         "batch.ended": batch.BrokerEnded(1, 0, b""),
         "batch.submit": batch.Submit(bytes(16), alloc.NodeSpec(1), "a", 0.0, b""),
@@ -58,6 +59,7 @@ def _said_by(sender: str, label: str) -> Message:
         "batch.signal": batch.SignalScript(1, 10),
         "batch.limit_time": batch.LimitTime(1, 60.0),
         "batch.suspend": batch.Suspend(1, True),
+        "batch.steps": batch.Steps(1, 0, ()),
     }[name]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from allocator.bebopd import Bebopd
+from allocator.jobs import accounting
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Evidence
 from allocator.jobs.job import JobState as AllocatorState
@@ -44,7 +45,7 @@ def slots_are_freed_when_yod_is_lost(patch: Patch) -> None:
         actions = original(self, peer, text, now)
         for job in self:
             if job.requester is None and job.state is AllocatorState.RUNNING:
-                actions += self._take_back(job, list(job.holdings), "its yod is gone")
+                actions += self._take_back(job, list(job.holdings), "its yod is gone", now)
         return actions
 
     def runs(original: Any, self: JobTable, job: Any, now: float) -> Any:
@@ -59,7 +60,7 @@ def slots_of_a_silent_node_are_freed(patch: Patch) -> None:
     def down(original: Any, self: JobTable, node: AllocatorNode, now: float) -> Any:
         actions = original(self, node, now)
         for job_id in list(node.held):
-            actions += self._take_back(self._jobs[job_id], (node.number,), "it is down")
+            actions += self._take_back(self._jobs[job_id], (node.number,), "it is down", now)
         return actions
 
     wrap(patch, JobTable, "node_down", down)
@@ -97,3 +98,30 @@ def a_restarted_node_keeps_its_holdings(patch: Patch) -> None:
         return original(self, node, arrival, hosted, now)
 
     wrap(patch, JobTable, "compare", compare)
+
+
+@defect
+def a_front_end_that_was_lost_has_ended_well(patch: Patch) -> None:
+    def end_of(account: accounting.Account) -> alloc.JobEnd:
+        return account.end or alloc.JobEnd(alloc.State.COMPLETED, 0, 0, "")
+
+    patch.setattr(accounting, "_end_of", end_of)
+
+
+@defect
+def a_job_gets_a_final_row_for_each_word_about_its_end(patch: Patch) -> None:
+    def gone(original: Any, self: accounting.Accounting, job_id: int, *rest: Any) -> Any:
+        account = self._jobs.get(job_id)
+        actions = original(self, job_id, *rest)
+        return actions * 2 if account is not None else actions
+
+    wrap(patch, accounting.Accounting, "slots_gone", gone)
+
+
+@defect
+def a_job_that_is_over_gets_no_row(patch: Patch) -> None:
+    def over(original: Any, self: accounting.Accounting, account: accounting.Account) -> Any:
+        original(self, account)
+        return []
+
+    wrap(patch, accounting.Accounting, "_over", over)

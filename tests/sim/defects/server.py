@@ -116,7 +116,7 @@ def a_line_without_an_end_is_not_shown(patch: Patch) -> None:
 def slots_are_free_when_they_are_released(patch: Patch) -> None:
     def hosting(original: Any, self: JobTable, node: Any, job: Any, now: float) -> Any:
         actions = original(self, node, job, now)
-        return [*actions, *self._take_back(job, (node.number,), "too early")]
+        return [*actions, *self._take_back(job, (node.number,), "too early", now)]
 
     wrap(patch, JobTable, "hosting", hosting)
 

@@ -1,7 +1,10 @@
 """A small partition for tests: bebopd's machine, and what PCTs and yods say to it."""
 
+from allocator.batch.job import RecordEvent
 from allocator.bebopd import Bebopd
+from allocator.jobs.accounting import RecordPast
 from allocator.jobs.grants import Owner
+from allocator.nodes.orders import RecordNodeEvent
 from allocator.nodes.placement_list import ListPlacement
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -12,6 +15,7 @@ from native.wire.status import Announce
 DAEMON = Principal(PrincipalKind.PARTITION, 0)
 ALICE = Principal(PrincipalKind.USER, 1000)
 BOB = Principal(PrincipalKind.USER, 1001)
+HISTORY = (RecordPast, RecordEvent, RecordNodeEvent)
 NAMES = {0: "root", 1000: "alice", 1001: "bob"}
 YOD = PortalId(1, 70000)
 EPOCH = 77
@@ -27,10 +31,15 @@ def spec(size, *nodes, **fields):
 
 
 class Partition:
-    """A machine with nodes 0 to ``count - 1``; checks its invariants at each event."""
+    """A machine with nodes 0 to ``count - 1``; checks its invariants at each event.
+
+    Attributes:
+        history: what it has recorded of jobs and nodes.
+    """
 
     def __init__(self, count=4, slots=1, *, placement=None, limits=None, **options):
         self.now = 1000.0
+        self.history = []
         self.checks = False  # until all nodes are there: it looks at each of them
         self.limits = limits or Limits(silent_s=1e6)  # nobody repeats announcements
         self.machine = Bebopd(
@@ -54,7 +63,8 @@ class Partition:
         actions = self.machine.handle(event, self.now)
         if self.checks:
             self.machine.check()
-        return [action for action in actions if not isinstance(action, Log)]
+        self.history += [action for action in actions if isinstance(action, HISTORY)]
+        return [action for action in actions if not isinstance(action, (Log, *HISTORY))]
 
     def receive(self, source, message, principal=DAEMON):
         return self.handle(MessageReceived(source, principal, message))
@@ -77,8 +87,13 @@ class Partition:
         assert isinstance(answer, Grant), answer
         return answer
 
-    def release(self, job_id, source=YOD, principal=ALICE):
-        return self.receive(source, Release(job_id), principal)
+    def release(self, job_id, source=YOD, principal=ALICE, end=None):
+        return self.receive(source, Release(job_id, end), principal)
+
+    @property
+    def past(self):
+        """The final rows that it has recorded."""
+        return [action.row for action in self.history if isinstance(action, RecordPast)]
 
     def lose(self, peer, text="connection reset"):
         return self.handle(PeerGone(peer, text))

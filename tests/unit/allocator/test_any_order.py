@@ -1,4 +1,5 @@
-"""In any order of events, no slot is given twice and every slot comes back.
+"""In any order of events, no slot is given twice and every slot comes back; each job that
+was granted has one final row, and the rows add up to what was held.
 
 A small world of PCTs and yods around bebopd's machine. Messages of one
 connection keep their order, connections break with what is on them, PCTs and
@@ -8,9 +9,12 @@ yods die and come back, load messages arrive late. Hypothesis chooses the order.
 import random
 from collections import deque
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocator.jobs.accounting import RecordGrant
+from allocator.jobs.table import RecordEnd
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Send
@@ -18,17 +22,20 @@ from native.wire.alloc import (
     Freed,
     Grant,
     Hosting,
+    JobEnd,
     NodeRequest,
     Refused,
     Release,
     Released,
     Revoke,
     Revoked,
+    State,
 )
 from native.wire.status import Accepted, Announce, HostedJob, distances
 from tests.unit.allocator.partition_of import ALICE, DAEMON, Partition, pct, spec
 
 SLOTS = 2
+LIMITS = Limits(node_fail_s=60.0)
 REQUESTS = [
     NodeRequest((spec(1),)),
     NodeRequest((spec(3),)),
@@ -97,7 +104,7 @@ class World:
     def __init__(self, may_restart):
         self.may_restart = may_restart
         self.epoch = 1
-        self.partition = Partition(0, limits=Limits(), epoch=1)
+        self.partition = Partition(0, limits=LIMITS, epoch=1)
         self.pcts = [Pct(number) for number in range(3)]
         self.loads = []  # (pct, job id, ranks, slots, epoch) on their way
         self.epochs = {}  # job id -> the bebopd that granted it
@@ -105,6 +112,8 @@ class World:
         self.waiting = {}  # yod -> the job id whose release it waits for
         self.hosted = {}  # job id -> nodes that have heard from yod
         self.yods = 0
+        self.open, self.past = {}, {}  # rows in the records, by job id
+        self.held_s = self.freed_s = 0.0  # slots times seconds
         for each in self.pcts:
             each.announce()
 
@@ -203,7 +212,10 @@ class World:
     def restart_bebopd(self):
         self.epoch += 1
         first = max(self.epochs, default=0) + 1
-        self.partition = Partition(0, limits=Limits(), epoch=self.epoch, next_job_id=first)
+        rows = tuple(self.open.values())
+        self.partition = Partition(
+            0, limits=LIMITS, epoch=self.epoch, next_job_id=first, earlier_rows=rows
+        )
         self.waiting.clear()
         for each in self.pcts:
             each.is_connected = False
@@ -212,7 +224,8 @@ class World:
 
     def release(self, job_id, yod):
         self.waiting[yod] = job_id
-        self.perform(self.partition.receive(yod, Release(job_id), ALICE))
+        end = JobEnd(State.COMPLETED, 0, 0, "") if job_id in self.hosted else None
+        self.perform(self.partition.receive(yod, Release(job_id, end), ALICE))
 
     def die(self, job_id, yod):
         del self.grants[job_id]
@@ -220,13 +233,25 @@ class World:
         self.perform(self.partition.lose(yod))
 
     def pass_time(self):
+        used = sum(node.used() for node in self.partition.machine.nodes)
+        self.held_s += used * 11.0
         self.perform(self.partition.wait(11.0))
 
     def to_bebopd(self, each):
         self.perform(self.partition.receive(pct(each.number), each.up.popleft(), DAEMON))
 
     def perform(self, actions):
+        for row in self.partition.past:
+            self.open.pop(row.job_id, None)
+            self.past.setdefault(row.job_id, row)
+        ended = [row.job_id for row in self.partition.past]
+        assert len(ended) == len(set(ended)), "a job has two final rows"
         for action in actions:
+            match action:
+                case RecordGrant(row) if row.job_id not in self.past:
+                    self.open[row.job_id] = row
+                case RecordEnd(_, _, slot_s):
+                    self.freed_s += slot_s
             if not isinstance(action, Send):
                 continue
             match action.message:
@@ -279,3 +304,8 @@ def test_no_slot_is_in_two_jobs_and_all_become_free(seed, count, may_restart):
     assert world.partition.free() == {0: SLOTS, 1: SLOTS, 2: SLOTS}
     assert len(world.partition.machine.jobs) == 0
     assert not world.waiting, "a release was never answered"
+    assert world.past.keys() == world.epochs.keys(), "a job has no final row"
+    assert all(row.state.is_final for row in world.past.values())
+    assert not list(world.partition.machine.accounting)
+    if not may_restart:
+        assert world.freed_s == pytest.approx(world.held_s), "slots were held that no row has"

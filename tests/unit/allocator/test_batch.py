@@ -11,6 +11,7 @@ from allocator.batch.job import (
     SendHistory,
     SendRows,
     StartBroker,
+    Viewer,
 )
 from allocator.batch.outcome import outcome_of
 from native.errors import Refusal
@@ -23,7 +24,7 @@ from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX
 from native.wire.batch import Outcome, Row, State
 from native.wire.status import Announce
 from tests.unit.allocator.batch_disk import Disk
-from tests.unit.allocator.partition_of import ALICE, BOB, YOD, Partition, pct, spec
+from tests.unit.allocator.partition_of import ALICE, BOB, DAEMON, YOD, Partition, pct, spec
 
 ROOT = Principal(PrincipalKind.USER, 0)
 OTHER = PortalId(1, 70001)
@@ -307,8 +308,11 @@ def test_a_partition_without_records_takes_no_batch_jobs():
 
 def test_what_only_the_disk_knows_is_answered_from_there():
     partition = BatchPartition()
-    assert partition.receive(YOD, batch.History(3), ALICE) == [SendHistory(YOD, 3)]
-    assert partition.receive(YOD, batch.AskEvents(3), ALICE) == [SendEvents(YOD, 3)]
+    alice = Viewer(1000)
+    assert partition.receive(YOD, batch.History(3), ALICE) == [SendHistory(YOD, 3, alice)]
+    asked = partition.receive(YOD, batch.AskEvents(3), ALICE)
+    assert asked == [SendEvents(YOD, 3, Viewer(1000, sees_batch=True))]
+    assert partition.receive(YOD, batch.AskEvents(3), DAEMON) == [SendEvents(YOD, 3)]
 
 
 @pytest.mark.parametrize(

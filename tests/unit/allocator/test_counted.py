@@ -104,7 +104,7 @@ def play(given_hosts, given_steps, placement=ListPlacement):
         if running and ends < 3:
             job_id = list(running)[ends % len(running)]
             ended = running.pop(job_id)
-            partition.machine.jobs.forget(job_id)
+            partition.machine.jobs.forget(job_id, partition.now)
             for node, share in shares(ended).items():
                 left[node][0] += share.memory
                 left[node][1] += share.gpus
@@ -245,7 +245,7 @@ def test_a_request_waits_for_a_gpu_and_is_told_how_many_are_free():
     request = NodeRequest((spec(1, needs=Needs(gpus=1)),), waits=True)
     later = pct(50)
     partition.receive(later, request, ALICE)
-    actions = partition.machine.jobs.forget(first.job_id)
+    actions = partition.machine.jobs.forget(first.job_id, partition.now)
     assert actions
     answers = partition.wait(1.0) or partition.lose(pct(60))
     assert any(isinstance(getattr(each, "message", None), Grant) for each in answers)

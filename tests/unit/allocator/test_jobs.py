@@ -1,5 +1,7 @@
 """A job's slots from grant to free, whatever yod, PCTs and connections do meanwhile."""
 
+from unittest.mock import ANY
+
 import pytest
 
 from allocator.jobs.table import RecordEnd
@@ -40,14 +42,14 @@ def test_a_job_ends_when_yod_has_released_it_and_its_nodes_are_free():
     running(partition, spec(2))
     assert partition.release(1) == []
     assert partition.receive(pct(0), Freed.of(1, (0,))) == []
-    assert partition.receive(pct(0), Freed.of(1, (1,))) == [RecordEnd(1, "ended"), released()]
+    assert partition.receive(pct(0), Freed.of(1, (1,))) == [RecordEnd(1, "ended", ANY), released()]
     assert partition.free() == {0: 1, 1: 1, 2: 1}
 
 
 def test_a_release_after_the_last_node_is_free_is_answered_at_once():
     partition = Partition(2)
     running(partition, spec(2))
-    assert partition.receive(pct(0), Freed.of(1, (0, 1))) == [RecordEnd(1, "ended")]
+    assert partition.receive(pct(0), Freed.of(1, (0, 1))) == [RecordEnd(1, "ended", ANY)]
     assert partition.release(1) == [released()]
 
 
@@ -59,7 +61,7 @@ def test_a_grant_that_nobody_used_is_revoked_and_free_by_its_pcts_word():
     assert partition.free() == {0: 0, 1: 0}
     assert partition.receive(pct(0), Revoked(1, 0, False)) == []
     assert partition.free() == {0: 1, 1: 0}
-    assert partition.receive(pct(1), Revoked(1, 1, False)) == [RecordEnd(1, "never ran")]
+    assert partition.receive(pct(1), Revoked(1, 1, False)) == [RecordEnd(1, "never ran", ANY)]
     assert partition.free() == {0: 1, 1: 1}
 
 
@@ -116,7 +118,7 @@ def test_a_yod_that_is_lost_while_its_job_runs_is_the_pcts_business():
     partition = Partition(2)
     running(partition, spec(2))
     assert partition.lose(YOD) == []
-    assert partition.receive(pct(0), Freed.of(1, (0, 1))) == [RecordEnd(1, "ended")]
+    assert partition.receive(pct(0), Freed.of(1, (0, 1))) == [RecordEnd(1, "ended", ANY)]
 
 
 def test_a_release_before_the_load_asks_the_pcts_at_once():
@@ -125,7 +127,7 @@ def test_a_release_before_the_load_asks_the_pcts_at_once():
     assert partition.release(1) == revokes(0, 1)
     partition.receive(pct(0), Revoked(1, 0, False))
     assert partition.receive(pct(1), Revoked(1, 1, False)) == [
-        RecordEnd(1, "never ran"),
+        RecordEnd(1, "never ran", ANY),
         released(),
     ]
 
@@ -139,7 +141,7 @@ def test_nodes_that_are_not_free_in_time_after_a_release_are_asked():
     partition.receive(pct(1), Revoked(1, 1, False))
     assert partition.receive(pct(2), Revoked(1, 2, True)) == []
     assert partition.wait(4.0) == revokes(2)  # it may have ended meanwhile
-    assert partition.receive(pct(2), Freed.of(1, (2,))) == [RecordEnd(1, "ended"), released()]
+    assert partition.receive(pct(2), Freed.of(1, (2,))) == [RecordEnd(1, "ended", ANY), released()]
 
 
 def test_nodes_whose_root_is_lost_are_asked_at_once_when_yod_releases_them():
@@ -183,7 +185,7 @@ def test_a_lost_node_is_asked_when_it_comes_back_and_then_is_free():
     partition.release(1)
     partition.receive(pct(0), Freed.of(1, (0,)))
     assert partition.announce(1)[1:] == revokes(1)
-    assert partition.receive(pct(1), Revoked(1, 1, False)) == [RecordEnd(1, "ended")]
+    assert partition.receive(pct(1), Revoked(1, 1, False)) == [RecordEnd(1, "ended", ANY)]
     assert partition.free() == {0: 1, 1: 1}
 
 
@@ -312,7 +314,7 @@ def test_jobs_of_an_earlier_bebopd_go_on():
     partition.announce(0, slots=2, jobs=(hosted(7), hosted(9, uid=1001)))
     partition.announce(1, slots=2, jobs=(hosted(7, rank=1, slots=2),))
     assert partition.free() == {0: 0, 1: 0}
-    assert partition.receive(pct(0), Freed.of(7, (0, 1))) == [RecordEnd(7, "ended")]
+    assert partition.receive(pct(0), Freed.of(7, (0, 1))) == [RecordEnd(7, "ended", ANY)]
     assert partition.free() == {0: 1, 1: 2}
     assert partition.grant(spec(1)).job_id == 65
     assert partition.release(9, principal=BOB) == []
@@ -331,7 +333,7 @@ def test_a_late_word_about_a_job_of_an_earlier_bebopd_holds_nothing():
 def test_an_adopted_job_ends_by_its_nodes_announcements():
     partition = Partition(0, next_job_id=65)
     partition.announce(0, jobs=(hosted(7),))
-    assert partition.announce(0)[1:] == [RecordEnd(7, "ended")]
+    assert partition.announce(0)[1:] == [RecordEnd(7, "ended", ANY)]
     assert partition.free() == {0: 1}
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from allocator.jobs.accounting import RecordGrant
 from allocator.jobs.batch import BatchTable
-from allocator.requests import RecordGrant, ReserveJobIds
+from allocator.requests import ReserveJobIds
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec
@@ -383,7 +384,11 @@ def test_a_grant_is_recorded_after_it_is_sent():
     actions = Partition(2).receive(YOD, NodeRequest((spec(2),), "a.out", ""), ALICE)
     nodes = actions[0].message.nodes
     assert list(nodes.numbers()) == [0, 1]
-    assert actions[1:] == [RecordGrant(1, 1000, "a.out", "", 2, nodes)]
+    (recorded,) = actions[1:]
+    assert isinstance(recorded, RecordGrant)
+    row = recorded.row
+    assert (row.job_id, row.uid, row.owner, row.name) == (1, 1000, "alice", "a.out")
+    assert (row.slots, row.nodes, row.node_count) == (2, ((0, 2),), 2)
 
 
 @pytest.mark.parametrize("numbers", [range(100, 300), [*range(299, 100, -1)], [5, *range(400)]])

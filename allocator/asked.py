@@ -1,0 +1,140 @@
+"""What users ask of batch jobs and of the history, and what brokers tell. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allocator.batch import running
+from allocator.batch.job import Viewer
+from allocator.batch.table import BatchJobs
+from allocator.jobs.accounting import Accounting
+from allocator.jobs.assign import RequestRefused
+from allocator.jobs.table import JobTable
+from allocator.nodes.table import NodeTable
+from allocator.requests import Requests
+from native.errors import Refusal
+from native.ids import PortalId, Principal
+from native.limits import Limits
+from native.machine import Action, Send
+from native.wire import batch
+from native.wire.alloc import Refused
+from native.wire.base import JobMessage, Message
+
+if TYPE_CHECKING:
+    from allocator.past import StepsTold
+
+
+class BatchRequests:
+    """The requests of one partition's users. Methods return the actions to carry out.
+
+    Args:
+        name: the partition's, for texts.
+        is_taken: the partition takes batch jobs, and keeps a history.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        jobs: JobTable,
+        accounting: Accounting,
+        batch_jobs: BatchJobs,
+        requests: Requests,
+        limits: Limits,
+        name: str,
+        *,
+        is_taken: bool,
+    ) -> None:
+        self._nodes = nodes
+        self._jobs = jobs
+        self._accounting = accounting
+        self._batch = batch_jobs
+        self._requests = requests
+        self._name = name
+        self._is_taken = is_taken
+        self._limits = limits
+        self._steps: StepsTold | None = None  # none has been told
+
+    def asked(
+        self,
+        source: PortalId,
+        principal: Principal,
+        message: Message,
+        viewer: int | None,
+        now: float,
+    ) -> list[Action]:
+        """A user hands a batch job in, or asks something about jobs.
+
+        Args:
+            viewer: whose jobs the user sees; None: an operator, who sees those of all users.
+        """
+        try:
+            return self._answer(source, principal, message, viewer, now)
+        except RequestRefused as refused:
+            return self._requests.refuse(source, principal.uid, refused, now)
+
+    def _answer(
+        self,
+        source: PortalId,
+        principal: Principal,
+        message: Message,
+        viewer: int | None,
+        now: float,
+    ) -> list[Action]:
+        if not self._is_taken:
+            raise RequestRefused(Refusal.BAD_REQUEST, f"{self._name} takes no batch jobs")
+        match message:
+            case batch.Submit():
+                owner = self._requests.permitted(principal)
+                actions = self._batch.submitted(source, owner, message)
+                return [*actions, *self._requests.reserve()]
+            case batch.Ask():
+                seen = Viewer(viewer, sees_batch=True)
+                return self._batch.questions.asked(source, message, seen)
+            case batch.History():
+                from allocator.past import history_asked
+
+                return history_asked(source, message, viewer, self._batch, self._accounting)
+            case batch.AskEvents(job_id):
+                from allocator.past import events_asked
+
+                job = self._batch.get(job_id)
+                return events_asked(source, job_id, viewer, job, self._accounting)
+            case JobMessage(job_id):
+                job = self._batch.get(job_id)
+                if job is None or job.state.is_final:
+                    text = f"no batch job {job_id} waits or runs here"
+                    raise RequestRefused(Refusal.UNKNOWN_JOB, text)
+                if viewer not in (None, job.uid):
+                    text = f"job {job_id} belongs to {job.owner}"
+                    raise RequestRefused(Refusal.NOT_PERMITTED, text)
+                by = self._requests.name_of(principal.uid)
+                match message:
+                    case batch.AskReach():
+                        return self._batch.questions.reach_asked(source, job)
+                    case batch.LimitTime(_, time_s):
+                        return self._batch.times.change(job, time_s, source, by)
+                    case batch.SignalScript(_, number):
+                        actions = running.signal(job, running.host_of(job, self._nodes), number)
+                    case batch.Suspend(_, is_on):
+                        host = running.host_of(job, self._nodes)
+                        actions = running.suspend(job, host, is_on, by)
+                    case _:
+                        actions = self._batch.cancel(job, by, now)
+                return [*actions, Send(source, batch.Done(job_id))]
+        raise AssertionError(f"no case for {message!r}")
+
+    def steps_told(
+        self, source: PortalId, principal: Principal, message: batch.Steps
+    ) -> list[Action]:
+        """The broker of an allocation tells of ended steps."""
+        job_id, uid = message.job_id, principal.uid
+        job = self._jobs.get(job_id) or self._batch.get(job_id)
+        owner = job.uid if job is not None else self._accounting.owner_of(job_id)
+        if principal.job_id != job_id and owner != uid:
+            text = f"job {job_id} is none of uid {uid}'s that run here"
+            return [Send(source, Refused(Refusal.NOT_PERMITTED, text))]
+        if self._steps is None:
+            from allocator.past import StepsTold
+
+            self._steps = StepsTold(self._limits.history_each_count)
+        return self._steps.told(source, message, uid, self._requests.name_of(uid))

@@ -1,0 +1,57 @@
+"""The command that shows past jobs and steps."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from native import limits
+from native.host import stdio
+from native.text import shown
+from native.wire.batch import HISTORY_MAX, Row
+from partition.batch import show
+from partition.batch.ids import Asked
+from partition.commands.words import FAILED, JSON, PARTITION, print_json, print_lines
+
+_LAST = 20  # jobs, where no count is given
+
+
+@click.command()
+@click.option(
+    "-count",
+    "-n",
+    "count",
+    type=click.IntRange(1, HISTORY_MAX),
+    metavar="N",
+    help="The last N jobs (default 20), or N rows of each ID (default: all).",
+)
+@PARTITION
+@JSON
+@click.argument("job_ids", nargs=-1, metavar="{ID...}")
+def history(job_ids: tuple[str, ...], count: int | None, is_json: bool, partition: str) -> None:
+    """Show your last jobs, ended or not; of IDs the jobs and their steps.
+
+    Operators see the jobs of all users. Exit status: 0; 1 an ID has no row.
+    """
+    asked = Asked([], partition, limits.load(os.environ))
+    if not job_ids:
+        _print(asked.history(count or _LAST), is_json)
+        return
+    found = {job_id: asked.past(job_id, count or HISTORY_MAX) for job_id in job_ids}
+    rows = {(row.job_id, row.step): row for some in found.values() for row in some}
+    _print([rows[key] for key in sorted(rows)], is_json)
+    missing = [job_id for job_id, some in found.items() if not some]
+    for job_id in missing:
+        stdio.say(f"yodjob: {shown(job_id)}: the history has no such job of yours")
+    if missing:
+        sys.exit(FAILED)
+
+
+def _print(rows: Sequence[Row], is_json: bool) -> None:
+    if is_json:
+        print_json({"jobs": [show.record(row) for row in rows]})
+    else:
+        print_lines(show.history(rows))
