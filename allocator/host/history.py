@@ -98,7 +98,7 @@ class History:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(_SCHEMA)
+            self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT")
             self._prune()
         except sqlite3.Error as error:
             raise LedgerError(f"{path}: {error}") from None

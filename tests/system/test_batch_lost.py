@@ -19,7 +19,7 @@ from tests.support.wait import read_until, wait_for_exit, wait_until
 HOLD = "echo $YOD_JOB_ID >> ran; echo up > said; read line < go"
 OPENED = "yod true"  # the nodes belong to the job's broker
 STAY = "echo up > said; exec sleep 600"
-ROOM_BYTES = 256 << 10
+ROOM_BYTES = 2 << 20  # ledger and history, each with its log
 SLOW = {"YOD_CONNECT_S": "0.5", "YOD_NOTICE_S": "1.5"}  # told after three connections
 
 
