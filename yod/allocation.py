@@ -151,6 +151,7 @@ def allocate(
     mem_per_rank: str = "",
     gpus_per_node: int | None = None,
     gpus_per_rank: int | None = None,
+    distribution: str | None = None,
     exclusive: bool = False,
     partition: str = "",
     wait_s: float = inf,
@@ -168,6 +169,7 @@ def allocate(
         mem_per_rank: memory for each of ``size``.
         gpus_per_node: GPUs on each node.
         gpus_per_rank: GPUs for each of ``size``.
+        distribution: ``block``, ``cyclic`` or ``plane=K``, how the slots lie on the nodes.
         exclusive: all slots of whole nodes, which nobody else uses.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
@@ -189,6 +191,7 @@ def allocate(
         ("--mem-per-rank", mem_per_rank or None),
         ("--gpus-per-node", gpus_per_node),
         ("--gpus-per-rank", gpus_per_rank),
+        ("--distribution", distribution),
     ):
         words += [option, str(count)] if count is not None else []
     words += ["--exclusive"] if exclusive else []

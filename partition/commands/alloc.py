@@ -29,6 +29,7 @@ from yod.plan.shape import made, spec_of
 @click.option("--mem-per-rank", "rank_memory", metavar="SIZE", help="Memory for each slot of -sz.")
 @click.option("--gpus-per-node", "node_gpus", type=int, metavar="N", help="GPUs on each node.")
 @click.option("--gpus-per-rank", "gpus", type=int, metavar="N", help="GPUs for each slot of -sz.")
+@click.option("--distribution", metavar="HOW", help="Over nodes: block, cyclic, plane=K.")
 @click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
 @SIGNAL
@@ -48,6 +49,7 @@ def alloc(
     rank_memory: str | None,
     node_gpus: int | None,
     gpus: int | None,
+    distribution: str | None,
     is_exclusive: bool,
     time_text: str | None,
     warning: str | None,
@@ -72,7 +74,7 @@ def alloc(
         node_count,
         per_node,
         cores,
-        None,
+        distribution,
         memory=memory,
         rank_memory=rank_memory,
         node_gpus=node_gpus,

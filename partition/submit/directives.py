@@ -42,6 +42,7 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
 _SLURM_COSMETIC = frozenset(
     ("A", "account", "comment", "mail-type", "mail-user", "nice", "p", "partition", "q", "qos")
 )
+_SLURM_DISTRIBUTIONS = {"*": "block"}  # the default, which is ours, too
 _SLURM_FLAGS = frozenset(("parsable", "Q", "quiet", "v", "verbose"))
 _PBS_COSMETIC = frozenset("AmMPpqSVj")
 _PBS_FLAGS = frozenset("V")
@@ -132,6 +133,11 @@ def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
             found.words += [ours[name], value]
         elif name == "gres":
             found.words += ["--gpus-per-node", _gres(value)]
+        elif name in ("m", "distribution"):
+            over_nodes, colon, inside = value.partition(":")
+            found.words += ["--distribution", _SLURM_DISTRIBUTIONS.get(over_nodes, over_nodes)]
+            if colon:
+                found.warnings.append(f"#SBATCH {_dashed(name)}: `:{shown(inside)}` is ignored")
         elif name == "exclusive" and not value:
             found.words.append(_EXCLUSIVE)
         elif name in _SLURM_COSMETIC | _SLURM_FLAGS:

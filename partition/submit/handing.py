@@ -29,6 +29,7 @@ _OF_THE_SHAPE = (
     "rank_memory",
     "node_gpus",
     "gpus",
+    "distribution",
 )
 
 # What a #YOD line may say; the names are those of the command's parameters.
@@ -42,6 +43,7 @@ _OPTIONS = {
     "rank_memory": Option(("--mem-per-rank",), True),
     "node_gpus": Option(("--gpus-per-node",), True),
     "gpus": Option(("--gpus-per-rank",), True),
+    "distribution": Option(("--distribution",), True),
     "is_exclusive": Option(("--exclusive",), False),
     "time_text": Option(("-time",), True),
     "output": Option(("-o", "-output"), True),

@@ -87,6 +87,14 @@ def test_an_exclusive_job_has_whole_nodes(jobs):
     assert (jobs.output(first), jobs.output(second)) == ("2\n", "2,2\n")
 
 
+def test_slots_lie_on_the_nodes_as_the_distribution_says(jobs):
+    text = "#SBATCH -m cyclic\necho $YOD_NODE_SLOTS"
+    dealt = jobs.submit("-sz", "2", text=text)
+    assert (jobs.wait(dealt), jobs.output(dealt)) == (0, "1,1\n")
+    filled = jobs.submit("-sz", "2", "--distribution", "block", text=text)
+    assert (jobs.wait(filled), jobs.output(filled)) == (0, "2\n")
+
+
 def test_jobs_begin_in_the_order_of_their_submission(jobs):
     text = "echo $1 >> order; echo $1 > said"
     first = jobs.submit("-sz", "4", "--wrap", HOLD)

@@ -99,6 +99,12 @@ def test_an_allocation_has_the_cores_of_its_ranks(three):
     assert (done.status, done.out) == (0, "6 3,3\nx\nx\n")
 
 
+def test_an_allocations_slots_are_dealt_to_its_nodes(three):
+    words = ("-quiet", "-sz", "5", "--distribution", "cyclic", "sh", "-c", "echo $YOD_NODE_SLOTS")
+    done = finish(three.start_command(BIN / "yodjob", "alloc", *words))
+    assert (done.status, done.out) == (0, "2,2,1\n")
+
+
 def test_an_exclusive_job_is_alone_on_its_nodes(three):
     job = three.start_yod("-N", "2", "--exclusive", *HOLDS)
     read_until(job.stdout.fileno(), b"1\n1\n")

@@ -29,6 +29,9 @@ def read(*lines):
         ("#SBATCH -D /tmp", ["-directory", "/tmp"]),
         ("#SBATCH -N 2 --ntasks-per-node=4", ["-N", "2", "--ranks-per-node", "4"]),
         ("#SBATCH --cpus-per-task 3", ["--cores-per-rank", "3"]),
+        ("#YOD --distribution plane=2", ["--distribution", "plane=2"]),
+        ("#SBATCH -m cyclic", ["--distribution", "cyclic"]),
+        ("#SBATCH --distribution=plane=4", ["--distribution", "plane=4"]),
         ("#PBS -N a -o out", ["-name", "a", "-o", "out"]),
         ("#PBS -l select=2:ncpus=4:mpiprocs=4", ["-sz", "8"]),
         ("#PBS -l nodes=2:ppn=3,walltime=1:00:00", ["-sz", "6", "-time", "1:00:00"]),
@@ -57,6 +60,14 @@ def test_what_changes_nothing_that_runs_is_a_warning(line, warning):
     assert read(line) == directives.Read([], [warning])
 
 
+@pytest.mark.parametrize(("said", "over_nodes"), [("cyclic:block", "cyclic"), ("*:*", "block")])
+def test_the_distribution_over_sockets_is_a_warning(said, over_nodes):
+    found = read(f"#SBATCH -m {said}")
+    inside = said.partition(":")[2]
+    warning = f"#SBATCH -m: `:{inside}` is ignored"
+    assert found == directives.Read(["--distribution", over_nodes], [warning])
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -70,6 +81,8 @@ def test_what_changes_nothing_that_runs_is_a_warning(line, warning):
         "#YOD --after afterok:3.1",
         "#YOD --after after:1?after:2,after:3",
         "#SBATCH --exclusive=user",
+        "#SBATCH -m arbitrary",
+        "#YOD --distribution cyclic:block",
         "#PBS -J 1-3",
         "#PBS -l mem=4gb",
         "#PBS -l select=2:mem=1gb",
