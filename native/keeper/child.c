@@ -97,6 +97,20 @@ static void take_limits (const struct child *child)
     }
 }
 
+/* The call is raw because libc's set has a fixed size. */
+static void take_processors (const struct child *child)
+{
+    static uint64_t mask[SPEC_MAX_CPU_WORDS];
+    const struct spec_rank *rank = child->rank;
+    size_t bytes = rank->n_cpu_words * sizeof (mask[0]);
+
+    if (!(rank->flags & RANK_IS_BOUND))
+        return;
+    memcpy (mask, rank->cpus, bytes);   /* it may lie unaligned */
+    if (syscall (SYS_sched_setaffinity, 0, bytes, mask) != 0)
+        fail (child, STEP_AFFINITY, errno, "");
+}
+
 static size_t name_bytes (const char *variable)
 {
     const char *equals = strchr (variable, '=');
@@ -270,6 +284,7 @@ void child_run (const struct starter *starter, size_t index,
     setpriority (PRIO_PROCESS, 0, starter->niceness);
     take_signals (&child);
     take_streams (&child, streams);
+    take_processors (&child);
     if (*rank->program->cwd && chdir (rank->program->cwd) != 0)
         fail (&child, STEP_CHDIR, errno, rank->program->cwd);
     if (!inspect_program (rank->program->path, &takes_preload, &fault))

@@ -40,6 +40,7 @@ enum step {
     STEP_SETUID_REFUSED = 9,
     STEP_CAPABILITY_REFUSED = 10,
     STEP_MEMORY = 11,
+    STEP_AFFINITY = 12,
 };
 
 enum report_fds {                       /* sent in this order */

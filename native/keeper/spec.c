@@ -124,6 +124,23 @@ static void take_programs (struct cursor *c, struct spec *spec)
     }
 }
 
+/* A mask of processors: a count of words of 64 bits, then these. It is neither
+ * empty nor longer than any kernel's. */
+static void take_cpus (struct cursor *c, struct spec_rank *rank)
+{
+    bool any = false;
+
+    rank->n_cpu_words = take_u32 (c);
+    if (!c->problem && (rank->n_cpu_words == 0
+                        || rank->n_cpu_words > SPEC_MAX_CPU_WORDS))
+        c->problem = "a rank is bound to a wrong number of processors";
+    rank->cpus = take (c, 8 * rank->n_cpu_words);
+    for (size_t i = 0; !c->problem && i < 8 * rank->n_cpu_words; i++)
+        any |= rank->cpus[i] != 0;
+    if (!c->problem && !any)
+        c->problem = "a rank is bound to no processor";
+}
+
 static void take_ranks (struct cursor *c, struct spec *spec)
 {
     spec->ranks = table (c, spec->n_ranks, 12, sizeof (*spec->ranks));
@@ -136,10 +153,12 @@ static void take_ranks (struct cursor *c, struct spec *spec)
         rank->flags = take_u32 (c);
         rank->environment = take_strings (c);
         if (!c->problem && (program >= spec->n_programs
-                            || rank->flags & ~7u
+                            || rank->flags & ~15u
                             || (rank->flags & RANK_WANTS_PORTALS
                                 && spec->listen_nid == 0)))
             c->problem = "a rank is not valid";
+        if (!c->problem && rank->flags & RANK_IS_BOUND)
+            take_cpus (c, rank);
         spec->wants_portals |= (rank->flags & RANK_WANTS_PORTALS) != 0;
         if (!c->problem)
             rank->program = &spec->programs[program];

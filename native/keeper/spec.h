@@ -16,6 +16,7 @@
 #define SPEC_MAGIC 0x314b4f59u          /* "YOK1" */
 #define SPEC_MAX_BYTES (256u << 20)
 #define SPEC_MAX_RANKS 65536u           /* slots of a node (wire/base.py) */
+#define SPEC_MAX_CPU_WORDS 1024u        /* 65536 processors */
 #define SPEC_KEEP (UINT64_MAX - 1)       /* leave this half of a limit alone */
 
 enum spec_hold {
@@ -28,6 +29,7 @@ enum spec_rank_flags {
     RANK_WANTS_STDIN = 1,
     RANK_WANTS_PMI = 2,
     RANK_WANTS_PORTALS = 4,             /* a listener, and the job's map */
+    RANK_IS_BOUND = 8,                  /* to the processors of its mask */
 };
 
 struct spec_limit {
@@ -52,6 +54,8 @@ struct spec_rank {
     const struct spec_program *program;
     uint32_t flags;
     struct spec_strings environment;    /* replaces shared ones of that name */
+    const char *cpus;                   /* RANK_IS_BOUND: words of 64 bits */
+    size_t n_cpu_words;
 };
 
 struct spec {

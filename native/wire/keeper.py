@@ -18,8 +18,8 @@ The specification, a file, descriptor 4 of the keeper::
     strings environment                        shared by all ranks
     u32 hold   strings(1) path   strings(1) directory   strings argv
                                                for each program
-    u32 rank   u32 program   u32 flags   strings environment
-                                               for each rank
+    u32 rank   u32 program   u32 flags   strings environment   [u32 words   u64 mask...]
+                                               for each rank; the mask with flag 8
 
 where ``strings`` is u32 count, u32 bytes, and that many bytes that hold count
 NUL-ended strings. A limit's all-ones is unlimited, one less leaves it as it is.
@@ -43,6 +43,7 @@ from native.text import shown
 MAGIC = 0x314B4F59
 RANKS_MAX = 1 << 16  # of one keeper: SLOTS_MAX
 SPEC_MAX_BYTES = 256 << 20
+CPU_WORDS_MAX = 1024  # of 64 processors each
 UNLIMITED = -1  # as a limit
 KEEP = -2  # as a limit: what this node has
 ALL_RANKS = 0xFFFFFFFF
@@ -50,7 +51,7 @@ ALL_RANKS = 0xFFFFFFFF
 REPORTS_PER_PACKET = 32
 FDS_PER_PACKET = 128
 
-_WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS = 1, 2, 4
+_WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS, _IS_BOUND = 1, 2, 4, 8
 _WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
 
@@ -93,6 +94,7 @@ class ExecStep(IntEnum):
     SETUID_REFUSED = 9  # the program or interpreter
     CAPABILITY_REFUSED = 10  # the same
     MEMORY = 11  # nothing
+    AFFINITY = 12  # nothing
 
 
 class ProgramSpec(Struct, frozen=True):
@@ -119,6 +121,7 @@ class RankSpec(Struct, frozen=True):
         wants_stdin: standard input is a pipe; else it is empty.
         wants_pmi: a socket, named by PMI_FD in the rank's environment.
         wants_portals: a listener and the file with the job's map, named by YOD_PORTALS.
+        cpus: processors that it is bound to; empty: to none but its parent's.
     """
 
     rank: int
@@ -127,6 +130,7 @@ class RankSpec(Struct, frozen=True):
     wants_stdin: bool
     wants_pmi: bool
     wants_portals: bool = False
+    cpus: tuple[int, ...] = ()
 
 
 class KeeperSpec(Struct, frozen=True):
@@ -286,6 +290,7 @@ _EXPLANATIONS = {
     ExecStep.SETUID_REFUSED: "{text} would change its user or group: setuid programs are refused",
     ExecStep.CAPABILITY_REFUSED: "{text} has file capabilities: such programs are refused",
     ExecStep.MEMORY: "cannot start: {reason}",
+    ExecStep.AFFINITY: "cannot be bound to processors of its node: {reason}",
 }
 
 
@@ -304,6 +309,19 @@ def _strings(strings: Iterable[bytes]) -> bytes:
 
 def _limit(value: int) -> int:
     return value if value >= 0 else _ALL_ONES + 1 + value
+
+
+def _cpu_mask(cpus: tuple[int, ...]) -> bytes:
+    """A bit for each processor, in words of 64 bits behind their count.
+
+    Raises:
+        ValueError: there is a higher number than a keeper takes.
+    """
+    words = max(cpus) // 64 + 1
+    if words > CPU_WORDS_MAX:
+        raise ValueError(f"processor {max(cpus)}, a keeper knows {64 * CPU_WORDS_MAX}")
+    mask = sum(1 << cpu for cpu in set(cpus))
+    return _U32.pack(words) + mask.to_bytes(8 * words, "little")
 
 
 def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> bytes:
@@ -353,7 +371,10 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
             if not spec.listen_nid:
                 raise ValueError(f"rank {rank.rank} has no address to listen at")
             flags |= _WANTS_PORTALS
+        flags |= _IS_BOUND * bool(rank.cpus)
         parts += [_RANK.pack(rank.rank, rank.program, flags), _strings(rank.environment)]
+        if rank.cpus:
+            parts.append(_cpu_mask(rank.cpus))
     encoded = b"".join(parts)
     if len(encoded) > SPEC_MAX_BYTES:
         raise ValueError(f"the specification has {len(encoded)} bytes, the limit is 256 MiB")

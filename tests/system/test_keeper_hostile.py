@@ -71,6 +71,8 @@ def encoded(parent: int = 1, has_portals: bool = False) -> bytes:
     if has_portals:
         ranks = (*spec.ranks[:-1], replace(spec.ranks[-1], wants_portals=True))
         spec = replace(spec, ranks=ranks, listen_nid=0x7F000001)
+    bound = replace(spec.ranks[0], cpus=(1, 64))
+    spec = replace(spec, ranks=(bound, *spec.ranks[1:]))
     return wire.encode_spec(spec, parent, b"/lib/yodhold.so")
 
 

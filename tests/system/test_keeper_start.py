@@ -23,6 +23,7 @@ from native.wire.keeper import (
     Hold,
     HowHeld,
     KeeperLost,
+    KeeperSpec,
 )
 from tests.support.keeper_job import UNDER_TEST, Job, failure_of, make_spec
 from tests.support.keeper_programs import (
@@ -117,6 +118,37 @@ def test_a_limit_too_small_for_anything_still_starts_a_rank() -> None:
     limits = ((resource.RLIMIT_NOFILE, 4, 4),)
     with Job(make_spec(("/bin/sh", "-c", "echo main"), limits=limits, wants_pmi=True)) as job:
         assert job.run().text() == "main\n"
+
+
+def bound_to(*cpus: tuple[int, ...]) -> KeeperSpec:
+    spec = make_spec(("/bin/grep", "Cpus_allowed_list", "/proc/self/status"), ranks=len(cpus))
+    ranks = tuple(map(lambda rank, own: replace(rank, cpus=own), spec.ranks, cpus))
+    return replace(spec, ranks=ranks)
+
+
+def test_a_rank_is_bound_to_its_processors_and_the_others_to_none() -> None:
+    ours = sorted(os.sched_getaffinity(0))
+    with Job(bound_to((ours[-1],), (), (ours[0],))) as job:
+        job.run()
+        seen = [job.text(rank).split()[1] for rank in range(3)]
+    assert (seen[0], seen[2]) == (str(ours[-1]), str(ours[0]))
+    assert seen[1] not in (seen[0], seen[2]) or len(ours) == 1
+
+
+def test_a_rank_is_bound_though_its_pct_may_use_less() -> None:
+    ours = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {ours[0]})
+    try:
+        with Job(bound_to((ours[-1],))) as job:
+            assert job.run().text().split()[1] == str(ours[-1])
+    finally:
+        os.sched_setaffinity(0, ours)
+
+
+def test_processors_that_the_host_has_not_are_an_error() -> None:
+    failure = failure_of(bound_to((65535,)))
+    assert (failure.errno, failure.step) == (errno.EINVAL, ExecStep.AFFINITY)
+    assert failure.explain() == "cannot be bound to processors of its node: EINVAL"
 
 
 def test_ranks_have_the_pcts_priority_whatever_the_keepers_is() -> None:

@@ -85,6 +85,17 @@ def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
     assert reader.left == b""
 
 
+def test_the_processors_of_a_rank_that_is_bound_follow_its_environment() -> None:
+    bound = wire.RankSpec(9, 0, (b"A=1",), False, False, cpus=(0, 65, 3))
+    whole = wire.encode_spec(changed(ranks=(bound,)), 1, b"")
+    reader = Reader(whole[-40:])
+    assert reader.take("II") == (0, 8)
+    assert reader.strings() == [b"A=1"]
+    assert reader.take("I") == (2,)
+    assert reader.take("QQ") == (0b1001, 0b10)
+    assert reader.left == b""
+
+
 def changed(**fields: object) -> wire.KeeperSpec:
     return wire.KeeperSpec(
         **{name: getattr(SPEC, name) for name in SPEC.__struct_fields__} | fields
@@ -97,6 +108,7 @@ def changed(**fields: object) -> wire.KeeperSpec:
         changed(ranks=()),
         changed(ranks=SPEC.ranks * 32769),
         changed(ranks=(wire.RankSpec(0, 1, (), False, False),)),
+        changed(ranks=(wire.RankSpec(0, 0, (), False, False, cpus=(65536,)),)),
         changed(environment=(b"A=1\0B=2",)),
         changed(programs=(wire.ProgramSpec(b"", (b"a",), b"/"),)),
         changed(programs=(wire.ProgramSpec(b"/a", (), b"/"),)),
@@ -172,7 +184,7 @@ def test_every_failure_is_explained_with_the_path_that_is_at_fault() -> None:
         for number in (errno.ENOENT, errno.EACCES, 9999):
             text = wire.ExecFailed(3, number, step, "/a/path").explain()
             assert "\n" not in text
-            named = step not in (1, 2, 3, 11)
+            named = step not in (1, 2, 3, 11, 12)
             assert ("/a/path" in text) == named
             assert text.startswith(("cannot ", "/a/path "))
 
