@@ -383,7 +383,7 @@ class Requests:
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):
             raise RequestRefused(Refusal.BATCH_LIMIT, text)
-        shares = shares_on(request.specs, picks)
+        shares = shares_on(request.specs, picks, self._nodes)
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
         grant = make_grant(

@@ -43,6 +43,11 @@ def format_nodes(nodes: Iterable[int]) -> str:
     )
 
 
+def format_cpus(cpus: Iterable[int]) -> str:
+    """Processors as the kernel writes them: ``0-3,8``."""
+    return format_nodes(cpus).replace("..", "-")
+
+
 def format_spans(spans: Iterable[tuple[int, int]]) -> str:
     """Nodes as :func:`format_nodes` has them, from the first of each range and a count."""
     texts: list[str] = []

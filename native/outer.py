@@ -112,6 +112,7 @@ _NAMES = frozenset(
         b"YOD_NODE",
         b"YOD_NODE_NAME",
         b"YOD_RANK",
+        b"YOD_RANK_CPUS",
         b"YOD_RANK_GPUS",
         b"YOD_SIZE",
         DEFAULTS,

@@ -11,7 +11,7 @@ from native.port.port import Opened
 from yod.plan.prepared import Reach
 
 if TYPE_CHECKING:
-    from pct.account import Gpu
+    from pct.host.capacity import Capacity
     from pct.host.pmix_process import PmixServer
     from pct.host.spawn.spawner import OwnSpawner
 
@@ -30,14 +30,14 @@ def open_partition(
         reach: None: the embedded one.
         will_offer_pmix: the coming job offers PMIx. Its server in an embedded partition
             then starts while the partition's modules are imported, which takes as long.
-        has_needs: the coming job asks for memory or GPUs.
+        has_needs: the coming job asks for memory, GPUs or cores of its own.
     """
     if reach is None:
         spawner = own_spawner(reactor)
         server = _early_pmix_server(reactor, limits, spawner) if will_offer_pmix else None
         from partition.up.embedded import EmbeddedPartition
 
-        share: tuple[int, tuple[Gpu, ...]] = (0, ())
+        share: Capacity | None = None
         if has_needs:
             from pct.host.capacity import here
 

@@ -49,6 +49,7 @@ RESTART = -1  # not an exit status: execute this program anew
 @click.option("--slots", metavar="N", type=int, help="Ranks at a time; default: processors.")
 @click.option("--memory", metavar="SIZE", help="For jobs that ask; default: all of the host.")
 @click.option("--gpus", metavar="COUNTS", help="4, a100:4, a100:2,h100:2; default: those there.")
+@click.option("--cpus", metavar="LIST", help="To bind ranks to: 0-3,8; default: all.")
 @click.option("--store", metavar="DIR", multiple=True, help="RAM disk for images; may repeat.")
 @click.option("--ready-fd", metavar="FD", type=int, help="Write host:port there when listening.")
 @click.option(
@@ -76,6 +77,7 @@ def command(
     slots: int | None,
     memory: str | None,
     gpus: str | None,
+    cpus: str | None,
     store: tuple[str, ...],
     ready_fd: int | None,
     is_in_job: bool,
@@ -89,16 +91,20 @@ def command(
         return 0
     if bebopd is None or (key_file is None and not is_in_job):
         raise UsageError("--bebopd and --key-file are needed (pct -help)")
+    root = os.environ.get(capacity.ROOT_VARIABLE) or "/"
     if is_in_job:  # a job's rank, which is one node of an allocation
         node = int(os.environ.get("YOD_NODE", node))
         name = os.environ.get("YOD_NODE_NAME", name)
         # What the allocation has been given, and nothing of what else there is on the host.
         of_rank = capacity.of_rank(os.environ.get(capacity.RANK_VARIABLE, ""))
-        here = capacity.memory(memory or "0"), of_rank
+        own = capacity.cores(os.environ.get(capacity.RANK_CPUS_VARIABLE, ""), root)
+        here = capacity.Capacity(capacity.memory(memory or "0"), of_rank, own)
     else:
-        here = (
-            capacity.memory(memory or os.environ.get(capacity.MEMORY_VARIABLE)),
-            capacity.gpus(gpus if gpus is not None else os.environ.get(capacity.GPUS_VARIABLE)),
+        said = os.environ.get
+        here = capacity.Capacity(
+            capacity.memory(memory or said(capacity.MEMORY_VARIABLE)),
+            capacity.gpus(gpus if gpus is not None else said(capacity.GPUS_VARIABLE)),
+            capacity.cores(cpus if cpus is not None else said(capacity.CPUS_VARIABLE), root),
         )
     if not -1 <= node <= NODE_MAX:
         raise UsageError(f"--node {node}: must be from 0 to {NODE_MAX}")
@@ -145,8 +151,9 @@ def command(
         is_signed=lambda data, mac: is_signed(key, data, mac),
         unix_time=time.time,
         contain=_contain,
-        memory=here[0],
-        gpus=here[1],
+        memory=here.memory,
+        gpus=here.gpus,
+        cores=here.cores,
     )
     # A PCT that is not root's serves one user, who may have all that is free.
     share = limits.store_user_percent if os.geteuid() == 0 else 100

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from signal import SIGCONT, SIGSTOP, SIGTERM
+from typing import TYPE_CHECKING
 
 from native.deadlines import Deadlines, earliest
 from native.errors import IllegalTransition, PeerProtocolError
@@ -39,6 +40,9 @@ from pct.job.progress import JobState
 from pct.peers import Peers
 from pct.reservation import Reservation
 
+if TYPE_CHECKING:
+    from pct.cores import Core
+
 ENDING_TEXT = "the allocation ends"
 
 
@@ -57,6 +61,7 @@ class Node:
         contain: takes what handling an event of one job has raised; the job ends.
         memory: bytes that jobs may have.
         gpus: that jobs may have.
+        cores: that ranks can be bound to.
     """
 
     def __init__(
@@ -74,11 +79,12 @@ class Node:
         contain: Contain = propagate,
         memory: int = 0,
         gpus: tuple[Gpu, ...] = (),
+        cores: tuple[Core, ...] = (),
     ) -> None:
         self.number = wanted
         self.jobs: dict[int, Job] = {}
         self.brokers = Brokers()
-        self.reservation = Reservation(slots, limits.jobs_per_node_count, memory, gpus)
+        self.reservation = Reservation(slots, limits.jobs_per_node_count, memory, gpus, cores)
         self._name = name
         self._address = address
         self._bebopd = bebopd
@@ -228,8 +234,8 @@ class Node:
         try:
             limits = (self.limits.notice_s, self.limits.job_store_bytes)
             _, gpus = self.reservation.share(message.job_id)
-            unkillable_s = self.limits.unkillable_s
-            job = Job(message, credential, source, now, *limits, gpus, unkillable_s)
+            unkillable_s, cores = self.limits.unkillable_s, self.reservation.cores(message.job_id)
+            job = Job(message, credential, source, now, *limits, gpus, unkillable_s, cores)
         except Exception as error:
             self._contain(f"job {message.job_id}", error)
             self.reservation.give_back(message.job_id)
@@ -272,12 +278,13 @@ class Node:
             self.brokers.job_ids,
             self.reservation.memory,
             tuple([gpu.kind for gpu in self.reservation.gpus]),
+            self.reservation.groups,
         )
         return [Send(self._bebopd, announce)]
 
-    def _share(self, job_id: int) -> tuple[int, int]:
+    def _share(self, job_id: int) -> tuple[int, int, tuple[int, ...]]:
         memory, gpus = self.reservation.share(job_id)
-        return memory, len(gpus)
+        return memory, len(gpus), self.reservation.core_counts(job_id)
 
     def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:
         is_new = message.epoch != self.reservation.epoch or self._trouble != ""

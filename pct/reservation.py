@@ -10,10 +10,15 @@ believes.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from native.errors import Refusal
-from native.wire.alloc import NO_SHARE, Credential, share_of
+from native.wire.alloc import Credential, node_share_of
+from native.wire.runs import CoreGroup
 from pct.account import Gpu
+
+if TYPE_CHECKING:
+    from pct.cores import Core, CoreTable, Given
 
 REMEMBERED_COUNT = 4096  # job ids that are never taken (again)
 
@@ -22,14 +27,19 @@ class Reservation:
     """The slots of one node.
 
     Invariant: slots and memory in use never exceed the node's; no job id is hosted twice, and
-    no GPU is given twice.
+    no GPU and no core is given twice.
 
     Attributes:
         epoch: of the bebopd that has accepted this node; 0 before that.
     """
 
     def __init__(
-        self, slots: int, jobs_max: int, memory: int = 0, gpus: tuple[Gpu, ...] = ()
+        self,
+        slots: int,
+        jobs_max: int,
+        memory: int = 0,
+        gpus: tuple[Gpu, ...] = (),
+        cores: tuple[Core, ...] = (),
     ) -> None:
         self.slots = slots
         self.memory = memory
@@ -38,6 +48,11 @@ class Reservation:
         self._jobs_max = jobs_max
         self._used: dict[int, int] = {}  # job id -> slots
         self._shares: dict[int, tuple[int, tuple[Gpu, ...]]] = {}  # of jobs that have any
+        self._cores: CoreTable | None = None
+        if cores:
+            from pct.cores import CoreTable  # an embedded node mostly counts none
+
+            self._cores = CoreTable(cores)
         self._spent: set[int] = set()
         self._spent_order: deque[int] = deque()
 
@@ -49,6 +64,19 @@ class Reservation:
     def share(self, job_id: int) -> tuple[int, tuple[Gpu, ...]]:
         """Bytes of memory and the GPUs that a hosted job has."""
         return self._shares.get(job_id, (0, ()))
+
+    @property
+    def groups(self) -> tuple[CoreGroup, ...]:
+        """The cores that ranks can be bound to, as bebopd counts them."""
+        return self._cores.groups if self._cores is not None else ()
+
+    def cores(self, job_id: int) -> Given:
+        """The cores that a hosted job has, with the members whose they are."""
+        return self._cores.of(job_id) if self._cores is not None else ()
+
+    def core_counts(self, job_id: int) -> tuple[int, ...]:
+        """How many of each group these are."""
+        return self._cores.counts(job_id) if self._cores is not None else ()
 
     def take(
         self, credential: Credential, granted: int, unix_s: float, number: int = -1
@@ -84,8 +112,10 @@ class Reservation:
         return None
 
     def _take_share(self, credential: Credential, number: int) -> str:
-        """Take memory and GPUs, the first that are free; why not, empty: they are taken."""
-        wanted = share_of(credential.shares, number)
+        """Take memory, GPUs and cores, the first that are free; why not, empty: they are taken."""
+        wanted = node_share_of(credential.shares, number)
+        if wanted is None:
+            return ""
         memory = self.memory - sum(memory for memory, _ in self._shares.values())
         if wanted.memory > memory:
             return f"{wanted.memory} bytes of memory granted, {memory} of {self.memory} are free"
@@ -93,13 +123,20 @@ class Reservation:
         free = [gpu for gpu in self.gpus if gpu not in given]
         if wanted.gpus > len(free):
             return f"{wanted.gpus} GPUs granted, {len(free)} of {len(self.gpus)} are free"
-        if wanted != NO_SHARE:
+        if wanted.cores:
+            if self._cores is None:
+                return "cores granted, this node has none to be bound to"
+            if text := self._cores.take(credential.job_id, wanted.cores):
+                return text
+        if wanted.memory or wanted.gpus:
             self._shares[credential.job_id] = wanted.memory, tuple(free[: wanted.gpus])
         return ""
 
     def give_back(self, job_id: int) -> None:
         """A hosted job is over; it is never taken again."""
         self._shares.pop(job_id, None)
+        if self._cores is not None:
+            self._cores.give_back(job_id)
         self._used.pop(job_id, None)
         self.refuse(job_id)
 
@@ -125,4 +162,6 @@ class Reservation:
         assert self._shares.keys() <= self._used.keys()
         assert sum(memory for memory, _ in self._shares.values()) <= self.memory
         given = [gpu for _, gpus in self._shares.values() for gpu in gpus]
+        if self._cores is not None:
+            self._cores.check(self._used)
         assert len(given) == len(set(given)) and set(given) <= set(self.gpus), given

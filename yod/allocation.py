@@ -151,6 +151,11 @@ def allocate(
     mem_per_rank: str = "",
     gpus_per_node: int | None = None,
     gpus_per_rank: int | None = None,
+    ranks_per_socket: int | None = None,
+    sockets_per_node: int | None = None,
+    ranks_per_numa: int | None = None,
+    ranks_per_core: int | None = None,
+    threads_per_core: int | None = None,
     distribution: str | None = None,
     exclusive: bool = False,
     partition: str = "",
@@ -169,6 +174,8 @@ def allocate(
         mem_per_rank: memory for each of ``size``.
         gpus_per_node: GPUs on each node.
         gpus_per_rank: GPUs for each of ``size``.
+        ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core, threads_per_core: cores
+            that are the allocation's own, as by the options of these names.
         distribution: ``block``, ``cyclic`` or ``plane=K``, how the slots lie on the nodes.
         exclusive: all slots of whole nodes, which nobody else uses.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
@@ -191,6 +198,11 @@ def allocate(
         ("--mem-per-rank", mem_per_rank or None),
         ("--gpus-per-node", gpus_per_node),
         ("--gpus-per-rank", gpus_per_rank),
+        ("--ranks-per-socket", ranks_per_socket),
+        ("--sockets-per-node", sockets_per_node),
+        ("--ranks-per-numa", ranks_per_numa),
+        ("--ranks-per-core", ranks_per_core),
+        ("--threads-per-core", threads_per_core),
         ("--distribution", distribution),
     ):
         words += [option, str(count)] if count is not None else []

@@ -11,12 +11,15 @@ _NODES = "use -list L for nodes, by number (pingd shows them), -N N for a count 
 _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its number (docs/pct.md)"
 _RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
 _PER_NODE = "use --ranks-per-node K, with -N for the count of nodes"
-_BINDING = "yod binds no rank; the ranks of a node use all processors that its pct may use"
+_BINDING = (
+    "use --ranks-per-core 1 to bind each rank to its cores, or --ranks-per-socket K; else the ranks"
+    " of a node use all processors that its pct may use"
+)
 _ORDER = (
     "use --distribution block, cyclic or plane=K for the order of ranks over nodes,"
     " --ranks-per-node K for how many"
 )
-_CORES = "use --cores-per-rank C for slots of each rank; yod binds no rank to them"
+_CORES = "use --cores-per-rank C for slots of each rank, with --ranks-per-core 1 to bind it to them"
 _GPUS = "use --gpus-per-rank N, or --gpus-per-node N; each rank sees its own"
 _MEMORY = "use --mem SIZE for memory on each node, --mem-per-rank SIZE for that of each rank"
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
@@ -97,6 +100,8 @@ TABLE = {
     "cpus-per-rank": _CORES,
     "cpu-bind": _BINDING,
     "bind-to": _BINDING,
+    "npersocket": "use --ranks-per-socket K, with -N for the count of nodes",
+    "hint": "use --threads-per-core 1 for nomultithread",
     "map-by": _ORDER,
     "rank-by": _ORDER,
     "gpus": _GPUS,

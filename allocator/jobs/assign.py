@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from allocator.jobs.selection import room_of, select
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node, NodeTable, Placement
@@ -21,6 +23,7 @@ from native.text import plural
 from native.wire.alloc import NO_SHARE, SHARES_MAX, NodeShare, NodeSpec, Share
 from native.wire.base import SIZE_MAX
 from native.wire.placed import NodeSpan, spans_of
+from native.wire.runs import ROWS_MAX
 
 if TYPE_CHECKING:
     from allocator.nodes.counted import Counted
@@ -89,35 +92,49 @@ def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int
     return slots
 
 
-def shares_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> tuple[NodeShare, ...]:
-    """The memory and GPUs that the ranks of all specs have, by node.
+def shares_on(
+    specs: Sequence[NodeSpec], picks: Sequence[Picks], nodes: NodeTable
+) -> tuple[NodeShare, ...]:
+    """The memory, GPUs and cores that the ranks of all specs have, by node. None is given yet.
 
     Raises:
         RequestRefused: there are more pieces than a credential takes.
     """
     if all(spec.needs is None for spec in specs):
         return ()
-    shares: dict[int, Share] = {}
-    for spec, of_spec in zip(specs, picks, strict=True):
-        if spec.needs is None:
-            continue
-        for node, ranks in ranks_on(of_spec).items():
-            had, more = shares.get(node, NO_SHARE), spec.needs.share(ranks)
-            shares[node] = Share(had.memory + more.memory, had.gpus + more.gpus)
+    from allocator.nodes.counted import Counted  # most requests need neither
+
+    counted = Counted(nodes, Node.left)
+    whole: dict[int, NodeShare] = {}
+    for member in _in_turn(specs, nodes):  # as they were placed: so it is the same cores
+        for node, more in counted.take(specs[member], ranks_on(picks[member])).items():
+            had = whole.get(node) or NodeShare(node, 1)
+            rows = [(member, group, count) for group, count in enumerate(more.cores) if count]
+            memory, gpus = had.memory + more.memory, had.gpus + more.gpus
+            whole[node] = NodeShare(node, 1, memory, gpus, (*had.cores, *rows))
     pieces: list[NodeShare] = []
-    for node, share in sorted(shares.items()):
+    for _, share in sorted(whole.items()):
         last = pieces[-1] if pieces else None
-        if last is not None and last.node + last.count == node and last.share == share:
-            pieces[-1] = NodeShare(last.node, last.count + 1, share.memory, share.gpus)
+        if last is not None and _continues(last, share):
+            pieces[-1] = replace(last, count=last.count + 1)
         else:
-            pieces.append(NodeShare(node, 1, share.memory, share.gpus))
-    if len(pieces) > SHARES_MAX:
+            pieces.append(share)
+    rows_count = sum(len(piece.cores) for piece in pieces)
+    if len(pieces) > SHARES_MAX or rows_count > ROWS_MAX:
         raise RequestRefused(
             Refusal.BAD_REQUEST,
-            f"memory and GPUs differ in {len(pieces)} pieces of the nodes, at most {SHARES_MAX}:"
+            f"memory, GPUs and cores differ in {len(pieces)} pieces of the nodes, at most"
+            f" {SHARES_MAX}, with {rows_count} groups of cores, at most {ROWS_MAX}:"
             " ask for the same on each node (-N, --mem, --gpus-per-node)",
         )
     return tuple(pieces)
+
+
+def _continues(last: NodeShare, share: NodeShare) -> bool:
+    """Whether the node behind the last ones has the same."""
+    return last.node + last.count == share.node and (
+        (last.memory, last.gpus, last.cores) == (share.memory, share.gpus, share.cores)
+    )
 
 
 def ranks_on(picks: Picks) -> dict[int, int]:
@@ -208,7 +225,7 @@ def _attempt(
         return 0 if only is None else [only]
     chosen: list[Picks] = [[] for _ in specs]
     before: dict[int, int] = {}
-    for index in sorted(range(len(specs)), key=lambda index: _turn(specs[index], nodes)):
+    for index in _in_turn(specs, nodes):
         picks = _pick(specs[index], nodes, placement, counted)
         if picks is None:
             _restore(placement, before)
@@ -233,6 +250,11 @@ def _attempt(
 def _restore(placement: Placement, before: dict[int, int]) -> None:
     for number, count in before.items():
         placement.set_free(number, count)
+
+
+def _in_turn(specs: Sequence[NodeSpec], nodes: NodeTable) -> list[int]:
+    """The specs in the order in which they are placed."""
+    return sorted(range(len(specs)), key=lambda index: _turn(specs[index], nodes))
 
 
 def _turn(spec: NodeSpec, nodes: NodeTable) -> int:
@@ -282,7 +304,8 @@ def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
     if spec.needs is not None:
         from allocator.jobs.shortage import in_the_way  # as above
 
-        return in_the_way(spec, among)
+        if text := in_the_way(spec, among):
+            return text
     there = plural(sum(node.slots for node in among), "slot")
     text = f"{_wanted(spec, [spec])}, {there} there"
     if _is_shaped(spec):

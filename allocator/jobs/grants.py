@@ -105,7 +105,7 @@ def make_grant(
         wall_s: unix time now; the grant expires ``pending_s`` later.
         allocation: whose step the job is; empty: it is none.
         overlaps: it shares the slots that other steps have.
-        shares: memory and GPUs that it has on the nodes.
+        shares: memory, GPUs and cores that it has on the nodes.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     credential = codec.encode_part(

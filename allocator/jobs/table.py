@@ -140,7 +140,7 @@ class JobTable:
 
         Args:
             overlaps: it shares the slots that others have.
-            shares: its memory and GPUs.
+            shares: its memory, GPUs and cores.
         """
         job.placed = nodes, runs
         shared: dict[int, Holding] = {}  # by slots
@@ -182,7 +182,7 @@ class JobTable:
         job.since = min(job.since, now - hosted.elapsed_s)
         job.granted = min(job.granted, job.since)
         job.holdings[node.number] = Holding(hosted.slots, hosted.ranks)
-        share = Share(hosted.memory, hosted.gpus)
+        share = Share(hosted.memory, hosted.gpus, hosted.cores)
         self._nodes.hold(node, job.job_id, hosted.slots, share)
         return actions + self._seen(job, node.number, now)
 

@@ -25,6 +25,7 @@ from native.wire.alloc import NO_SHARE, NodeShare, Share
 from native.wire.base import clipped
 from native.wire.nodes import NodeEventKind
 from native.wire.placed import JobNodes, NodeSpan
+from native.wire.runs import CoreGroup
 from native.wire.status import Announce
 
 
@@ -65,7 +66,8 @@ class Node(Struct):
         over: jobs of earlier bebopds that have ended here; a late announcement
             may still name one, and is not believed.
         gpus: the kind of each.
-        given: memory and GPUs by job; of jobs that have asked for none there is nothing.
+        cores: that ranks can be bound to.
+        given: memory, GPUs and cores by job; of jobs that have asked for none there is nothing.
     """
 
     number: int
@@ -82,6 +84,7 @@ class Node(Struct):
     orders: Orders = NONE
     memory: int = 0
     gpus: tuple[str, ...] = ()
+    cores: tuple[CoreGroup, ...] = ()
     given: Mapping[int, Share] = NOT_COUNTED
 
     def used(self) -> int:
@@ -99,11 +102,11 @@ class Node(Struct):
 
     @property
     def share(self) -> Share:
-        """Memory and GPUs that it has in all."""
-        return Share(self.memory, len(self.gpus))
+        """Memory, GPUs and cores that it has in all."""
+        return Share(self.memory, len(self.gpus), tuple([group.cores for group in self.cores]))
 
     def left(self) -> Share:
-        """Memory and GPUs that can be given now."""
+        """Memory, GPUs and cores that can be given now."""
         return self.share.less(self.given.values())
 
     def happened(self, kind: NodeEventKind, text: str = "") -> RecordNodeEvent:
@@ -250,7 +253,7 @@ class NodeTable:
         return self._rules.of(tuple(spans))
 
     def hold(self, node: Node, job_id: int, slots: int, share: Share = NO_SHARE) -> None:
-        """Give slots to a job, and a share of memory and GPUs."""
+        """Give slots to a job, and a share of what is counted beside them."""
         node.held = {**node.held, job_id: slots}
         if share != NO_SHARE:
             node.given = {**node.given, job_id: share}
@@ -277,14 +280,15 @@ class NodeTable:
         self.to_restart.update(n for n in restarts if n in nodes and job_id in nodes[n].held)
 
     def give(self, shares: Sequence[NodeShare], job_id: int) -> None:
-        """Give memory and GPUs to a job that holds slots of these nodes."""
+        """Give memory, GPUs and cores to a job that holds slots of these nodes."""
         for each in shares:
+            share = each.share
             for number in range(each.node, each.node + each.count):
                 node = self._nodes[number]
-                node.given = {**node.given, job_id: each.share}
+                node.given = {**node.given, job_id: share}
 
     def free(self, node: Node, job_id: int) -> None:
-        """Take back all slots of a job, and its memory and GPUs."""
+        """Take back all slots of a job, and what it has beside them."""
         left = dict(node.held)
         del left[job_id]
         node.held = left or NOTHING
@@ -368,7 +372,7 @@ class NodeTable:
         node.address = PortalId(announce.nid, announce.pid)
         node.incarnation, node.heard_at = announce.incarnation, now
         node.is_up, node.down_text = True, ""
-        node.memory, node.gpus = announce.memory, announce.gpus
+        node.memory, node.gpus, node.cores = announce.memory, announce.gpus, announce.cores
 
 
 def _new(number: int, announce: Announce, peer: PortalId, now: float, orders: Orders) -> Node:
@@ -383,4 +387,5 @@ def _new(number: int, announce: Announce, peer: PortalId, now: float, orders: Or
         orders=orders,
         memory=announce.memory,
         gpus=announce.gpus,
+        cores=announce.cores,
     )

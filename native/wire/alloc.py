@@ -48,7 +48,7 @@ from native.wire.placed import (
     ranges_of,
     spans_of,
 )
-from native.wire.runs import JobRuns
+from native.wire.runs import Binding, CoreCounts, CoreRows, JobRuns, summed
 
 LISTED = 64  # nodes of a request that are listed one by one, however regular
 LISTED_MAX = NODE_MAX + 1  # nodes that all lists of a request name together
@@ -97,19 +97,21 @@ class JobEnd(Part, frozen=True):
 
 
 class Needs(Part, frozen=True):
-    """Memory and GPUs that a member's ranks need beside slots.
+    """Memory, GPUs and cores of their own that a member's ranks need beside slots.
 
     Attributes:
         memory: bytes on each of its nodes.
         rank_memory: bytes for each rank.
         node_gpus: on each of its nodes, for all of its ranks there.
         gpus: for each rank.
+        binding: how they lie on cores; None: they are bound to none.
     """
 
     memory: Memory = 0
     rank_memory: Memory = 0
     node_gpus: GpuCount = 0
     gpus: GpuCount = 0
+    binding: Binding | None = None
 
     @property
     def contradiction(self) -> str:
@@ -121,7 +123,7 @@ class Needs(Part, frozen=True):
         return ""
 
     def share(self, ranks: int) -> Share:
-        """What so many ranks need of one node."""
+        """What so many ranks need of one node, without cores."""
         return Share(self.memory + ranks * self.rank_memory, self.node_gpus + ranks * self.gpus)
 
     def room(self, memory: int, gpus: int) -> int:
@@ -137,17 +139,20 @@ NO_NEEDS = Needs()
 
 
 class Share(Part, frozen=True):
-    """Memory, in bytes, and GPUs of one node."""
+    """Memory, in bytes, GPUs, and cores by group, of one node."""
 
     memory: Memory = 0
     gpus: GpuCount = 0
+    cores: CoreCounts = ()
 
     def less(self, given: Iterable[Share]) -> Share:
         """What is left behind these; never less than nothing."""
-        memory, gpus = self.memory, self.gpus
+        memory, gpus, cores = self.memory, self.gpus, list(self.cores)
         for each in given:
             memory, gpus = memory - each.memory, gpus - each.gpus
-        return Share(max(0, memory), max(0, gpus))
+            for group, count in enumerate(each.cores[: len(cores)]):
+                cores[group] -= count
+        return Share(max(0, memory), max(0, gpus), tuple([max(0, count) for count in cores]))
 
     def __str__(self) -> str:
         parts = [plural(self.gpus, "GPU")] if self.gpus else []
@@ -168,25 +173,33 @@ class NodeShare(Part, frozen=True):
         node: the first.
         memory: bytes on each.
         gpus: on each; the node's PCT chooses which.
+        cores: on each, to which ranks are bound: member, group and count; likewise.
     """
 
     node: NodeNumber
     count: NodeCount
     memory: Memory = 0
     gpus: GpuCount = 0
+    cores: CoreRows = ()
 
     @property
     def share(self) -> Share:
         """Of each node."""
-        return Share(self.memory, self.gpus)
+        return Share(self.memory, self.gpus, summed(self.cores) if self.cores else ())
+
+
+def node_share_of(shares: tuple[NodeShare, ...], node: int) -> NodeShare | None:
+    """The piece that a node is in; None: the job has nothing of it."""
+    for each in shares:
+        if each.node <= node < each.node + each.count:
+            return each
+    return None
 
 
 def share_of(shares: tuple[NodeShare, ...], node: int) -> Share:
     """What a job has of a node."""
-    for each in shares:
-        if each.node <= node < each.node + each.count:
-            return each.share
-    return NO_SHARE
+    found = node_share_of(shares, node)
+    return NO_SHARE if found is None else found.share
 
 
 class NodeSpec(Part, frozen=True):
@@ -202,7 +215,7 @@ class NodeSpec(Part, frozen=True):
         plane: ranks are dealt to the nodes in turn, so many at a time; 0: each node's ranks
             follow one another.
         ranges: more nodes behind ``nodes``, as first numbers and counts; only in messages.
-        needs: memory and GPUs; None: none that is counted.
+        needs: memory, GPUs and cores to be bound to; None: none that is counted.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]
@@ -230,6 +243,9 @@ class NodeSpec(Part, frozen=True):
             return f"{plural(count, 'node')} of a list of {listed}"
         if count > size:
             return f"{plural(size, 'rank')} on {plural(count, 'node')}"
+        binding = self.needs.binding if self.needs else None
+        if binding is not None and binding.per_node:
+            most = min(most or binding.per_node, binding.per_node)
         on = count or listed
         if most and on and size > on * most:
             return f"{plural(size, 'rank')} on {plural(on, 'node')}, at most {most} on each"
@@ -331,7 +347,7 @@ class Credential(Part, frozen=True):
             addresses, so that nobody makes a PCT dial another one.
         allocation: as in the grant.
         overlaps: the slots are not taken from the node's; others may have them.
-        shares: memory and GPUs on the nodes, which nobody else has; ascending.
+        shares: memory, GPUs and cores on the nodes, which nobody else has; ascending.
     """
 
     job_id: JobId

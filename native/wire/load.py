@@ -83,7 +83,7 @@ class MemberLoad(Part, frozen=True):
         arguments: argv, the name first.
         directory: working directory.
         cores: that each rank has, for its environment; admission goes by the credential.
-        needs: memory and GPUs of its ranks, which have them of the job's share.
+        needs: memory, GPUs and cores of its ranks, which have them of the job's share.
     """
 
     size: Annotated[int, Meta(ge=1, le=SIZE_MAX)]

@@ -1,4 +1,6 @@
-"""Where the ranks of a job are: by what is alike, not one by one."""
+"""Where the ranks of a job are, on nodes and on the cores of a node: by what is alike, not one by
+one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,25 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.base import SIZE_MAX, NodeCount, NodeNumber, Part
+from native.wire.base import MEMBERS_MAX, SIZE_MAX, SLOTS_MAX, NodeCount, NodeNumber, Part
+
+GROUPS_MAX = 256  # of the cores of one node
+SOCKETS_MAX = 256
+THREADS_MAX = 64  # of one core
+ROWS_MAX = 4096  # of one job on one node
+
+SocketNumber = Annotated[int, Meta(ge=0, lt=SOCKETS_MAX)]
+SocketCount = Annotated[int, Meta(ge=0, le=SOCKETS_MAX)]
+NumaNumber = Annotated[int, Meta(ge=0, lt=1 << 16)]
+ThreadCount = Annotated[int, Meta(ge=1, le=THREADS_MAX)]
+ThreadLimit = Annotated[int, Meta(ge=0, le=THREADS_MAX)]
+CoreCount = Annotated[int, Meta(ge=0, le=SLOTS_MAX)]
+RankLimit = Annotated[int, Meta(ge=0, le=SLOTS_MAX)]
+MemberNumber = Annotated[int, Meta(ge=0, lt=MEMBERS_MAX)]
+GroupNumber = Annotated[int, Meta(ge=0, lt=GROUPS_MAX)]
+CoreCounts = Annotated[tuple[CoreCount, ...], Meta(max_length=GROUPS_MAX)]
+CoreRow = tuple[MemberNumber, GroupNumber, CoreCount]
+CoreRows = Annotated[tuple[CoreRow, ...], Meta(max_length=ROWS_MAX)]
 
 
 class RunRange(Part, frozen=True):
@@ -135,3 +155,56 @@ def add_run(ranges: list[RunRange], place: int, count: int, places: int = 1) -> 
             ranges[-1] = RunRange(place, last.count + count)
             return
     ranges.append(RunRange(place, count, places))
+
+
+class CoreGroup(Part, frozen=True):
+    """Cores of a node that no selector tells apart.
+
+    Attributes:
+        numa: the NUMA node; the part of one that lies in another socket is another group.
+        threads: hardware threads of each core that jobs may use.
+    """
+
+    socket: SocketNumber
+    numa: NumaNumber
+    threads: ThreadCount
+    cores: CoreCount
+
+
+CoreGroups = Annotated[tuple[CoreGroup, ...], Meta(max_length=GROUPS_MAX)]
+
+
+class Binding(Part, frozen=True):
+    """Ranks are bound, each to whole cores that no other rank is bound to.
+
+    Attributes:
+        per_socket: at most so many ranks on each socket; 0: any number.
+        sockets: on so many sockets of each node, evenly; 0: any number.
+        per_numa: at most so many ranks in each NUMA node; 0: any number.
+        threads: of each core, which has at least so many; 0: all.
+        is_whole: each rank has all cores that the job has on its node.
+    """
+
+    per_socket: RankLimit = 0
+    sockets: SocketCount = 0
+    per_numa: RankLimit = 0
+    threads: ThreadLimit = 0
+    is_whole: bool = False
+
+    @property
+    def per_node(self) -> int:
+        """At most so many ranks on each node; 0: as many as it has room for."""
+        return self.per_socket * self.sockets
+
+    @property
+    def is_inside_sockets(self) -> bool:
+        """All cores of a rank are of one socket."""
+        return bool(self.per_socket or self.sockets or self.per_numa)
+
+
+def summed(rows: tuple[CoreRow, ...]) -> tuple[int, ...]:
+    """Cores by group, of all members."""
+    counts = [0] * (1 + max((group for _, group, _ in rows), default=-1))
+    for _, group, count in rows:
+        counts[group] += count
+    return tuple(counts)

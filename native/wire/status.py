@@ -34,6 +34,7 @@ from native.wire.base import (
     Uid,
     demand_distinct,
 )
+from native.wire.runs import CoreCounts, CoreGroups
 
 
 class HostedJob(Part, frozen=True):
@@ -48,6 +49,7 @@ class HostedJob(Part, frozen=True):
         elapsed_s: since the load message came.
         memory: bytes that it has here.
         gpus: likewise.
+        cores: likewise, by group.
     """
 
     job_id: JobId
@@ -57,6 +59,7 @@ class HostedJob(Part, frozen=True):
     elapsed_s: Seconds
     memory: Memory = 0
     gpus: GpuCount = 0
+    cores: CoreCounts = ()
 
     def __post_init__(self) -> None:
         if 0 in self.distances[1:] or sum(self.distances) >= SIZE_MAX:
@@ -92,6 +95,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
             that it has heard.
         memory: bytes that jobs may have; 0: none can be asked for.
         gpus: the kind of each; empty where it is not known.
+        cores: that ranks can be bound to; empty: to none.
     """
 
     node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
@@ -104,6 +108,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
     brokers: Annotated[tuple[JobId, ...], Meta(max_length=SLOTS_MAX)] = ()
     memory: Memory = 0
     gpus: Gpus = ()
+    cores: CoreGroups = ()
 
     def __post_init__(self) -> None:
         demand_distinct("jobs", tuple(job.job_id for job in self.jobs))

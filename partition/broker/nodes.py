@@ -35,7 +35,7 @@ from native.wire.alloc import (
     share_of,
 )
 from native.wire.placed import GrantedNode
-from native.wire.runs import JobRuns, RunRange
+from native.wire.runs import Binding, JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.machine import CANCELLED
 from partition.broker.partition import AllocationPartition, Entrance
@@ -256,7 +256,7 @@ def one_rank_each(grant: Grant) -> Grant:
 
 
 def shares_of(grant: Grant) -> list[Share]:
-    """The memory and GPUs of each node of a grant, in the order of its nodes."""
+    """The memory, GPUs and cores of each node of a grant, in the order of its nodes."""
     shares = codec.decode_credential(grant.credential).shares
     return [share_of(shares, node.node) for node in grant.nodes] if shares else []
 
@@ -267,12 +267,14 @@ def members(slots: list[int], bebopd: str, shares: Sequence[Share] = ()) -> list
     Args:
         slots: of each node.
         bebopd: address of the allocation's own.
-        shares: memory and GPUs of each node; empty: none.
+        shares: memory, GPUs and cores of each node; empty: none.
     """
     words = (*programs.command_line("pct"), "--bebopd", bebopd, "--in-job", "--slots")
     found = []
     for (count, share), row in groupby(zip(slots, shares or repeat(NO_SHARE), strict=False)):
-        needs = Needs(memory=share.memory, node_gpus=share.gpus) if share != NO_SHARE else None
+        binding = Binding(is_whole=True) if share.cores else None
+        counted_here = Needs(memory=share.memory, node_gpus=share.gpus, binding=binding)
+        needs = counted_here if share != NO_SHARE else None
         counted = ("--memory", f"{share.memory}B") if share.memory else ()
         spec = NodeSpec(len(list(row)), needs=needs)
         found.append(Member(spec, (*words, str(count), *counted)))

@@ -14,7 +14,7 @@ from native.host import process, stdio
 from native.wire.base import SIZE_MAX
 from partition.broker.driver import hold
 from partition.broker.machine import Wanted
-from partition.commands.words import SIGNAL
+from partition.commands.words import SIGNAL, bound
 from partition.submit.signals import early
 from yod.plan.shape import made, spec_of
 
@@ -29,6 +29,7 @@ from yod.plan.shape import made, spec_of
 @click.option("--mem-per-rank", "rank_memory", metavar="SIZE", help="Memory for each slot of -sz.")
 @click.option("--gpus-per-node", "node_gpus", type=int, metavar="N", help="GPUs on each node.")
 @click.option("--gpus-per-rank", "gpus", type=int, metavar="N", help="GPUs for each slot of -sz.")
+@bound
 @click.option("--distribution", metavar="HOW", help="Over nodes: block, cyclic, plane=K.")
 @click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
@@ -59,6 +60,7 @@ def alloc(
     is_json: bool,
     debug: bool,
     words: tuple[str, ...],
+    **binding: str | None,
 ) -> None:
     """Hold slots while COMMAND runs, or a shell: each yod in it is a step.
 
@@ -79,6 +81,7 @@ def alloc(
         rank_memory=rank_memory,
         node_gpus=node_gpus,
         gpus=gpus,
+        **binding,
     )
     spec = spec_of(size, listed, "", shape)
     wanted = Wanted(

@@ -13,7 +13,7 @@ from native.errors import UsageError
 from native.host import stdio
 from native.text import shown
 from native.wire.base import SIZE_MAX
-from partition.commands.words import PARTITION, SIGNAL, print_lines
+from partition.commands.words import PARTITION, SIGNAL, bound, print_lines
 from partition.submit import handing
 
 
@@ -35,6 +35,7 @@ from partition.submit import handing
 @click.option("--mem-per-rank", "rank_memory", metavar="SIZE", help="Memory for each slot of -sz.")
 @click.option("--gpus-per-node", "node_gpus", metavar="N", help="GPUs on each node.")
 @click.option("--gpus-per-rank", "gpus", metavar="N", help="GPUs for each slot of -sz.")
+@bound
 @click.option("--distribution", metavar="HOW", help="Over nodes: block, cyclic, plane=K.")
 @click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option(

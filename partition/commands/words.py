@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 from msgspec import json
@@ -28,3 +28,19 @@ def print_lines(lines: Sequence[str]) -> None:
 def print_json(value: object) -> None:
     """To standard output, for programs."""
     sys.stdout.write(json.format(json.encode(value), indent=1).decode() + "\n")
+
+
+_BOUND = (
+    ("--ranks-per-socket", "per_socket", "K", "At most so many on a socket; bound to cores."),
+    ("--sockets-per-node", "sockets", "S", "On so many sockets of each node; likewise."),
+    ("--ranks-per-numa", "per_numa", "K", "At most so many in a NUMA node; likewise."),
+    ("--ranks-per-core", "per_core", "1", "Each is bound to cores of its own."),
+    ("--threads-per-core", "threads", "T", "Bound to so many hardware threads of each core."),
+)
+
+
+def bound(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that bind ranks to cores; it takes each as text or None."""
+    for option, name, metavar, text in reversed(_BOUND):
+        command = click.option(option, name, metavar=metavar, help=text)(command)
+    return command

@@ -23,6 +23,7 @@ MODULES = (
     "partition.find.discover",
     "partition.find.remote",
     "partition.find.state",
+    "pct.cores",
     "pct.host.brokers",
     "pct.host.capacity",
     "pct.host.cgroups.files",

@@ -30,6 +30,10 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("N", "nodes"), "-N"),
     (("ntasks-per-node",), "--ranks-per-node"),
     (("c", "cpus-per-task"), "--cores-per-rank"),
+    (("ntasks-per-socket",), "--ranks-per-socket"),
+    (("sockets-per-node",), "--sockets-per-node"),
+    (("ntasks-per-core",), "--ranks-per-core"),
+    (("threads-per-core",), "--threads-per-core"),
     (("mem",), "--mem"),
     (("gpus-per-node",), "--gpus-per-node"),
     (("gpus-per-task",), "--gpus-per-rank"),
@@ -133,6 +137,10 @@ def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
             found.words += [ours[name], value]
         elif name == "gres":
             found.words += ["--gpus-per-node", _gres(value)]
+        elif name == "hint":
+            if value != "nomultithread":
+                raise UsageError(f"--hint={shown(value)} is not there here: nomultithread")
+            found.words += ["--threads-per-core", "1"]
         elif name in ("m", "distribution"):
             over_nodes, colon, inside = value.partition(":")
             found.words += ["--distribution", _SLURM_DISTRIBUTIONS.get(over_nodes, over_nodes)]

@@ -30,6 +30,11 @@ _OF_THE_SHAPE = (
     "node_gpus",
     "gpus",
     "distribution",
+    "per_socket",
+    "sockets",
+    "per_numa",
+    "per_core",
+    "threads",
 )
 
 # What a #YOD line may say; the names are those of the command's parameters.
@@ -43,6 +48,11 @@ _OPTIONS = {
     "rank_memory": Option(("--mem-per-rank",), True),
     "node_gpus": Option(("--gpus-per-node",), True),
     "gpus": Option(("--gpus-per-rank",), True),
+    "per_socket": Option(("--ranks-per-socket",), True),
+    "sockets": Option(("--sockets-per-node",), True),
+    "per_numa": Option(("--ranks-per-numa",), True),
+    "per_core": Option(("--ranks-per-core",), True),
+    "threads": Option(("--threads-per-core",), True),
     "distribution": Option(("--distribution",), True),
     "is_exclusive": Option(("--exclusive",), False),
     "time_text": Option(("-time",), True),

@@ -29,13 +29,13 @@ from native.machine import Contain, propagate
 from native.port.port import Hub, Port
 from native.wire.alloc import Grant
 from native.wire.base import SLOTS_MAX, TIME_MAX_S
-from pct.account import Gpu
 from pct.driver import Driver as PctDriver
 from pct.host.spawn.spawner import Departed, OwnSpawner, Spawner
 from pct.host.store import Store, default_directories
 from pct.node import Node
 
 if TYPE_CHECKING:
+    from pct.host.capacity import Capacity
     from pct.host.pmix_process import PmixServer
 
 
@@ -48,7 +48,7 @@ class EmbeddedPartition:
         pmix_server: one that was started early for the first job; None: none was.
         slots: how many ranks all jobs may have together; a job that finds too few is refused.
             None: as many as a job may have, and no count of jobs.
-        share: memory, in bytes, and GPUs that all jobs may have together.
+        share: memory, GPUs and cores that all jobs may have together; None: none that is counted.
         first_job_id: job ids are counted from it; None: this process's id, which is unique
             among the living, and easy to find.
 
@@ -64,7 +64,7 @@ class EmbeddedPartition:
         pmix_server: PmixServer | None = None,
         *,
         slots: int | None = None,
-        share: tuple[int, tuple[Gpu, ...]] = (0, ()),
+        share: Capacity | None = None,
         first_job_id: int | None = None,
         contain: Contain = propagate,
     ) -> None:
@@ -113,8 +113,9 @@ class EmbeddedPartition:
             limits=limits,
             is_signed=lambda data, mac: sign(data) == mac,  # no other process can send one
             unix_time=time.time,
-            memory=share[0],
-            gpus=share[1],
+            memory=share.memory if share else 0,
+            gpus=share.gpus if share else (),
+            cores=share.cores if share else (),
         )
         self._pct = PctDriver(
             self._node,

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from native.errors import PartitionError
 from native.host import programs, userdirs
 from native.loop.reactor import Reactor
+from native.nodelist import format_cpus
 from native.text import shown
 from native.waitstatus import how_it_ended
 from partition.find import state
@@ -201,13 +202,20 @@ class _Starter:
         )
 
     def _share(self, node: int) -> list[str]:
-        """What a node has of the host's memory and GPUs, where the user does not say it."""
+        """What a node has of the host's memory, GPUs and cores, where the user does not say it."""
         words: list[str] = []
         if self._count > 1 and capacity.MEMORY_VARIABLE not in self._environment:
             part = (capacity.memory(None) >> 20) // self._count
             words += ["--memory", f"{part}M" if part else "0"]
         if node and capacity.GPUS_VARIABLE not in self._environment:
             words += ["--gpus", "0"]  # the first node has them
+        if self._count > 1 and capacity.CPUS_VARIABLE not in self._environment:
+            where = self._environment.get(capacity.ROOT_VARIABLE) or "/"
+            cores = capacity.cores(None, where)
+            first, end = (len(cores) * nth // self._count for nth in (node, node + 1))
+            own = cores[first:end]
+            cpus = format_cpus(cpu for core in own for cpu in core.cpus)
+            words += ["--cpus", cpus or capacity.NO_CPUS]
         return words
 
     def _spawn(self, argv: list[str], name: str, node: int = -1, ready_fd: int = -1) -> None:

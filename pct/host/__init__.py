@@ -1,4 +1,5 @@
 """What a PCT has of its host: keepers, pipes, sockets, the store, files for ranks.
 
-I/O. Imports native, pct.account, pct.brokers, pct.events, pct.pmi_events, pct.script.
+I/O. Imports native, pct.account, pct.brokers, pct.cores, pct.events, pct.pmi_events,
+pct.script.
 """

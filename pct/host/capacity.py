@@ -1,8 +1,8 @@
 """What this node has: descriptors and processes for many ranks, asked for before any is started;
-memory and GPUs that jobs may be given.
+memory, GPUs and cores that jobs may be given.
 
-Of memory and GPUs the site's word comes first; else the kernel is asked, for memory also the
-control groups that this process is in.
+The site's word comes first; else the kernel is asked, for memory also the control groups that this
+process is in. Cores are those of the processors that this process may use.
 """
 
 from __future__ import annotations
@@ -10,23 +10,40 @@ from __future__ import annotations
 import os
 import re
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from native.errors import UsageError
 from native.memory import parse_memory
 from native.text import shown
 from native.wire.base import GPUS_MAX, KIND_MAX
+from native.wire.runs import GROUPS_MAX, SOCKETS_MAX, THREADS_MAX
 from pct.account import Gpu
 from pct.host.cgroups.files import own_cgroup
+
+if TYPE_CHECKING:
+    from pct.cores import Core
 
 SPARE_COUNT = 64  # descriptors and processes that are kept free for other uses
 CGROUPS = "/sys/fs/cgroup"
 GPUS_VARIABLE = "YOD_GPUS"
 MEMORY_VARIABLE = "YOD_MEMORY"
+CPUS_VARIABLE = "YOD_CPUS"
+NO_CPUS = "none"
+ROOT_VARIABLE = "YOD_FSROOT"  # of the files that describe processors; default: /
 RANK_VARIABLE = "YOD_RANK_GPUS"  # what a rank has, for a PCT that is one
+RANK_CPUS_VARIABLE = "YOD_RANK_CPUS"  # likewise
 
 _KIND = re.compile(rf"[A-Za-z0-9_.-]{{0,{KIND_MAX}}}")
 _INTEL = "0x8086"
+
+
+class Capacity(NamedTuple):
+    """What jobs may be given beside slots."""
+
+    memory: int = 0
+    gpus: tuple[Gpu, ...] = ()
+    cores: tuple[Core, ...] = ()
 
 
 def refusal(ranks: int, descriptors: int) -> str:
@@ -79,14 +96,16 @@ def _number(path: str, word: int = 0, behind: str = "") -> int:
         return 0
 
 
-def here(environment: Mapping[str, str]) -> tuple[int, tuple[Gpu, ...]]:
-    """Memory and GPUs of this host, as the site's variables or the kernel say.
+def here(environment: Mapping[str, str]) -> Capacity:
+    """Memory, GPUs and cores of this host, as the site's variables or the kernel say.
 
     Raises:
         UsageError: a variable cannot be read.
     """
     said = environment.get
-    return memory(said(MEMORY_VARIABLE)), gpus(said(GPUS_VARIABLE))
+    where = said(ROOT_VARIABLE) or "/"
+    own = cores(said(CPUS_VARIABLE), where)
+    return Capacity(memory(said(MEMORY_VARIABLE)), gpus(said(GPUS_VARIABLE)), own)
 
 
 def memory(said: str | None, root: str = "/") -> int:
@@ -154,6 +173,73 @@ def _found(root: str) -> tuple[Gpu, ...]:
         cards = [name for name in _listed(drm) if name.startswith("renderD")]
         count = sum(_text_of(os.path.join(drm, card, "device/vendor")) == _INTEL for card in cards)
     return tuple([Gpu(str(nth), kind) for nth in range(min(count, GPUS_MAX))])
+
+
+def cores(
+    said: str | None, root: str = "/", allowed: Iterable[int] | None = None
+) -> tuple[Core, ...]:
+    """Cores of which ranks can have their own.
+
+    Args:
+        said: processors, as the site says; empty or ``none``: none; None: all that are allowed.
+        root: of the kernel's files. Where these tell nothing of a processor, it is a core.
+        allowed: processors; None: those that this process may use.
+
+    Raises:
+        UsageError: it says no list of processors.
+    """
+    from pct.cores import Core
+
+    cpus = set(os.sched_getaffinity(0) if allowed is None else allowed)
+    if said is not None:
+        if (chosen := _cpus("" if said == NO_CPUS else said)) is None:
+            raise UsageError(f"--cpus {shown(said)}: processors as 0-3,8, or none")
+        cpus &= chosen
+    system = os.path.join(root, "sys/devices/system")
+    if online := _cpus(_text_of(f"{system}/cpu/online")):
+        cpus &= online
+    numa_of = _numa_nodes(f"{system}/node")
+    found: dict[int, list[tuple[int, ...]]] = {}  # by package
+    while cpus:
+        cpu = min(cpus)
+        topology = f"{system}/cpu/cpu{cpu}/topology"
+        package = _text_of(f"{topology}/physical_package_id")  # -1: not known
+        siblings = _cpus(_text_of(f"{topology}/thread_siblings_list")) or set()
+        threads = sorted(cpus & (siblings | {cpu}))
+        socket = int(package) if package.isdecimal() else -1
+        found.setdefault(socket, []).append(tuple(threads[:THREADS_MAX]))
+        cpus.difference_update(threads)
+    every = [
+        Core(socket, numa_of.get(threads[0], 0), threads)
+        for socket, (_, rows) in enumerate(sorted(found.items()))
+        for threads in rows
+    ]
+    groups = {(core.socket, core.numa, len(core.cpus)) for core in every}
+    # A host that no message could describe binds nobody.
+    return tuple(sorted(every)) if len(found) <= SOCKETS_MAX and len(groups) <= GROUPS_MAX else ()
+
+
+def _numa_nodes(directory: str) -> dict[int, int]:
+    """The NUMA node of each processor."""
+    found = {}
+    for name in _listed(directory):
+        number = name.removeprefix("node")
+        if name != number and number.isdigit():
+            for cpu in _cpus(_text_of(f"{directory}/{name}/cpulist")) or ():
+                found[cpu] = int(number)
+    return found
+
+
+def _cpus(text: str) -> set[int] | None:
+    """The processors of a list as the kernel writes it, ``0-3,8``; None: it is no list."""
+    found: set[int] = set()
+    for part in text.split(",") if text else ():
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdigit() and len(end) < 6 for end in ends):
+            return None
+        found.update(range(int(ends[0]), int(ends[1]) + 1))
+    return found
 
 
 def _has_simds(path: str) -> bool:

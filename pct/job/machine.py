@@ -57,6 +57,7 @@ from pct.tree.group import Group, Sender
 
 if TYPE_CHECKING:
     from pct.account import Gpu
+    from pct.cores import Given
 
 _T = TypeVar("_T")
 
@@ -77,6 +78,7 @@ class Job:
         store_bytes: int = JOB_STORE_BYTES,
         gpus: tuple[Gpu, ...] = (),
         unkillable_s: float = float("inf"),
+        cores: Given = (),
     ) -> None:
         self.job_id = message.job_id
         self.uid = credential.uid
@@ -96,7 +98,7 @@ class Job:
         self._wiring = wiring = Wiring(*known, keepers, objects, self.account)
         self._ends = ends = Ends(message, group, progress, failures, keepers, wiring)
         self._starting = starting = Starting(*known, keepers, objects, wiring, ends, output)
-        starting.gpus = gpus
+        starting.gpus, starting.cores = gpus, cores
         around = (message, group, progress)
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)

@@ -13,6 +13,7 @@ from pct.wireup.machine import Wireup
 
 if TYPE_CHECKING:
     from pct.account import Gpu
+    from pct.cores import Given
 
 
 def members_of(members: tuple[MemberLoad, ...]) -> list[int]:
@@ -52,6 +53,7 @@ def keeper_spec(
     wireup: Wireup,
     listen_nid: int = 0,
     gpus: tuple[Gpu, ...] = (),
+    cores: Given = (),
 ) -> keeper.KeeperSpec:
     """The specification for the ranks of the load at its place.
 
@@ -59,6 +61,7 @@ def keeper_spec(
         paths: of each object on this node, by number.
         listen_nid: at which each rank gets a listener for Portals; 0: none does.
         gpus: that the job has on this node.
+        cores: likewise.
     """
     ranks = ranks_at(message, message.place)
     member_of = members_of(arguments.members)
@@ -69,6 +72,7 @@ def keeper_spec(
         for member in members
     )
     counted = counted_environments(ranks, member_of, arguments.members, gpus)
+    bound = _bound(ranks, member_of, arguments.members, cores) if cores else {}
     specs = tuple(
         keeper.RankSpec(
             rank,
@@ -77,10 +81,12 @@ def keeper_spec(
                 rank, local_rank, member_of[rank], arguments.members[member_of[rank]].cores
             )
             + wireup.environment(0, rank)
-            + counted.get(rank, ()),
+            + counted.get(rank, ())
+            + (environment.for_cores(bound[rank]) if rank in bound else ()),
             wants_stdin=message.has_input and rank == 0,
             wants_pmi=wireup.wants_sockets,
             wants_portals=listen_nid != 0,
+            cpus=bound.get(rank, ()),
         )
         for local_rank, rank in enumerate(ranks)
     )
@@ -111,6 +117,20 @@ def counted_environments(
             shared[number], gpus = gpus[: needs.node_gpus], gpus[needs.node_gpus :]
         found[rank] = environment.for_needs(needs, own or shared.get(number, ()))
     return found
+
+
+def _bound(
+    ranks: tuple[int, ...], member_of: list[int], members: tuple[MemberLoad, ...], cores: Given
+) -> dict[int, tuple[int, ...]]:
+    """The processors of ranks whose members want them bound."""
+    from pct.cores import dealt  # most jobs bind nobody
+
+    cores_of = {
+        number: (member.cores, binding.threads, binding.is_whole)
+        for number, member in enumerate(members)
+        if member.needs is not None and (binding := member.needs.binding) is not None
+    }
+    return dealt(ranks, member_of, cores_of, cores)
 
 
 def goes_alone(message: Load) -> bool:

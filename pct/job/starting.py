@@ -28,6 +28,7 @@ from pct.tree.group import Group
 
 if TYPE_CHECKING:
     from pct.account import Gpu
+    from pct.cores import Given
     from pct.job.rules.listeners import Listeners
 
 MAP_PIECE = 8192  # ranks of the map in one message
@@ -40,6 +41,7 @@ class Starting:
         ranks: those of the load that this node hosts.
         own_held: those of them that are held at their entry.
         gpus: that the job has on this node.
+        cores: likewise, to bind ranks to.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Starting:
         self.ranks = spec.ranks_at(message, message.place)
         self.own_held: set[int] = set()
         self.gpus: tuple[Gpu, ...] = ()
+        self.cores: Given = ()
         self._message = message
         self._job_id = message.job_id
         self._credential = credential
@@ -99,7 +102,7 @@ class Starting:
             self._progress.extend(now)
             listen_nid = self._listeners.nid if self._listeners is not None else 0
             of_node = (self._objects.paths, wireup, listen_nid)
-            of_keeper = spec.keeper_spec(*of_job, *of_node, self.gpus)
+            of_keeper = spec.keeper_spec(*of_job, *of_node, self.gpus, self.cores)
             actions.append(StartKeeper(self._job_id, of_keeper))
         for number, world in self._wiring.spawned:
             if number in self._keepers or not world.awaited:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from native import outer
+from native.nodelist import format_cpus
 from native.wire.load import Protocol
 
 if TYPE_CHECKING:
@@ -144,6 +145,11 @@ def for_needs(needs: Needs, gpus: tuple[Gpu, ...]) -> tuple[bytes, ...]:
     if needs.rank_memory:
         entries += (b"YOD_MEMORY_PER_RANK=%d" % needs.rank_memory,)
     return entries
+
+
+def for_cores(cpus: tuple[int, ...]) -> tuple[bytes, ...]:
+    """Tell a rank which processors it is bound to."""
+    return (b"YOD_RANK_CPUS=" + format_cpus(cpus).encode(),)
 
 
 def for_gpus(gpus: tuple[Gpu, ...]) -> tuple[bytes, ...]:

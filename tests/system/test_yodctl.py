@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.partition import BIN, finish
+from tests.support.topology import write_tree
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 
@@ -75,6 +76,19 @@ def test_up_status_and_down(place, four):
     status = run("yodctl", "status")
     assert (status.status, of_partition(status)) == (1, "no partition is up\n")
     assert run("yodctl", "down")[:2] == (0, "nothing is up\n")
+
+
+def test_the_nodes_of_a_host_share_its_cores_out(down, tmp_path):
+    cpus = sorted(os.sched_getaffinity(0))
+    rows = [(cpu, 0, str(cpu)) for cpu in cpus]
+    root = write_tree(tmp_path, rows, online=",".join(map(str, cpus)))
+    env = {"YOD_FSROOT": str(root)}
+    assert run("yodctl", "up", "--local", str(len(cpus)), "--slots", "4", env=env).status == 0
+    words = ("--ranks-per-core", "1", "grep", "Cpus_allowed_list", "/proc/self/status")
+    done = run("yod", "-N", str(len(cpus)), *words)
+    assert sorted(map(str.split, done.out.splitlines())) == [
+        ["Cpus_allowed_list:", str(cpu)] for cpu in cpus
+    ]
 
 
 def launch_server(done):

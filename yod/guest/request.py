@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from native.errors import UsageError
 from native.limits import Limits
 from native.text import shown
 from native.wire.alloc import Needs
+from native.wire.runs import Binding
 from yod import launching
 from yod.host import own
 from yod.plan import loadfile, plan
@@ -38,7 +39,8 @@ class Member(Struct, frozen=True):
         nodes: only these, ranks in this order: numbers, or text such as ``5,1..3``.
         origin: where it was read, for messages.
         node_count, ranks_per_node, cores_per_rank, distribution, mem, mem_per_rank, gpus_per_node,
-            gpus_per_rank: as in :class:`Choices`, whose value stands in for None.
+            gpus_per_rank, ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core,
+            threads_per_core: as in :class:`Choices`, whose value stands in for None.
     """
 
     command: Word | Sequence[Word]
@@ -53,6 +55,11 @@ class Member(Struct, frozen=True):
     mem_per_rank: str | None = None
     gpus_per_node: int | None = None
     gpus_per_rank: int | None = None
+    ranks_per_socket: int | None = None
+    sockets_per_node: int | None = None
+    ranks_per_numa: int | None = None
+    ranks_per_core: int | None = None
+    threads_per_core: int | None = None
 
 
 class Held(Protocol):
@@ -80,6 +87,8 @@ class Choices(TypedDict, total=False):
         mem_per_rank: memory for each rank.
         gpus_per_node: GPUs on each node, for all ranks there.
         gpus_per_rank: GPUs for each rank.
+        ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core, threads_per_core: bound
+            to cores of their own, as by the options of these names.
         env: the environment of the ranks. Default: this process's.
         cwd: their directory. Default: this process's.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
@@ -111,6 +120,11 @@ class Choices(TypedDict, total=False):
     mem_per_rank: str | None
     gpus_per_node: int | None
     gpus_per_rank: int | None
+    ranks_per_socket: int | None
+    sockets_per_node: int | None
+    ranks_per_numa: int | None
+    ranks_per_core: int | None
+    threads_per_core: int | None
     env: Mapping[str, str] | Mapping[bytes, bytes] | None
     cwd: Word | None
     partition: str
@@ -172,6 +186,11 @@ def request(
     mem_per_rank: str | None = None,
     gpus_per_node: int | None = None,
     gpus_per_rank: int | None = None,
+    ranks_per_socket: int | None = None,
+    sockets_per_node: int | None = None,
+    ranks_per_numa: int | None = None,
+    ranks_per_core: int | None = None,
+    threads_per_core: int | None = None,
     env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
     cwd: Word | None = None,
     partition: str = "",
@@ -218,6 +237,11 @@ def request(
         rank_memory=mem_per_rank,
         node_gpus=gpus_per_node,
         gpus=gpus_per_rank,
+        per_socket=ranks_per_socket,
+        sockets=sockets_per_node,
+        per_numa=ranks_per_numa,
+        per_core=ranks_per_core,
+        threads=threads_per_core,
     )
     members = _members(command, size, nodes, shape)
     words = tuple(word for member in members for word in member.words)
@@ -292,17 +316,25 @@ def read_load_file(path: Word, size: int | None = None, nodes: Nodes = ()) -> tu
     )
 
 
-def _told(needs: Needs | None) -> tuple[str | None, str | None, int | None, int | None]:
-    """Memory and GPUs as a member names them."""
+def _told(needs: Needs | None) -> tuple[Any, ...]:
+    """Memory, GPUs and a binding as a member names them."""
     if needs is None:
-        return None, None, None, None
+        return ()
     memory, rank_memory = needs.memory, needs.rank_memory
     return (
         f"{memory}B" if memory else None,
         f"{rank_memory}B" if rank_memory else None,
         needs.node_gpus or None,
         needs.gpus or None,
+        *_told_of_cores(needs.binding),
     )
+
+
+def _told_of_cores(binding: Binding | None) -> tuple[int | None, ...]:
+    if binding is None:
+        return ()
+    limits = (binding.per_socket, binding.sockets, binding.per_numa)
+    return (*(limit or None for limit in limits), 1, binding.threads or None)
 
 
 def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> list[plan.Member]:
@@ -337,6 +369,11 @@ def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> 
             rank_memory=each.mem_per_rank,
             node_gpus=each.gpus_per_node,
             gpus=each.gpus_per_rank,
+            per_socket=each.ranks_per_socket,
+            sockets=each.sockets_per_node,
+            per_numa=each.ranks_per_numa,
+            per_core=each.ranks_per_core,
+            threads=each.threads_per_core,
         ).over(shape)
         (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts, own_shape)
         members.append(replace(member, origin=each.origin))

@@ -13,5 +13,10 @@ OPTIONS = (
     Option(("--mem-per-rank",), True, "Memory for each rank.", "SIZE"),
     Option(("--gpus-per-node",), True, "GPUs on each node, for all ranks there.", "N"),
     Option(("--gpus-per-rank", "--gpus-per-task"), True, "GPUs for each rank.", "N"),
+    Option(("--ranks-per-socket", "--ntasks-per-socket"), True, "At most K on each; bound.", "K"),
+    Option(("--sockets-per-node",), True, "On S sockets of each node; bound.", "S"),
+    Option(("--ranks-per-numa",), True, "At most K in each NUMA node; bound.", "K"),
+    Option(("--ranks-per-core", "--ntasks-per-core"), True, "1: cores of its own; bound.", "1"),
+    Option(("--threads-per-core",), True, "T hardware threads of each core; bound.", "T"),
     Option(("--distribution",), True, "Over nodes: block (default), cyclic, plane=K.", "HOW"),
 )

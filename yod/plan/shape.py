@@ -13,6 +13,7 @@ from native.errors import UsageError
 from native.text import shown
 from native.wire.alloc import NO_NEEDS, Needs, NodeSpec
 from native.wire.base import GPUS_MAX, NODE_MAX, SIZE_MAX, SLOTS_MAX
+from native.wire.runs import SOCKETS_MAX, THREADS_MAX, Binding
 
 DIGITS_MAX = 18  # a number of a million digits takes minutes to convert
 
@@ -26,7 +27,7 @@ class Shape(Struct, frozen=True):
         cores: slots that each rank takes (``--cores-per-rank``).
         plane: dealt in turn, so many at a time; 0: not dealt (``--distribution``).
         needs: memory and GPUs (``--mem``, ``--mem-per-rank``, ``--gpus-per-node``,
-            ``--gpus-per-rank``).
+            ``--gpus-per-rank``), and cores that ranks are bound to (:data:`BINDING`).
     """
 
     node_count: int | None = None
@@ -45,10 +46,22 @@ class Shape(Struct, frozen=True):
 
 
 def _over(needs: Needs, other: Needs) -> Needs:
-    """These needs, and where they say nothing of memory, or of GPUs, the other's."""
+    """These needs, and where they say nothing of memory, GPUs or a binding, the other's."""
     memory = needs if needs.memory or needs.rank_memory else other
     gpus = needs if needs.node_gpus or needs.gpus else other
-    return Needs(memory.memory, memory.rank_memory, gpus.node_gpus, gpus.gpus)
+    return Needs(memory.memory, memory.rank_memory, gpus.node_gpus, gpus.gpus, _bound(needs, other))
+
+
+def _bound(needs: Needs, other: Needs) -> Binding | None:
+    own, others = needs.binding, other.binding
+    if own is None or others is None:
+        return own or others
+    return Binding(
+        own.per_socket or others.per_socket,
+        own.sockets or others.sockets,
+        own.per_numa or others.per_numa,
+        own.threads or others.threads,
+    )
 
 
 ANY = Shape()
@@ -64,6 +77,11 @@ def made(
     rank_memory: str | None = None,
     node_gpus: int | None = None,
     gpus: int | None = None,
+    per_socket: int | str | None = None,
+    sockets: int | str | None = None,
+    per_numa: int | str | None = None,
+    per_core: int | str | None = None,
+    threads: int | str | None = None,
 ) -> Shape:
     """A shape of what a program says.
 
@@ -84,6 +102,11 @@ def made(
         ("--mem-per-rank", rank_memory),
         ("--gpus-per-node", node_gpus),
         ("--gpus-per-rank", gpus),
+        ("--ranks-per-socket", per_socket),
+        ("--sockets-per-node", sockets),
+        ("--ranks-per-numa", per_numa),
+        ("--ranks-per-core", per_core),
+        ("--threads-per-core", threads),
     ):
         if value is not None:
             shape = with_option(shape, option, str(value))
@@ -165,6 +188,28 @@ def _gpus(shape: Shape, option: str, value: str) -> Shape:
     return _with_needs(shape, **{field: parse_count(option, value, GPUS_MAX, "GPU")})
 
 
+# The options that bind ranks: field of the binding, largest number, what is counted. Each rank
+# has whole cores, so that one rank on a core says no more than that it is bound.
+BINDING: dict[str, tuple[str, int, str]] = {
+    "--ranks-per-socket": ("per_socket", SLOTS_MAX, "rank"),
+    "--sockets-per-node": ("sockets", SOCKETS_MAX, "socket"),
+    "--ranks-per-numa": ("per_numa", SLOTS_MAX, "rank"),
+    "--ranks-per-core": ("", SLOTS_MAX, "rank"),
+    "--threads-per-core": ("threads", THREADS_MAX, "thread"),
+}
+
+
+def _binding(shape: Shape, option: str, value: str) -> Shape:
+    field, most, what = BINDING[option]
+    count = parse_count(option, value, most, what)
+    if not field and count > 1:
+        raise UsageError(f"{option} {count}: 1 rank; each has whole cores of its own")
+    needs = shape.needs or NO_NEEDS
+    binding = needs.binding or Binding()
+    binding = replace(binding, **{field: count}) if field else binding
+    return replace(shape, needs=replace(needs, binding=binding))
+
+
 def _with_needs(shape: Shape, **fields: int) -> Shape:
     return replace(shape, needs=replace(shape.needs or NO_NEEDS, **fields))
 
@@ -178,6 +223,7 @@ _READERS: dict[str, Callable[[Shape, str, str], Shape]] = {
     "--mem-per-rank": _memory,
     "--gpus-per-node": _gpus,
     "--gpus-per-rank": _gpus,
+    **dict.fromkeys(BINDING, _binding),
 }
 
 
@@ -195,13 +241,23 @@ def with_option(shape: Shape, option: str, value: str) -> Shape:
     return _READERS[option](shape, option, value)
 
 
+def _each(needs: Needs | None) -> int:
+    """Ranks of each node, as a binding says; 0: it does not."""
+    if needs is None or needs.binding is None:
+        return 0
+    binding = needs.binding
+    if not (binding.per_socket or binding.sockets):
+        return binding.per_numa
+    return (binding.per_socket or 1) * (binding.sockets or 1)
+
+
 def spec_of(
     size: int | None, nodes: tuple[int, ...] | None, origin: str, shape: Shape = ANY
 ) -> NodeSpec:
     """What to ask bebopd for.
 
     Without a size there are as many ranks as the nodes are to have: of ``-N``, else of the list,
-    else one node; one on each, or as many as the shape says.
+    else one node; one on each, or as many as the shape says, also by sockets or NUMA nodes.
 
     Raises:
         UsageError: the text names what contradicts what, with numbers.
@@ -210,10 +266,11 @@ def spec_of(
     listed = nodes or ()
     count, most, cores = shape.node_count or 0, shape.per_node or 0, shape.cores or 1
     plane = shape.plane or 0
-    is_one_each = size is None and bool(listed) and not count and not most
-    if size is None and (count or most):
+    each = most or _each(shape.needs)
+    is_one_each = size is None and bool(listed) and not count and not each
+    if size is None and (count or each):
         count = count or len(listed) or 1
-        size = count * (most or 1)
+        size = count * (each or 1)
     if size is None:
         size = len(listed) or 1
     if not 1 <= size <= SIZE_MAX:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from native.errors import Refusal
 from native.wire.alloc import Credential, NodeShare
 from pct.account import Gpu
+from pct.cores import Core
 from pct.reservation import REMEMBERED_COUNT, Reservation
 
 SLOTS, EPOCH, NOW = 2, 77, 1000.0
@@ -178,6 +179,29 @@ def test_memory_and_gpus_are_taken_once_and_come_back():
     node.give_back(7)
     assert node.take(grant(11, shares=share), 1, NOW, 5) is None
     node.check()
+
+
+def test_cores_are_taken_once_and_come_back():
+    cores = tuple(Core(0, 0, (cpu,)) for cpu in range(4))
+    node = Reservation(8, 64, cores=cores)
+    node.epoch = EPOCH
+    share = (NodeShare(5, 1, 0, 0, ((0, 0, 3),)),)
+    assert node.take(grant(7, shares=share), 3, NOW, 5) is None
+    assert node.cores(7) == tuple((0, core) for core in cores[:3])
+    assert node.core_counts(7) == (3,)
+    refused = node.take(grant(8, shares=share), 3, NOW, 5)
+    assert refused == (Refusal.BUSY, "3 cores of a group granted, 1 of 4 are free")
+    node.check()
+    node.give_back(7)
+    assert node.take(grant(9, shares=share), 3, NOW, 5) is None
+    node.check()
+
+
+def test_a_node_that_has_no_cores_to_bind_to_gives_none():
+    node = counted()
+    refused = node.take(grant(7, shares=(NodeShare(5, 1, 0, 0, ((0, 0, 1),)),)), 1, NOW, 5)
+    assert refused == (Refusal.BUSY, "cores granted, this node has none to be bound to")
+    assert (node.groups, node.cores(7), node.core_counts(7)) == ((), (), ())
 
 
 def test_the_share_of_another_node_takes_nothing_here():

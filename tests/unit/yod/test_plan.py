@@ -6,12 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from native.errors import UsageError
-from native.wire.alloc import NodeSpec
+from native.wire.alloc import Needs, NodeSpec
 from native.wire.base import SIZE_MAX
+from native.wire.runs import Binding
 from tests.unit.yod.launch_of import plan
 from yod.plan.loadfile import Line, parse
 from yod.plan.plan import Member, Options, from_command_line, from_load_file
-from yod.plan.shape import Shape, parse_distribution
+from yod.plan.shape import ANY, Shape, parse_distribution, with_option
 
 
 def specs(text, size=None, nodes=None):
@@ -120,6 +121,74 @@ def test_ranks_follow_from_nodes_and_ranks_per_node(size, nodes, shape, spec):
 def test_what_contradicts_itself_is_refused_before_anybody_is_asked(size, nodes, shape, text):
     with pytest.raises(UsageError, match=text):
         from_command_line(size, nodes, ("a",), shape)
+
+
+def bound_shape(*words):
+    shape = ANY
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        shape = with_option(shape, option, value)
+    return shape
+
+
+def bound(size, node_count=0, **fields):
+    return NodeSpec(size, node_count=node_count, needs=Needs(binding=Binding(**fields)))
+
+
+@pytest.mark.parametrize(
+    ("size", "words", "spec"),
+    [
+        (None, ("--ranks-per-socket", "4"), bound(4, 1, per_socket=4)),
+        (
+            None,
+            ("-N", "3", "--ranks-per-socket", "4", "--sockets-per-node", "2"),
+            bound(24, 3, per_socket=4, sockets=2),
+        ),
+        (None, ("--sockets-per-node", "2"), bound(2, 1, sockets=2)),
+        (None, ("--ranks-per-numa", "2"), bound(2, 1, per_numa=2)),
+        (5, ("--ranks-per-socket", "4"), bound(5, per_socket=4)),
+        (5, ("--threads-per-core", "1"), bound(5, threads=1)),
+        (None, ("--threads-per-core", "1"), bound(1, threads=1)),
+        (5, ("--ranks-per-core", "1"), bound(5)),
+    ],
+)
+def test_ranks_follow_from_sockets_and_numa_nodes(size, words, spec):
+    shape = bound_shape(*words)
+    assert from_command_line(size, None, ("a",), shape)[0].spec == spec
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--ranks-per-socket", "0", "--ranks-per-socket 0: at least 1 rank"),
+        ("--sockets-per-node", "257", "--sockets-per-node 257: at most 256 sockets"),
+        ("--threads-per-core", "many", "--threads-per-core many: not a number of threads"),
+        (
+            "--ranks-per-core",
+            "2",
+            "--ranks-per-core 2: 1 rank; each has whole cores of its own",
+        ),
+    ],
+)
+def test_a_count_of_sockets_or_threads_that_cannot_be_is_refused(option, value, text):
+    with pytest.raises(UsageError) as raised:
+        with_option(ANY, option, value)
+    assert str(raised.value) == text
+
+
+def test_more_ranks_than_the_sockets_of_all_nodes_take_are_refused_at_once():
+    shape = bound_shape("-N", "2", "--ranks-per-socket", "2", "--sockets-per-node", "2")
+    with pytest.raises(UsageError, match="9 ranks on 2 nodes, at most 4 on each"):
+        from_command_line(9, None, ("a",), shape)
+
+
+def test_a_line_is_bound_as_it_says_and_else_as_the_command_line_says():
+    lines = parse("--ranks-per-socket 1 a\n--threads-per-core 2 --mem 1G b", "f")
+    shape = bound_shape("--ranks-per-socket", "3", "--threads-per-core", "1")
+    members, _ = from_load_file(lines, None, None, shape)
+    assert [member.spec.needs for member in members] == [
+        Needs(binding=Binding(per_socket=1, threads=1)),
+        Needs(memory=1 << 30, binding=Binding(per_socket=3, threads=2)),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from native.errors import LoadFileError, UsageError
-from native.wire.alloc import NodeSpec
+from native.wire.alloc import Needs, NodeSpec
 from native.wire.base import SIZE_MAX
+from native.wire.runs import Binding
 from yod.guest.request import Member, read_load_file, request
 from yod.plan.plan import Style
 
@@ -37,6 +38,12 @@ def test_a_program_may_be_named_in_many_ways(command):
         ({"node_count": 2, "ranks_per_node": 3}, NodeSpec(6, node_count=2, per_node=3)),
         ({"size": 2, "cores_per_rank": 4}, NodeSpec(2, cores=4)),
         ({"size": 2, "distribution": "cyclic"}, NodeSpec(2, plane=1)),
+        (
+            {"ranks_per_socket": 2, "sockets_per_node": 2, "threads_per_core": 1},
+            NodeSpec(4, node_count=1, needs=Needs(binding=Binding(2, 2, 0, 1))),
+        ),
+        ({"size": 2, "ranks_per_core": 1}, NodeSpec(2, needs=Needs(binding=Binding()))),
+        ({"size": 2, "ranks_per_numa": 1}, NodeSpec(2, needs=Needs(binding=Binding(0, 0, 1)))),
     ],
 )
 def test_size_and_nodes_are_those_of_the_command(choices, spec):
@@ -106,6 +113,10 @@ def test_a_load_file_gives_members(tmp_path):
     file.write_text("-N 2 --ranks-per-node 3 --dist plane=2 a\n")
     (member,) = asked(read_load_file(file)).members
     assert member.spec == NodeSpec(6, node_count=2, per_node=3, plane=2)
+    file.write_text("-sz 3 --mem 1G --ranks-per-socket 2 --threads-per-core 1 a\n")
+    (member,) = asked(read_load_file(file)).members
+    needs = Needs(memory=1 << 30, binding=Binding(per_socket=2, threads=1))
+    assert member.spec == NodeSpec(3, needs=needs)
     file.write_text("-sz none master\n")
     with pytest.raises(LoadFileError, match="load:1: "):
         read_load_file(file)
