@@ -2,27 +2,9 @@
 
 Both ends are on one host and of one release, so this is no MessagePack but
 structs that C reads as they lie: little-endian, unaligned, checked field by
-field. KEEPER.md in this folder is the specification.
+field, as KEEPER.md in this folder says.
 
-The specification, a file, descriptor 4 of the keeper::
-
-    u32 magic "YOK1"   u32 parent's unix_pid   u64 job_id
-    u32 uid, gid, umask, groups, limits, programs, ranks    (the last four: counts)
-    u32 nid                                    where ranks with flag 4 listen
-    u32 alone                                  all ranks go when all are held, without GO
-    u64 ignored                                bit n - 1: ranks ignore signal n
-    u32 group                                  for each group
-    u32 resource   u64 soft   u64 hard         for each limit
-    strings(1) hold library                   empty: never preload
-    strings(1) group                          of the job (cgroup v2); empty: none
-    strings environment                        shared by all ranks
-    u32 hold   strings(1) path   strings(1) directory   strings argv
-                                               for each program
-    u32 rank   u32 program   u32 flags   strings environment   [u32 words   u64 mask...]
-                                               for each rank; the mask with flag 8
-
-where ``strings`` is u32 count, u32 bytes, and that many bytes that hold count
-NUL-ended strings. A limit's all-ones is unlimited, one less leaves it as it is.
+What a keeper is to start is the specification, a file, its descriptor 4.
 
 Commands, 16 bytes a packet, and reports, 256 bytes each and up to 32 a packet,
 go over descriptor 3, a SOCK_SEQPACKET socket.

@@ -44,9 +44,12 @@ static size_t walk (const struct spec *spec)
     for (size_t i = 0; i < spec->n_programs; i++)
         n += strlen (spec->programs[i].path) + strlen (spec->programs[i].cwd)
              + length_of (spec->programs[i].argv);
-    for (size_t i = 0; i < spec->n_ranks; i++)
+    for (size_t i = 0; i < spec->n_ranks; i++) {
         n += length_of (spec->ranks[i].environment)
              + strlen (spec->ranks[i].program->path);
+        for (size_t at = 0; at < 8 * spec->ranks[i].n_cpu_words; at++)
+            n += (unsigned char) spec->ranks[i].cpus[at];
+    }
     return n;
 }
 
