@@ -27,8 +27,8 @@ from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
 from native.machine import Action, Log, Send
-from native.wire.alloc import Grant, JobEnd, NodeRequest, Queued, Refused
-from native.wire.base import NO_DEPENDENCY, clipped
+from native.wire.alloc import Grant, NodeRequest, Queued, Refused
+from native.wire.base import NO_DEPENDENCY, JobEnd, clipped
 
 
 class _Dependent(Struct, eq=False):

@@ -15,7 +15,8 @@ from msgspec import Struct
 from native import limits as limits_module
 from native.errors import UsageError, YodError
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Cancel, LimitTime, Row, SignalScript, State
+from native.wire.base import State
+from native.wire.batch import Cancel, LimitTime, Row, SignalScript
 from native.wire.placed import numbers_in
 from yod.guest.request import Nodes, text_of
 

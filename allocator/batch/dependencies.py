@@ -8,8 +8,7 @@ from allocator.batch.job import OUTCOMES_COUNT, BatchJob
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.dependencies import Judgement, Progress, Verdict, judge
 from native.errors import Refusal
-from native.wire.base import Dependency
-from native.wire.batch import State
+from native.wire.base import Dependency, State
 
 _BEGUN = (State.RUNNING, State.COMPLETING)
 

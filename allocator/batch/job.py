@@ -8,8 +8,8 @@ from native.ids import PortalId
 from native.machine import Action, Event
 from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
-from native.wire.base import NO_DEPENDENCY, Dependency, clipped
-from native.wire.batch import NO_STEP, SPANS_MAX, Row, State
+from native.wire.base import NO_DEPENDENCY, Dependency, State, clipped
+from native.wire.batch import NO_STEP, SPANS_MAX, Row
 
 TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them

@@ -11,7 +11,8 @@ from allocator.jobs.assign import RequestRefused
 from allocator.nodes.table import Node, NodeTable
 from native.errors import Refusal
 from native.machine import Action, Send
-from native.wire.batch import EndBroker, LimitTime, SignalScript, State, Suspend
+from native.wire.base import State
+from native.wire.batch import EndBroker, LimitTime, SignalScript, Suspend
 
 
 def host_of(job: BatchJob, nodes: NodeTable) -> Node:

@@ -48,8 +48,7 @@ from native.machine import Action, Log, Send
 from native.text import shown
 from native.wire import batch
 from native.wire.alloc import Grant, Refused
-from native.wire.base import clipped
-from native.wire.batch import State
+from native.wire.base import State, clipped
 
 RECORD_AGAIN_S = 20.0  # after the disk has refused
 

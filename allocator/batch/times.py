@@ -15,8 +15,7 @@ from native.ids import PortalId
 from native.machine import Action, Send
 from native.wire import batch
 from native.wire.alloc import Refused
-from native.wire.base import clipped
-from native.wire.batch import State
+from native.wire.base import State, clipped
 
 
 class Change(Struct, frozen=True):

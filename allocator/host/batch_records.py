@@ -15,8 +15,8 @@ from allocator.batch.job import OUTCOMES_COUNT, TOKENS_COUNT, BatchJob, Earlier,
 from allocator.records import Statement
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.base import NO_DEPENDENCY, Dependency
-from native.wire.batch import SPANS_MAX, Row, State
+from native.wire.base import NO_DEPENDENCY, Dependency, State
+from native.wire.batch import SPANS_MAX, Row
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (

@@ -15,7 +15,8 @@ from allocator.host import history
 from allocator.jobs.accounting import row_of
 from allocator.records import Statement
 from native.wire import codec
-from native.wire.batch import SPANS_MAX, State
+from native.wire.base import State
+from native.wire.batch import SPANS_MAX
 
 NOT_TOLD = "how it ended was not recorded by the bebopd of that time"
 

@@ -22,8 +22,7 @@ from native.deadlines import Deadlines
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action
-from native.wire.alloc import JobEnd, State
-from native.wire.base import NAME_MAX, TIME_MAX_S, clipped
+from native.wire.base import NAME_MAX, TIME_MAX_S, JobEnd, State, clipped
 from native.wire.batch import SPANS_MAX, Row
 from native.wire.placed import JobNodes
 

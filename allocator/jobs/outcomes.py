@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from native.ids import PortalId
-from native.wire.alloc import JobEnd, State
+from native.wire.base import JobEnd, State
 
 
 class _Open(Struct):

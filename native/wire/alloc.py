@@ -8,7 +8,6 @@ that nobody used.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta
@@ -27,6 +26,7 @@ from native.wire.base import (
     Dependency,
     Digest,
     GpuCount,
+    JobEnd,
     JobId,
     JobMessage,
     Memory,
@@ -56,44 +56,6 @@ CREDENTIAL_MAX = 128 * 1024  # a user may be in very many groups
 SHARES_MAX = 2048  # pieces of nodes with equal memory and GPUs, in one credential
 
 Nodes = Annotated[tuple[NodeNumber, ...], Meta(max_length=NODE_MAX + 1)]
-
-
-class State(Enum):
-    """Where a job is. Names and codes are Slurm's; other programs read them."""
-
-    PENDING = "PENDING"
-    CONFIGURING = "CONFIGURING"
-    RUNNING = "RUNNING"
-    SUSPENDED = "SUSPENDED"
-    COMPLETING = "COMPLETING"
-    COMPLETED = "COMPLETED"
-    CANCELLED = "CANCELLED"
-    FAILED = "FAILED"
-    TIMEOUT = "TIMEOUT"
-    NODE_FAIL = "NODE_FAIL"
-
-    @property
-    def is_final(self) -> bool:
-        """The job has ended."""
-        return self in _FINAL
-
-
-_FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
-
-
-class JobEnd(Part, frozen=True):
-    """How a job has ended, as the process knows that has held or run it.
-
-    Attributes:
-        state: a final one.
-        exit_status: of the script, or of yod.
-        signal: that has ended the script; 0: none.
-    """
-
-    state: State
-    exit_status: Annotated[int, Meta(ge=0, lt=256)]
-    signal: Annotated[int, Meta(ge=0, le=64)]
-    reason: Text
 
 
 class Needs(Part, frozen=True):

@@ -74,6 +74,56 @@ class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
 
 
+class State(Enum):
+    """Where a job is. Names and codes are Slurm's; other programs read them."""
+
+    PENDING = "PENDING"
+    CONFIGURING = "CONFIGURING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+
+    @property
+    def is_final(self) -> bool:
+        """The job has ended."""
+        return self in _FINAL
+
+
+_FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
+CODES = {
+    State.PENDING: "PD",
+    State.CONFIGURING: "CF",
+    State.RUNNING: "R",
+    State.SUSPENDED: "S",
+    State.COMPLETING: "CG",
+    State.COMPLETED: "CD",
+    State.CANCELLED: "CA",
+    State.FAILED: "F",
+    State.TIMEOUT: "TO",
+    State.NODE_FAIL: "NF",
+}
+
+
+class JobEnd(Part, frozen=True):
+    """How a job has ended, as the process knows that has held or run it.
+
+    Attributes:
+        state: a final one.
+        exit_status: of the script, or of yod.
+        signal: that has ended the script; 0: none.
+    """
+
+    state: State
+    exit_status: Annotated[int, Meta(ge=0, lt=256)]
+    signal: Annotated[int, Meta(ge=0, le=64)]
+    reason: Text
+
+
 class AfterKind(Enum):
     """What a job waits for in another one. The words are Slurm's."""
 

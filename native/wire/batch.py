@@ -9,8 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.alloc import JobEnd, NodeSpec
-from native.wire.alloc import State as State
+from native.wire.alloc import NodeSpec
 from native.wire.base import (
     NO_DEPENDENCY,
     NODE_MAX,
@@ -24,6 +23,7 @@ from native.wire.base import (
     Part,
     Seconds,
     SignalNumber,
+    State,
     Text,
     Uid,
 )
@@ -277,7 +277,7 @@ class BrokerEnded(JobMessage, frozen=True, tag="batch.ended"):
 
     Attributes:
         wait_status: of the broker, as waitpid gives it; -1: it could not be started.
-        outcome: what it has said at its end: an encoded :class:`Outcome`, or text. It is as
+        outcome: what it has said at its end: an encoded :class:`JobEnd`, or text. It is as
             the job's owner has made it.
     """
 
@@ -354,6 +354,3 @@ class Serving(Part, frozen=True):
 
 
 SERVING, OUTCOME = b"S", b"O"  # the first byte of a frame of a broker's, before one of these
-
-
-Outcome = JobEnd  # what a broker says at its end, on its standard output

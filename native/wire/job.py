@@ -5,46 +5,18 @@ One packet is one JSON object. The launch speaks first.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, TypeVar, Union
 
 from msgspec import DecodeError, Meta, Struct, json
 
 from native.errors import PeerProtocolError
-from native.wire.base import Count, Name, Seconds, SignalNumber, Text, Uid, clipped
+from native.wire.base import Count, Name, Seconds, SignalNumber, State, Text, Uid, clipped
 
 VERSION = 1
 REQUEST_MAX_BYTES = 1024
 REPLY_MAX_BYTES = 80 * 1024  # three texts of TEXT_MAX, of six bytes for a character that is escaped
 
 UnixPid = Annotated[int, Meta(ge=0, lt=1 << 31)]
-
-
-class State(Enum):
-    """What a job is doing, in Slurm's words. The value is the name."""
-
-    PENDING = "PENDING"
-    CONFIGURING = "CONFIGURING"
-    RUNNING = "RUNNING"
-    SUSPENDED = "SUSPENDED"
-    COMPLETING = "COMPLETING"
-    COMPLETED = "COMPLETED"
-    CANCELLED = "CANCELLED"
-    FAILED = "FAILED"
-    NODE_FAIL = "NODE_FAIL"
-
-
-CODES = {
-    State.PENDING: "PD",
-    State.CONFIGURING: "CF",
-    State.RUNNING: "R",
-    State.SUSPENDED: "S",
-    State.COMPLETING: "CG",
-    State.COMPLETED: "CD",
-    State.CANCELLED: "CA",
-    State.FAILED: "F",
-    State.NODE_FAIL: "NF",
-}
 
 
 # -- from the launch --------------------------------------------------------

@@ -28,18 +28,8 @@ from native.port.portals import JobKey, PortalsPort
 from native.text import shown
 from native.waitstatus import exit_status
 from native.wire.alloc import Grant, NodeSpec
-from native.wire.base import clipped
-from native.wire.batch import (
-    OUTCOME,
-    SERVING,
-    EndBroker,
-    LimitTime,
-    Outcome,
-    Serving,
-    SignalScript,
-    State,
-    Suspend,
-)
+from native.wire.base import JobEnd, State, clipped
+from native.wire.batch import OUTCOME, SERVING, EndBroker, LimitTime, Serving, SignalScript, Suspend
 from partition.batch.begun import Begun, Failed, begun_of
 from partition.batch.detached import Detached
 from partition.batch.given import MOST_BYTES, Work, message_of, work_of
@@ -119,13 +109,13 @@ def _run(
     early: list[bytes],
     frames: Frames,
     on_serving: Callable[[Serving], None],
-) -> Outcome:
+) -> JobEnd:
     """Be the owner's process that has submitted the job, and run it."""
     task = work.task
     if isinstance(begun, Failed):
-        return Outcome(State.FAILED, 0, 0, clipped(begun.text))
+        return JobEnd(State.FAILED, 0, 0, clipped(begun.text))
     if begun is None and task.script:
-        return Outcome(State.FAILED, 0, 0, "what was handed in cannot be started")
+        return JobEnd(State.FAILED, 0, 0, "what was handed in cannot be started")
     os.environ.clear()
     os.environb.update(task.environment)
     if begun is not None:  # what has started the script has set the directory and the umask
@@ -138,13 +128,13 @@ def _run(
             os.chdir(task.directory)
         except OSError as error:
             where = shown(os.fsdecode(task.directory))
-            return Outcome(State.FAILED, 0, 0, clipped(f"{where}: {error.strerror}"))
+            return JobEnd(State.FAILED, 0, 0, clipped(f"{where}: {error.strerror}"))
     try:
         with Batch(work, begun, frames, on_serving) as batch:
             return batch.run(early)
     except YodError as error:
         stdio.say(f"yodjob: job {work.given.job_id}: {error}")
-        return Outcome(State.FAILED, 0, 0, clipped(str(error)))
+        return JobEnd(State.FAILED, 0, 0, clipped(str(error)))
 
 
 class Batch:
@@ -218,7 +208,7 @@ class Batch:
         self._stack.callback(detached.close)
         return detached
 
-    def run(self, early: list[bytes]) -> Outcome:
+    def run(self, early: list[bytes]) -> JobEnd:
         """Run the job to its end.
 
         Args:
@@ -266,7 +256,7 @@ class Batch:
     def _script_ended(self, wait_status: int) -> None:
         self._driver.command_ended(exit_status(wait_status))
 
-    def _outcome(self, status: int) -> Outcome:
+    def _outcome(self, status: int) -> JobEnd:
         is_by_command = self._machine.is_by_command
         return outcome_of(
             status, self._script.wait_status, self._errors, is_by_command=is_by_command

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from native.waitstatus import UNKNOWN, exit_status
-from native.wire.base import clipped
-from native.wire.batch import Outcome, State
+from native.wire.base import JobEnd, State, clipped
 from partition.broker.machine import CANCELLED, TIMED_OUT
 
 NOT_KNOWN = "its exit status is not known"
@@ -14,7 +13,7 @@ NOT_KNOWN = "its exit status is not known"
 
 def outcome_of(
     status: int, wait_status: int | None, errors: Sequence[str], *, is_by_command: bool
-) -> Outcome:
+) -> JobEnd:
     """How a job has ended.
 
     Args:
@@ -37,7 +36,7 @@ def outcome_of(
         state = State.CANCELLED
     else:
         state = State.NODE_FAIL
-    return Outcome(state, code, number, reason)
+    return JobEnd(state, code, number, reason)
 
 
 def _code_and_signal(wait_status: int | None) -> tuple[int, int]:

@@ -10,22 +10,11 @@ from native.ids import name_of_job
 from native.nodelist import format_spans
 from native.text import plural, shown
 from native.waitstatus import SIGNAL_BASE
-from native.wire.batch import NO_STEP, Happened, Row, State
+from native.wire.base import CODES, State
+from native.wire.batch import NO_STEP, Happened, Row
 from native.wire.placed import numbers_in
 from partition.jobs.show import Cells, elapsed, ends_text, short
 
-CODES = {
-    State.PENDING: "PD",
-    State.CONFIGURING: "CF",
-    State.RUNNING: "R",
-    State.SUSPENDED: "S",
-    State.COMPLETING: "CG",
-    State.COMPLETED: "CD",
-    State.CANCELLED: "CA",
-    State.FAILED: "F",
-    State.TIMEOUT: "TO",
-    State.NODE_FAIL: "NF",
-}
 _RAN = ("SUBMITTED", "TIME", "REASON")
 HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "NODES", *_RAN)
 _STATUSES = {State.CANCELLED: 143, State.TIMEOUT: 124, State.NODE_FAIL: 125}

@@ -26,15 +26,8 @@ from native.errors import IllegalTransition
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
-from native.wire.alloc import (
-    Grant,
-    JobEnd,
-    NodeRequest,
-    NodeSpec,
-    Queued,
-    Refused,
-    State,
-)
+from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
+from native.wire.base import JobEnd, State
 from native.wire.batch import EarlySignal
 from partition.broker.outcome import LOST, end_of
 from yod.launch.allocation import PROGRAM_MAX, no_answer_text, queued_text

@@ -25,15 +25,8 @@ from native.nodelist import named_nodes
 from native.port.address import facing
 from native.port.port import Opened
 from native.wire import codec
-from native.wire.alloc import (
-    NO_SHARE,
-    Grant,
-    JobEnd,
-    Needs,
-    NodeSpec,
-    Share,
-    share_of,
-)
+from native.wire.alloc import NO_SHARE, Grant, Needs, NodeSpec, Share, share_of
+from native.wire.base import JobEnd
 from native.wire.placed import GrantedNode
 from native.wire.runs import Binding, JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail

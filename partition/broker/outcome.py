@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 
 from native.waitstatus import SIGNAL_BASE
-from native.wire.alloc import JobEnd, State
-from native.wire.base import clipped
+from native.wire.base import JobEnd, State, clipped
 
 LOST = 125  # exit status: there was no allocation, or it ended before the command
 

@@ -15,7 +15,8 @@ from native.errors import PartitionError
 from native.host import stdio, userdirs
 from native.text import shown
 from native.wire import job
-from native.wire.batch import Cancel, LimitTime, Row, SignalScript, State
+from native.wire.base import State
+from native.wire.batch import Cancel, LimitTime, Row, SignalScript
 from partition.batch import show as batch_show
 from partition.batch.attaching import attach as attach_to
 from partition.batch.attaching import ended_with

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from native.duration import clock, written
 from native.text import shown
 from native.wire import job
-from native.wire.job import CODES, State
+from native.wire.base import CODES, State
 from partition.jobs.ask import Answer, Silent
 
 HEADER = ("JOBID", "NAME", "USER", "ST", "TIME", "RANKS", "NODES", "WHERE")

@@ -23,8 +23,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from native.waitstatus import exit_status
-from native.wire.alloc import Grant, Refused, Released, State
-from native.wire.base import Message
+from native.wire.alloc import Grant, Refused, Released
+from native.wire.base import Message, State
 from native.wire.batch import Row
 from pct.job.rules.relay import cost
 from tests.sim.clock import Violation

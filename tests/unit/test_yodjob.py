@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from native.wire import job
-from native.wire.job import State
+from native.wire.base import State
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from native.errors import PeerProtocolError
 from native.wire import job
+from native.wire.base import CODES, State
 
 PAGE = Path(job.__file__).with_name("JOB.md").read_text()
 SECTIONS = dict(re.findall(r"^#### (\w+)\n(.*?)(?=^###|\Z)", PAGE, re.M | re.S))
@@ -48,7 +49,7 @@ def test_a_section_has_the_fields_of_its_packet(packet):
 
 def test_every_state_is_there_with_its_code():
     rows = re.findall(r"^\| ([A-Z_]+) \| ([A-Z]+) \|", PAGE, re.M)
-    assert rows == [(state.value, job.CODES[state]) for state in job.State]
+    assert rows == [(state.value, CODES[state]) for state in State]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_the_longest_reply_fits_a_packet(character):
     numbers = dict.fromkeys(("uid", "ranks", "nodes", "unix_pid"), 1)
     shown = job.Shown(
         id="local.1048576",
-        state=job.State.CONFIGURING,
+        state=State.CONFIGURING,
         began=1795415253.123456,
         elapsed_s=1e9,
         **names,

@@ -8,7 +8,8 @@ import pytest
 from msgspec import inspect, msgpack
 
 from native.errors import Refusal
-from native.wire import alloc, batch, codec, load, pmi, status
+from native.wire import alloc, codec, load, pmi, status
+from native.wire.base import State
 from tests.wire import protocol
 from tests.wire.examples import EXAMPLES, MESSAGES, PARTS, QUESTIONS, SECTIONS, VECTORS, decode
 
@@ -46,7 +47,7 @@ def test_every_question_can_be_asked():
 
 @pytest.mark.parametrize(
     "enumeration",
-    [Refusal, batch.State, status.NodeState, load.FailureKind, load.Protocol, pmi.FenceKind],
+    [Refusal, State, status.NodeState, load.FailureKind, load.Protocol, pmi.FenceKind],
 )
 def test_every_value_of_an_enumeration_is_listed(enumeration: type[Enum]):
     title = f"| {enumeration.__name__} | value | means |\n|---|---|---|\n"

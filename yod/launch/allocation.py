@@ -9,7 +9,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, PeerGone, Send
 from native.waitstatus import SIGNAL_BASE
 from native.wire import alloc, codec
-from native.wire.base import MESSAGE_MAX_BYTES
+from native.wire.base import MESSAGE_MAX_BYTES, JobEnd, State
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
@@ -130,7 +130,7 @@ class Allocation:
 
     def granted_late(self, grant: alloc.Grant, now: float) -> list[Action]:
         """A second grant, in any later phase: give it back."""
-        end = alloc.JobEnd(alloc.State.CANCELLED, 0, 0, "its grant came too late")
+        end = JobEnd(State.CANCELLED, 0, 0, "its grant came too late")
         return [Send(self._bebopd, alloc.Release(grant.job_id, end))]
 
     def _too_long(self, text: str) -> list[Action]:

@@ -15,7 +15,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, Send
 from native.waitstatus import SIGNAL_BASE
 from native.wire import alloc, io, load
-from native.wire.alloc import State
+from native.wire.base import JobEnd, State
 from yod.launch.events import Finish, Leave, OutputWritten, Tell
 from yod.launch.output import Outputs
 from yod.launch.phases import Phase, Progress
@@ -74,7 +74,7 @@ class Ending:
         """Send every PCT a reset and bebopd a release, and wait for no answer."""
         self._report.note("left before the end of the job was confirmed")
         text = "interrupted before its end was confirmed"
-        end = alloc.JobEnd(State.CANCELLED, SIGNAL_BASE + signal_number, signal_number, text)
+        end = JobEnd(State.CANCELLED, SIGNAL_BASE + signal_number, signal_number, text)
         actions = [*self._tree.reset(), Send(self._bebopd, alloc.Release(self._tree.job_id, end))]
         actions += self.done()
         self._report.leave(signal_number, text)

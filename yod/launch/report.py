@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from native import nodelist
 from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
-from native.wire.alloc import Grant, JobEnd, State
-from native.wire.base import clipped
+from native.wire.alloc import Grant
+from native.wire.base import JobEnd, State, clipped
 from native.wire.load import Failure, FailureKind, Held, Outcome
 from native.wire.runs import Run
 

@@ -6,7 +6,7 @@ from native import nodelist
 from native.errors import PeerProtocolError
 from native.machine import Event
 from native.wire import job
-from native.wire.job import State
+from native.wire.base import State
 from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked, TimeLimitAsked
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase

@@ -15,6 +15,7 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.table import Node as AllocatorNode
 from native.machine import Send
 from native.wire import alloc
+from native.wire.base import JobEnd, State
 from tests.sim.defects.registry import Patch, defect, defect_of, wrap
 from tests.sim.scenario import mixed
 
@@ -102,8 +103,8 @@ def a_restarted_node_keeps_its_holdings(patch: Patch) -> None:
 
 @defect
 def a_front_end_that_was_lost_has_ended_well(patch: Patch) -> None:
-    def end_of(account: accounting.Account) -> alloc.JobEnd:
-        return account.end or alloc.JobEnd(alloc.State.COMPLETED, 0, 0, "")
+    def end_of(account: accounting.Account) -> JobEnd:
+        return account.end or JobEnd(State.COMPLETED, 0, 0, "")
 
     patch.setattr(accounting, "_end_of", end_of)
 

@@ -6,7 +6,7 @@ from allocator.host import batch_records
 from allocator.host.batch_records import BatchRecords
 from allocator.jobs import ids
 from allocator.records import LedgerError
-from native.wire.batch import State
+from native.wire.base import State
 
 
 class Disk:

@@ -4,6 +4,7 @@ from collections import deque
 
 from native.wire import batch, codec
 from native.wire.alloc import Freed, Grant, Hosting, Revoke, Revoked
+from native.wire.base import JobEnd, State
 from native.wire.status import Accepted, Announce, HostedJob, distances
 from pct.brokers import (
     BeginBroker,
@@ -126,13 +127,13 @@ class Pct:
                 process.phase = OPENING
                 self.perform(self.brokers.happened(BrokerStarted(job_id), None))
             case "opening" if process.is_told_to_end:
-                self.broker_says(job_id, batch.State.CANCELLED)
+                self.broker_says(job_id, State.CANCELLED)
             case "opening":
                 if self.opens(process.grant):
                     process.phase = RUNNING
                     self.world.script_starts(job_id)
                 else:
-                    self.broker_says(job_id, batch.State.NODE_FAIL)
+                    self.broker_says(job_id, State.NODE_FAIL)
             case "running" if self.world.scripts_end or process.is_told_to_end:
                 process.phase = ENDING
                 self.world.script_ended(job_id)
@@ -140,7 +141,7 @@ class Pct:
                 self.world.release(job_id)
             case "ending":
                 told = process.is_told_to_end
-                state = batch.State.CANCELLED if told else batch.State.COMPLETED
+                state = State.CANCELLED if told else State.COMPLETED
                 self.broker_says(job_id, state)
 
     def opens(self, grant):
@@ -173,7 +174,7 @@ class Pct:
 
     def broker_says(self, job_id, state):
         """It ends in order."""
-        outcome = batch.Outcome(state, 0, 0, "")
+        outcome = JobEnd(state, 0, 0, "")
         self.broker_gone(job_id, 0, codec.encode_part(outcome))
 
     def broker_gone(self, job_id, wait_status, outcome):

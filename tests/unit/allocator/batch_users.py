@@ -2,7 +2,7 @@
 
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
-from native.wire.base import NO_DEPENDENCY, After, AfterKind, Dependency
+from native.wire.base import NO_DEPENDENCY, After, AfterKind, Dependency, State
 from tests.unit.allocator.partition_of import ALICE, spec
 
 SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
@@ -58,7 +58,7 @@ class Users:
         job = self.machine.batch.get(job_id)
         if job is None or job.state.is_final:
             return
-        if job.state is not batch.State.PENDING or self.choose.random() < 0.3:
+        if job.state is not State.PENDING or self.choose.random() < 0.3:
             self.say_cancel(job_id)
             if job.root >= 0 and self.choose.random() < 0.3:
                 self.cut(self.pcts[job.root])  # with what was sent
@@ -86,7 +86,7 @@ class Users:
         """Or resume."""
         job_id = self.choose.choice(list(self.accepted.values()))
         job = self.machine.batch.get(job_id)
-        if job is None or job.state is not batch.State.RUNNING or job.is_cancelled:
+        if job is None or job.state is not State.RUNNING or job.is_cancelled:
             return
         if (node := self.machine.nodes.get(job.root)) is not None and node.is_up:
             self.say_suspend(job_id, self.choose.random() < 0.5)

@@ -27,7 +27,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import batch
 from native.wire.alloc import Refused, Release, Released
-from native.wire.base import AfterKind
+from native.wire.base import AfterKind, State
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.batch_node import SLOTS, Pct
 from tests.unit.allocator.batch_users import Users
@@ -200,7 +200,7 @@ class World(Users):
 
     def check_start(self, target, job):
         state = self.disk.state(job.job_id)
-        assert state is batch.State.CONFIGURING, f"started while the disk says {state}"
+        assert state is State.CONFIGURING, f"started while the disk says {state}"
         after = self.after[job.token]
         met = [self.is_met(each) for each in after.on]
         assert any(met) if after.is_any and met else all(met), "started before its turn"
@@ -213,12 +213,12 @@ class World(Users):
         state = self.disk.state(after.job_id)
         match after.kind:
             case AfterKind.BEGUN:
-                return state is not batch.State.PENDING
+                return state is not State.PENDING
             case AfterKind.ENDED:
                 return state.is_final
             case AfterKind.OK:
-                return state is batch.State.COMPLETED
-        return state.is_final and state is not batch.State.COMPLETED
+                return state is State.COMPLETED
+        return state.is_final and state is not State.COMPLETED
 
     def check_ended(self, asked):
         for job_id in asked:
@@ -385,7 +385,7 @@ class World(Users):
         """Each job that runs is ended, suspended or limited, and what its node is sent is lost."""
         for job_id in self.accepted.values():
             job = self.machine.batch.get(job_id)
-            if job is None or job.state is not batch.State.RUNNING or job.is_cancelled:
+            if job is None or job.state is not State.RUNNING or job.is_cancelled:
                 continue
             if job_id % 2:
                 self.say_cancel(job_id)

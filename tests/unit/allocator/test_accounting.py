@@ -10,7 +10,8 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Send
 from native.wire import batch, nodes
-from native.wire.alloc import Freed, Hosting, JobEnd, Refused, State
+from native.wire.alloc import Freed, Hosting, Refused
+from native.wire.base import JobEnd, State
 from native.wire.nodes import NodeEventKind
 from native.wire.status import HostedJob
 from tests.unit.allocator.partition_of import ALICE, BOB, DAEMON, YOD, Partition, pct, spec

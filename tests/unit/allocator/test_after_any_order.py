@@ -20,7 +20,6 @@ from native.wire.alloc import (
     Freed,
     Grant,
     Hosting,
-    JobEnd,
     NodeRequest,
     Queued,
     Refused,
@@ -28,9 +27,8 @@ from native.wire.alloc import (
     Released,
     Revoke,
     Revoked,
-    State,
 )
-from native.wire.base import NO_DEPENDENCY, After, AfterKind, Dependency
+from native.wire.base import NO_DEPENDENCY, After, AfterKind, Dependency, JobEnd, State
 from tests.unit.allocator.partition_of import ALICE, BOB, Partition, pct, spec
 
 NODES, SLOTS = 2, 2

@@ -22,15 +22,14 @@ from native.wire.alloc import (
     Freed,
     Grant,
     Hosting,
-    JobEnd,
     NodeRequest,
     Refused,
     Release,
     Released,
     Revoke,
     Revoked,
-    State,
 )
+from native.wire.base import JobEnd, State
 from native.wire.status import Accepted, Announce, HostedJob, distances
 from tests.unit.allocator.partition_of import ALICE, DAEMON, Partition, pct, spec
 

@@ -20,8 +20,8 @@ from native.limits import Limits
 from native.machine import Log, MessageReceived, Send
 from native.wire import batch, codec
 from native.wire.alloc import Freed, Refused
-from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX
-from native.wire.batch import Outcome, Row, State
+from native.wire.base import MESSAGE_MAX_BYTES, TEXT_MAX, JobEnd, State
+from native.wire.batch import Row
 from native.wire.status import Announce
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.partition_of import ALICE, BOB, DAEMON, YOD, Partition, pct, spec
@@ -92,7 +92,7 @@ def said(actions):
 
 
 def ended(job_id, state=State.COMPLETED):
-    return batch.BrokerEnded(job_id, 0, codec.encode_part(Outcome(state, 0, 0, "")))
+    return batch.BrokerEnded(job_id, 0, codec.encode_part(JobEnd(state, 0, 0, "")))
 
 
 def test_a_job_is_answered_when_it_is_on_the_disk_and_started_when_its_grant_is():
@@ -321,8 +321,8 @@ def test_what_only_the_disk_knows_is_answered_from_there():
         (-1, b"no such user", State.FAILED, "its broker could not be started: no such user"),
         (9, b"", State.NODE_FAIL, "its broker ended unexpectedly: "),
         (0, b"\xc1", State.NODE_FAIL, "its broker ended unexpectedly: "),
-        (0, codec.encode_part(Outcome(State.RUNNING, 0, 0, "")), State.NODE_FAIL, "its broker"),
-        (0, codec.encode_part(Outcome(State.TIMEOUT, 0, 15, "late")), State.TIMEOUT, "late"),
+        (0, codec.encode_part(JobEnd(State.RUNNING, 0, 0, "")), State.NODE_FAIL, "its broker"),
+        (0, codec.encode_part(JobEnd(State.TIMEOUT, 0, 15, "late")), State.TIMEOUT, "late"),
     ],
 )
 def test_what_a_brokers_end_tells(wait_status, outcome, state, text):
@@ -338,7 +338,7 @@ def test_what_users_say_is_one_line_of_the_log():
     machine.handle(MessageReceived(YOD, ALICE, message), partition.now)
     actions = machine.handle(BatchRecorded((1,)), partition.now)
     machine.handle(BatchRecorded((1,)), partition.now)
-    told = batch.BrokerEnded(1, 0, codec.encode_part(Outcome(State.FAILED, 1, 0, "b\nc")))
+    told = batch.BrokerEnded(1, 0, codec.encode_part(JobEnd(State.FAILED, 1, 0, "b\nc")))
     daemon = Principal(PrincipalKind.PARTITION, 0)
     actions += machine.handle(MessageReceived(pct(0), daemon, told), partition.now)
     lines = [action.text for action in actions if isinstance(action, Log)]

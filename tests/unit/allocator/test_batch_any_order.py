@@ -17,8 +17,7 @@ from allocator.batch.times import TimeLimits
 from allocator.host.batch_records import BatchRecords
 from native.machine import Send
 from native.wire import batch, codec
-from native.wire.base import NO_DEPENDENCY, Dependency
-from native.wire.batch import State
+from native.wire.base import NO_DEPENDENCY, Dependency, State
 from pct.brokers import BrokerGone, Brokers
 from tests.unit.allocator.batch_world import play
 

@@ -8,19 +8,8 @@ from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Send
-from native.wire.alloc import (
-    Freed,
-    Grant,
-    Hosting,
-    JobEnd,
-    NodeRequest,
-    Queued,
-    Refused,
-    Release,
-    Released,
-    State,
-)
-from native.wire.base import After, AfterKind, Dependency
+from native.wire.alloc import Freed, Grant, Hosting, NodeRequest, Queued, Refused, Release, Released
+from native.wire.base import After, AfterKind, Dependency, JobEnd, State
 from tests.unit.allocator.partition_of import ALICE, BOB, YOD, Partition, pct, spec
 
 WELL = JobEnd(State.COMPLETED, 0, 0, "")

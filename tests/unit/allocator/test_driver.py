@@ -20,14 +20,13 @@ from native.wire.alloc import (
     Freed,
     Grant,
     Hosting,
-    JobEnd,
     NodeRequest,
     NodeSpec,
     Release,
     Released,
     Revoke,
-    State,
 )
+from native.wire.base import JobEnd, State
 from native.wire.nodes import Drain, Resume
 from native.wire.status import Accepted, Announce, NodeState
 from partition.status.query import OrderRefused, ask, give

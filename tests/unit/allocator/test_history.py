@@ -17,7 +17,8 @@ from allocator.jobs.accounting import row_of
 from allocator.records import LedgerError
 from native.limits import Limits
 from native.loop.reactor import Reactor
-from native.wire.alloc import NodeSpec, State
+from native.wire.alloc import NodeSpec
+from native.wire.base import State
 from native.wire.nodes import NodeEvent, NodeEventKind
 from tests.support.wait import LIMIT_S
 

@@ -6,7 +6,7 @@ import pytest
 
 from allocator.jobs.outcomes import Outcomes
 from native.ids import PortalId
-from native.wire.alloc import JobEnd, State
+from native.wire.base import JobEnd, State
 
 YOD, OTHER = PortalId(1, 1), PortalId(1, 2)
 ALICE, BOB = 1000, 1001

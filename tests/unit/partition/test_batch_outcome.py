@@ -3,7 +3,7 @@
 import pytest
 
 from native.waitstatus import UNKNOWN
-from native.wire.batch import Outcome, State
+from native.wire.base import JobEnd, State
 from partition.batch.outcome import outcome_of
 from partition.broker.machine import CANCELLED, TIMED_OUT
 
@@ -11,11 +11,11 @@ from partition.broker.machine import CANCELLED, TIMED_OUT
 @pytest.mark.parametrize(
     ("wait_status", "outcome"),
     [
-        (0, Outcome(State.COMPLETED, 0, 0, "")),
-        (3 << 8, Outcome(State.FAILED, 3, 0, "")),
-        (9, Outcome(State.FAILED, 0, 9, "")),
-        (11 | 0x80, Outcome(State.FAILED, 0, 11, "")),
-        (None, Outcome(State.FAILED, 127, 0, "")),
+        (0, JobEnd(State.COMPLETED, 0, 0, "")),
+        (3 << 8, JobEnd(State.FAILED, 3, 0, "")),
+        (9, JobEnd(State.FAILED, 0, 9, "")),
+        (11 | 0x80, JobEnd(State.FAILED, 0, 11, "")),
+        (None, JobEnd(State.FAILED, 127, 0, "")),
     ],
 )
 def test_the_scripts_end_is_the_jobs(wait_status, outcome):
@@ -23,7 +23,7 @@ def test_the_scripts_end_is_the_jobs(wait_status, outcome):
 
 
 def test_a_job_whose_scripts_status_nobody_knows_has_failed_and_says_why():
-    outcome = Outcome(State.FAILED, 1, 0, "its exit status is not known")
+    outcome = JobEnd(State.FAILED, 1, 0, "its exit status is not known")
     assert outcome_of(1, UNKNOWN, [], is_by_command=True) == outcome
 
 

@@ -12,7 +12,8 @@ from native.errors import PeerProtocolError, UsageError
 from native.frames import Frames
 from native.wire import batch, codec
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Row, State
+from native.wire.base import State
+from native.wire.batch import Row
 from partition.batch import show
 from partition.batch.given import MOST_BYTES, message_of, work_of
 from partition.submit.message import read_script, submission, wrapped

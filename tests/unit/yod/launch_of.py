@@ -8,7 +8,7 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, MessageReceived, PeerGone, Send
 from native.wire import alloc, io, load, pmi
-from native.wire.base import Message
+from native.wire.base import JobEnd, Message
 from native.wire.placed import GrantedNode, JobNodes
 from native.wire.runs import JobRuns, RunRange
 from yod.launch.events import FindPrograms, Finish, ProgramsFound, Tell
@@ -142,7 +142,7 @@ class Yod:
     def __init__(self, size: int = 2, *, limits: Limits = LIMITS, **options) -> None:
         self.now = 100.0
         self.size = size
-        self.ends: list[alloc.JobEnd | None] = []
+        self.ends: list[JobEnd | None] = []
         self.machine = Launch(plan(size, **options), limits, BEBOPD, "host:1")
         self.first = self.machine.begin(self.now)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from native.wire import load
-from native.wire.alloc import JobEnd, State
+from native.wire.base import JobEnd, State
 from tests.unit.yod import launch_of
 from tests.unit.yod.launch_of import Yod, completions, failure, leave
 from yod.launch.events import Interrupted

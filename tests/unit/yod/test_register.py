@@ -14,7 +14,7 @@ from native.host.jobsockets import Directory
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.wire import job
-from native.wire.job import State
+from native.wire.base import State
 from tests.support.wait import LIMIT_S
 from tests.unit.yod.launch_of import Yod, completions, leave, signal_all
 from yod.host.register import Registration

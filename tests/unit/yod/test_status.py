@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from native.wire import job, load
-from native.wire.job import State
+from native.wire.base import State
 from tests.unit.yod.launch_of import TERM, Yod, completions, failure, leave, signal_all, told
 from yod.launch.events import Interrupted, SignalToPass, TimeLimitAsked
 from yod.launch.phases import Phase
