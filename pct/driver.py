@@ -363,15 +363,21 @@ class Driver:
         )
         return _JobParts(owner, objects, ranks, services)
 
-    def _group_maker(self, job_id: int, owner: Owner) -> Callable[[int], JobGroup] | None:
+    def _group_maker(
+        self, job_id: int, owner: Owner
+    ) -> Callable[[int, tuple[int, ...]], JobGroup] | None:
         cgroup = self._cgroup
         if cgroup is None:
             return None
         from pct.host.cgroups.job import Bounds  # many PCTs make no groups
 
         memory, _ = self._node.reservation.share(job_id)
-        bounds = Bounds(self._node.jobs[job_id].slots, memory)
-        return lambda world: cgroup.begin_job(job_id, world, owner, bounds)
+        slots = self._node.jobs[job_id].slots
+
+        def make(world: int, cpus: tuple[int, ...]) -> JobGroup:
+            return cgroup.begin_job(job_id, world, owner, Bounds(slots, memory, cpus))
+
+        return make
 
     def _pmix_server(self, job_id: int, owner: Owner) -> PmixServer:
         early = self._early_servers.pop(job_id, None)

@@ -150,6 +150,13 @@ class KeeperSpec(Struct, frozen=True):
         """Some rank does: the keeper is given the file for the map."""
         return any(rank.wants_portals for rank in self.ranks)
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """Processors of all ranks, ascending; empty: some rank is bound to none."""
+        if not all(rank.cpus for rank in self.ranks):
+            return ()
+        return tuple(sorted({cpu for rank in self.ranks for cpu in rank.cpus}))
+
 
 class RankStarted(Struct, frozen=True):
     """The rank's process exists. Its streams were handed over just before.

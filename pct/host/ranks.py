@@ -41,7 +41,8 @@ class JobRanks:
         handle: takes the events.
         on_client: takes the PMI socket (PMI_FD) of a rank that has been started, and the rank.
         spawner: the parent of the job's keepers.
-        make_group: makes a control group, whose first processes are a world's; None: the job
+        make_group: makes a control group, whose first processes are a world's, and that has
+            these processors, or all if none is named; None: the job
             has none.
     """
 
@@ -54,7 +55,7 @@ class JobRanks:
         handle: Callable[[Event], None],
         on_client: Callable[[int, int], None],
         spawner: Spawner,
-        make_group: Callable[[int], JobGroup] | None = None,
+        make_group: Callable[[int, tuple[int, ...]], JobGroup] | None = None,
     ) -> None:
         self._job_id = job_id
         self._owner = owner
@@ -85,7 +86,7 @@ class JobRanks:
                 flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
                 self._map_fd = os.memfd_create("yod-portals", flags)
             if self._make_group is not None and self._group is None:
-                self._group = self._make_group(world)
+                self._group = self._make_group(world, spec.cpus)
                 self._groups.append(self._group)
                 self._killed_count = 0
             if self._group is not None:

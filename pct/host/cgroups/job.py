@@ -37,10 +37,12 @@ class Bounds(Struct, frozen=True):
 
     Attributes:
         memory: bytes; 0: it asked for none, and has no limit.
+        cpus: the processors to which all of its ranks are bound; empty: it may use all.
     """
 
     slots: int
     memory: int = 0
+    cpus: tuple[int, ...] = ()
 
     def files(self, controllers: frozenset[str]) -> dict[str, str]:
         """What is written into which file."""
@@ -49,6 +51,8 @@ class Bounds(Struct, frozen=True):
             found["cpu.weight"] = str(min(self.slots * WEIGHT_EACH, WEIGHT_MAX))
         if "memory" in controllers and self.memory:
             found["memory.max"] = str(self.memory)
+        if "cpuset" in controllers and self.cpus:
+            found["cpuset.cpus"] = ",".join(map(str, self.cpus))
         return found
 
 

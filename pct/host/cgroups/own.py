@@ -25,7 +25,7 @@ from pct.host.cgroups.job import Bounds, JobGroup
 PREFIX = "yod-pct-"
 ENTER_TRIES = 3
 OF_PCT = "pct"  # the group of the PCT's process
-WANTED = ("cpu", "memory")
+WANTED = ("cpu", "cpuset", "memory")
 
 
 class ForJobs(Enum):

@@ -12,11 +12,11 @@ from pct.host.cgroups.job import Bounds, JobGroup
 from pct.host.cgroups.own import Cgroup, ForJobs
 
 GB = 1 << 30
-ALL = frozenset({"cpu", "memory", "pids"})
+ALL = frozenset({"cpu", "cpuset", "memory", "pids"})
 FILES = (
     *("cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "cgroup.freeze", "cgroup.kill"),
     *("cgroup.max.descendants", "cgroup.max.depth", "cgroup.events", "memory.events"),
-    *("memory.max", "cpu.weight"),
+    *("memory.max", "cpu.weight", "cpuset.cpus"),
 )
 
 
@@ -55,9 +55,15 @@ def test_jobs_share_the_processors_by_their_slots(tree, slots, weight):
     assert (a_group(tree, Bounds(slots)) / "cpu.weight").read_text() == weight
 
 
+def test_a_job_with_cores_of_its_own_has_no_others(tree):
+    assert (a_group(tree, Bounds(2, cpus=(1, 5))) / "cpuset.cpus").read_text() == "1,5"
+    assert "cpuset.cpus" not in Bounds(2).files(ALL)
+
+
 def test_nothing_is_limited_that_the_host_has_no_controller_for(tree):
-    path = a_group(tree, Bounds(4, GB), frozenset())
-    assert [(path / name).read_text() for name in ("memory.max", "cpu.weight")] == ["", ""]
+    path = a_group(tree, Bounds(4, GB, (1,)), frozenset())
+    names = ("memory.max", "cpu.weight", "cpuset.cpus")
+    assert [(path / name).read_text() for name in names] == ["", "", ""]
 
 
 def test_an_owner_is_given_what_moves_processes_and_no_limit(tree, monkeypatch):

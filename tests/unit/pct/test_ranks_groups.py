@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from native.host.files import Owner
 from native.wire import keeper as wire
@@ -26,7 +27,8 @@ SPEC = wire.KeeperSpec(
 class Group:
     """In place of a job's control group."""
 
-    def __init__(self, world: int) -> None:
+    def __init__(self, world: int, cpus: tuple[int, ...]) -> None:
+        self.cpus = cpus
         self.path = f"/groups/{world}"
         self.is_ended = False
 
@@ -45,8 +47,8 @@ def job(monkeypatch):
         found.reports[len(found.reports)] = on_event
         return SimpleNamespace()
 
-    def make_group(world: int) -> Group:
-        found.groups.append(Group(world))
+    def make_group(world: int, cpus: tuple[int, ...]) -> Group:
+        found.groups.append(Group(world, cpus))
         return found.groups[-1]
 
     monkeypatch.setattr(module.Keeper, "start", start)
@@ -77,3 +79,17 @@ def test_a_world_that_begins_when_the_group_has_ended_has_a_group_of_its_own(job
     job.ranks.remove_leftovers(0)
     job.ranks.start_keeper(SPEC, 1)
     assert job.told == [b"/groups/0", b"/groups/1"]
+
+
+def bound_to(*cpus_of_ranks: tuple[int, ...]) -> wire.KeeperSpec:
+    ranks = [replace(SPEC.ranks[0], rank=nth, cpus=cpus) for nth, cpus in enumerate(cpus_of_ranks)]
+    return replace(SPEC, ranks=tuple(ranks))
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpus"),
+    [(bound_to((3, 2), (0,)), (0, 2, 3)), (bound_to((1,), ()), ()), (bound_to(()), ())],
+)
+def test_the_group_has_the_processors_of_its_ranks_where_each_is_bound(job, spec, cpus):
+    job.ranks.start_keeper(spec, 0)
+    assert job.groups[0].cpus == cpus
