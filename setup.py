@@ -14,13 +14,15 @@ What is not plain setuptools here:
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Distribution, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 # isort: split
 from distutils.command.build_scripts import build_scripts  # setuptools' copy
+from distutils.command.install_data import install_data
 
 HERE = Path(__file__).resolve().parent
 
@@ -158,7 +160,28 @@ class BuildCommands(build_scripts):
         return []
 
 
+class InstallManPages(install_data):
+    """The pages of docs/ that are man pages, too. ``man`` finds share/man beside a bin in PATH."""
+
+    def run(self) -> None:
+        sys.path.insert(0, str(HERE / "docs"))
+        import man  # needs what a build requires
+
+        pages = man.write_all(Path(self.install_dir, "share/man"), self.distribution.get_version())
+        self.outfiles += map(str, pages)
+
+
+class Yod(Distribution):
+    """That it has data is said by these, because the files are made when they are installed."""
+
+    def has_data_files(self) -> bool:
+        return True
+
+    has_data = has_data_files  # an editable installation asks this
+
+
 setup(
+    distclass=Yod,
     name="yod",
     version="0.1.0",
     description="Parallel application loader: starts MPI and other programs on many nodes",
@@ -190,7 +213,11 @@ setup(
     },
     cffi_modules=["native/transport/build_native.py:ffibuilder"],
     scripts=[CLIENT.name, *COMMANDS],
-    cmdclass={"build_ext": BuildNative, "build_scripts": BuildCommands},
+    cmdclass={
+        "build_ext": BuildNative,
+        "build_scripts": BuildCommands,
+        "install_data": InstallManPages,
+    },
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     install_requires=[
         "cffi>=1.16",
@@ -203,8 +230,10 @@ setup(
     extras_require={
         "mpi": ["mpi4py>=4", "mpich>=4.2"],
         "test": [
+            "docutils>=0.20",
             "hypothesis",
             "mypy",
+            "myst-docutils>=3",
             "pytest>=8",
             "pytest-randomly",
             "pytest-timeout",
