@@ -6,6 +6,7 @@ import os
 import pwd
 import sys
 import time
+from importlib import import_module
 
 import click
 
@@ -259,6 +260,16 @@ def show_limits() -> None:
         value = getattr(in_force, name)
         text = f"{value:g}" if isinstance(value, float) else str(value)
         click.echo(f"{name:<24} {text:>10}  {limits.variable(name):<28}  {meaning}")
+
+
+@command.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="bash|zsh|fish")
+def completion(shell: str) -> None:
+    """Print a script that completes options, subcommands and ids for a shell."""
+    from partition.completion import words
+
+    script = import_module(f"partition.completion.{shell}").script
+    click.echo(script(words.lines()), nl=False)
 
 
 def main() -> None:

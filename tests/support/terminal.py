@@ -27,6 +27,15 @@ def on_a_terminal(
 def command_on_a_terminal(
     partition: Partition, *command: Word, env: Mapping[str, str | None] | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Any command with the partition's environment."""
+    with a_terminal_of(*command, env=partition.environment(env)) as started:
+        yield started
+
+
+@contextmanager
+def a_terminal_of(
+    *command: Word, env: Mapping[str, str]
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Any command: the leader of the session."""
     ours, theirs = pty.openpty()
     settings = termios.tcgetattr(theirs)
@@ -39,7 +48,7 @@ def command_on_a_terminal(
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env=partition.environment(env),
+        env=env,
         cwd=ROOT,
     )
     os.close(theirs)

@@ -28,8 +28,8 @@ COMMANDS = {
     *("partition.status.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
     "partition.server.cli",
 }
-# Rooms whose modules are commands of one of these.
-OF_COMMANDS = {"partition.commands"}
+# Rooms whose modules are commands of one of these, or read them.
+OF_COMMANDS = {"partition.commands", "partition.completion"}
 
 # Parts of the interface for Python programs that asyncio programs use.
 ASYNCIO = {"yod.aio", "yod.aiohost", "yod.allocation"}
