@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -16,14 +17,14 @@ from allocator.host import keys
 from allocator.host.aside import Aside
 from allocator.host.ledger import Ledger
 from allocator.nodes import nodesfile
-from allocator.nodes.table import NodeTable
-from native import limits, options
+from allocator.nodes.table import NodeConflictError, NodeTable
+from native import options
 from native.errors import UsageError, YodError
-from native.host import stdio, userdirs
+from native.host import config, stdio, systemd, userdirs
+from native.host.log import DaemonLog
 from native.host.rlimits import raise_soft
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
-from native.machine import fault_text
 from native.port.address import numeric
 from native.text import shown
 
@@ -49,6 +50,8 @@ WRONG_USAGE = 2
 @click.option("--state-dir", metavar="DIR", help="Where records are kept.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
+@click.option("--config", "config_file", metavar="FILE", help="Limits and options; see yod.conf.")
+@click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
 @click.option("-D", "--debug", is_flag=True, help="Log times to the millisecond.")
 @click.option(
     "--ready-fd", type=int, metavar="FD", help="Write a line HOST:PORT there when listening."
@@ -69,6 +72,8 @@ def command(
     state_dir: str | None,
     nodes_file: str | None,
     name: str,
+    config_file: str | None,
+    log_file: str | None,
     debug: bool,
     ready_fd: int | None,
     expect: int,
@@ -77,9 +82,10 @@ def command(
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
-    log = _Log(has_milliseconds=debug)
+    log = DaemonLog("bebopd", "bebopd", log_file or "", os.environ, has_milliseconds=debug)
     say, contain = log.say, log.contain
-    in_force = limits.load(os.environ)
+    site = config.read(config_file) if config_file else config.Config()
+    in_force = site.in_force(os.environ)
     directory = Path(state_dir) if state_dir else _default_state_directory()
     names = _read_nodes(nodes_file) if nodes_file else {}
     raise_soft()  # every PCT and yod is a connection
@@ -102,9 +108,10 @@ def command(
         raise YodError(f"cannot listen at {where}: {error.reason}") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
-    take_signals(reactor, say, lambda: ["bebopd begins"])
+    take_signals(reactor, say, lambda: ["bebopd begins"], log.open_again)
     ready = _Ready(ready_fd, expect)
     ready.listening(str(port.id))
+    systemd.notify(os.environ, "READY=1")
 
     # Slow to import, and PCTs can connect meanwhile. numpy's linear algebra would
     # start a thread for each processor.
@@ -134,13 +141,18 @@ def command(
         began=-math.inf if expect else reactor.monotonic(),
         contain=contain,
     )
-    take_signals(reactor, say, lambda: machine.state(reactor.monotonic()))
+
+    def read_again() -> None:
+        log.open_again()
+        _read_again(machine.nodes, nodes_file, site, say)
+
+    take_signals(reactor, say, lambda: machine.state(reactor.monotonic()), read_again)
     driver = Driver(
         machine,
         port,
         reactor,
         ledger,
-        say=lambda text, job_id: say(f"job {job_id}: {text}" if job_id else text),
+        say=say,
         warn=lambda text: say(f"warning: {text}"),
         on_event=lambda: ready.nodes(machine.nodes),
         contain=contain,
@@ -161,7 +173,8 @@ def main() -> None:
     status = 0
     try:
         words = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
-        command.main(words, "bebopd", standalone_mode=False)
+        defaults = config.of_words(words).defaults("bebopd", command.params)
+        command.main(words, "bebopd", standalone_mode=False, default_map=defaults)
     except UsageError as error:
         status = _fail(str(error), WRONG_USAGE)
     except click.ClickException as error:
@@ -204,26 +217,6 @@ class _Ready:
             self._fd = None
 
 
-class _Log:
-    """Lines on standard error, each with its time. Three are written for every job."""
-
-    def __init__(self, has_milliseconds: bool) -> None:
-        self._has_milliseconds = has_milliseconds
-
-    def say(self, line: str) -> None:
-        now = time.time()
-        part = f".{int(now * 1000) % 1000:03d}" if self._has_milliseconds else ""
-        stdio.say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}{part} {line}")
-
-    def contain(self, whose: str, error: Exception) -> None:
-        """Tell of a bug that ends one peer's connection; the daemon goes on."""
-        import traceback  # rarely needed
-
-        self.say(f"{whose}: {fault_text(error)}")
-        for line in "".join(traceback.format_exception(error)).splitlines():
-            self.say(line)
-
-
 def _default_state_directory() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/yod")
@@ -241,6 +234,20 @@ def _read_nodes(path: str) -> dict[str, int]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"nodes file {shown(path)}: {getattr(error, 'strerror', error)}") from None
     return nodesfile.parse(text, shown(path))
+
+
+def _read_again(
+    nodes: NodeTable, nodes_file: str | None, site: config.Config, say: Callable[[str], None]
+) -> None:
+    """At SIGHUP: take the nodes file as it is now; say what else waits for the next start."""
+    try:
+        if nodes_file:
+            nodes.fix(_read_nodes(nodes_file))
+            say(f"SIGHUP: nodes file {shown(nodes_file)} is in force")
+        if site.path and config.read(site.path) != site:
+            say(f"SIGHUP: {shown(site.path)} has changed, and will be in force at the next start")
+    except (YodError, NodeConflictError) as error:
+        say(f"SIGHUP: all stays as it is: {error}")
 
 
 def _fail(text: str, status: int) -> int:

@@ -29,6 +29,7 @@ SECTIONS = {  # page: the man page's name and section
     "bebopd": ("bebopd", "8"),
     "pct": ("pct", "8"),
     "yod-server": ("yod-server", "8"),
+    "yod.conf": ("yod.conf", "5"),
 }
 STRICT = {"report_level": 2, "halt_level": 2, "myst_all_links_external": True}
 

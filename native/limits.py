@@ -171,27 +171,43 @@ def variable(name: str) -> str:
 _VARIABLES = {name: variable(name) for name in MEANINGS}
 
 
-def load(environment: Mapping[str, str]) -> Limits:
+def load(environment: Mapping[str, str], site: Mapping[str, float] | None = None) -> Limits:
     """The limits that an environment asks for.
+
+    Args:
+        site: what the site has chosen, by name; the environment goes before. :func:`check` has
+            nothing against it.
 
     Raises:
         UsageError: a value is no number, or out of range; names the variable.
     """
-    chosen = {
-        name: _number(name, environment[set_by])
-        for name, set_by in _VARIABLES.items()
-        if set_by in environment
-    }
+    chosen = dict(site) if site else {}
+    for name, set_by in _VARIABLES.items():
+        if set_by in environment:
+            chosen[name] = _number(name, environment[set_by], set_by)
     return Limits(**chosen)  # type: ignore[arg-type]
 
 
-def _number(name: str, text: str) -> float | int:
+def check(name: str, value: object) -> None:
+    """Check a limit that a file sets.
+
+    Raises:
+        UsageError: there is none of this name, or it cannot have this value.
+    """
+    if name not in MEANINGS:
+        raise UsageError(f"{shown(name)}: no such limit; `yodctl limits` shows all")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f"{name}: not a number")
+    _number(name, repr(value), name)
+
+
+def _number(name: str, text: str, said_as: str) -> float | int:
     kind = float if name.endswith("_s") else int
     try:
         value = kind(text)
     except ValueError:
-        raise UsageError(f"{variable(name)}={shown(text)}: not a number") from None
+        raise UsageError(f"{said_as}={shown(text)}: not a number") from None
     low, high = _SMALLEST.get(name, 0), _LARGEST.get(name, 1 << 40)
     if not low <= value <= high:
-        raise UsageError(f"{variable(name)}={shown(text)}: must be from {low} to {high}")
+        raise UsageError(f"{said_as}={shown(text)}: must be from {low} to {high}")
     return value

@@ -12,7 +12,7 @@ import click
 
 from native import limits, options
 from native.errors import PartitionError, Refusal, UsageError, YodError
-from native.host import stdio
+from native.host import config, stdio
 from native.host.keyfile import read_partition_key, user_key_line
 from native.text import shown
 from native.wire import nodes as wire
@@ -260,6 +260,26 @@ def show_limits() -> None:
         value = getattr(in_force, name)
         text = f"{value:g}" if isinstance(value, float) else str(value)
         click.echo(f"{name:<24} {text:>10}  {limits.variable(name):<28}  {meaning}")
+
+
+@command.command()
+@click.argument("daemon", type=click.Choice(["bebopd", "pct"]), metavar="bebopd|pct")
+def unit(daemon: str) -> None:
+    """Print a unit of systemd for a daemon, as /etc/systemd/system/bebopd.service."""
+    from native.host import programs
+    from partition.up import units
+
+    click.echo(units.unit(daemon, programs.command_line(daemon)[0]), nl=False)
+
+
+@command.command()
+@click.option("--config", "config_file", default=config.PATH, show_default=True, metavar="FILE")
+def doctor(config_file: str) -> None:
+    """Check the configuration file of the daemons: its sections, limits and options."""
+    found = config.read(config_file)
+    for daemon, module in (("bebopd", "allocator.cli"), ("pct", "pct.cli")):
+        found.defaults(daemon, import_module(module).command.params)
+    click.echo(f"{shown(config_file)}: nothing is wrong")
 
 
 @command.command()

@@ -9,17 +9,16 @@ import time
 
 import click
 
-from native import limits as limits_module
 from native import options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import stdio
+from native.host import config, stdio, systemd
 from native.host.again import execute_again
 from native.host.keyfile import read_partition_key, take_key
+from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.host.rlimits import raise_soft, restore
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
-from native.machine import fault_text
 from native.port.address import facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
@@ -62,6 +61,8 @@ RESTART = -1  # not an exit status: execute this program anew
     envvar="YOD_CGROUPS",
     help="A control group for each job; default: where one can limit something.",
 )
+@click.option("--config", "config_file", metavar="FILE", help="Limits and options; see yod.conf.")
+@click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
 @click.option("-D", "debug", is_flag=True, help="Say more in the log.")
 @click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
 @click.version_option(**options.VERSION)
@@ -82,6 +83,8 @@ def command(
     ready_fd: int | None,
     is_in_job: bool,
     cgroups: str,
+    config_file: str | None,
+    log_file: str | None,
     debug: bool,
     wants_help: bool,
 ) -> int:
@@ -116,7 +119,10 @@ def command(
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
-    limits = limits_module.load(os.environ)
+    site = config.read(config_file) if config_file else config.Config()
+    limits = site.in_force(os.environ)
+    name = name or os.uname().nodename.partition(".")[0]
+    log = DaemonLog("pct", name, log_file or "", os.environ)
     raise_soft()  # a daemon holds many connections
     key = _key(key_file) if key_file is not None else take_key(os.environ)
     reactor = Reactor()
@@ -141,7 +147,7 @@ def command(
     from native.auth import derive_ranks_key, is_signed
 
     machine = Node(
-        name=name or os.uname().nodename.partition(".")[0],
+        name=name,
         slots=slots or len(os.sched_getaffinity(0)),
         address=port.id,
         bebopd=port.resolve(address),
@@ -150,7 +156,7 @@ def command(
         limits=limits,
         is_signed=lambda data, mac: is_signed(key, data, mac),
         unix_time=time.time,
-        contain=_contain,
+        contain=log.contain,
         memory=here.memory,
         gpus=here.gpus,
         cores=here.cores,
@@ -169,17 +175,17 @@ def command(
         port,
         reactor,
         Store(list(store) or default_directories(), reactor, share),
-        say=_say,
-        trace=_say if debug else lambda line: None,
+        say=log.say,
+        trace=log.say if debug else lambda line, job_id: None,
         on_leave=lambda text: end(FAILED),
         on_restart=lambda: end(RESTART),
-        contain=_contain,
+        contain=log.contain,
         ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
         cgroup=own_cgroup if own_cgroup is not None and own_cgroup.for_jobs else None,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, lambda: end(status if status == FAILED else 0))
-    take_signals(reactor, _say, lambda: machine.state(reactor.monotonic()))
+    take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), log.open_again)
     if ready_fd is not None:
         try:
             os.write(ready_fd, f"{port.id}\n".encode())
@@ -188,6 +194,7 @@ def command(
             os.close(ready_fd)  # nobody waits any more
         except OSError as error:
             raise UsageError(f"--ready-fd {ready_fd}: {error.strerror}") from None
+    systemd.notify(os.environ, "READY=1")
     driver.start()
     reactor.run()
     driver.close()
@@ -202,6 +209,8 @@ def command(
     if own_cgroup is not None:
         own_cgroup.leave()
     restore()
+    if status == RESTART:
+        log.say("begins again")
     return status
 
 
@@ -210,19 +219,6 @@ def _key(path: str) -> bytes:
         return read_partition_key(path)
     except FileNotFoundError as error:
         raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
-
-
-def _say(line: str) -> None:
-    stdio.say(f"{time.strftime('%H:%M:%S')} {line}")
-
-
-def _contain(whose: str, error: Exception) -> None:
-    """Tell of a bug that ends one job or connection; the daemon goes on."""
-    import traceback  # rarely needed
-
-    _say(f"{whose}: {fault_text(error)}")
-    for line in "".join(traceback.format_exception(error)).splitlines():
-        _say(line)
 
 
 def _without_ready_fd(words: list[str]) -> list[str]:
@@ -238,9 +234,9 @@ def main() -> None:
     stdio.open_closed()
     try:
         words = options.expand(sys.argv[1:], options.of_click(command.params))
-        status = command.main(list(words), "pct", standalone_mode=False)
+        defaults = config.of_words(words).defaults("pct", command.params)
+        status = command.main(words, "pct", standalone_mode=False, default_map=defaults)
         if status == RESTART:
-            _say("begins again")
             stdio.say(f"pct: cannot begin again: {execute_again(_without_ready_fd(words))}")
             status = FAILED
     except UsageError as error:

@@ -70,7 +70,7 @@ class Driver:
         spawner_of: gives the parent of a job's keepers, asked once for each job; None: it is
             ``own_spawner`` for all.
         say: takes a line for the log.
-        trace: takes a line about a single job, for a log that says more.
+        trace: takes a line for a log that says more, and the job that it is about; 0: none.
         on_leave: called when bebopd does not take this node, with the reason.
         on_restart: called when the process is to begin again.
         contain: takes an exception that was raised on behalf of a job or a peer; that one
@@ -90,7 +90,7 @@ class Driver:
         own_spawner: OwnSpawner | None = None,
         spawner_of: Callable[[int], Spawner] | None = None,
         say: Callable[[str], None] = lambda line: None,
-        trace: Callable[[str], None] = lambda line: None,
+        trace: Callable[[str, int], None] = lambda line, job_id: None,
         on_leave: Callable[[str], None] = lambda text: None,
         on_restart: Callable[[], None] = lambda: None,
         contain: Contain = propagate,
@@ -145,7 +145,7 @@ class Driver:
         try:
             actions = self._node.handle(event, self._reactor.monotonic())
         except PeerProtocolError as error:
-            self._trace(f"refused: {error}")
+            self._trace(f"refused: {error}", 0)
             actions = []
         except Exception as error:
             if not isinstance(event, MessageReceived):
@@ -168,11 +168,11 @@ class Driver:
             case PeerLost(peer, _, text):
                 self.handle(PeerGone(peer, text))
             case Refused(source, _, reason):
-                self._trace(f"from {source}: {reason}")
+                self._trace(f"from {source}: {reason}", 0)
             case ObjectArrived(key, digest, first_at, last_at):
                 self._trace(
-                    f"job {key.job_id}: object {key.number}: "
-                    f"first chunk at {first_at:.6f}, last at {last_at:.6f}"
+                    f"object {key.number}: first chunk at {first_at:.6f}, last at {last_at:.6f}",
+                    key.job_id,
                 )
                 self.handle(events.ObjectArrived(key.job_id, key.number, digest))
             case ObjectSent(key):
@@ -225,7 +225,7 @@ class Driver:
                 self._send(target, message)
             case Log(text, job_id):
                 if job_id:
-                    self._trace(f"job {job_id}: {text}")
+                    self._trace(text, job_id)
                 else:
                     self._say(text)
             case events.Leave(text):
@@ -345,7 +345,7 @@ class Driver:
 
     def _parts(self, job_id: int, owner: Owner) -> _JobParts:
         def say(text: str) -> None:
-            self._trace(f"job {job_id}: {text}")
+            self._trace(text, job_id)
 
         account = self._node.jobs[job_id].account
         store, reactor, handle = self._store, self._reactor, self.handle

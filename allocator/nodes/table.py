@@ -298,6 +298,27 @@ class NodeTable:
             node.given = given or NOT_COUNTED
         self.refresh(node)
 
+    def fix(self, fixed: Mapping[str, int]) -> None:
+        """Take a nodes file that has changed.
+
+        Raises:
+            NodeConflictError: it gives a node that is there another number, or its number to
+                another one. Nothing has changed.
+        """
+        for name, number in fixed.items():
+            node = self._nodes.get(number)
+            if node is not None and node.name != name:
+                raise NodeConflictError(f"node {number} is {node.name}, not {name}")
+        for node in self._nodes.values():
+            if fixed.get(node.name, node.number) != node.number:
+                raise NodeConflictError(
+                    f"{node.name} is node {node.number}, not {fixed[node.name]}"
+                )
+        for name, number in fixed.items():
+            self._name(name, number)
+        self._fixed = dict(fixed)
+        self._name_of = {number: name for name, number in fixed.items()}
+
     def refresh(self, node: Node) -> None:
         """Tell the placement what is free on a node."""
         self._placement.set_free(node.number, node.free())

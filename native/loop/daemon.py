@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable
 
 from native.loop.reactor import Reactor
 
-REOPEN_TEXT = "SIGHUP: the log is standard error, there is no file to open again"
-
 
 def take_signals(
-    reactor: Reactor, say: Callable[[str], None], state: Callable[[], Iterable[str]]
+    reactor: Reactor,
+    say: Callable[[str], None],
+    state: Callable[[], Iterable[str]],
+    open_again: Callable[[], None],
 ) -> None:
-    """Show the state at SIGUSR1 and SIGUSR2; at SIGHUP say that there is no log file.
+    """Show the state at SIGUSR1 and SIGUSR2; at SIGHUP open files again.
 
     Args:
         say: takes a line for the log.
         state: gives a line for the daemon and one for each job.
+        open_again: opens the log again, and reads what else may have changed.
     """
 
     def show() -> None:
@@ -26,4 +28,4 @@ def take_signals(
 
     reactor.on_signal(signal.SIGUSR1, show)
     reactor.on_signal(signal.SIGUSR2, show)
-    reactor.on_signal(signal.SIGHUP, lambda: say(REOPEN_TEXT))
+    reactor.on_signal(signal.SIGHUP, open_again)

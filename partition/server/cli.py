@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import signal
 import sys
@@ -13,10 +12,10 @@ import click
 from native import limits, options
 from native.errors import UsageError, YodError
 from native.host import programs, stdio
+from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
-from native.machine import fault_text, is_bug
 from native.wire.base import SLOTS_MAX
 from partition.find import warm
 from partition.server import ahead, helper
@@ -31,8 +30,6 @@ FAILED = 1
 WRONG_USAGE = 2
 HELPERS_COUNT = 2  # as many launches are prepared at a time
 COLLECT_AFTER_COUNT = 20_000  # new objects; then the collector looks for cycles
-
-log = logging.getLogger("yod-server")
 
 
 @click.command(context_settings={"help_option_names": ["--help", "-help", "-h"]})
@@ -58,7 +55,7 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
     if helper_fd is not None:
         helper.serve(helper_fd)
         return
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    log = DaemonLog("yod-server", "yod-server", "", os.environ)
     in_force = limits.load(os.environ)
     directory = warm.make_directory(os.environ)
     os.umask(0o077)
@@ -66,8 +63,9 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
     helpers = Helpers(reactor, HELPERS_COUNT, _spawn_helper)
     spawner = OwnSpawner(reactor, lambda: helpers.unix_pids)
     become_subreaper()  # orphans of a PMIx server's keeper
+    share = capacity.here(os.environ)
     partition = EmbeddedPartition(
-        reactor, in_force, spawner, slots=slots, share=capacity.here(os.environ), contain=_contain
+        reactor, in_force, spawner, slots=slots, share=share, contain=log.contain
     )
     idle = reactor.timer(lambda: None if server.count else reactor.stop())
 
@@ -78,7 +76,7 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
             idle.set(reactor.monotonic() + idle_s)
 
     def ready() -> None:
-        log.info("takes launches in %s", directory)
+        log.say(f"takes launches in {directory}")
         if ready_fd is not None:
             os.write(ready_fd, b"ready\n")
             os.close(ready_fd)
@@ -90,12 +88,12 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
         partition,
         helpers,
         warm.greeting(in_force.press_s, in_force.liveness_s),
-        log.info,
+        log.say,
         look_idle,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, server.end)
-    take_signals(reactor, log.info, server.state)
+    take_signals(reactor, log.say, server.state, log.open_again)
     helpers.start(ready)
     look_idle()
     # What is here now stays, so a collection need not go through it. A launch leaves few cycles:
@@ -104,7 +102,7 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER_COUNT)
     reactor.run()
-    log.info("ends")
+    log.say("ends")
     server.close()
     helpers.close()
     partition.close()
@@ -134,11 +132,6 @@ def _spawn_helper(fd: int) -> int:
     """Start a helper with this descriptor."""
     argv = [*programs.command_line("yod-server"), "--helper-fd", str(processes.READY_FD)]
     return processes.spawn_attached(argv, dict(os.environ), fd)
-
-
-def _contain(whose: str, error: Exception) -> None:
-    """Tell of what ends one job; the others go on."""
-    log.error("%s: %s", whose, fault_text(error), exc_info=error if is_bug(error) else None)
 
 
 def _fail(text: str, exit_status: int) -> int:

@@ -3,10 +3,11 @@
 import os
 import signal
 
-from native.loop.daemon import REOPEN_TEXT
 from tests.support.daemons import wait_for_log
 from tests.support.partition import finish
 from tests.support.wait import read_until
+
+REOPEN_TEXT = "SIGHUP: there is no log file to open again"
 
 
 def test_a_daemon_shows_its_state_and_goes_on(start_local):

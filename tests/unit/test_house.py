@@ -71,7 +71,7 @@ BOUND = {
     "ClusterShell": {"native.nodelist"},
     "asyncio": ASYNCIO,
     "cffi": {"native.transport"},
-    "click": COMMANDS | OF_COMMANDS,
+    "click": COMMANDS | OF_COMMANDS | {"native.host.config"},  # which reads their options
     "mpi4py": set(),
     "native._native": {"native.host", "native.port", "native.portals", "native.transport"},
     "numpy": {"allocator.nodes"},

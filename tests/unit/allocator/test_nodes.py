@@ -3,6 +3,7 @@
 import pytest
 
 from allocator.bebopd import RecordNode
+from allocator.nodes.table import NodeConflictError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Send
@@ -140,3 +141,25 @@ def test_a_message_of_another_conversation_is_logged_and_changes_nothing():
     partition = Partition(1)
     assert partition.receive(pct(0), Accepted(0, 1, 1.0)) == []
     assert partition.receive(YOD, Rejected("x"), ALICE) == []
+
+
+def test_a_nodes_file_that_has_changed_gives_new_names_their_numbers():
+    partition = Partition(0, fixed_names={"c0": 0})
+    partition.announce(-1, source=PortalId(7, 0), name="c0")
+    partition.machine.nodes.fix({"c0": 0, "c5": 5, "c1": 1})
+    for name, number in [("other", 2), ("c5", 5), ("c1", 1)]:
+        source = PortalId(7, 10 + number)
+        assert partition.announce(-1, source=source, name=name)[-1] == accepted(number, source)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "said"),
+    [({"c0": 1}, "c0 is node 0, not 1"), ({"c1": 0}, "node 0 is c0, not c1")],
+)
+def test_a_nodes_file_that_moves_a_node_that_is_there_changes_nothing(fixed, said):
+    partition = Partition(0, fixed_names={"c0": 0})
+    partition.announce(-1, source=PortalId(7, 0), name="c0")
+    with pytest.raises(NodeConflictError, match=said):
+        partition.machine.nodes.fix({"c9": 9, **fixed})
+    source = PortalId(7, 1)
+    assert partition.announce(-1, source=source, name="c9")[-1] == accepted(1, source)
