@@ -40,6 +40,7 @@ OPTIONS = (
     Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
     Option(("--overlap",), False, "A step shares the slots of others."),
     Option(("--detach",), False, "Print the job's id and leave; yodjob attach shows its output."),
+    Option(("--detach-on-hangup",), False, "The job goes on when its terminal is lost."),
     Option(("--arity",), True, "Children of a node in the job's tree.", "N"),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "-h"), False, "Show this text."),

@@ -72,6 +72,7 @@ class Driver:
         open_screens: gives what standard output (1) and error (2) are shown on; None: lines
             on the outputs of the front.
         after_event: called when the machine has taken an event, and its actions are done.
+        on_detach: lets the user go; gives why they cannot, or nothing. None: nobody goes.
 
     Attributes:
         machine: of the launch.
@@ -89,6 +90,7 @@ class Driver:
         on_over: Callable[[], None],
         open_screens: Callable[[OnWritten, OnBroken], dict[int, Screen]] | None = None,
         after_event: Callable[[], None] | None = None,
+        on_detach: Callable[[], str] | None = None,
     ) -> None:
         keep_freed_memory()
         self.result: Result | None = None
@@ -100,6 +102,7 @@ class Driver:
         self._use_grant = use_grant
         self._on_over = on_over
         self._after_event = after_event or _nothing
+        self._on_detach = on_detach
         self.machine = machine = Launch(prepared.plan, prepared.limits, bebopd, prepared.partition)
         self._closing = Closing(prepared.records, machine.report, prepared.plan.batch_job)
         self._ending: _Ending | None = None
@@ -123,6 +126,8 @@ class Driver:
         """
         for number in END_SIGNALS:
             self._on_signal(number, events.Interrupted(number))
+        if self._front.has_detach_key:
+            self._on_signal(signal.SIGQUIT, events.DetachAsked())
         for number in PASSED_SIGNALS:
             self._on_signal(number, events.SignalToPass(number))
         self._on_signal(signal.SIGTSTP, events.StopAsked())
@@ -142,6 +147,13 @@ class Driver:
             self._trace(event, before)
         self._perform(actions)
         self._after_event()
+
+    def typed(self, number: int) -> None:
+        """A terminal that has attached sends a signal; others than yod takes have no effect."""
+        if number in END_SIGNALS:
+            self.handle(events.Interrupted(number))
+        elif number in PASSED_SIGNALS:
+            self.handle(events.SignalToPass(number))
 
     def close(self) -> None:
         """Release what the launch has opened."""
@@ -300,6 +312,8 @@ class Driver:
             case events.Suspend():
                 self._stop_timer.set(self._reactor.monotonic() + STOP_S)
                 self._reactor.when_idle(self._suspend_when_idle)
+            case events.Detach(is_hangup):
+                self._detach(is_hangup)
             case events.SendObject():
                 self._send_object(action)
             case events.FindPrograms(ask):
@@ -326,6 +340,12 @@ class Driver:
                 self._look_at_end()
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _detach(self, is_hangup: bool) -> None:
+        assert self._on_detach is not None
+        why = self._front.why_attached or self._on_detach()
+        self.handle(events.NotDetached(why, is_hangup) if why else events.Detached())
+        self._look_at_end()
 
     def _trace(self, event: Event, before: Phase) -> None:
         """Show the change of phase (``-D``) and the message (``-D -D``)."""

@@ -59,7 +59,7 @@ def run(given: Given, words: list[str]) -> int:
 
 
 # Of the job, and not of the step that it consists of.
-_OF_THE_JOB = ("--detach", "--partition", "--wait", "--immediate", "--after")
+_OF_THE_JOB = ("--detach", "--detach-on-hangup", "--partition", "--wait", "--immediate", "--after")
 
 
 def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
@@ -117,6 +117,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         wait_s=_wait_s(given),
         arity=_arity(given),
         after=_last(given, "--after") or "",
+        detaches_on_hangup="--detach-on-hangup" in given,
     )
     members, warnings = _members(given, words, invocation)
     return launching.prepare(

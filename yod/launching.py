@@ -34,6 +34,7 @@ from yod.plan.prepared import SHARED_DEFAULT, SHARED_VARIABLE, Prepared, Records
 from yod.program.planning import make_plan
 
 if TYPE_CHECKING:
+    from partition.attach.left import Left
     from partition.find.discover import Where
 
 NOBODY_KNOWS = "without a partition or an allocation nobody knows other jobs"
@@ -156,6 +157,11 @@ class Launching:
         on_asked: Callable[[Event], None] | None = None,
     ) -> None:
         self._opened = opened
+        self._front = front
+        self._reactor = reactor
+        self._limits = prepared.limits
+        self._on_over = on_over
+        self._left: Left | None = None
         self._is_embedded = prepared.reach is None
         self._is_closed = False
         self.driver = Driver(
@@ -165,9 +171,10 @@ class Launching:
             opened.bebopd,
             reactor,
             self._use_grant,
-            on_over,
+            self._over,
             open_screens,
             after_event,
+            self._detach,
         )
         self._registration = Registration(
             self.driver.machine,
@@ -201,7 +208,52 @@ class Launching:
         with ExitStack() as stack:  # the last first, and also what comes behind an exception
             stack.callback(self._opened.close)
             stack.callback(self.driver.close)
+            if self._left is not None:
+                stack.callback(self._left.close)
             stack.callback(self.give_up_id)
+
+    def _detach(self) -> str:
+        """Let the user go; why that cannot be, or nothing."""
+        from native.transport.raw import PtlError  # few launches are left
+        from partition.attach.left import Left
+
+        job_id = self.job_id
+        if not job_id:
+            return "the job has no id here, by which it would be found again"
+        try:
+            self._left = Left(
+                job_id,
+                self._host(),
+                os.environ,
+                self._reactor,
+                self._limits,
+                self.driver.typed,
+            )
+        except OSError as error:
+            return f"its output cannot be kept: {error.strerror or error}"
+        except (PtlError, YodError) as error:
+            return f"no terminal could attach: {error}"
+        text = f"yod: detached; yodjob attach {job_id}\n"
+        self._front.detach(self._left.write, self._left.take_stdin(), text)
+        return ""
+
+    def _host(self) -> str:
+        """The address of this host that the job's nodes see."""
+        grant = self.driver.machine.grant
+        assert grant is not None
+        if self._is_embedded:
+            return "127.0.0.1"
+        from partition.find.remote import facing_node
+
+        return facing_node(grant.nodes[0])
+
+    def _over(self) -> None:
+        result = self.driver.result
+        if self._left is None or result is None:
+            self._on_over()
+            return
+        number = result.report.interrupted_by
+        self._left.end(number or result.exit_status << 8, self._on_over)
 
     def _use_grant(self, grant: Grant) -> None:
         self._opened.use_grant(grant)

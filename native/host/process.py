@@ -8,6 +8,7 @@ import signal
 
 from native.waitstatus import SIGNAL_BASE
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
@@ -77,6 +78,11 @@ def die(number: int) -> int:
 def forbid_core() -> None:
     """Leave no core file, nor one for a program of the system that collects them."""
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def outlive_parent() -> None:
+    """Get no signal when the parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, 0)
 
 
 def _prctl(option: int, value: int) -> int:

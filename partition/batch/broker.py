@@ -44,7 +44,7 @@ from partition.broker.machine import (
     TimeLimited,
     Wanted,
 )
-from partition.broker.nodes import facing_node
+from partition.find.remote import facing_node
 from yod.plan.prepared import Reach
 
 _READ_BYTES = 65536

@@ -14,26 +14,23 @@ from msgspec.structs import replace
 
 from native import allocated
 from native.allocated import KEY_VARIABLE, PARTITION_VARIABLE
-from native.errors import PartitionError
 from native.host import programs
 from native.host.keyfile import VARIABLE
-from native.ids import PortalId
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.machine import Event
 from native.nodelist import named_nodes
-from native.port.address import facing
 from native.port.port import Opened
 from native.wire import codec
 from native.wire.alloc import NO_SHARE, Grant, Needs, NodeSpec, Share, share_of
 from native.wire.base import JobEnd
-from native.wire.placed import GrantedNode
 from native.wire.runs import Binding, JobRuns, RunRange
 from partition.broker.front import BrokerFront, Tail
 from partition.broker.machine import CANCELLED
 from partition.broker.partition import AllocationPartition, Entrance
 from partition.broker.steps import EndedSteps
 from partition.broker.telling import Telling
+from partition.find.remote import facing_node
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
@@ -52,7 +49,6 @@ _OPTIONS = Options(
     wait_s=0.0,
 )
 _NOT_FOR_DAEMONS = (b"PYTHONPATH",)  # they import their own modules, not the user's
-_NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address
 
 
 class AllocatedNodes:
@@ -283,14 +279,3 @@ def _of_daemons(invocation: Invocation, key: bytes) -> Invocation:
     }
     environment[VARIABLE.encode()] = key.hex().encode()
     return replace(invocation, environment=environment, directory="/")
-
-
-def facing_node(node: GrantedNode) -> str:
-    """The address of this host that a node sees.
-
-    Raises:
-        PartitionError: the nodes have no IPv4 addresses.
-    """
-    if node.nid < _NIDS_IN_TABLE:
-        raise PartitionError(f"node {node.node} ({node.name}) has no IPv4 address")
-    return facing(str(PortalId(node.nid, node.pid)))

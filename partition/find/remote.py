@@ -6,11 +6,14 @@ from native.errors import PartitionError
 from native.host.keyfile import read_any_key
 from native.ids import PortalId
 from native.limits import Limits
-from native.port.address import numeric
+from native.port.address import facing, numeric
 from native.port.portals import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
 from native.wire.alloc import Grant
+from native.wire.placed import GrantedNode
 from partition.find.discover import Where
 from yod.plan.prepared import Reach
+
+_NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address
 
 
 class RemotePartition:
@@ -64,6 +67,17 @@ def reach(where: Where) -> Reach:
         )
     uid, key = read_any_key(where.key_file)
     return Reach(address, key, uid)
+
+
+def facing_node(node: GrantedNode) -> str:
+    """The address of this host that a node sees.
+
+    Raises:
+        PartitionError: the nodes have no IPv4 addresses.
+    """
+    if node.nid < _NIDS_IN_TABLE:
+        raise PartitionError(f"node {node.node} ({node.name}) has no IPv4 address")
+    return facing(str(PortalId(node.nid, node.pid)))
 
 
 def _key(reach: Reach) -> LocalKey | PartitionKey | UserKey:

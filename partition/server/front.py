@@ -19,7 +19,7 @@ from partition.server import errands
 from partition.server.channel import Channel
 from partition.server.errands import Answer, Given
 from partition.server.helpers import Helpers, Ticket
-from yod.host.front import OnBroken, OnWritten, TerminalGone, tell_written
+from yod.host.front import OnBroken, OnWritten, Sink, TerminalGone, tell_written
 from yod.host.own import append_fault
 from yod.host.shared import SharedCopies
 from yod.launch.closing import Append
@@ -116,6 +116,23 @@ class ClientFront:
     def suspend(self) -> None:
         """Stop the client."""
         self._channel.send(client.Suspend())
+
+    @property
+    def has_detach_key(self) -> bool:
+        """The client's standard input is a terminal."""
+        return Stdio.STDIN_TERMINAL in self._stdio
+
+    @property
+    def why_attached(self) -> str:
+        """The job's keepers are children of the client."""
+        return (
+            "a launch server runs this launch, which its client cannot leave; "
+            "with --detach-on-hangup yod runs it itself"
+        )
+
+    def detach(self, sink: Sink, stdin_fd: int, text: str) -> None:
+        """Nobody does."""
+        raise AssertionError(self.why_attached)
 
     def open_object(self, shipped: ShippedObject, done: Callable[[int, str], None]) -> None:
         """Have a helper read the file: a read here could hold up all launches."""

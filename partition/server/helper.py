@@ -91,6 +91,8 @@ class _Helper:
             chosen, words = options.parse(arguments, cli.OPTIONS, cli.explain_option)
             if not words or any(name in chosen for name in _NO_LAUNCH):
                 return errands.Nothing()
+            if "--detach-on-hangup" in chosen:  # the launch is to outlive the client
+                return errands.Failed("--detach-on-hangup")
             return errands.Launch(frontend.prepare(chosen, words, invocation))
         except YodError as error:
             return errands.NoLaunch(str(error), error.exit_status)

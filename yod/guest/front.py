@@ -44,6 +44,11 @@ class GuestFront(OwnFront):
         """As those of this process, or apart."""
         return self._collection is None and super().are_outputs_same
 
+    @property
+    def why_attached(self) -> str:
+        """The program's streams stay the program's."""
+        return "it is a launch of a program that uses yod.api"
+
     def output(
         self,
         number: int,

@@ -54,7 +54,10 @@ class Display:
 
     def say(self, text: str) -> None:
         """Show a line of yod itself."""
-        self._write(self._lines.say(text.encode(errors="surrogateescape"), self._now()))
+        *before, (line, _, count) = self._lines.say(
+            text.encode(errors="surrogateescape"), self._now()
+        )
+        self._write([*before, (line, 2, count)])
 
     def finish(self) -> None:
         """No rank will write any more."""

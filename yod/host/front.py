@@ -16,6 +16,7 @@ from yod.launch.lines import Piece
 
 OnWritten = Callable[[int, int], None]
 OnBroken = Callable[[OSError], None]
+Sink = Callable[[int, bytes | bytearray | memoryview], None]  # takes a stream, and its bytes
 
 
 class TerminalGone(OSError):
@@ -126,6 +127,23 @@ class Front(Protocol):
 
     def suspend(self) -> None:
         """Stop the user's process as Ctrl-Z does. SIGCONT is told in any case."""
+
+    @property
+    def has_detach_key(self) -> bool:
+        """The user is at a terminal, whose key for SIGQUIT asks to detach."""
+
+    @property
+    def why_attached(self) -> str:
+        """Why the user cannot leave; empty: they can."""
+
+    def detach(self, sink: Sink, stdin_fd: int, text: str) -> None:
+        """Let the user go.
+
+        Args:
+            sink: takes what terminals and pipes have not taken of the output, and what comes.
+            stdin_fd: a pipe that the input comes from; it becomes the front's.
+            text: for the user; empty: there is nobody.
+        """
 
     def open_object(self, shipped: ShippedObject, done: Callable[[int, str], None]) -> None:
         """Open the file of an object.

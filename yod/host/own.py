@@ -15,7 +15,9 @@ from native.host import rlimits
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
 from native.wire.load import ShippedObject
-from yod.host.front import Input, OnBroken, OnWritten, Output
+from yod.host import standin
+from yod.host.front import Input, OnBroken, OnWritten, Output, Sink
+from yod.host.standin import StandIn
 from yod.host.terminal import InputStream, OutputStream
 from yod.launch.closing import Append
 from yod.plan.invocation import Invocation
@@ -42,6 +44,7 @@ def invocation(words: tuple[str, ...]) -> Invocation:
     Args:
         words: the command line, the name first.
     """
+    stand_in = standin.taken()  # before the environment is the ranks'
     try:
         directory = os.getcwd()
     except OSError:
@@ -54,6 +57,7 @@ def invocation(words: tuple[str, ...]) -> Invocation:
         limits=tuple((number, rlimits.soft(number)) for number in FORWARDED_LIMITS),
         ignored_signals=_ignored_signals(),
         processors=len(os.sched_getaffinity(0)),
+        stand_in=stand_in,
     )
 
 
@@ -76,6 +80,10 @@ class OwnFront:
         self._shared_directory = shared_directory
         self._slices = Slices(reactor)
         self._copies: SharedCopies | None = None
+        self._stand_in = StandIn.of(invocation.stand_in)
+        self._outputs: dict[int, OutputStream] = {}
+        self._own_input: InputStream | None = None
+        self._stdin_fd = -1
         self._on_continued: Callable[[], None] | None = None
 
     @property
@@ -94,11 +102,14 @@ class OwnFront:
         on_broken: OnBroken,
     ) -> Output:
         """Our standard output or error."""
-        return OutputStream(self._reactor, number, on_written, on_taken, on_broken)
+        output = OutputStream(self._reactor, number, on_written, on_taken, on_broken)
+        self._outputs[number] = output
+        return output
 
     def input(self, on_data: Callable[[bytes], None]) -> Input:
         """Our standard input."""
-        return InputStream(self._reactor, 0, on_data)
+        self._own_input = InputStream(self._reactor, 0, on_data)
+        return self._own_input
 
     def on_signal(self, number: int, call: Callable[[], None]) -> None:
         """Call when a signal has come, unless it is ignored."""
@@ -116,6 +127,29 @@ class OwnFront:
         self._reactor.suspend(signal.SIGTSTP)
         if self._on_continued is not None:
             self._on_continued()
+
+    @property
+    def has_detach_key(self) -> bool:
+        """There is somebody who ends in our place: only then a user gets the prompt back."""
+        return self._stand_in is not None
+
+    @property
+    def why_attached(self) -> str:
+        """Empty: where nobody ends in our place, this process goes on as under nohup."""
+        return ""
+
+    def detach(self, sink: Sink, stdin_fd: int, text: str) -> None:
+        """Move terminals and pipes to a sink, and end the stand-in."""
+        is_one = len(self._outputs) == 1
+        for number, output in self._outputs.items():
+            output.move(sink if is_one else partial(_as_stream, sink, number))
+        if self._own_input is not None:
+            self._stdin_fd = stdin_fd
+            self._own_input.move(stdin_fd)
+        standin.leave_terminal()
+        if self._stand_in is not None:
+            self._stand_in.end(text)
+            self._stand_in = None
 
     def open_object(self, shipped: ShippedObject, done: Callable[[int, str], None]) -> None:
         """Open the file of an object."""
@@ -175,6 +209,12 @@ class OwnFront:
 
     def close(self) -> None:
         """End the copying, and remove the copies."""
+        if self._stdin_fd >= 0:
+            os.close(self._stdin_fd)
+            self._stdin_fd = -1
+        if self._stand_in is not None:
+            self._stand_in.close()
+            self._stand_in = None
         if self._copies is not None:
             from yod.host import shared
 
@@ -186,6 +226,11 @@ class OwnFront:
 
         work = shared.copy(shipped.path, shipped.size, shipped.mode, path)
         self._slices.start(_COPYING, work, done)
+
+
+def _as_stream(sink: Sink, number: int, stream: int, data: bytes | bytearray | memoryview) -> None:
+    """Give a sink what was for one of our streams, whatever has written it."""
+    sink(number, data)
 
 
 def append_fault(append: Append, number: int) -> str:

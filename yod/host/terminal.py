@@ -11,7 +11,7 @@ from itertools import islice
 
 from native.loop.reactor import Reactor
 from native.wire.base import DATA_MAX
-from yod.host.front import OnWritten, TerminalGone, tell_written
+from yod.host.front import OnWritten, Sink, TerminalGone, tell_written
 from yod.launch.lines import Piece
 
 PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
@@ -44,6 +44,7 @@ class OutputStream:
         self._on_taken = on_taken
         self._on_broken = on_broken
         self._queue: deque[Piece] = deque()
+        self._sink: Sink | None = None
         self._is_broken = False
         self._is_always_ready = False
         self._is_terminal = os.isatty(fd)
@@ -66,6 +67,9 @@ class OutputStream:
 
     def write(self, pieces: list[Piece]) -> None:
         """Write now, or when there is room."""
+        if self._sink is not None:
+            self._give(self._sink, pieces)
+            return
         if self._is_broken:
             tell_written(pieces, self._on_written)
             return
@@ -89,8 +93,27 @@ class OutputStream:
             self._watch.set(None, None)
         return size
 
+    def move(self, sink: Sink) -> None:
+        """Give a sink what is queued and what comes. A regular file goes on: nobody leaves it."""
+        if self._is_always_ready and not self._is_broken:
+            return
+        self._sink = sink
+        left = list(self._queue)
+        self._queue.clear()
+        self._release()
+        self._give(sink, left)
+        self._on_taken()
+
+    def _give(self, sink: Sink, pieces: list[Piece]) -> None:
+        for data, stream, _ in pieces:
+            sink(stream, data)
+        tell_written(pieces, self._on_written)
+
     def close(self) -> None:
         """Stop; what is queued is dropped."""
+        self._release()
+
+    def _release(self) -> None:
         if self._watch is not None:
             self._watch.close()
         if self._own_fd >= 0:
@@ -146,11 +169,12 @@ class OutputStream:
 
     def _break(self, error: OSError) -> None:
         self._is_broken = True
-        if self._is_terminal and error.errno == errno.EIO:
-            error = TerminalGone(*error.args)
+        if is_gone := self._is_terminal and error.errno == errno.EIO:
+            self._on_broken(TerminalGone(*error.args))  # what is queued may move elsewhere
         dropped = list(self._queue)
         self._queue.clear()
-        self._on_broken(error)
+        if not is_gone:
+            self._on_broken(error)
         tell_written(dropped, self._on_written)
 
 
@@ -201,6 +225,17 @@ class InputStream:
             self._reactor.call_soon(self._readable)
         elif self._watch is not None:
             self._watch.set(self._readable, None)
+
+    def move(self, fd: int) -> None:
+        """Read from a pipe instead, unless the input has ended."""
+        if self._is_over:
+            return
+        if self._watch is not None:
+            self._watch.close()
+        self._fd, self._is_file = fd, False
+        self._watch = self._reactor.watch(fd, self._readable)
+        self._watch.set(None, None)
+        self.resume()
 
     def close(self) -> None:
         """Stop reading."""

@@ -1,4 +1,4 @@
-"""The user's signals to yod: interrupts, signals for the application, Ctrl-Z; suspension."""
+"""What users ask of yod: interrupts, signals for the application, Ctrl-Z, suspension, leaving."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from native.wire import load
 from yod.launch.ending import Ending
 from yod.launch.events import (
     Continued,
+    Detach,
+    DetachAsked,
+    Detached,
     Interrupted,
     Leave,
+    NotDetached,
     SignalToPass,
     StopAsked,
     Suspend,
@@ -22,6 +26,7 @@ from yod.launch.phases import Progress
 from yod.launch.report import Report
 from yod.launch.signals import Interrupts, Press, Stage
 from yod.launch.tree import Tree
+from yod.plan.plan import Options
 
 # What a signal that is passed on makes of the ranks: SIGCONT follows SIGTERM.
 _SUSPENDED_BEHIND: dict[int, bool] = {
@@ -35,19 +40,25 @@ class Control:
     """Does what the user's signals ask for in each phase.
 
     Args:
-        keeps_going: the job was to go on after a failure, so an interrupt decides its status.
+        options: with ``keeps_going`` the job was to go on after a failure, so an interrupt decides
+            its status.
+
+    Attributes:
+        is_detached: the user has left, and the job goes on.
     """
 
     def __init__(
         self,
-        keeps_going: bool,
+        options: Options,
         progress: Progress,
         tree: Tree,
         report: Report,
         interrupts: Interrupts,
         ending: Ending,
     ) -> None:
-        self._keeps_going = keeps_going
+        self.is_detached = False
+        self._keeps_going = options.keeps_going
+        self._outlives_hangup = options.detaches_on_hangup
         self._progress = progress
         self._tree = tree
         self._report = report
@@ -160,6 +171,30 @@ class Control:
             return self._send(signal.SIGSTOP)
         self._are_stopped = False
         return self._send(signal.SIGCONT)
+
+    # -- the user leaves --------------------------------------------------
+
+    def outlives(self, event: Interrupted) -> bool:
+        """Whether this is the end of the terminal, and not that of the job."""
+        is_hangup = event.signal_number == signal.SIGHUP and not event.by
+        return is_hangup and self._outlives_hangup and self._tree.grant is not None
+
+    def detach(self, event: DetachAsked, now: float) -> list[Action]:
+        """Any phase. A job has an id, by which it is found again, as soon as it has nodes."""
+        if self.is_detached:
+            return []
+        if self._tree.grant is None:
+            return [Tell("not detached: the job has no nodes yet, and so no id")]
+        return [Detach(event.is_hangup)]
+
+    def detached(self, _: Detached, now: float) -> list[Action]:
+        """Any phase."""
+        self.is_detached = True
+        return []
+
+    def not_detached(self, event: NotDetached, now: float) -> list[Action]:
+        """Any phase: the job goes on, at its terminal."""
+        return [Tell(f"not detached: {event.text}")]
 
     def _send(self, number: int) -> list[Action]:
         return self._tree.send(load.Signal(self._tree.job_id, number))

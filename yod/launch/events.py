@@ -34,6 +34,23 @@ class Continued(Event, frozen=True):
     """yod was continued, as by ``fg`` or ``bg``."""
 
 
+class DetachAsked(Event, frozen=True):
+    """The user leaves, and the job is to go on: by the key, or, if ``is_hangup``, unasked."""
+
+    is_hangup: bool = False
+
+
+class Detached(Event, frozen=True):
+    """The answer to :class:`Detach`: the terminal is not used any more."""
+
+
+class NotDetached(Event, frozen=True):
+    """The other answer to :class:`Detach`; the text says why."""
+
+    text: str
+    is_hangup: bool = False
+
+
 class SuspensionAsked(Event, frozen=True):
     """A command asks for all ranks to be stopped, or, if not ``is_on``, to be continued."""
 
@@ -158,6 +175,12 @@ class ReadInput(Action, frozen=True):
 
 class Suspend(Action, frozen=True):
     """Stop yod, after its messages have been sent."""
+
+
+class Detach(Action, frozen=True):
+    """Keep the output, let terminals attach, and use this one no more."""
+
+    is_hangup: bool
 
 
 class Tell(Action, frozen=True):

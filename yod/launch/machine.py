@@ -18,6 +18,7 @@ data. A part calls only parts of the lines above its own:
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +33,11 @@ from yod.launch.control import Control
 from yod.launch.ending import Ending
 from yod.launch.events import (
     Continued,
+    DetachAsked,
+    Detached,
     InputRead,
     Interrupted,
+    NotDetached,
     NotShared,
     ObjectDelivered,
     ObjectUndelivered,
@@ -94,15 +98,16 @@ class Launch:
         self._notices = notices = Notices(plan, progress, tree, outputs, bebopd_name)
         loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
         running = Running(plan.options, progress, tree, report, spawner, ending, limits)
-        self._control = control = Control(
-            plan.options.keeps_going, progress, tree, report, interrupts, ending
-        )
+        self._control = control = Control(plan.options, progress, tree, report, interrupts, ending)
         failures = Failures(
             progress, tree, report, interrupts, ending, bebopd, plan.options.outlives_nodes
         )
 
         any_phase: Row = {
             **dict.fromkeys(MAY_BE_LATE, _ignore),
+            DetachAsked: control.detach,
+            Detached: control.detached,
+            NotDetached: control.not_detached,
             SignalToPass: control.ignore_signal,
             StopAsked: control.stop_yod,
         }
@@ -204,11 +209,11 @@ class Launch:
                 Interrupted: control.leave_early,
             },
             Phase.DONE: {
-                **dict.fromkeys((*MAY_BE_LATE, SignalToPass), _ignore),
+                **any_phase,
+                SignalToPass: _ignore,
                 OutputFailed: failures.output_failed_at_the_end,
                 OutputClosed: failures.output_closed_at_the_end,
                 Interrupted: control.drop_output,
-                StopAsked: control.stop_yod,
             },
         }
 
@@ -221,6 +226,11 @@ class Launch:
     def is_suspended(self) -> bool:
         """Its ranks are stopped."""
         return self.phase is Phase.RUNNING and self._control.is_suspended
+
+    @property
+    def is_detached(self) -> bool:
+        """Its user has left it."""
+        return self._control.is_detached
 
     def show_suspended(self, is_suspended: bool) -> None:
         """Its ranks run what is suspended, or is so no more: the PCTs of an allocation."""
@@ -263,6 +273,11 @@ class Launch:
         """
         if isinstance(event, DeadlineReached) and not self._progress.take_due(now):
             return self._notices.due(now)
+        match event:
+            case Interrupted() if self._control.outlives(event):
+                event = DetachAsked(is_hangup=True)
+            case NotDetached(_, is_hangup=True):
+                event = Interrupted(signal.SIGHUP)  # what a hang-up means else
         if isinstance(event, Interrupted) and not self._interrupts.take(now):
             return []  # it belongs to the last press
         row = self._table[self.phase]

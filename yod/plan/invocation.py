@@ -21,6 +21,8 @@ class Invocation(Struct, frozen=True):
         limits: resource -> soft limit of the ranks; RLIMIT_ numbers, -1 is unlimited.
         ignored_signals: as by nohup; the ranks ignore them, too.
         processors: how many it may run on.
+        stand_in: a descriptor; what is written there ends the process that the shell waits for,
+            and the process that runs the launch goes on; -1: there is no such process.
     """
 
     words: tuple[str, ...]
@@ -30,3 +32,4 @@ class Invocation(Struct, frozen=True):
     limits: tuple[tuple[int, int], ...]
     ignored_signals: tuple[int, ...]
     processors: int
+    stand_in: int = -1

@@ -45,6 +45,7 @@ class Options(Struct, frozen=True):
             not at all.
         arity: children of a node in the job's tree (``--arity``); 0: as the limits say.
         after: the jobs or steps that it waits for, as the user wrote it (``--after``); else empty.
+        detaches_on_hangup: the job goes on when its terminal is lost (``--detach-on-hangup``).
     """
 
     is_quiet: bool = False
@@ -62,6 +63,7 @@ class Options(Struct, frozen=True):
     wait_s: float | None = None
     arity: int = 0
     after: str = ""
+    detaches_on_hangup: bool = False
 
 
 class Member(Struct, frozen=True):
