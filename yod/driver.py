@@ -126,12 +126,11 @@ class Driver:
         """
         for number in END_SIGNALS:
             self._on_signal(number, events.Interrupted(number))
-        if self._front.has_detach_key:
-            self._on_signal(signal.SIGQUIT, events.DetachAsked())
         for number in PASSED_SIGNALS:
             self._on_signal(number, events.SignalToPass(number))
         self._on_signal(signal.SIGTSTP, events.StopAsked())
         self._front.on_signal(signal.SIGCONT, self._continued)
+        self._front.on_leave(lambda: self.handle(events.DetachAsked()), self._terminal_gone)
         now = self._reactor.monotonic()
         self._perform(
             self.machine.begin(now) if grant is None else self.machine.begin_with(grant, now)
@@ -229,11 +228,15 @@ class Driver:
             if not is_over:  # else yod's own words were not read
                 self.handle(events.OutputClosed())
         elif isinstance(error, TerminalGone):
-            if signal.SIGHUP not in self._plan.ignored_signals:  # the kernel sends it, too
-                self.handle(events.Interrupted(signal.SIGHUP))
+            self._terminal_gone()
         elif not is_over:
             text = f"the application's output cannot be written: {error.strerror}"
             self.handle(events.OutputFailed(text))
+
+    def _terminal_gone(self) -> None:
+        options = self._plan.options  # the kernel sends the signal, too
+        if signal.SIGHUP not in self._plan.ignored_signals or options.detaches_on_hangup:
+            self.handle(events.Interrupted(signal.SIGHUP))
 
     # -- the end ----------------------------------------------------------
 

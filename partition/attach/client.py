@@ -138,6 +138,8 @@ class _Terminal:
         stack.callback(self._screen.close)
         self._input = InputStream(reactor, 0, self._typed)
         stack.callback(self._input.close)
+        if os.isatty(0):
+            self._input.watch_terminal(self._leave)
         watch = self._port.listen(reactor, self._ready)
         stack.callback(watch.close)
         reactor.on_signal(signal.SIGINT, partial(self._interrupted, signal.SIGINT))
@@ -171,7 +173,7 @@ class _Terminal:
             case Attached(_, has_input):
                 if os.isatty(2):
                     more = "" if has_input else "; another terminal has its input"
-                    keys = "Ctrl-C interrupts it, Ctrl-\\ leaves"
+                    keys = "Ctrl-C interrupts it, Ctrl-\\ or a line ~d leaves"
                     self._screen.say(f"attached to job {self._name}{more}; {keys}")
             case SpooledOutput(_, offset, stream, data):
                 self._screen.show(Piece(offset, stream, data))

@@ -13,12 +13,14 @@ from native.host import userdirs
 from native.limits import Limits
 from native.text import shown
 from native.waitstatus import exit_status
+from native.wire import job
 from native.wire.batch import Reach, Row, Serving
 from partition.attach import client, spool
 from partition.attach.spool import Spool
 from partition.batch import show
 from partition.batch.detached import LOCAL
 from partition.batch.ids import Asked
+from partition.jobs.ask import ask
 
 
 def attach(job_id: str, asked: Asked, environment: Mapping[str, str]) -> int:
@@ -31,11 +33,11 @@ def attach(job_id: str, asked: Asked, environment: Mapping[str, str]) -> int:
         PartitionError: it cannot be attached to; the text says why.
     """
     limits = limits_module.load(environment)
-    if job_id.startswith(LOCAL):
-        return _attach_here(job_id, environment, limits)
-    row = next((row for row in asked.rows() if str(row.job_id) == job_id), None)
+    row = None
+    if not job_id.startswith(LOCAL):
+        row = next((row for row in asked.rows() if str(row.job_id) == job_id), None)
     if row is None:
-        raise PartitionError(f"{shown(job_id)}: {asked.trouble or 'no batch job with this id'}")
+        return _attach_unknown(job_id, asked.trouble, environment, limits)
     if not row.state.is_final:
         reach = asked.reach(row.job_id)
         if reach is not None and client.follow(reach, limits, job_id) is None:
@@ -64,20 +66,32 @@ def ended_with(job_id: str, environment: Mapping[str, str]) -> int | None:
     return exit_status(int(ended)) if ended.isdigit() else None
 
 
-def _attach_here(job_id: str, environment: Mapping[str, str], limits: Limits) -> int:
-    """Attach to a job that no bebopd has."""
+def _attach_unknown(
+    job_id: str, trouble: str, environment: Mapping[str, str], limits: Limits
+) -> int:
+    """Attach to a job that no bebopd has as a batch job: one that its user has left."""
     kept = _spool_of(job_id, environment, limits)
-    if kept is None:
-        raise PartitionError(f"{shown(job_id)}: no detached job with this id on this host")
     status = ended_with(job_id, environment)
+    if (kept is None or status is not None) and _runs_here(job_id, limits):
+        raise PartitionError(f"job {job_id} is at a terminal: a line ~d there leaves it")
+    if kept is None:
+        what = "detached job" if job_id.startswith(LOCAL) or "." in job_id else "batch job"
+        where = " on this host" if what == "detached job" else ""
+        raise PartitionError(f"{shown(job_id)}: {trouble or f'no {what} with this id{where}'}")
     if status is None:
         serving = msgpack.decode(kept.noted(spool.REACH), type=Serving)
-        number = int(job_id.removeprefix(LOCAL))
+        number = int(job_id.rpartition(".")[2])
         reach = Reach(number, os.geteuid(), serving.address, serving.key)
         followed = client.follow(reach, limits, job_id)
         return 0 if followed is None else followed
     client.replay(kept)
     return status
+
+
+def _runs_here(job_id: str, limits: Limits) -> bool:
+    """Whether a launch on this host has the id."""
+    (answer,) = ask([job_id], job.Show(), limits.job_answer_s)
+    return answer.silent is None
 
 
 def _spool_of(job_id: str, environment: Mapping[str, str], limits: Limits) -> Spool | None:

@@ -19,6 +19,7 @@ from partition.server import errands
 from partition.server.channel import Channel
 from partition.server.errands import Answer, Given
 from partition.server.helpers import Helpers, Ticket
+from yod.host.escape import Escape
 from yod.host.front import OnBroken, OnWritten, Sink, TerminalGone, tell_written
 from yod.host.own import append_fault
 from yod.host.shared import SharedCopies
@@ -117,10 +118,10 @@ class ClientFront:
         """Stop the client."""
         self._channel.send(client.Suspend())
 
-    @property
-    def has_detach_key(self) -> bool:
-        """The client's standard input is a terminal."""
-        return Stdio.STDIN_TERMINAL in self._stdio
+    def on_leave(self, asked: Callable[[], None], gone: Callable[[], None]) -> None:
+        """Call as said; the client itself hears of a lost terminal."""
+        if self._input is not None and Stdio.STDIN_TERMINAL in self._stdio:
+            self._input.watch_terminal(asked)
 
     @property
     def why_attached(self) -> str:
@@ -335,6 +336,8 @@ class ClientInput:
     def __init__(self, channel: Channel, on_data: Callable[[bytes], None]) -> None:
         self._channel = channel
         self._on_data: Callable[[bytes], None] | None = on_data
+        self._on_asked: Callable[[], None] | None = None
+        self._escape = Escape()
         self._allowed = 0
 
     def allow(self, count_bytes: int) -> None:
@@ -345,15 +348,29 @@ class ClientInput:
     def resume(self) -> None:
         """Do nothing: the client knows by itself when it is in the foreground."""
 
+    def watch_terminal(self, asked: Callable[[], None]) -> None:
+        """Call when the user asks to leave."""
+        self._on_asked = asked
+
     def arrived(self, data: bytes) -> None:
         """The client has sent input; bytes beyond what it was allowed are dropped."""
         data, is_end = data[: self._allowed], not data
         self._allowed -= len(data)
-        on_data = self._on_data
+        on_data, on_asked, is_asked = self._on_data, self._on_asked, False
+        if on_asked is not None:
+            count_bytes = len(data)
+            data, is_asked = self._escape.take(data)
+            if count_bytes > len(data) and on_data is not None:
+                self.allow(count_bytes - len(data))
+            self._allowed -= max(0, len(data) - count_bytes)
         if is_end:
             self.close()
-        if on_data is not None and (data or is_end):
+        if on_data is not None and data:
             on_data(data)
+        if on_data is not None and is_end:
+            on_data(b"")
+        if on_asked is not None and is_asked:
+            on_asked()
 
     def close(self) -> None:
         """Take nothing any more."""

@@ -128,9 +128,8 @@ class Front(Protocol):
     def suspend(self) -> None:
         """Stop the user's process as Ctrl-Z does. SIGCONT is told in any case."""
 
-    @property
-    def has_detach_key(self) -> bool:
-        """The user is at a terminal, whose key for SIGQUIT asks to detach."""
+    def on_leave(self, asked: Callable[[], None], gone: Callable[[], None]) -> None:
+        """Call when the user asks to leave, or when the terminal of the input is lost."""
 
     @property
     def why_attached(self) -> str:

@@ -128,10 +128,10 @@ class OwnFront:
         if self._on_continued is not None:
             self._on_continued()
 
-    @property
-    def has_detach_key(self) -> bool:
-        """There is somebody who ends in our place: only then a user gets the prompt back."""
-        return self._stand_in is not None
+    def on_leave(self, asked: Callable[[], None], gone: Callable[[], None]) -> None:
+        """Call as said. A user who leaves gets the prompt back where somebody ends for us."""
+        if self._own_input is not None and os.isatty(0):
+            self._own_input.watch_terminal(None if self._stand_in is None else asked, gone)
 
     @property
     def why_attached(self) -> str:

@@ -11,6 +11,7 @@ from itertools import islice
 
 from native.loop.reactor import Reactor
 from native.wire.base import DATA_MAX
+from yod.host.escape import Escape
 from yod.host.front import OnWritten, Sink, TerminalGone, tell_written
 from yod.launch.lines import Piece
 
@@ -203,6 +204,9 @@ class InputStream:
         self._allowed = 0
         self._is_over = False
         self._is_file = False
+        self._escape: Escape | None = None
+        self._on_asked: Callable[[], None] | None = None
+        self._on_gone: Callable[[], None] | None = None
         self._watch = None
         try:
             self._watch = reactor.watch(fd, self._readable)
@@ -211,6 +215,16 @@ class InputStream:
             self._is_file = True
         except OSError:  # closed
             self._is_file = True
+
+    def watch_terminal(
+        self, asked: Callable[[], None] | None, gone: Callable[[], None] | None = None
+    ) -> None:
+        """It is a terminal: call when the user asks to leave, and when it is lost.
+
+        Who is told of the loss may move the input; else it ends.
+        """
+        self._escape = Escape() if asked is not None else None
+        self._on_asked, self._on_gone = asked, gone
 
     def allow(self, count_bytes: int) -> None:
         """Read this many more bytes."""
@@ -232,6 +246,7 @@ class InputStream:
             return
         if self._watch is not None:
             self._watch.close()
+        self._escape = self._on_gone = None
         self._fd, self._is_file = fd, False
         self._watch = self._reactor.watch(fd, self._readable)
         self._watch.set(None, None)
@@ -258,12 +273,41 @@ class InputStream:
             if error.errno not in (errno.EIO, errno.EBADF, errno.EISDIR):
                 raise
             data = b""
+        fd = self._fd
+        if not data and self._on_gone is not None and _has_gone(fd):
+            self._on_gone()
+            if self._fd != fd:
+                return
         self._allowed -= len(data)
         if not data:
             self.close()
-        self._on_data(data)
+        self._pass(data)
         if data and self._is_file and self._allowed:
             self._reactor.call_soon(self._readable)
+
+    def _pass(self, data: bytes) -> None:
+        if self._escape is None or self._on_asked is None:
+            self._on_data(data)
+            return
+        passed, is_asked = self._escape.take(data)
+        self._allowed += len(data) - len(passed)
+        if passed:
+            self._on_data(passed)
+        if not data:
+            self._on_data(b"")
+        if is_asked:
+            self._on_asked()
+
+
+def _has_gone(fd: int) -> bool:
+    """Whether a terminal has hung up, and not only given an end of file (Ctrl-D)."""
+    import termios  # at an end of input only
+
+    try:
+        termios.tcgetattr(fd)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False
 
 
 def _is_in_background(fd: int) -> bool:
