@@ -92,7 +92,7 @@ class _Helper:
             if not words or any(name in chosen for name in _NO_LAUNCH):
                 return errands.Nothing()
             if "--detach-on-hangup" in chosen:  # the launch is to outlive the client
-                return errands.Failed("--detach-on-hangup")
+                return errands.Failed("--detach-on-hangup: the job would end with the client")
             return errands.Launch(frontend.prepare(chosen, words, invocation))
         except YodError as error:
             return errands.NoLaunch(str(error), error.exit_status)

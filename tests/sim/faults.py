@@ -36,6 +36,8 @@ class Victim(Enum):
     STOP_PCT = "a PCT is stopped for a while"
     USER = "the user presses"
     USR1 = "the user sends SIGUSR1"
+    USER_LEAVES = "the user leaves, and the job goes on"
+    TERMINAL = "the terminal is lost, and the job goes on if the user has said so"
 
 
 CRASHES = (
@@ -144,6 +146,10 @@ class Faults:
                     self.sim.clock.after(number * 1.1, yod.press)
             case Victim.USR1:
                 yod.pass_signal(signal.SIGUSR1)
+            case Victim.USER_LEAVES:
+                yod.leave()
+            case Victim.TERMINAL:
+                yod.hang_up()
 
     def _again(self, fault: Fault, start: object) -> None:
         if fault.back_s >= 0 and callable(start):

@@ -30,6 +30,7 @@ from native.wire.load import (
 from tests.sim import rules
 from tests.sim.actor import FOR_EVER, Actor
 from tests.sim.apps import MISSING, Program
+from tests.sim.clock import Violation
 from tests.sim.network import Process
 from tests.sim.truth import JobTruth
 from yod.launch import events
@@ -105,6 +106,8 @@ class YodActor(Actor):
         self._input_left = job.input_bytes
         self._input_over = False
         self._written = 0
+        self._seen = 0  # by the user, at the terminal or when they come back
+        self._has_dropped = False
         self._gap = 0
         process = Process(f"yod{number}", "front", PortalId(0x0A010001, 70_000 + number))
         process.principal_to = self._principal_to
@@ -145,6 +148,18 @@ class YodActor(Actor):
         """A signal for the application."""
         if not self.has_ended:
             self.handle(events.SignalToPass(signo))
+
+    def leave(self) -> None:
+        """The line ~d; what is asked of a launch without nodes has no effect."""
+        if not self.has_ended:
+            self.handle(events.DetachAsked())
+
+    def hang_up(self) -> None:
+        """The terminal is lost."""
+        if self.job.options.detaches_on_hangup and self.machine.grant is not None:
+            self.handle(events.Interrupted(signal.SIGHUP))
+        else:
+            self.press(signal.SIGHUP)
 
     # -- events in --------------------------------------------------------------
 
@@ -229,11 +244,26 @@ class YodActor(Actor):
             case events.Finish():
                 self._is_finished = True
                 self._look()
+            case events.Detach(is_hangup):
+                self._detach(is_hangup)
             case events.Leave():
+                self._has_dropped = True
                 self._queue.clear()
                 self._look()
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _detach(self, is_hangup: bool) -> None:
+        """Keep what the terminal has not taken, and what comes; there may be no room for it."""
+        if self.sim.clock.rng.random() < 0.2:
+            if is_hangup:
+                self.presses.append(signal.SIGHUP)
+            self.handle(events.NotDetached("no room", is_hangup))
+            return
+        self.job.reader = Reader.FAST
+        while self._queue:
+            self._was_written(*self._queue.popleft())
+        self.handle(events.Detached())
 
     def _find_programs(self, ask: pmi.Ask) -> None:
         assert isinstance(ask.question, pmi.Spawn)
@@ -274,6 +304,7 @@ class YodActor(Actor):
         self._was_written(stream, count)
 
     def _was_written(self, stream: int, count_bytes: int) -> None:
+        self._seen += count_bytes
         if self.machine.phase is not Phase.DONE:
             self.handle(events.OutputWritten(stream, count_bytes))
         self._look()
@@ -294,6 +325,10 @@ class YodActor(Actor):
         """Leave once the launch is done and its output is out."""
         if self._is_finished and not self._queue and not self.has_ended:
             self.has_ended = True
+            if self._seen != self._written and not self._has_dropped:
+                raise Violation(
+                    f"rule 5: {self.name}: {self._seen} of {self._written} bytes were shown or kept"
+                )
             self.ended_at = self.sim.clock.now
             self.sim.clock.note(self.name, f"EXIT {self.machine.report.exit_status}")
             if not self.has_lied:

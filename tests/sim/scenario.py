@@ -202,7 +202,7 @@ def _other_fault(rng: random.Random) -> Fault:
 
 
 def chatty(seed: int, machines: Machines | None = None) -> Sim:
-    """Seven nodes, much output, small windows, slow readers; a crash, or none."""
+    """Seven nodes, much output, small windows, slow readers who may leave; a crash, or none."""
     rng = random.Random(seed)
     limits = Limits(
         heartbeat_s=30.0,
@@ -218,7 +218,9 @@ def chatty(seed: int, machines: Machines | None = None) -> Sim:
     def play() -> None:
         sim.boot()
         reader = rng.choice([Reader.FAST, Reader.SLOW, Reader.STOPS])
-        yod = sim.launch(Job(draw(rng, 7, mix), reader=reader))
+        programs = draw(rng, 7, mix)
+        leaves = Victim.TERMINAL if seed % 2 else Victim.USER_LEAVES
+        yod = sim.launch(Job(programs, reader=reader, options=Options(detaches_on_hangup=True)))
         others = [Victim.LEAF, Victim.ROOT, Victim.LINK, Victim.KEEPER]
         victim = rng.choice([*[Victim.INNER] * 4, *others])
         fault = Fault(
@@ -229,8 +231,9 @@ def chatty(seed: int, machines: Machines | None = None) -> Sim:
             is_silent=victim is Victim.INNER and rng.random() < 0.5,
             place=rng.randrange(9),
         )
-        if seed % 3:
-            Faults(sim).plan(yod, fault)
+        user = Fault(leaves, PHASES[seed % len(PHASES)], delay_s=seed % 10 * 0.02)
+        faults = [*([fault] if seed % 3 else []), *([user] if seed % 5 else [])]
+        Faults(sim).plan(yod, *faults)
         sim.finish()
 
     sim.guarded(play)

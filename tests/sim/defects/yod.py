@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.sim.defects.registry import Patch, defect, wrap
+from yod.launch.control import Control
 from yod.launch.ending import Ending
 from yod.launch.failures import Failures
 from yod.launch.output import Outputs
@@ -63,3 +64,8 @@ def a_gap_in_the_output_is_not_told(patch: Patch) -> None:
         return original(self, output, now)[-1:]
 
     wrap(patch, Outputs, "arrived", arrived)
+
+
+@defect
+def a_lost_terminal_ends_a_job_that_is_to_go_on(patch: Patch) -> None:
+    patch.setattr(Control, "outlives", lambda self, event: False)

@@ -15,7 +15,7 @@ from yod.launch.events import (
     NotDetached,
     Tell,
 )
-from yod.phases import Phase
+from yod.launch.phases import Phase
 
 HUP = Interrupted(signal.SIGHUP)
 WITH_NODES = [phase for phase in Phase if phase not in (Phase.ALLOCATING, Phase.DONE)]
