@@ -39,7 +39,8 @@ def attach(job_id: str, partition: str) -> None:
     """Show the output of a detached job from its beginning, and follow it.
 
     The first that attaches has the job's input. Ctrl-C interrupts the job as it does yod,
-    Ctrl-\\ leaves, and the job goes on. Exit status: the job's; 1 it cannot be attached to.
+    a line ~d or Ctrl-\\ leaves, and the job goes on. Exit status: the job's; 1 it cannot be
+    attached to.
     """
     status = attach_to(job_id, Asked([job_id], partition, limits.load(os.environ)), os.environ)
     sys.exit(status)
