@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import stat
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,9 +16,7 @@ from native.host import rlimits
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
 from native.wire.load import ShippedObject
-from yod.host import standin
 from yod.host.front import Input, OnBroken, OnWritten, Output, Sink
-from yod.host.standin import StandIn
 from yod.host.terminal import InputStream, OutputStream
 from yod.launch.closing import Append
 from yod.plan.invocation import Invocation
@@ -25,6 +24,7 @@ from yod.program import image
 
 if TYPE_CHECKING:
     from yod.host.shared import SharedCopies
+    from yod.host.standin import StandIn
 
 FORWARDED_LIMITS = (
     resource.RLIMIT_CORE,
@@ -35,6 +35,7 @@ FORWARDED_LIMITS = (
     resource.RLIMIT_AS,
     resource.RLIMIT_NOFILE,
 )
+STAND_IN_VARIABLE = "YOD_STAND_IN"  # native/client/standin.h
 _COPYING = 1  # what the slices of our copies belong to
 
 
@@ -44,7 +45,7 @@ def invocation(words: tuple[str, ...]) -> Invocation:
     Args:
         words: the command line, the name first.
     """
-    stand_in = standin.taken()  # before the environment is the ranks'
+    stand_in = _stand_in()  # before the environment is the ranks'
     try:
         directory = os.getcwd()
     except OSError:
@@ -80,7 +81,11 @@ class OwnFront:
         self._shared_directory = shared_directory
         self._slices = Slices(reactor)
         self._copies: SharedCopies | None = None
-        self._stand_in = StandIn.of(invocation.stand_in)
+        self._stand_in: StandIn | None = None
+        if invocation.stand_in >= 0:
+            from yod.host.standin import StandIn
+
+            self._stand_in = StandIn(invocation.stand_in)
         self._outputs: dict[int, OutputStream] = {}
         self._own_input: InputStream | None = None
         self._stdin_fd = -1
@@ -146,6 +151,8 @@ class OwnFront:
         if self._own_input is not None:
             self._stdin_fd = stdin_fd
             self._own_input.move(stdin_fd)
+        from yod.host import standin
+
         standin.leave_terminal()
         if self._stand_in is not None:
             self._stand_in.end(text)
@@ -247,6 +254,20 @@ def append_fault(append: Append, number: int) -> str:
 def _write(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]
+
+
+def _stand_in() -> int:
+    """The descriptor that our environment names, which names it no more; -1: none."""
+    text = os.environ.pop(STAND_IN_VARIABLE, "")
+    if not (text.isascii() and text.isdecimal() and len(text) < 8):
+        return -1
+    try:
+        if not stat.S_ISFIFO(os.fstat(int(text)).st_mode):
+            return -1
+        os.set_inheritable(int(text), False)
+    except OSError:
+        return -1
+    return int(text)
 
 
 def _ignored_signals() -> tuple[int, ...]:

@@ -8,24 +8,8 @@ from contextlib import suppress
 
 from native.host import process
 
-VARIABLE = "YOD_STAND_IN"
 WORD_MAX_BYTES = 4096  # what a pipe takes at once
 LEFT_STATUS = 0  # the exit status of a yod that has been left
-
-
-def taken() -> int:
-    """The descriptor that our environment names, which names it no more; -1: none."""
-    text = os.environ.pop(VARIABLE, "")
-    if not (text.isascii() and text.isdecimal() and len(text) < 8):
-        return -1
-    fd = int(text)
-    try:
-        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
-            return -1
-        os.set_inheritable(fd, False)
-    except OSError:
-        return -1
-    return fd
 
 
 class StandIn:
@@ -37,11 +21,6 @@ class StandIn:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-
-    @classmethod
-    def of(cls, fd: int) -> StandIn | None:
-        """The one behind a descriptor; None: there is none."""
-        return None if fd < 0 else cls(fd)
 
     def end(self, text: str) -> None:
         """Let it say a text, and end; this process goes on."""

@@ -8,12 +8,15 @@ import stat
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from native.loop.reactor import Reactor
 from native.wire.base import DATA_MAX
-from yod.host.escape import Escape
 from yod.host.front import OnWritten, Sink, TerminalGone, tell_written
 from yod.launch.lines import Piece
+
+if TYPE_CHECKING:  # few launches are at a terminal
+    from yod.host.escape import Escape
 
 PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
 PIECES_MAX = 256  # in one write; POSIX allows at least 16, Linux 1024
@@ -223,7 +226,10 @@ class InputStream:
 
         Who is told of the loss may move the input; else it ends.
         """
-        self._escape = Escape() if asked is not None else None
+        if asked is not None:
+            from yod.host.escape import Escape
+
+            self._escape = Escape()
         self._on_asked, self._on_gone = asked, gone
 
     def allow(self, count_bytes: int) -> None:
