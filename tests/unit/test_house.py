@@ -360,6 +360,7 @@ ALONE = (
     "yod.jobs",
     "yod.launching",
     "yod.host.own",
+    "yod.host.terminal",
     "partition.find.state",
 )
 

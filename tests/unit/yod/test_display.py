@@ -98,7 +98,7 @@ def test_the_end_is_heard_of_where_yods_own_words_leave_last(pipe):
     pipe.display.say("yod: word")
     pipe.written.clear()
     assert pipe.read().endswith(b"x\nyod: word\n")
-    assert pipe.written == [(1, 0)] and pipe.display.is_empty
+    assert pipe.written == [(2, 0)] and pipe.display.is_empty
 
 
 def test_time_stands_still_for_lines_while_the_reader_is_behind(pipe):
