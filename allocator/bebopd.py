@@ -51,7 +51,7 @@ from native.wire.alloc import (
     Release,
     Released,
     Revoked,
-    Unkillable,
+    Unfit,
 )
 from native.wire.base import Message, clipped
 from native.wire.nodes import AskNodeEvents, NodeEventKind, Order
@@ -281,10 +281,10 @@ class Bebopd:
                 return self._announced(source, message, now)
             case Hosting() | Freed() | Revoked() if node is not None:
                 return self._from_node(node, message, now)
-            case Unkillable(job_id, _, text) if node is not None:
-                from allocator.operators import unkillable
+            case Unfit(job_id, _, text) if node is not None:
+                from allocator.operators import unfit
 
-                return unkillable(node, job_id, text, self.nodes, self._wall_clock())
+                return unfit(node, job_id, text, self.nodes, self._wall_clock())
             case batch.Started() if node is not None:
                 return self.batch.started(node, message, now)
             case batch.BrokerEnded() if node is not None:

@@ -68,8 +68,8 @@ def ordered(
     return [RecordOrders(tuple(changes), source, by)]
 
 
-def unkillable(node: Node, job_id: int, text: str, nodes: NodeTable, unix_s: float) -> list[Action]:
-    """Processes of a job on a node cannot be killed: drain it, unless it is drained already."""
+def unfit(node: Node, job_id: int, text: str, nodes: NodeTable, unix_s: float) -> list[Action]:
+    """A PCT finds its node not fit for jobs: drain it, unless it is drained already."""
     said = Log(f"{node}: {shown(text)}", job_id)
     if node.orders.drain is not None:
         return [said]

@@ -63,11 +63,16 @@ class BrokerAction(Action, frozen=True):
 
 
 class BeginBroker(BrokerAction, frozen=True):
-    """Start it."""
+    """Start it.
+
+    Attributes:
+        holds_script: a script waits until the job's nodes are ready.
+    """
 
     start: batch.Start
     grant: Grant
     bebopd: PortalId
+    holds_script: bool = False
 
 
 class TellBroker(BrokerAction, frozen=True):
@@ -94,9 +99,14 @@ class Broker(Struct):
 
 
 class Brokers:
-    """All brokers of a node, by job. Methods return the actions to carry out."""
+    """All brokers of a node, by job. Methods return the actions to carry out.
 
-    def __init__(self) -> None:
+    Args:
+        holds_scripts: the site's hooks run before anything of an allocation may.
+    """
+
+    def __init__(self, holds_scripts: bool = False) -> None:
+        self._holds_scripts = holds_scripts
         self._brokers: dict[int, Broker] = {}
 
     def __len__(self) -> int:
@@ -139,7 +149,7 @@ class Brokers:
         if broker is None or broker.state is not BrokerState.TOLD:
             return []
         broker.state = BrokerState.STARTING
-        return [BeginBroker(grant.job_id, broker.start, grant, bebopd)]
+        return [BeginBroker(grant.job_id, broker.start, grant, bebopd, self._holds_scripts)]
 
     def end(self, message: batch.EndBroker) -> list[Action]:
         """End a broker, which ends its job; or kill it."""

@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from native import options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import config, stdio, systemd
+from native.host import config, hookfile, stdio, systemd
 from native.host.again import execute_again
 from native.host.keyfile import read_partition_key, take_key
 from native.host.log import DaemonLog
@@ -29,6 +30,10 @@ from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories
 from pct.node import Node
 from pct.wireup import clients  # noqa: F401  # the first rank that speaks PMI would wait for it
+
+if TYPE_CHECKING:
+    from native.limits import Limits
+    from pct.job.hooks import Site
 
 FAILED = 1
 RESTART = -1  # not an exit status: execute this program anew
@@ -143,6 +148,7 @@ def command(
     except PtlError as error:
         raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None
     become_subreaper()
+    hooks = _hooks(is_in_job, limits)
     own_cgroup = Cgroup.enter(ForJobs(cgroups))
     from native.auth import derive_ranks_key, is_signed
 
@@ -160,6 +166,7 @@ def command(
         memory=here.memory,
         gpus=here.gpus,
         cores=here.cores,
+        site=hooks,
     )
     # A PCT that is not root's serves one user, who may have all that is free.
     share = limits.store_user_percent if os.geteuid() == 0 else 100
@@ -212,6 +219,26 @@ def command(
     if status == RESTART:
         log.say("begins again")
     return status
+
+
+def _hooks(is_in_job: bool, limits: Limits) -> Site | None:
+    """The hooks of this host; None: there are none.
+
+    Raises:
+        UsageError: says what is wrong with them.
+    """
+    found = hookfile.read(os.environ)
+    if found is None or not found.hooks:
+        return None
+    from native.hooks import demand_in_time  # few sites have any
+    from pct.job.hooks import Site
+    from pct.job.rules.hooklines import inherited
+
+    if is_in_job:
+        return Site(found, is_in_job, inherited(os.environb))
+    hookfile.demand_programs(found, is_for_root=os.geteuid() == 0)
+    demand_in_time(found, limits.phase_s, limits.end_s)
+    return Site(found)
 
 
 def _key(path: str) -> bytes:

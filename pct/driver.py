@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from pct.host.brokers import BrokerProcess
     from pct.host.cgroups.job import JobGroup
     from pct.host.cgroups.own import Cgroup
+    from pct.host.hooks import HookProcesses
     from pct.host.pmix_process import PmixServer
 
 _T = TypeVarTuple("_T")
@@ -114,6 +115,7 @@ class Driver:
         self._cgroup = cgroup
         self._jobs: dict[int, _JobParts] = {}
         self._brokers: dict[int, BrokerProcess] = {}
+        self._hooks: dict[int, HookProcesses] = {}
         self._own_spawner = own = own_spawner or OwnSpawner(reactor)
         self._spawner_of = spawner_of or (lambda job_id: own)
         self._watch = port.listen(reactor, self._port_ready)
@@ -299,6 +301,11 @@ class Driver:
                 ranks.end(ended)
                 if ended is None:
                     services.end_pmix()
+            case events.RunHook(job_id):
+                self._run_hook(action)
+            case events.KillHook(job_id):
+                if (hook := self._hooks.get(job_id)) is not None:
+                    hook.kill()
             case events.KillKeepers():
                 ranks.kill_keepers()
                 services.kill_pmix()
@@ -331,6 +338,23 @@ class Driver:
                 services.send_pmix(message)
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _run_hook(self, action: events.RunHook) -> None:
+        from pct.host.hooks import HookProcesses  # few sites have any
+
+        job_id, own = action.job_id, self._own_spawner
+        try:
+            self._hooks[job_id] = HookProcesses(action, self._reactor, own, self._hook_ended)
+        except (OSError, ValueError) as error:
+            results = tuple(
+                events.HookResult(rank, -1, f"it cannot be started: {error}", b"", b"")
+                for rank in action.ranks
+            )
+            self.handle(events.HookEnded(job_id, results))
+
+    def _hook_ended(self, event: events.HookEnded) -> None:
+        self._hooks.pop(event.job_id).close()
+        self.handle(event)
 
     def _send(self, target: PortalId, message: Message) -> None:
         """Send a message. If that raises, the job that it belongs to ends, if there is one."""
@@ -394,6 +418,8 @@ class Driver:
             return
         with ExitStack() as stack:  # the last first, and also what comes behind an exception
             stack.callback(self._store.drop_job, job_id)
+            if (hook := self._hooks.pop(job_id, None)) is not None:
+                stack.callback(hook.close)
             stack.callback(parts.objects.close)
             stack.callback(parts.services.close)
             stack.callback(parts.ranks.close)

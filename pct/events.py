@@ -124,6 +124,32 @@ class ProcessesNamed(JobEvent, frozen=True):
     text: str
 
 
+class HookResult(Struct, frozen=True):
+    """How one process of a hook has ended.
+
+    Attributes:
+        rank: for which it ran; -1: for the node.
+        trouble: why it did not start or is lost; empty: it ran to its end.
+        output, errors: what it has written, as far as it is kept.
+    """
+
+    rank: int
+    wait_status: int
+    trouble: str
+    output: bytes
+    errors: bytes
+
+
+class HookEnded(JobEvent, frozen=True):
+    """The answer to :class:`RunHook`: no process of it is left.
+
+    Attributes:
+        results: one for each rank that it ran for, or one for the node.
+    """
+
+    results: tuple[HookResult, ...]
+
+
 class LeftoversRemoved(JobEvent, frozen=True):
     """The answer to :class:`RemoveLeftovers`.
 
@@ -261,6 +287,28 @@ class KeeperEnd(JobAction, frozen=True):
     """
 
     world: int | None = None
+
+
+class RunHook(JobAction, frozen=True):
+    """Run a program of the site's; answered by :class:`HookEnded`.
+
+    Attributes:
+        environment: of its processes.
+        ranks: one process for each, which finds it as YOD_RANK; (-1,): one for the node.
+        is_roots: with the PCT's rights; else with those of the job's owner, which follow.
+    """
+
+    program: str
+    environment: tuple[bytes, ...]
+    ranks: tuple[int, ...]
+    is_roots: bool
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+class KillHook(JobAction, frozen=True):
+    """Kill the hook that runs."""
 
 
 class KillKeepers(JobAction, frozen=True):

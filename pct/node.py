@@ -42,6 +42,7 @@ from pct.reservation import Reservation
 
 if TYPE_CHECKING:
     from pct.cores import Core
+    from pct.job.hooks import Site
 
 ENDING_TEXT = "the allocation ends"
 
@@ -62,6 +63,7 @@ class Node:
         memory: bytes that jobs may have.
         gpus: that jobs may have.
         cores: that ranks can be bound to.
+        site: its hooks; None: it has none.
     """
 
     def __init__(
@@ -80,10 +82,12 @@ class Node:
         memory: int = 0,
         gpus: tuple[Gpu, ...] = (),
         cores: tuple[Core, ...] = (),
+        site: Site | None = None,
     ) -> None:
+        self._site = site
         self.number = wanted
         self.jobs: dict[int, Job] = {}
-        self.brokers = Brokers()
+        self.brokers = Brokers(site is not None and site.prepares_allocations)
         self.reservation = Reservation(slots, limits.jobs_per_node_count, memory, gpus, cores)
         self._name = name
         self._address = address
@@ -234,8 +238,9 @@ class Node:
         try:
             limits = (self.limits.notice_s, self.limits.job_store_bytes)
             _, gpus = self.reservation.share(message.job_id)
-            unkillable_s, cores = self.limits.unkillable_s, self.reservation.cores(message.job_id)
-            job = Job(message, credential, source, now, *limits, gpus, unkillable_s, cores)
+            cores = self.reservation.cores(message.job_id)
+            unkillable_s, site = self.limits.unkillable_s, self._site
+            job = Job(message, credential, source, now, *limits, gpus, unkillable_s, cores, site)
         except Exception as error:
             self._contain(f"job {message.job_id}", error)
             self.reservation.give_back(message.job_id)
@@ -248,8 +253,7 @@ class Node:
 
     def _refused(self, source: PortalId, job_id: int, why: str) -> list[Action]:
         kind, phase = load.FailureKind.REFUSED, JobState.FORMING.value
-        node = max(self.number, 0)
-        failure = load.Failure(job_id, kind, phase, node, self._name, -1, why)
+        failure = load.Failure(job_id, kind, phase, max(self.number, 0), self._name, -1, why)
         return [Send(source, failure), Log(why, job_id)]
 
     # -- bebopd -----------------------------------------------------------

@@ -17,7 +17,7 @@ from native import allocated, pattern
 from native.wire.alloc import Grant
 from native.wire.batch import SCRIPT_STEP, Start, Task
 
-_HEAD = Layout("<5I")
+_HEAD = Layout("<6I")
 _BYTES = Layout("<I")
 
 
@@ -32,6 +32,7 @@ class ScriptTask(Struct, frozen=True):
         key_name: name of that file, without the process id of the broker at its end.
         directories: of the key file, each below the one before; the first one exists, the
             others are made.
+        is_held: the script begins on the broker's word, and not at once.
     """
 
     umask: int
@@ -44,6 +45,7 @@ class ScriptTask(Struct, frozen=True):
     variables: tuple[bytes, ...]
     directories: tuple[bytes, ...]
     script: bytes
+    is_held: bool = False
 
 
 class Here(NamedTuple):
@@ -53,12 +55,14 @@ class Here(NamedTuple):
         host: IPv4 address at which yods reach the broker.
         key, key_name: content and name of the owner's key file, see :class:`ScriptTask`.
         now: unix time.
+        is_held: the script waits until the job's nodes are ready.
     """
 
     host: str
     key: str
     key_name: str
     now: float
+    is_held: bool = False
 
 
 def environment_of(task: Task) -> dict[str, str]:
@@ -117,6 +121,7 @@ def script_task(
         variables=tuple(_data(f"{name}={value}") for name, value in variables.items()),
         directories=tuple(map(_data, directories)),
         script=task.script,
+        is_held=here.is_held,
     )
 
 
@@ -140,6 +145,7 @@ def encode(task: ScriptTask) -> bytes:
         raise ValueError("a NUL")
     head = _HEAD.pack(
         task.umask,
+        task.is_held,
         len(task.arguments),
         len(task.variables),
         len(task.directories),

@@ -5,13 +5,17 @@ The modules that a launch needs are imported when the options ask for a launch.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import MutableMapping
 
 from native import options
+from native.allocated import HOOKS_VARIABLE
 from native.errors import UsageError, YodError
-from native.host import stdio
+from native.host import hookfile, stdio
 from native.options import Option
+from native.text import shown
 from yod.plan.selectors import OPTIONS as SHAPE_OPTIONS
 
 # yod reads them by native.options. All other commands use click, but importing click takes
@@ -69,9 +73,11 @@ def command(argv: list[str]) -> int:
     Raises:
         YodError: the launch could not begin.
     """
-    given, words = options.parse(argv, OPTIONS, explain_option)
+    given, words = parse(argv, os.environb)
     if "-help" in given:
         sys.stdout.write(HELP + options.describe(OPTIONS))
+        if site := _site_options(os.environb):
+            sys.stdout.write("\nOptions of this site:\n" + options.describe([*site.values()]))
         return 0
     if "--version" in given:
         sys.stdout.write(f"yod {_version()}\n")
@@ -81,6 +87,47 @@ def command(argv: list[str]) -> int:
     from yod import frontend  # help needs none of it
 
     return frontend.run(given, words)
+
+
+def parse(
+    argv: list[str], environment: MutableMapping[bytes, bytes]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Read a command line: the values of each option, and the words from the program on.
+
+    Options that the site adds become variables, as which hooks and ranks find them.
+
+    Args:
+        environment: of the launch.
+
+    Raises:
+        UsageError: it is none.
+    """
+    site = _site_options(environment)
+    given, words = options.parse(argv, (*OPTIONS, *site.values()), explain_option)
+    for variable, option in site.items():
+        if values := given.pop(option.spellings[0], None):
+            environment[variable.encode()] = os.fsencode(values[-1] or "1")
+    return given, words
+
+
+def _site_options(environment: MutableMapping[bytes, bytes]) -> dict[str, Option]:
+    """Those that the site adds, each by its variable.
+
+    Raises:
+        UsageError: the site's file says what no manifest says, or has one of yod's own.
+    """
+    path = environment.get(HOOKS_VARIABLE.encode(), b"")
+    found = hookfile.read({HOOKS_VARIABLE: os.fsdecode(path)})
+    if found is None:
+        return {}
+    own = {name.lstrip("-") for option in OPTIONS for name in option.spellings}
+    for each in found.options:
+        if each.name in own:
+            raise UsageError(f"{shown(found.path)}: [[option]] {each.name}: yod has it already")
+    return {
+        each.variable: Option((f"--{each.name}",), bool(each.argument), each.help, each.argument)
+        for each in found.options
+    }
 
 
 def explain_option(name: str) -> str:

@@ -8,13 +8,17 @@
  * executes BROKER, or COMMAND of ours by an interpreter that it looks for (see
  * python.h), with one of these behind its arguments:
  *
- *     began UNIX_PID ERRNO LISTENER OUTPUT KEY_FILE
+ *     began UNIX_PID ERRNO LISTENER OUTPUT KEY_FILE GO
  *     failed TEXT
  *
  * A script finds its allocation by two variables. The listener that
  * YOD_PARTITION names is open, and the key file that YOD_KEY_FILE names is
  * there, before the script begins; whoever connects early is answered when the
  * broker accepts. ERRNO is not 0 where the script could not be executed.
+ *
+ * A script that is held waits for a byte of the broker's at the descriptor GO,
+ * which is 0 where it is not. It ends if the broker does. Where it cannot be
+ * executed it says so in its output, and ends as a shell would.
  *
  * This process, the script and the broker are the job's owner. See task.h for
  * what comes on standard input; what is behind it is the broker's.
@@ -49,6 +53,7 @@ struct started {
     char key_file[sizeof (KEY_FILE) + PATH_MAX];
     int listener;
     int output;
+    int go;                             /* the script waits here; 0: not */
     pid_t script;
     int error;                          /* of its exec */
 };
@@ -153,11 +158,9 @@ static void execute (const struct task *task)
     execve (path, task->arguments, task->variables);
 }
 
-_Noreturn static void be_script (const struct task *task,
-                                 const struct started *started, int report)
+static void be_script (const struct task *task, const struct started *started)
 {
     int nothing = open ("/dev/null", O_RDONLY);
-    int error;
 
     setpgid (0, 0);
     if (nothing >= 0 && dup2 (nothing, 0) == 0
@@ -167,11 +170,19 @@ _Noreturn static void be_script (const struct task *task,
         close (started->listener);
         execute (task);
     }
-    error = errno;
-    write_all (report, (const char *) &error, sizeof (error));
-    _exit (127);
 }
 
+/* Read one value. Returns false at the end of what is written. */
+static bool read_value (int fd, void *value, size_t size)
+{
+    ssize_t got;
+
+    while ((got = read (fd, value, size)) < 0 && errno == EINTR)
+        ;
+    return got == (ssize_t) size;
+}
+
+/* Start the script, and wait until it has been executed. */
 static bool start_script (const struct task *task, struct started *started)
 {
     int report[2];
@@ -179,18 +190,50 @@ static bool start_script (const struct task *task, struct started *started)
     if (pipe2 (report, O_CLOEXEC) != 0)
         return fail (started, "a pipe");
     started->script = fork ();
-    if (started->script == 0)
-        be_script (task, started, report[1]);
+    if (started->script == 0) {
+        be_script (task, started);
+        write_all (report[1], (const char *) &errno, sizeof (errno));
+        _exit (127);
+    }
     close (report[1]);
     if (started->script < 0)
         return fail (started, "fork");
     setpgid (started->script, started->script);
-    while (read (report[0], &started->error, sizeof (started->error)) < 0
-           && errno == EINTR)
-        ;
+    read_value (report[0], &started->error, sizeof (started->error));
     close (report[0]);
     if (started->error)
         waitpid (started->script, NULL, 0);
+    return true;
+}
+
+/* Start a process that becomes the script when it is told to. */
+static bool hold_script (const struct task *task, struct started *started)
+{
+    int go[2];
+
+    if (pipe2 (go, 0) != 0)
+        return fail (started, "a pipe");
+    started->script = fork ();
+    if (started->script == 0) {
+        char word;
+        int error;
+
+        close (go[1]);
+        setpgid (0, 0);
+        if (!read_value (go[0], &word, sizeof (word)))
+            _exit (125);
+        close (go[0]);
+        be_script (task, started);
+        error = errno;
+        fprintf (stderr, "yod-script: %s: %s\n", task->arguments[0],
+                 strerror (error));
+        _exit (error == ENOENT ? 127 : 126);
+    }
+    close (go[0]);
+    started->go = go[1];
+    if (started->script < 0)
+        return fail (started, "fork");
+    setpgid (started->script, started->script);
     return true;
 }
 
@@ -201,7 +244,10 @@ static void start (struct task *task, struct started *started)
         return;
     task->variables[task->n_variables] = started->partition;
     task->variables[task->n_variables + 1] = started->key_file;
-    start_script (task, started);
+    if (task->is_held)
+        hold_script (task, started);
+    else
+        start_script (task, started);
 }
 
 /* ---- the broker ---- */
@@ -216,7 +262,7 @@ static char *number (long value)
 
 static void become_broker (char **words, int count, struct started *started)
 {
-    char **all = calloc ((size_t) count + 7, sizeof (*all));
+    char **all = calloc ((size_t) count + 8, sizeof (*all));
     int n = count;
 
     if (!all)
@@ -232,6 +278,7 @@ static void become_broker (char **words, int count, struct started *started)
         all[n++] = number (started->listener);
         all[n++] = number (started->output);
         all[n++] = started->key_file + sizeof (KEY_FILE) - 1;
+        all[n++] = number (started->go);
     }
     if (strcmp (all[0], BY_PYTHON) == 0)
         python_execute (all + 1, n - 1);

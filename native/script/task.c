@@ -84,6 +84,7 @@ const char *task_read (int fd, struct task *task)
         return "a task that is cut short";
     c.left = bytes;
     task->umask = take_u32 (&c) & 0777;
+    task->is_held = take_u32 (&c);
     n_arguments = take_u32 (&c);
     task->n_variables = take_u32 (&c);
     n_directories = take_u32 (&c);
@@ -97,8 +98,8 @@ const char *task_read (int fd, struct task *task)
     task->variables = take_list (&c, task->n_variables, TASK_MORE_VARIABLES);
     task->directories = take_list (&c, n_directories, 0);
     task->script = c.next;
-    if (c.is_cut || c.left != task->script_bytes || n_arguments == 0
-        || n_directories == 0)
+    if (c.is_cut || c.left != task->script_bytes || task->is_held > 1
+        || n_arguments == 0 || n_directories == 0)
         return "a malformed task";
     return NULL;
 }

@@ -3,7 +3,7 @@
  * A frame as pct/script.py makes it, little-endian:
  *
  *     u32 bytes that follow
- *     u32 umask, arguments, variables, directories, bytes of the script
+ *     u32 umask, is_held, arguments, variables, directories, bytes of the script
  *     strings, each ended by NUL: directory, output, host, key, key_name,
  *         the arguments, the variables, the directories
  *     the script
@@ -18,6 +18,7 @@
 
 struct task {
     uint32_t umask;
+    uint32_t is_held;                   /* the script waits for the broker */
     const char *directory;              /* to run in */
     const char *output;                 /* file for standard output and error */
     const char *host;                   /* IPv4 address for the listener */

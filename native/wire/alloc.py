@@ -398,11 +398,11 @@ class Freed(OfNodes, frozen=True, tag="alloc.freed"):
     """
 
 
-class Unkillable(JobMessage, frozen=True, tag="alloc.unkillable"):
-    """A PCT: processes of the job have not ended though they were killed. The node is drained.
+class Unfit(JobMessage, frozen=True, tag="alloc.unfit"):
+    """A PCT: something of the job has shown that the node is not fit for others. It is drained.
 
     Attributes:
-        text: which processes, for people.
+        text: why, for people.
     """
 
     node: NodeNumber

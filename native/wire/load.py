@@ -160,6 +160,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         arguments: None: they are object 0, an encoded :class:`Arguments`.
         output_window_bytes: how much a node may send its parent unacknowledged.
         ignored: signals that yod was started to ignore, and so are the ranks.
+        is_allocation: the ranks are PCTs, which host steps.
     """
 
     credential: bytes
@@ -180,6 +181,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     output_window_bytes: Annotated[int, Meta(ge=64 * 1024, le=1 << 30)]
     addresses: tuple[tuple[U32, Name], ...] = ()
     ignored: Annotated[tuple[SignalNumber, ...], Meta(max_length=64)] = ()
+    is_allocation: bool = False
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -289,6 +291,7 @@ class FailureKind(Enum):
     NOT_EXECUTABLE = "not executable"  # exec: 126
     EARLY_EXIT = "early exit"  # ended before its entry
     OUT_OF_MEMORY = "out of memory"  # the kernel has killed a rank at the job's limit: 137
+    HOOK = "hook"  # a program of the site's that runs before the start has failed
     KEEPER_LOST = "keeper lost"
     NO_WIREUP = "no wire-up"  # the node cannot offer what the ranks' MPI speaks
     ABORTED = "aborted"  # the application asked for the job's end

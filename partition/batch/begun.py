@@ -18,6 +18,7 @@ class Begun(Struct, frozen=True):
         listener: a descriptor, at which yods reach us.
         output: a descriptor of the script's output file.
         key_file: path of the key with which they do.
+        go: a descriptor, at which a script that is held waits for a byte; 0: it runs.
     """
 
     unix_pid: int
@@ -25,6 +26,12 @@ class Begun(Struct, frozen=True):
     listener: int
     output: int
     key_file: str
+    go: int = 0
+
+    @property
+    def is_held(self) -> bool:
+        """The script waits to be told to begin."""
+        return self.go > 0
 
     def entrance(self, key: bytes) -> Entrance:
         """What yods of the script have been told to find."""
@@ -46,8 +53,8 @@ def begun_of(words: Sequence[str]) -> Begun | Failed:
     match words:
         case ["failed", text]:
             return Failed(text)
-        case ["began", unix_pid, error, listener, output, key_file]:
+        case ["began", unix_pid, error, listener, output, key_file, go]:
             has_failed = int(error) != 0
             pid = 0 if has_failed else int(unix_pid)
-            return Begun(pid, int(error), int(listener), int(output), key_file)
+            return Begun(pid, int(error), int(listener), int(output), key_file, int(go))
     raise ValueError("not what yod-script says")

@@ -214,7 +214,8 @@ class Batch:
         Args:
             early: messages that have come already.
         """
-        self._driver.start(self._work.grant)
+        is_held = self._begun is not None and self._begun.is_held
+        self._driver.start(self._work.grant, starts_command=not is_held)
         for frame in early:
             self._hear(frame)
         if self._driver.status is None:

@@ -40,7 +40,7 @@ class Script:
         self._unix_pid = 0  # 0: it does not run
 
     def start(self, job_id: str, variables: Mapping[str, str]) -> None:
-        """Wait for its end. It has the variables already.
+        """Wait for its end. It has the variables already. Tell one that is held to begin.
 
         Raises:
             CannotStartError: it could not be executed.
@@ -50,6 +50,10 @@ class Script:
             raise CannotStartError(f"{_blamed(self._task)}: {os.strerror(error)}", status)
         self._unix_pid = self._begun.unix_pid
         self._reactor.on_child(self._unix_pid, self._ended)
+        if self._begun.is_held:
+            with suppress(BrokenPipeError):  # it has been killed
+                os.write(self._begun.go, b"g")
+            os.close(self._begun.go)
 
     def signal(self, *numbers: int) -> None:
         """Send signals to it and to what it has started in its group."""

@@ -177,14 +177,16 @@ class Driver:
         self._nodes: AllocatedNodes | None = None
         self._name = ""  # what users call the allocation
 
-    def start(self, grant: Grant | None = None) -> None:
-        """Begin: ask for nodes, or have those of a grant."""
+    def start(self, grant: Grant | None = None, *, starts_command: bool = True) -> None:
+        """Begin: ask for nodes, or have those of a grant, with or without the command."""
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._reactor.on_signal(number, partial(self.handle, Signalled(number)))
         now = self._reactor.monotonic()
-        begin = self._machine.begin_with(grant, now) if grant else self._machine.begin(now)
-        self._perform(begin)
+        if grant:
+            self._perform(self._machine.begin_with(grant, now, starts_command))
+        else:
+            self._perform(self._machine.begin(now))
 
     def close(self) -> None:
         """Give everything back; what is left of the allocation ends."""

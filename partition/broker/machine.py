@@ -33,7 +33,7 @@ from partition.broker.outcome import LOST, end_of
 from yod.launch.allocation import PROGRAM_MAX, no_answer_text, queued_text
 
 TIMED_OUT = 124  # exit status: the time limit, as that of timeout(1)
-START_S = 30.0  # all PCTs must be up within this
+START_S = 30.0  # all PCTs must be up within this, behind the phases of their launch
 START_NODE_S = 0.1  # more time for each node
 CANCELLED = "cancelled"  # how it was ended by a command
 _OF_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)  # keys of the terminal, while it runs
@@ -230,15 +230,15 @@ class Holding:
         )
         return [Send(self._bebopd, request)]
 
-    def begin_with(self, grant: Grant, now: float) -> list[Action]:
+    def begin_with(self, grant: Grant, now: float, starts_command: bool = True) -> list[Action]:
         """Begin with nodes that somebody else has asked for.
 
-        The command is started at once: its first step waits for the nodes.
+        The command is started at once, and its first step waits for the nodes; or when all are up.
         """
         self._began, self._is_given = now, True
         opening = self._answered(grant, now)
-        self._has_command = True
-        return [*opening, StartCommand()]
+        self._has_command = starts_command
+        return [*opening, StartCommand()] if starts_command else opening
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -330,7 +330,7 @@ class Holding:
             case Grant() as grant:
                 self.phase, self._has_nodes = Phase.OPENING, True
                 self._node_count = len(grant.nodes)
-                self._until = now + START_S + START_NODE_S * self._node_count
+                self._until = now + START_S + self._limits.phase_s + START_NODE_S * self._node_count
                 return [OpenNodes(grant)]
             case Refused(_, text):
                 return self._fail(text)

@@ -11,7 +11,8 @@ import os
 import sys
 import time
 
-from native import options
+from msgspec.structs import replace
+
 from native.errors import PeerProtocolError, YodError
 from native.host.rlimits import write_whole
 from native.host.unixsockets import close_all
@@ -87,12 +88,13 @@ class _Helper:
             return errands.Replaced()
         try:
             invocation = self._take(given, strings_fd, directory_fd)
-            arguments = list(invocation.words[1:])
-            chosen, words = options.parse(arguments, cli.OPTIONS, cli.explain_option)
+            environment = dict(invocation.environment)
+            chosen, words = cli.parse(list(invocation.words[1:]), environment)
             if not words or any(name in chosen for name in _NO_LAUNCH):
                 return errands.Nothing()
             if "--detach-on-hangup" in chosen:  # the launch is to outlive the client
                 return errands.Failed("--detach-on-hangup: the job would end with the client")
+            invocation = replace(invocation, environment=environment)
             return errands.Launch(frontend.prepare(chosen, words, invocation))
         except YodError as error:
             return errands.NoLaunch(str(error), error.exit_status)

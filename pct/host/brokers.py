@@ -2,6 +2,7 @@
 
 The process of a job with a script begins as a small program that starts the script, and then
 becomes the broker (`native/script/script.c`): a script does not wait for the start of Python.
+Where the site has hooks that prepare a node, it waits for those of all nodes.
 """
 
 from __future__ import annotations
@@ -185,6 +186,7 @@ def _script(action: BeginBroker, key: bytes) -> bytes:
             key=user_key_line(key, action.start.uid),
             key_name=userdirs.key_name(str(action.job_id)),
             now=time.time(),
+            is_held=action.holds_script,
         )
         places = (*userdirs.state_places(environment_of(task)), userdirs.ALLOCATIONS)
         directories = [os.path.join(*places[: count + 1]) for count in range(len(places))]

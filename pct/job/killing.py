@@ -56,5 +56,5 @@ class Killing:
         text = _NAMED.format(event.text)
         return [
             Log(text, self._job_id),
-            TellBebopd(alloc.Unkillable(self._job_id, self._node, text)),
+            TellBebopd(alloc.Unfit(self._job_id, self._node, text)),
         ]

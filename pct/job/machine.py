@@ -12,6 +12,7 @@ parts of the lines above its own:
     Output              standard output and error up, standard input down
     Wiring              how ranks find one another; spawned worlds
     Ends                how ranks have ended
+    HookRuns            programs of the site's, before the start and after the end
     Starting            ranks: started, held at entry, let go
     Loading             objects
     Forming             votes
@@ -46,6 +47,7 @@ from pct.job.keepers import Keepers, Stopper
 from pct.job.killing import Killing
 from pct.job.loading import Loading
 from pct.job.losses import Losses
+from pct.job.no_hooks import NoHooks
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.release import Release
@@ -58,6 +60,7 @@ from pct.tree.group import Group, Sender
 if TYPE_CHECKING:
     from pct.account import Gpu
     from pct.cores import Given
+    from pct.job.hooks import HookRuns, Site
 
 _T = TypeVar("_T")
 
@@ -79,6 +82,7 @@ class Job:
         gpus: tuple[Gpu, ...] = (),
         unkillable_s: float = float("inf"),
         cores: Given = (),
+        site: Site | None = None,
     ) -> None:
         self.job_id = message.job_id
         self.uid = credential.uid
@@ -97,13 +101,16 @@ class Job:
         known = (message, credential, group, progress, failures)
         self._wiring = wiring = Wiring(*known, keepers, objects, self.account)
         self._ends = ends = Ends(message, group, progress, failures, keepers, wiring)
-        self._starting = starting = Starting(*known, keepers, objects, wiring, ends, output)
+        ranks = spec.ranks_at(message, message.place)
+        watched = (progress, failures, keepers, unkillable_s)
+        self._hooks = hooks = _hooks(site, message, credential, ranks, *watched)
+        self._starting = starting = Starting(*known, keepers, objects, wiring, ends, output, hooks)
         starting.gpus, starting.cores = gpus, cores
         around = (message, group, progress)
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)
         self._killing = killing = Killing(message, keepers, unkillable_s)
-        self._release = release = Release(*around, keepers, wiring, ends, output, killing)
+        self._release = release = Release(*around, keepers, wiring, ends, output, killing, hooks)
         self._losses = losses = Losses(*around, failures, keepers, ends, output, release)
         shared = (progress, failures, keepers, output, wiring, ends)
         parts = (*shared, forming, loading, starting, killing, release, losses)
@@ -128,7 +135,7 @@ class Job:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        of_ranks = self._ends.deadline(), self._killing.deadline()
+        of_ranks = self._ends.deadline(), self._killing.deadline(), self._hooks.deadline()
         return earliest(self._progress.deadline(), self._losses.deadline(), *of_ranks)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -208,7 +215,7 @@ class Job:
 
     def _advance(self, now: float) -> list[Action]:
         """Leave the state if it is over, and the next one if that is over as well."""
-        actions: list[Action] = []
+        actions = self._hooks.advance(now)
         while (method := ADVANCES.get(self.state)) is not None:
             step = self._call(method, now)
             if step is None:
@@ -220,7 +227,7 @@ class Job:
 
     def _due(self, now: float) -> list[Action]:
         actions = [*self._ends.tell(now), *self._losses.due(now), *self._killing.due(now)]
-        actions += self._advance(now)
+        actions += [*self._hooks.due(now), *self._advance(now)]
         if text := self._progress.take_timeout(now, self._own_wait):
             actions += self._failures.report(load.FailureKind.TIMED_OUT, text)
         if (late := self._progress.take_late(now, self._late_wait)) is not None:
@@ -235,3 +242,20 @@ class Job:
 
     def _late_wait(self) -> str:
         return "" if self._output.is_held_back else self._own_wait()
+
+
+def _hooks(
+    site: Site | None,
+    message: load.Load,
+    credential: alloc.Credential,
+    ranks: tuple[int, ...],
+    progress: Progress,
+    failures: Failures,
+    keepers: Keepers,
+    unkillable_s: float,
+) -> HookRuns | NoHooks:
+    if site is None:
+        return NoHooks()
+    from pct.job.hooks import HookRuns  # few sites have any
+
+    return HookRuns(message, credential, ranks, site, progress, failures, keepers, unkillable_s)

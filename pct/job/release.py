@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from native.machine import Action, Send
 from native.wire import alloc, load
 from pct.events import DropJob, KeeperEnd, TellBebopd
@@ -13,6 +15,10 @@ from pct.job.progress import JobState, Progress
 from pct.job.wiring import Wiring
 from pct.tree.collective import SELF
 from pct.tree.group import Group
+
+if TYPE_CHECKING:
+    from pct.job.hooks import HookRuns
+    from pct.job.no_hooks import NoHooks
 
 
 class Release:
@@ -28,7 +34,9 @@ class Release:
         ends: Ends,
         output: Output,
         killing: Killing,
+        hooks: HookRuns | NoHooks,
     ) -> None:
+        self._hooks = hooks
         self._killing = killing
         self._job_id = message.job_id
         self._node = message.nodes[message.place].node
@@ -76,7 +84,7 @@ class Release:
         if not self._keepers.has_any:
             if last := self._output.finish():
                 return last
-            if self._output.is_over:
+            if self._output.is_over and self._hooks.is_over:
                 released.give(SELF, (self._node,))
         if not released.is_complete or not self._output.is_sent:
             return None
@@ -112,4 +120,6 @@ class Release:
 
     def wait(self) -> str:
         """What this node waits for."""
-        return "processes of the job have not ended" if self._keepers.has_any else "last output"
+        if self._keepers.has_any:
+            return "processes of the job have not ended"
+        return "last output" if self._hooks.is_over else "the site's hooks have not ended"

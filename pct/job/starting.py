@@ -13,7 +13,16 @@ from native.errors import IllegalTransition, PeerProtocolError
 from native.machine import Action
 from native.text import shown
 from native.wire import alloc, keeper, load
-from pct.events import GiveMap, KeeperGo, KeeperNotStarted, KeeperReported, MapNotGiven, StartKeeper
+from pct.events import (
+    GiveMap,
+    HookEnded,
+    KeeperGo,
+    KeeperNotStarted,
+    KeeperReported,
+    MapNotGiven,
+    OutputRead,
+    StartKeeper,
+)
 from pct.job import spec
 from pct.job.ends import Ends
 from pct.job.failures import Failures
@@ -29,6 +38,8 @@ from pct.tree.group import Group
 if TYPE_CHECKING:
     from pct.account import Gpu
     from pct.cores import Given
+    from pct.job.hooks import HookRuns
+    from pct.job.no_hooks import NoHooks
     from pct.job.rules.listeners import Listeners
 
 MAP_PIECE = 8192  # ranks of the map in one message
@@ -56,7 +67,9 @@ class Starting:
         wiring: Wiring,
         ends: Ends,
         output: Output,
+        hooks: HookRuns | NoHooks,
     ) -> None:
+        self._hooks = hooks
         self.ranks = spec.ranks_at(message, message.place)
         self.own_held: set[int] = set()
         self.gpus: tuple[Gpu, ...] = ()
@@ -93,9 +106,11 @@ class Starting:
         wireup, arguments = self._wiring.wireup, self._objects.arguments
         if self._progress.is_ending or self._failures.has_any:
             return []
-        if not self._objects.is_complete or wireup is None or arguments is None:
+        if arguments is None:
             return []
-        actions: list[Action] = []
+        actions = self._hooks.begin(arguments, now)
+        if not self._objects.is_complete or wireup is None or not self._hooks.is_ready:
+            return actions
         of_job = (self._message, arguments, self._credential)
         if 0 not in self._keepers and wireup.is_ready(0):
             self._keepers.start(0)
@@ -103,16 +118,20 @@ class Starting:
             listen_nid = self._listeners.nid if self._listeners is not None else 0
             of_node = (self._objects.paths, wireup, listen_nid)
             of_keeper = spec.keeper_spec(*of_job, *of_node, self.gpus, self.cores)
-            actions.append(StartKeeper(self._job_id, of_keeper))
+            actions.append(StartKeeper(self._job_id, self._hooks.changed(of_keeper)))
         for number, world in self._wiring.spawned:
             if number in self._keepers or not world.awaited:
                 continue
             if world.spawn.is_tool or wireup.is_ready(number):
                 self._keepers.start(number)
                 of_world = spec.world_spec(*of_job, world.spawn, wireup, self.gpus)
-                actions.append(StartKeeper(self._job_id, of_world, number))
+                actions.append(StartKeeper(self._job_id, self._hooks.changed(of_world), number))
                 actions += [KeeperGo(self._job_id, number), *self._keepers.let_go()]
         return actions
+
+    def hook_ended(self, event: HookEnded, now: float) -> list[Action]:
+        """A hook has ended: run the next one, or start the ranks that have waited."""
+        return [*self._hooks.ended(event, now), *self.start(now)]
 
     def port_opened(self, event: PmiOpened, now: float) -> list[Action]:
         """The node listens for PMI clients: start the ranks that have waited for this."""
@@ -147,7 +166,7 @@ class Starting:
                 if port and self._listeners is not None:
                     self._listeners.own(rank, port)
                 self._output.rank_started(rank)
-                return []
+                return self._print(rank, now)
             case keeper.RankHeld(rank) if world:
                 return self._wiring.rank_runs(world, rank)
             case keeper.RankHeld(rank, how):
@@ -162,6 +181,11 @@ class Starting:
                 told = self._failures.report(load.FailureKind.KEEPER_LOST, reason)
                 return [*told, *self._keepers.lost(world)]
         raise IllegalTransition(self._progress.state, event)
+
+    def _print(self, rank: int, now: float) -> list[Action]:
+        """What hooks print to a rank's standard output comes before its own."""
+        text = self._hooks.printed(rank)
+        return self._output.read(OutputRead(self._job_id, rank, 1, text), now) if text else []
 
     def not_started(self, event: KeeperNotStarted, now: float) -> list[Action]:
         """There is no keeper, and so there are no ranks."""
@@ -206,6 +230,8 @@ class Starting:
 
     def wait(self) -> str:
         """What this node waits for, once its objects are here."""
+        if not self._hooks.is_ready:
+            return "the site's hooks have not ended"
         if 0 not in self._keepers:
             return "its wire-up is not ready"
         return f"ranks not at their entry: {_some(sorted(set(self.ranks) - self.own_held))}"

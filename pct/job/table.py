@@ -59,6 +59,7 @@ _ALWAYS: dict[type[Event], Method] = {
     events.KeeperReported: Starting.report,
     events.KeeperNotStarted: Starting.not_started,
     events.OrphansKilled: Keepers.orphans_killed,
+    events.HookEnded: Starting.hook_ended,
     events.OutOfMemory: Ends.out_of_memory,
     events.LeftoversRemoved: Keepers.leftovers_removed,
     events.ProcessesNamed: Killing.named,

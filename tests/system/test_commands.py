@@ -63,7 +63,7 @@ OF_A_LAUNCH = {
     "native": (
         "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"
     ),
-    "native.host": "files heap jobsockets process rlimits stdio unixsockets userdirs",
+    "native.host": "files heap hookfile jobsockets process rlimits stdio unixsockets userdirs",
     "native.loop": "pidfds reactor slices",
     "native.port": "port",
     "native.wire": (
@@ -79,8 +79,8 @@ OF_A_LAUNCH = {
     ),
     "pct.host.spawn": "orphans spawner",
     "pct.job": (
-        "ends failures forming keepers killing loading losses machine output progress release "
-        "spawned spec starting table wiring"
+        "ends failures forming keepers killing loading losses machine no_hooks output progress "
+        "release spawned spec starting table wiring"
     ),
     "pct.job.rules": "objects outcomes relay",
     "pct.tree": "collective group late tree",
@@ -215,11 +215,12 @@ def test_help_imports_no_more_of_ours_than_the_options():
             "yod.plan",
             "yod.plan.selectors",
             "native",
+            "native.allocated",
             "native.errors",
             "native.options",
         ),
         *("native.text", "native.waitstatus"),
-        *("native.host", "native.host.process", "native.host.stdio"),
+        *("native.host", "native.host.hookfile", "native.host.process", "native.host.stdio"),
     }
     assert not any(name.partition(".")[0] == "msgspec" for name in imported)
 

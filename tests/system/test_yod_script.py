@@ -27,6 +27,11 @@ BROKER = """
 import os, socket, sys
 words = sys.argv[1:]
 if words[0] == "began":
+    go = int(words.pop())
+    if go > 0:
+        if "go" in sys.stdin.read(2):
+            os.write(go, b"g")
+        os.close(go)
     listener = socket.socket(fileno=int(words[3]))
     words[3] = "%s:%d" % listener.getsockname()
     if words[2] == "0":
@@ -117,10 +122,31 @@ def test_a_script_that_cannot_be_executed_is_told_to_the_broker(run, task):
     assert done.stdout.decode().startswith("2|127.0.0.1:")
 
 
+def test_a_script_that_is_held_begins_on_the_brokers_word_as_any_other(run, task, tmp_path):
+    done = run(encode(replace(task, is_held=True)) + b"go, and more")
+    status, told = done.stdout.decode().split(" ", 1)
+    error, _, _, _, rest = told.split("|")
+    assert (status, error, rest, done.stderr) == ("3", "0", ", and more", b"")
+    *_, descriptors = (tmp_path / "out").read_text().splitlines()
+    assert int(descriptors) == 5
+
+
+def test_a_script_that_is_held_never_begins_without_that_word(run, task, tmp_path):
+    done = run(encode(replace(task, is_held=True)) + b"no")
+    assert done.stdout.startswith(b"125 0|")
+    assert (tmp_path / "out").read_text() == ""
+
+
+def test_a_held_script_that_cannot_be_executed_says_so_in_its_output(run, task, tmp_path):
+    done = run(encode(replace(task, is_held=True, script=b"#!/no/interpreter\n")) + b"go")
+    assert done.stdout.startswith(b"127 0|")
+    assert (tmp_path / "out").read_text() == "yod-script: job.sh: No such file or directory\n"
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_nonsense_starts_nothing(run, task, seed):
     whole, order = encode(task), random.Random(seed)
-    place = 4 * order.randrange(1, 6)  # a count, or a length
+    place = 4 * order.randrange(1, 7)  # a count, or a length
     lie = struct.pack("<I", order.choice([0xFFFFFFFF, 1 << 20, 0x7FFFFFFF, 77]))
     lies = whole[:place] + lie + whole[place + 4 :]
     for data in (whole[: order.randrange(len(whole))], lies):

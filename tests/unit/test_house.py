@@ -62,6 +62,7 @@ PURE_STDLIB = {
     "string",
     "struct",
     "textwrap",
+    "tomllib",
     "types",
     "typing",
 }

@@ -41,7 +41,7 @@ def _said_by(sender: str, label: str) -> Message:
         "alloc.hosting": alloc.Hosting(1),
         "alloc.freed": alloc.Freed.of(1, (0,)),
         "alloc.revoked": alloc.Revoked(1, 0, True),
-        "alloc.unkillable": alloc.Unkillable(1, 0, "it cannot be killed"),
+        "alloc.unfit": alloc.Unfit(1, 0, "it cannot be killed"),
         "alloc.request": alloc.NodeRequest((alloc.NodeSpec(1),)),
         "alloc.release": alloc.Release(1),
         "status.query": status.Query(),

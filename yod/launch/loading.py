@@ -196,6 +196,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         output_window_bytes=limits.output_window_bytes,
         addresses=grant.addresses,
         ignored=plan.ignored_signals,
+        is_allocation=plan.options.outlives_nodes,
     )
 
 

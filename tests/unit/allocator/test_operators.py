@@ -9,7 +9,7 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Send
 from native.wire import nodes as wire
-from native.wire.alloc import Freed, Grant, Hosting, Queued, Refused, Revoke, Unkillable
+from native.wire.alloc import Freed, Grant, Hosting, Queued, Refused, Revoke, Unfit
 from native.wire.status import HostedJob, NodeState, Query
 from tests.unit.allocator.partition_of import ALICE, BOB, DAEMON, Partition, pct, spec
 
@@ -295,7 +295,7 @@ def test_a_restart_that_has_not_begun_is_taken_back_by_a_resume():
     assert partition.free() == {0: 1}
 
 
-STUCK = Unkillable(1, 1, "cannot be killed: process 17 (dd, state D)")
+STUCK = Unfit(1, 1, "cannot be killed: process 17 (dd, state D)")
 
 
 def test_a_node_whose_pct_cannot_kill_a_jobs_processes_is_drained_with_the_reason():

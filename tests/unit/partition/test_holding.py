@@ -155,7 +155,7 @@ def test_nodes_that_come_up_too_slowly_are_given_back():
     life.do(NodesUp(2))
     late = Tell("2 of 3 nodes came up in time")
     assert life.due() == [late, SignalSteps(SIGTERM), EndNodes()]
-    assert life.now == pytest.approx(100.0 + START_S + 0.3)
+    assert life.now == pytest.approx(100.0 + START_S + Limits().phase_s + 0.3)
     assert life.do(NodesEnded("")) == [Finish(LOST)]
 
 
@@ -250,6 +250,23 @@ def test_the_command_of_a_given_grant_starts_before_the_nodes_are_up():
     assert life.do(TimeLimited(90.0)) == []
     assert life.do(CommandEnded(0)) == [SignalSteps(SIGTERM), EndNodes()]
     assert machine.is_by_command
+
+
+def test_a_command_that_is_held_starts_when_all_nodes_are_up_and_its_time_begins_then():
+    life = Life(time_s=60.0)
+    wanted = Wanted(NodeSpec(5), ("job.sh",), time_s=60.0)
+    machine = life.machine = Holding(wanted, BEBOPD, "here:1", LIMITS)
+    assert machine.begin_with(GRANT, life.now, starts_command=False) == [OpenNodes(GRANT)]
+    assert life.do(NodesUp(2)) == []
+    assert life.do(NodesUp(3)) == [StartCommand()]
+    assert machine.deadline() == life.now + 60.0
+
+
+def test_a_command_that_is_held_never_starts_where_the_nodes_do_not_come_up():
+    life = Life()
+    life.machine.begin_with(GRANT, life.now, starts_command=False)
+    lost = life.do(NodesEnded("a prolog failed"))
+    assert lost == [Tell("a prolog failed"), Finish(LOST)]
 
 
 def test_a_command_that_cancels_it_ends_all(held):

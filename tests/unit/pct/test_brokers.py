@@ -35,6 +35,12 @@ def over():
     return brokers
 
 
+def test_a_site_that_prepares_nodes_has_scripts_held():
+    brokers = Brokers(holds_scripts=True)
+    brokers.told(START)
+    assert brokers.granted(BEBOPD, GRANT) == [BeginBroker(ID, START, GRANT, BEBOPD, True)]
+
+
 def test_a_broker_is_started_when_its_grant_is_here_and_once():
     brokers = begun()
     brokers.told(START)

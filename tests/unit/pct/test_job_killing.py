@@ -45,7 +45,7 @@ def test_bebopd_is_told_once_of_processes_that_outlive_their_keeper():
     named = ProcessesNamed(JOB_ID, "process 5 (dd, state D)")
     told = job.handle(named, NOW + 2 * LIMIT_S)[-1]
     text = "cannot be killed: process 5 (dd, state D)"
-    assert told == TellBebopd(alloc.Unkillable(JOB_ID, 20, text))
+    assert told == TellBebopd(alloc.Unfit(JOB_ID, 20, text))
     assert job.deadline() is None
     assert job.state is JobState.ENDING  # its slots are held until they have ended
 
