@@ -11,7 +11,7 @@ from allocator.nodes.orders import Orders
 from allocator.nodes.table import Node, NodeTable
 from native.nodelist import format_nodes
 from native.text import shown
-from native.wire.base import TIME_MAX_S
+from native.wire.base import TIME_MAX_S, clipped
 from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState, Table
 
 PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
@@ -66,6 +66,7 @@ def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> 
         jobs=parts,
         drain=_drain(node.orders),
         is_restarting=node.orders.restart is not None,
+        why=clipped(node.down_text),
     )
 
 
@@ -103,7 +104,8 @@ def _state(node: Node, jobs: JobTable) -> NodeState:
 def _estimate(row: NodeRow) -> int:
     """At least as many bytes as the row takes."""
     drain = 4 * (len(row.drain.reason) + len(row.drain.by)) if row.drain else 0
-    return 64 + 4 * len(row.name) + drain + sum(map(_estimate_of, row.jobs))
+    texts = 4 * (len(row.name) + len(row.why)) + drain
+    return 64 + texts + sum(map(_estimate_of, row.jobs))
 
 
 def _estimate_of(job: NodeJob) -> int:

@@ -327,11 +327,13 @@ def _address(found: State) -> str:
 
 def _totals(found: State) -> list[str]:
     from partition.find import discover
-    from partition.status import reached, show
+    from partition.status import reached, show, why
 
     where = discover.find(_address(found), {"YOD_KEY_FILE": found.key_file})
-    rows = show.merge(reached.rows(where, limits.load(os.environ)))
-    return [*show.totals(rows), *show.drains(rows)]
+    in_force = limits.load(os.environ)
+    rows = show.merge(reached.rows(where, in_force))
+    out = why.out_of_use(rows, time.time(), why.stale_s(in_force))
+    return [*show.totals(rows), *out]
 
 
 def _demand_no_jobs() -> None:

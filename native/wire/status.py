@@ -174,6 +174,7 @@ class NodeRow(Part, frozen=True):
     Attributes:
         drain: None: the node is given to jobs.
         is_restarting: its PCT restarts when its jobs have ended.
+        why: it is down; empty: it is not, or has not announced itself.
     """
 
     node: NodeNumber
@@ -185,6 +186,7 @@ class NodeRow(Part, frozen=True):
     jobs: tuple[NodeJob, ...] = ()
     drain: NodeDrain | None = None
     is_restarting: bool = False
+    why: Text = ""
 
 
 class Query(Message, frozen=True, tag="status.query"):

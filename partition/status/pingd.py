@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 
 import click
@@ -11,8 +12,9 @@ import click
 from native import limits, nodelist, options
 from native.errors import PartitionError, UsageError, YodError
 from native.host import stdio, userdirs
+from native.limits import Limits
 from native.wire.status import NodeRow, NodeState
-from partition.status import show
+from partition.status import show, why
 
 UNREACHABLE = 1  # exit status: no partition, or it does not answer
 WRONG_USAGE = 2
@@ -68,7 +70,8 @@ def command(
         raise UsageError("-parse, --json and -summary exclude each other")
     text = nodes if nodes is not None else listed
     wanted = nodelist.parse(text) if text is not None else None
-    rows = show.merge(_ask(partition))
+    in_force = limits.load(os.environ)
+    rows = show.merge(_ask(partition, in_force))
     if wanted is not None and (unknown := set(wanted) - {row.node for row in rows}):
         raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")
     if job_id is not None and not show.select(rows, job_id=job_id):
@@ -81,11 +84,12 @@ def command(
     if is_json:
         from msgspec import json
 
-        _print([json.format(json.encode(show.records(rows)), indent=1).decode()])
+        records = show.records(rows, time.time(), why.stale_s(in_force))
+        _print([json.format(json.encode(records), indent=1).decode()])
         return
     if not is_summary:
         _print_table(rows)
-        _print(show.drains(rows))
+        _print(why.lines(rows, time.time(), why.stale_s(in_force)))
     _print(show.totals(rows))
 
 
@@ -115,11 +119,11 @@ def main() -> None:
 _HELP = options.Option(("-help",))
 
 
-def _ask(partition: str) -> list[NodeRow]:
+def _ask(partition: str, in_force: Limits) -> list[NodeRow]:
     from partition.find import discover
     from partition.status import reached
 
-    return reached.rows(discover.find(partition, os.environ), limits.load(os.environ))
+    return reached.rows(discover.find(partition, os.environ), in_force)
 
 
 def _print_table(rows: Sequence[NodeRow]) -> None:

@@ -6,15 +6,14 @@ The words and columns of :func:`parse_lines` are read by other programs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from time import localtime, strftime
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from native.duration import clock
-from native.nodelist import format_nodes, named_nodes
-from native.text import shown
-from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState
+from native.nodelist import format_nodes
+from native.wire.status import NodeJob, NodeRow, NodeState
+from partition.status import why
 
 HEADER = ("Node", "Name", "State", "Job", "Ranks", "Owner", "Elapsed")
 PARSE_HEADER = "nid:name:status:reserved:session:job-id:spid:rank:owner:hours:minutes:seconds"
@@ -108,23 +107,6 @@ def totals(rows: Sequence[NodeRow]) -> list[str]:
     ]
 
 
-def drains(rows: Iterable[NodeRow]) -> list[str]:
-    """Why nodes are given to no job: a line for each reason, and one for those that restart."""
-    rows = list(rows)
-    alike: dict[NodeDrain, list[int]] = {}
-    for row in rows:
-        if row.drain is not None:
-            alike.setdefault(row.drain, []).append(row.node)
-    lines = [
-        f"{named_nodes(numbers)} drained by {shown(drain.by)} since"
-        f" {strftime('%Y-%m-%d %H:%M:%S', localtime(drain.since))}: {shown(drain.reason)}"
-        for drain, numbers in alike.items()
-    ]
-    if restarting := [row.node for row in rows if row.is_restarting]:
-        lines.append(f"{named_nodes(restarting)} to restart when free of jobs")
-    return lines
-
-
 def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
     """The display for programs: a header, then a line for each node and job."""
     lines = [PARSE_HEADER]
@@ -142,12 +124,16 @@ def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
     return lines
 
 
-def records(rows: Sequence[NodeRow]) -> dict[str, Any]:
-    """The display for programs, as JSON has it; ids are strings."""
-    return {"nodes": [_record(row) for row in rows]}
+def records(rows: Sequence[NodeRow], now: float, stale_s: float) -> dict[str, Any]:
+    """The display for programs, as JSON has it; ids are strings.
+
+    Args:
+        now, stale_s: as for :func:`why.lines`.
+    """
+    return {"nodes": [_record(row, why.reason(row, now, stale_s)) for row in rows]}
 
 
-def _record(row: NodeRow) -> dict[str, Any]:
+def _record(row: NodeRow, reason: str) -> dict[str, Any]:
     jobs = [
         {
             "id": str(job.job_id),
@@ -167,6 +153,7 @@ def _record(row: NodeRow) -> dict[str, Any]:
         "jobs": jobs,
         "drain": row.drain and asdict(row.drain),
         "is_restarting": row.is_restarting,
+        "why": reason or None,
     }
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import pwd
 import subprocess
 import sys
 
@@ -59,9 +60,25 @@ def test_programs_may_read_json(local, job):
     nodes = json.loads(pingd(local, "--json", "1..2").out)["nodes"]
     (found,) = nodes[0].pop("jobs")
     both = {"slots": 4, "drain": None, "is_restarting": False}
+    job_id, me = found["id"], pwd.getpwuid(os.getuid()).pw_name
     assert nodes == [
-        {"node": 1, "name": "node1", "state": "busy", "slots_used": 1, **both},
-        {"node": 2, "name": "node2", "state": "free", "slots_used": 0, "jobs": [], **both},
+        {
+            "node": 1,
+            "name": "node1",
+            "state": "busy",
+            "slots_used": 1,
+            **both,
+            "why": f"busy with job {job_id} of {me}, 3 of 4 slots free",
+        },
+        {
+            "node": 2,
+            "name": "node2",
+            "state": "free",
+            "slots_used": 0,
+            "jobs": [],
+            **both,
+            "why": None,
+        },
     ]
     assert found["id"] == pingd(local, "-parse").out.splitlines()[1].split(":")[5]
     assert (found["ranks"], found["is_pending"]) == ("4", False)

@@ -2,8 +2,10 @@
 
 import time
 
+import pytest
+
 from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState
-from partition.status import show
+from partition.status import show, why
 
 ROWS = [
     NodeRow(0, "node0", NodeState.BUSY, 4, 4, 1.0, (NodeJob(7, "alice", (0, 1, 2), 3725.9, False),
@@ -58,14 +60,15 @@ DRAINED = [
 def test_drained_nodes_are_shown_with_the_reason_the_operator_and_the_time(monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    assert show.drains([*ROWS, *DRAINED]) == [
+    assert why.out_of_use([*ROWS, *DRAINED], 99.0, 20.0) == [
+        "node 10 down, last heard of 1970-01-01 00:00:00",
         "nodes 3..4 drained by root since 1970-01-01 00:00:00: $'fan\\n'",
-        "node 5 drained by alice since 1970-01-01 00:00:00: disk",
         "node 4 to restart when free of jobs",
+        "node 5 down: its PCT has not announced itself",
+        "node 5 drained by alice since 1970-01-01 00:00:00: disk",
     ]
     monkeypatch.undo()
     time.tzset()
-    assert show.drains(ROWS) == []
     assert [line.split()[2] for line in show.plain(DRAINED)[1:]] == ["drained", "draining", "down"]
     assert show.totals(DRAINED)[0] == (
         "3 nodes: 0 free, 0 pending, 0 busy, 1 down, 1 draining, 1 drained"
@@ -73,10 +76,53 @@ def test_drained_nodes_are_shown_with_the_reason_the_operator_and_the_time(monke
 
 
 def test_programs_get_the_drain_as_an_object():
-    drained, *_ = show.records(DRAINED)["nodes"]
+    drained, *_ = show.records(DRAINED, 99.0, 20.0)["nodes"]
     assert drained["drain"] == {"reason": "fan\n", "by": "root", "since": 0.0}
     assert (drained["state"], drained["is_restarting"]) == ("drained", False)
-    assert show.records(ROWS)["nodes"][0]["drain"] is None
+    assert show.records(ROWS, 99.0, 20.0)["nodes"][0]["drain"] is None
+
+
+@pytest.fixture
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_each_node_that_is_not_free_has_a_line_that_says_why(utc):
+    lost = NodeRow(11, "n11", NodeState.DOWN, 4, 1, 10.0, ROWS[1].jobs, None, False, "it\nleft")
+    assert why.lines([*ROWS, lost], 99.0, 20.0) == [
+        "node 0 busy with jobs 7 of alice, 12 of bob",
+        "node 1 pending for job 7 of alice since 1970-01-01 00:01:30: no PCT has reported it",
+        "node 10 down, last heard of 1970-01-01 00:00:00",
+        "node 11 down, last heard of 1970-01-01 00:01:29: $'it\\nleft'",
+        "node 11 held by job 7 of alice until its PCT is back",
+    ]
+
+
+def test_nodes_that_are_alike_share_a_line():
+    busy = [NodeRow(n, f"n{n}", NodeState.BUSY, 4, 1, 1.0, ROWS[0].jobs[1:]) for n in range(3)]
+    assert why.lines(busy, 99.0, 20.0) == ["nodes 0..2 busy with job 12 of bob, 3 of 4 slots free"]
+
+
+def test_a_node_that_should_have_been_heard_from_is_stale(utc):
+    late = NodeRow(2, "n2", NodeState.FREE, 4, 0, 21.0)
+    assert why.lines([late], 99.0, 20.0) == ["node 2 stale: no word since 1970-01-01 00:01:18"]
+    assert why.lines([late], 99.0, 22.0) == []
+
+
+def test_programs_get_why_a_node_is_not_free():
+    free, busy = (show.records([ROWS[n]], 99.0, 20.0)["nodes"][0]["why"] for n in (2, 0))
+    assert free is None
+    assert busy == "busy with jobs 7 of alice, 12 of bob"
+
+
+def test_a_node_with_very_many_jobs_names_some_of_them():
+    jobs = tuple(NodeJob(n, "a", (), 1.0, False) for n in range(1, 12))
+    (line,) = why.lines([NodeRow(0, "n", NodeState.BUSY, 9, 9, 1.0, jobs)], 99.0, 20.0)
+    assert line.endswith("8 of a and 3 more")
 
 
 def test_conditions_combine():
