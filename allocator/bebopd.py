@@ -10,6 +10,7 @@ Pure: no clock, no transport, no key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
 
@@ -23,12 +24,13 @@ from allocator.jobs.batch import BatchLimits
 from allocator.jobs.grants import Keys, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
-from allocator.nodes.orders import Orders, OrdersRecorded, SendNodeEvents
+from allocator.nodes.orders import Orders, OrdersRecorded, RecordNode, SendNodeEvents
 from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
+from allocator.releases import Releaser, release_asked
 from allocator.requests import Requests
 from allocator.violation import OF_BATCH, violation
 from native.deadlines import earliest
-from native.errors import IllegalTransition, Refusal
+from native.errors import IllegalTransition
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import (
@@ -47,24 +49,18 @@ from native.wire.alloc import (
     Freed,
     Hosting,
     NodeRequest,
-    Refused,
     Release,
-    Released,
     Revoked,
     Unfit,
 )
 from native.wire.base import Message, clipped
 from native.wire.nodes import AskNodeEvents, NodeEventKind, Order
-from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected
+from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected, Watch
+
+if TYPE_CHECKING:
+    from allocator.watching import Watching
 
 _DAEMON_OR_USER = (PrincipalKind.PARTITION, PrincipalKind.USER)
-
-
-class RecordNode(Action, frozen=True):
-    """Record a node's number under its name, for a later bebopd."""
-
-    number: int
-    name: str
 
 
 class Bebopd:
@@ -181,6 +177,7 @@ class Bebopd:
             name,
             is_taken=earlier is not None,
         )
+        self._watching: Watching | None = None  # nobody has watched
         self.refuses = ""
         self._has_begun = False
         self._sweep_at: float | None = None  # when a node may have been silent too long
@@ -197,7 +194,9 @@ class Bebopd:
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
         accounting = self.accounting.deadline()
-        return earliest(self._sweep_at, self.jobs.deadline(), self.batch.deadline(), accounting)
+        look_at = self._watching.deadline() if self._watching is not None else None
+        mine = earliest(self._sweep_at, look_at)
+        return earliest(mine, self.jobs.deadline(), self.batch.deadline(), accounting)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -219,6 +218,8 @@ class Bebopd:
         for job_id, outcome, slot_s in map(astuple, ended):
             self.batch.slots_gone(job_id, now)
             actions += self.accounting.slots_gone(job_id, outcome == HAS_RUN, slot_s, now)
+        if self._watching is not None:
+            actions += self._watching.look(actions, now)
         if self.nodes.to_restart:
             from allocator.operators import due
 
@@ -233,6 +234,8 @@ class Bebopd:
             case PeerGone(peer, text):
                 node = self.nodes.of_peer(peer)
                 down = self._down(node, text, now) if node is not None else []
+                if self._watching is not None:
+                    self._watching.gone(peer)
                 self._requests.gone(peer)
                 self._dependents.gone(peer)
                 self.batch.questions.gone(peer)
@@ -265,6 +268,8 @@ class Bebopd:
         for job in self.jobs:
             assert job.job_id < self._ids.next <= self._ids.reserved, job
         self._requests.check()
+        if self._watching is not None:
+            self._watching.check()
         self._dependents.check()
         self.batch.check()
         self.accounting.check()
@@ -307,6 +312,8 @@ class Bebopd:
                 from allocator.rows import tables  # few launches are looked at
 
                 return [Send(source, table) for table in tables(self.nodes, self.jobs, now)]
+            case Watch(since) if principal.kind in _DAEMON_OR_USER:
+                return self._watched(source, principal.uid, since, now)
             case AskNodeEvents(numbers, count) if principal.kind in _DAEMON_OR_USER:
                 return [SendNodeEvents(source, numbers, count)]
             case Order() if principal.kind in _DAEMON_OR_USER:
@@ -394,36 +401,27 @@ class Bebopd:
         if self._sweep_at is None or now < self._sweep_at:
             return []
         actions: list[Action] = []
-        for node in self.nodes:
-            if now - node.heard_at >= self._limits.silent_s:
-                actions += self._down(node, f"silent for {now - node.heard_at:.0f} s", now)
-        heard = [node.heard_at for node in self.nodes if node.is_up]
-        self._sweep_at = min(heard) + self._limits.silent_s if heard else None
+        for node in self.nodes.silent(now - self._limits.silent_s):
+            actions += self._down(node, f"silent for {now - node.heard_at:.0f} s", now)
+        earliest_s = self.nodes.earliest()
+        self._sweep_at = None if earliest_s is None else earliest_s + self._limits.silent_s
         return actions
+
+    def _watched(self, source: PortalId, uid: int, since: int, now: float) -> list[Action]:
+        from allocator.watching import Watching
+
+        if self._watching is None:
+            self._watching = Watching(self.nodes, self.jobs, self._limits)
+        return self._watching.asked(source, uid, since, now)
 
     # yod is through
 
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:
-        job_id = release.job_id
-        job, uid = self.jobs.get(job_id), self.accounting.owner_of(job_id)
-        is_owner = principal.uid == (job.uid if job is not None else uid)
-        if job is not None and not (is_owner or self._is_operator(principal)):
-            text = f"job {job_id} belongs to {job.owner}"
-            return [
-                Send(source, Refused(Refusal.NOT_PERMITTED, text)),
-                Log(f"uid {principal.uid} may not release it", job_id),
-            ]
-        told: list[Action] = []
-        if is_owner:
-            told = self.accounting.told(job_id, release.end, "", now)
-        elif job is not None:
-            by = self._requests.name_of(principal.uid)
-            told = self.accounting.told(job_id, None, by, now)
-        if job is None:  # every slot is free already
-            return [*told, Send(source, Released(job_id))]
-        return [*told, *self.jobs.release(job, source, now)]
+        may = self._is_operator(principal)
+        by = Releaser(source, principal.uid, may, self._requests.name_of)
+        return release_asked(by, release, self.jobs, self.accounting, now)
 
     # Operators
 
@@ -435,15 +433,14 @@ class Bebopd:
     def _ordered(
         self, source: PortalId, principal: Principal, order: Order, now: float
     ) -> list[Action]:
-        from allocator.operators import ordered
+        from allocator.operators import not_permitted, ordered
 
         by = self._requests.name_of(principal.uid)
         try:
             if not self._is_operator(principal):
                 ours = self._only_uid
-                may = "" if ours is None else f" and {self._requests.name_of(ours)}"
-                text = f"{by} may not change nodes of partition `{self._name}`: root{may} may"
-                raise RequestRefused(Refusal.NOT_PERMITTED, text)
+                owner = None if ours is None else self._requests.name_of(ours)
+                raise not_permitted(by, self._name, owner)
             return ordered(source, order, self.nodes, by, self._wall_clock())
         except RequestRefused as refused:
             return self._requests.refuse(source, principal.uid, refused, now)

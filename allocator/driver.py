@@ -21,10 +21,16 @@ from allocator.batch.job import (
     SendRows,
     StartBroker,
 )
-from allocator.bebopd import Bebopd, RecordNode
+from allocator.bebopd import Bebopd
 from allocator.jobs.accounting import RecordGrant, RecordPast
 from allocator.jobs.table import RecordEnd
-from allocator.nodes.orders import OrdersRecorded, RecordNodeEvent, RecordOrders, SendNodeEvents
+from allocator.nodes.orders import (
+    OrdersRecorded,
+    RecordNode,
+    RecordNodeEvent,
+    RecordOrders,
+    SendNodeEvents,
+)
 from allocator.records import FLUSH_AFTER_S, FLUSH_AGAIN_S, Ledger, LedgerError
 from allocator.requests import ReserveJobIds
 from native.errors import Refusal

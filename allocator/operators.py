@@ -98,6 +98,17 @@ def _restarted(
     return changes
 
 
+def not_permitted(by: str, partition: str, owner: str | None) -> RequestRefused:
+    """Somebody who is no operator has given an order.
+
+    Args:
+        owner: whom the partition belongs to, beside root; None: nobody.
+    """
+    may = "" if owner is None else f" and {owner}"
+    text = f"{by} may not change nodes of partition `{partition}`: root{may} may"
+    return RequestRefused(Refusal.NOT_PERMITTED, text)
+
+
 def recorded(event: OrdersRecorded, nodes: NodeTable, jobs: JobTable) -> list[Action]:
     """The orders are on the disk: go by them, and say so."""
     numbers = [number for number, _ in event.changes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from allocator.jobs.job import Job, JobState
@@ -18,31 +18,38 @@ PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
 ROW_BYTES = 64 * 1024  # of jobs in one row; further jobs go into another row
 RANKS_AT_ONCE = 8192  # of one job in one row
 
-_NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # no PCT has reported the job
+IS_NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # no PCT has reported the job
 
 
 def tables(nodes: NodeTable, jobs: JobTable, now: float) -> Iterator[Table]:
     """The whole table; a node with very many jobs or ranks has several rows."""
-    present = (row for node in nodes for row in _rows(node, jobs, now))
+    present = (row for node in nodes for row in rows_of(node, jobs, now))
+    absent = (absent_row(number, name, orders) for number, name, orders in nodes.absent())
+    for piece, is_last in pieces(merge(present, absent, key=lambda row: row.node)):
+        yield Table(piece, is_last)
+
+
+def pieces(rows: Iterable[NodeRow]) -> Iterator[tuple[tuple[NodeRow, ...], bool]]:
+    """Rows in pieces that fit into messages, and whether each is the last."""
     piece: list[NodeRow] = []
     size = 0
-    for row in merge(present, _absent(nodes), key=lambda row: row.node):
+    for row in rows:
         if piece and size + _estimate(row) > PIECE_BYTES:
-            yield Table(tuple(piece), is_last=False)
+            yield tuple(piece), False
             piece, size = [], 0
         piece.append(row)
         size += _estimate(row)
-    yield Table(tuple(piece), is_last=True)
+    yield tuple(piece), True
 
 
-def _absent(nodes: NodeTable) -> Iterator[NodeRow]:
-    """Nodes that operators have drained, and that have not announced themselves yet."""
-    for number, name, orders in nodes.absent():
-        drain = _drain(orders)
-        yield NodeRow(number, name, NodeState.DOWN, 0, 0, 0.0, (), drain, bool(orders.restart))
+def absent_row(number: int, name: str, orders: Orders) -> NodeRow:
+    """A node that an operator has drained, and that has not announced itself yet."""
+    drain = _drain(orders)
+    return NodeRow(number, name, NodeState.DOWN, 0, 0, 0.0, (), drain, bool(orders.restart))
 
 
-def _rows(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
+def rows_of(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
+    """The rows of one node."""
     row: list[NodeJob] = []
     size = 0
     for job_id in sorted(node.held):
@@ -85,7 +92,7 @@ def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
             owner=job.owner,
             ranks=ranks[first : first + RANKS_AT_ONCE],
             elapsed_s=min(max(0.0, now - job.since), TIME_MAX_S),
-            is_pending=job.state in _NOT_HEARD_OF,
+            is_pending=job.state in IS_NOT_HEARD_OF,
         )
 
 
@@ -96,7 +103,7 @@ def _state(node: Node, jobs: JobTable) -> NodeState:
         return NodeState.DRAINING if node.held else NodeState.DRAINED
     if not node.held:
         return NodeState.FREE
-    if all(jobs[job_id].state in _NOT_HEARD_OF for job_id in node.held):
+    if all(jobs[job_id].state in IS_NOT_HEARD_OF for job_id in node.held):
         return NodeState.PENDING
     return NodeState.BUSY
 

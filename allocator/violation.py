@@ -9,11 +9,11 @@ from native.wire import batch
 from native.wire.alloc import NodeRequest, Refused, Release
 from native.wire.base import Message
 from native.wire.nodes import AskNodeEvents, Order
-from native.wire.status import Announce, Rejected
+from native.wire.status import Announce, Rejected, Watch
 
 _ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
 OF_BATCH = (*_ASKED, batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend)
-_ANSWERED = (NodeRequest, Release, Order, AskNodeEvents, batch.Steps, *OF_BATCH)
+_ANSWERED = (NodeRequest, Release, Order, AskNodeEvents, Watch, batch.Steps, *OF_BATCH)
 
 
 def violation(source: PortalId, principal: Principal, message: Message) -> list[Action]:

@@ -45,6 +45,8 @@ class Limits(Struct, frozen=True):
     history_steps_count: int = 1_000_000
     history_events_count: int = 1_000_000
     history_each_count: int = 10_000
+    watch_s: float = 0.2
+    watchers_each_count: int = 16
     node_fail_s: float = 300.0
     spool_bytes: int = 64 * 1024 * 1024
     connect_s: float = 5.0
@@ -99,6 +101,8 @@ MEANINGS = {
     "history_steps_count": "past steps that it keeps",
     "history_events_count": "what has happened to jobs, and as much to nodes, that it keeps",
     "history_each_count": "past steps of one allocation that it takes; further ones are counted",
+    "watch_s": "bebopd tells those who watch its table of changes at most this often",
+    "watchers_each_count": "of one user, so many wait for changes at a time",
     "spool_bytes": "output of a detached job that is kept; of more the middle is dropped",
     "node_fail_s": "a batch job ends when the node of its script has been down for this long",
     "connect_s": "a connection is made within this",

@@ -85,6 +85,13 @@ class OrdersRecorded(Event, frozen=True):
     by: str = ""
 
 
+class RecordNode(Action, frozen=True):
+    """Record a node's number under its name, for a later bebopd."""
+
+    number: int
+    name: str
+
+
 class RecordNodeEvent(Action, frozen=True):
     """Keep what has happened to a node."""
 

@@ -208,6 +208,19 @@ class NodeTable:
         names = {number: name for name, number in self._numbers.items()} if numbers else {}
         return [(number, names.get(number, ""), self._orders[number]) for number in numbers]
 
+    def name_of(self, number: int) -> str:
+        """The name of a node that may not be in the table; empty: not known."""
+        names = (name for name, known in self._numbers.items() if known == number)
+        return next(names, "")
+
+    def silent(self, since: float) -> list[Node]:
+        """Nodes that are up and have not been heard from after this."""
+        return [node for node in self if node.is_up and node.heard_at <= since]
+
+    def earliest(self) -> float | None:
+        """When the node that is up and silent for longest was heard from; None: none is up."""
+        return min((node.heard_at for node in self if node.is_up), default=None)
+
     def slots(self) -> int:
         """Slots of all nodes, those of nodes that are down included."""
         return self._slots

@@ -202,3 +202,24 @@ class Table(Message, frozen=True, tag="status.table"):
 
     rows: tuple[NodeRow, ...]
     is_last: bool
+
+
+class Watch(Message, frozen=True, tag="status.watch"):
+    """pingd waits for a later version of the table than this; 0: it has none."""
+
+    since: U63
+
+
+class Changes(Message, frozen=True, tag="status.changes"):
+    """A piece of what is different in a version of the table, nodes ascending.
+
+    Attributes:
+        rows: of the nodes that have changed; none: jobs or the history have.
+        is_whole: nodes of which there is no row are not there.
+        is_last: nothing follows.
+    """
+
+    rows: tuple[NodeRow, ...]
+    version: U63
+    is_whole: bool
+    is_last: bool

@@ -15,6 +15,7 @@ MODULES = (
     "allocator.operators",
     "allocator.past",
     "allocator.rows",
+    "allocator.watching",
     "fcntl",
     "native._native",
     "native.duration",

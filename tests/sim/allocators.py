@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allocator.batch.job import RecordEvent
-from allocator.bebopd import Bebopd, RecordNode
+from allocator.bebopd import Bebopd
 from allocator.jobs.accounting import RecordGrant, RecordPast
 from allocator.jobs.grants import Owner
 from allocator.jobs.ids import BLOCK
 from allocator.jobs.table import RecordEnd
-from allocator.nodes.orders import Orders, OrdersRecorded, RecordNodeEvent, RecordOrders
+from allocator.nodes.orders import Orders, OrdersRecorded, RecordNode, RecordNodeEvent, RecordOrders
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import Node
 from allocator.requests import ReserveJobIds

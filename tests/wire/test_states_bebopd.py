@@ -45,6 +45,7 @@ def _said_by(sender: str, label: str) -> Message:
         "alloc.request": alloc.NodeRequest((alloc.NodeSpec(1),)),
         "alloc.release": alloc.Release(1),
         "status.query": status.Query(),
+        "status.watch": status.Watch(0),
         "node.drain": nodes.Drain((0,), "fan"),
         "node.resume": nodes.Resume((0,)),
         "node.restart": nodes.Restart((0,)),
@@ -77,7 +78,8 @@ def test_bebopd_takes_from_each_principal_what_the_table_says(label, column, cel
     answers = [type(action.message) for action in actions if isinstance(action, Send)]
     if cell == "no":
         refused = re.search(
-            r"alloc\.(request|release)|node\.|batch\.[^se]|batch\.su|batch\.si", label[0]
+            r"alloc\.(request|release)|watch|node\.|batch\.[^se]|batch\.su|batch\.si",
+            label[0],
         )
         rejected = "status.announce" in label[0]
         assert answers == [alloc.Refused] * bool(refused) + [status.Rejected] * rejected

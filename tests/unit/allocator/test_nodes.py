@@ -4,6 +4,7 @@ import pytest
 
 from allocator.bebopd import RecordNode
 from allocator.nodes.table import NodeConflictError
+from allocator.nodes.orders import RecordNode
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Send
