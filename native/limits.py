@@ -69,6 +69,10 @@ class Limits(Struct, frozen=True):
     launches_count: int = 1000
     prepare_s: float = 10.0
     collected_bytes: int = 256 * 1024 * 1024
+    web_clients_count: int = 64
+    web_request_s: float = 5.0
+    web_stall_s: float = 20.0
+    web_unread_bytes: int = 4 * 1024 * 1024
 
 
 MEANINGS = {
@@ -125,6 +129,10 @@ MEANINGS = {
     "launches_count": "launches of a launch server at a time; further ones are cold",
     "prepare_s": "a launch that a launch server has not prepared after this is cold",
     "collected_bytes": "output of one stream that yod.api collects; a job that writes more ends",
+    "web_clients_count": "connections to pingd --web at a time",
+    "web_request_s": "a client of pingd --web has sent its request within this",
+    "web_stall_s": "a client of pingd --web that reads nothing for this long is given up",
+    "web_unread_bytes": "a client of pingd --web that has more unread at a change is given up",
 }
 
 # A limit that travels in a message is within the range of its field.
@@ -143,6 +151,9 @@ _SMALLEST = {
     "unproven_count": 1,
     "unproven_each_count": 1,
     "prepare_s": 0.001,
+    "web_clients_count": 1,
+    "web_request_s": 0.001,
+    "web_stall_s": 0.001,
     "output_window_bytes": 65536,
     "store_user_percent": 1,
     "line_max_bytes": 1,

@@ -44,6 +44,8 @@ _ADVICE = (
 @click.option(
     "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
 )
+@click.option("--web", metavar="[ADDRESS]", help="Serve a page for browsers, at HOST:PORT.")
+@click.option("--watch", "is_watched", is_flag=True, help="Show the table as it changes.")
 @click.argument("nodes", required=False, metavar="[LIST]")
 @click.version_option(**options.VERSION)
 def command(
@@ -55,6 +57,8 @@ def command(
     is_mine: bool,
     is_all: bool,
     partition: str,
+    web: str | None,
+    is_watched: bool,
     nodes: str | None,
 ) -> None:
     """Show the nodes of the partition and what they are doing.
@@ -68,6 +72,12 @@ def command(
         raise UsageError("one node list at a time")
     if is_parsed + is_json + is_summary > 1:
         raise UsageError("-parse, --json and -summary exclude each other")
+    if web is not None:
+        chosen = (is_parsed, is_json, is_summary, is_watched, is_mine, job_id, listed)
+        if any(chosen) or (web and nodes):
+            raise UsageError("--web shows everything: only --partition goes with it")
+        _serve(web or nodes or "", partition)
+        return
     text = nodes if nodes is not None else listed
     wanted = nodelist.parse(text) if text is not None else None
     in_force = limits.load(os.environ)
@@ -98,7 +108,7 @@ def main() -> None:
     stdio.open_closed()
     status = 0
     try:
-        arguments = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
+        arguments = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP, _WEB])
         command.main(arguments, prog_name="pingd", standalone_mode=False)
     except UsageError as error:
         status = _fail(str(error), WRONG_USAGE)
@@ -117,6 +127,16 @@ def main() -> None:
 
 
 _HELP = options.Option(("-help",))
+_WEB = options.Option(("--web",), takes_value=True, may_lack_value=True)
+
+
+def _serve(web: str, partition: str) -> None:
+    from partition.find import discover
+    from partition.web import address, serve
+
+    at = address.parse(web)
+    where = discover.find(partition, os.environ)
+    serve.serve(where, limits.load(os.environ), at, lambda url: _print([f"pingd: open {url}"]))
 
 
 def _ask(partition: str, in_force: Limits) -> list[NodeRow]:
