@@ -30,7 +30,7 @@ COMMANDS = {
     "yod-cold": "yod.command",
     "bebopd": "allocator.cli",
     "pct": "pct.cli",
-    "pingd": "partition.status.pingd",
+    "pingd": "partition.pingd",
     "yodctl": "partition.yodctl",
     "yodjob": "partition.yodjob",
     "yod-server": "partition.server.cli",

@@ -1,4 +1,4 @@
-"""Shows a partition: bebopd's table, and the command pingd; gives operators' orders to bebopd.
+"""Shows a partition: bebopd's table as text or in a terminal; gives operators' orders to bebopd.
 
 I/O. Imports native, partition.find.
 """

@@ -5,6 +5,7 @@ The words and columns of :func:`parse_lines` are read by other programs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -18,21 +19,27 @@ from partition.status import why
 HEADER = ("Node", "Name", "State", "Job", "Ranks", "Owner", "Elapsed")
 PARSE_HEADER = "nid:name:status:reserved:session:job-id:spid:rank:owner:hours:minutes:seconds"
 UNKNOWN = "_"
+_PLAIN = re.compile("[!-9;-~]*")
 _RARE = (NodeState.DRAINING, NodeState.DRAINED)  # not counted where there are none
 
 
 def merge(rows: Iterable[NodeRow]) -> list[NodeRow]:
     """One row for each node, with one entry for each job: bebopd sends large ones in parts."""
     nodes: dict[int, NodeRow] = {}
-    jobs: dict[int, dict[int, NodeJob]] = {}
     for row in rows:
-        nodes.setdefault(row.node, row)
-        here = jobs.setdefault(row.node, {})
-        for job in row.jobs:
-            earlier = here.get(job.job_id)
-            ranks = (earlier.ranks if earlier else ()) + job.ranks
-            here[job.job_id] = replace(job, ranks=ranks)
-    return [replace(row, jobs=tuple(jobs[node].values())) for node, row in nodes.items()]
+        first = nodes.setdefault(row.node, row)
+        if first is not row:
+            nodes[row.node] = replace(first, jobs=_joined((*first.jobs, *row.jobs)))
+    return list(nodes.values())
+
+
+def _joined(parts: Iterable[NodeJob]) -> tuple[NodeJob, ...]:
+    """Each job once, with the ranks of all its parts."""
+    jobs: dict[int, NodeJob] = {}
+    for part in parts:
+        earlier = jobs.get(part.job_id)
+        jobs[part.job_id] = replace(part, ranks=earlier.ranks + part.ranks) if earlier else part
+    return tuple(jobs.values())
 
 
 def select(
@@ -68,29 +75,36 @@ def select(
 
 def cells(row: NodeRow) -> tuple[str, ...]:
     """One line of the display, under HEADER; several jobs are joined by commas."""
+    node, name, state = str(row.node), printable(row.name), row.state.value
+    if not row.jobs:
+        return node, name, state, "", "", "", ""
     return (
-        str(row.node),
-        printable(row.name),
-        row.state.value,
+        node,
+        name,
+        state,
         ",".join(str(job.job_id) for job in row.jobs),
-        "; ".join(format_nodes(job.ranks) for job in row.jobs),
+        "; ".join(ranks(job) for job in row.jobs),
         ",".join(dict.fromkeys(printable(job.owner) for job in row.jobs)),
-        elapsed(max(job.elapsed_s for job in row.jobs)) if row.jobs else "",
+        elapsed(max(job.elapsed_s for job in row.jobs)),
     )
 
 
 def plain(rows: Sequence[NodeRow]) -> list[str]:
     """The display as lines of text in columns."""
     table = [HEADER, *map(cells, rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(HEADER))]
-    return [
-        "  ".join(
-            # Numbers to the right, words to the left.
-            cell.rjust(width) if column in (0, 3) else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in table
-    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    # Numbers to the right, words to the left.
+    sides = [">" if column in (0, 3) else "<" for column in range(len(HEADER))]
+    line = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+    return [line.format(*each).rstrip() for each in table]
+
+
+def ranks(job: NodeJob) -> str:
+    """A job's ranks on a node, which ascend, as a list."""
+    here = job.ranks
+    if here and here[-1] - here[0] == len(here) - 1:  # most are
+        return str(here[0]) if len(here) == 1 else f"{here[0]}..{here[-1]}"
+    return format_nodes(here)
 
 
 def totals(rows: Sequence[NodeRow]) -> list[str]:
@@ -114,10 +128,10 @@ def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
         start = f"{row.node}:{printable(row.name)}:{row.state.value}:false:{UNKNOWN}"
         for job in row.jobs:
             hours, minutes, seconds = clock(job.elapsed_s)
-            ranks = format_nodes(job.ranks) or UNKNOWN
+            said = ranks(job) or UNKNOWN
             owner = printable(job.owner) or UNKNOWN
             lines.append(
-                f"{start}:{job.job_id}:{UNKNOWN}:{ranks}:{owner}:{hours}:{minutes}:{seconds}"
+                f"{start}:{job.job_id}:{UNKNOWN}:{said}:{owner}:{hours}:{minutes}:{seconds}"
             )
         if not row.jobs:
             lines.append(start + f":{UNKNOWN}" * 7)
@@ -137,7 +151,7 @@ def _record(row: NodeRow, reason: str) -> dict[str, Any]:
     jobs = [
         {
             "id": str(job.job_id),
-            "ranks": format_nodes(job.ranks),
+            "ranks": ranks(job),
             "owner": job.owner,
             "elapsed_s": job.elapsed_s,
             "is_pending": job.is_pending,
@@ -165,6 +179,8 @@ def elapsed(seconds: float) -> str:
 
 def printable(name: str) -> str:
     """A name without characters that move the cursor or break a line or a column."""
+    if _PLAIN.fullmatch(name):  # nearly all
+        return name
     return "".join(c if c.isprintable() and c not in ": " else "?" for c in name)
 
 

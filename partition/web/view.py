@@ -137,7 +137,7 @@ class View:
         return touched
 
     def _cell(self, row: NodeRow, now: float) -> list[Any]:
-        jobs = [[job.job_id, format_nodes(job.ranks)] for job in row.jobs]
+        jobs = [[job.job_id, show.ranks(job)] for job in row.jobs]
         cell = [row.node, row.name, _STATES.index(row.state), row.slots, row.slots_used, jobs]
         if row.state not in _QUIET or row.silent_s > self._stale_s or row.drain is not None:
             cell.append(why.reason(replace(row, jobs=()), now, self._stale_s))

@@ -195,7 +195,7 @@ def test_nobody_who_reads_is_no_error(local):
 
 def test_pingd_imports_nothing_heavy(local):
     script = (
-        "import sys\nfrom partition.status.pingd import main\nsys.argv = ['pingd']\n"
+        "import sys\nfrom partition.pingd import main\nsys.argv = ['pingd']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "heavy = {'numpy', 'sqlite3', 'rich', 'asyncio'} & sys.modules.keys()\n"
         "print('heavy:', sorted(heavy))"

@@ -9,7 +9,7 @@ import click
 import pytest
 
 import allocator.cli
-import partition.status.pingd
+import partition.pingd
 import partition.yodjob
 import pct.cli
 import yod.cli
@@ -59,7 +59,7 @@ COMMANDS_OF_YODJOB = {
 OPTIONS = {
     "bebopd": of_click(allocator.cli.command.params),
     "pct": of_click(pct.cli.command.params),
-    "pingd": of_click(partition.status.pingd.command.params),
+    "pingd": of_click(partition.pingd.command.params),
     "yod": yod.cli.OPTIONS,
     "yodjob": [option for each in COMMANDS_OF_YODJOB.values() for option in of_click(each.params)],
 }

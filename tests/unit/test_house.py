@@ -25,7 +25,7 @@ PACKAGES = ("native", "allocator", "pct", "yod", "partition")
 # Those that a user starts, and what they may import that others may not.
 COMMANDS = {
     *("allocator.cli", "pct.cli", "yod.cli", "yod.command", "yod.agent"),
-    *("partition.status.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
+    *("partition.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
     "partition.server.cli",
 }
 # Rooms whose modules are commands of one of these, or read them.
@@ -76,7 +76,8 @@ BOUND = {
     "mpi4py": set(),
     "native._native": {"native.host", "native.port", "native.portals", "native.transport"},
     "numpy": {"allocator.nodes"},
-    "rich": COMMANDS | {"yod.host"},
+    "h11": {"partition.web"},
+    "rich": COMMANDS | {"partition.status.screen", "yod.host"},
     "sqlite3": {"allocator.host"},
 }
 SLOW = ("ClusterShell", "asyncio", "rich", "http", "ssl", "multiprocessing", "urllib", "email")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -19,12 +21,12 @@ from partition.status import show, why
 UNREACHABLE = 1  # exit status: no partition, or it does not answer
 WRONG_USAGE = 2
 
-_STYLES = {
-    NodeState.BUSY: "green",
-    NodeState.PENDING: "yellow",
-    NodeState.DOWN: "red",
-    NodeState.DRAINING: "magenta",
-    NodeState.DRAINED: "magenta",
+_COLOURS = {  # of a terminal, by state
+    NodeState.BUSY: 32,
+    NodeState.PENDING: 33,
+    NodeState.DOWN: 31,
+    NodeState.DRAINING: 35,
+    NodeState.DRAINED: 35,
 }
 
 _ADVICE = (
@@ -81,13 +83,18 @@ def command(
     text = nodes if nodes is not None else listed
     wanted = nodelist.parse(text) if text is not None else None
     in_force = limits.load(os.environ)
+    if is_watched:
+        if is_parsed or is_json or is_summary:
+            raise UsageError("--watch excludes -parse, --json and -summary")
+        _watch(partition, in_force, wanted, job_id, is_mine)
+        return
+    gc.disable()  # many objects, of which none is garbage before the end
     rows = show.merge(_ask(partition, in_force))
     if wanted is not None and (unknown := set(wanted) - {row.node for row in rows}):
         raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")
     if job_id is not None and not show.select(rows, job_id=job_id):
         raise UsageError(f"no job {job_id} in this partition; it has ended, or was of another one")
-    me = userdirs.user_name(os.getuid()) if is_mine else None
-    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=me)
+    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=_owner(is_mine))
     if is_parsed:
         _print(show.parse_lines(rows))
         return
@@ -139,6 +146,25 @@ def _serve(web: str, partition: str) -> None:
     serve.serve(where, limits.load(os.environ), at, lambda url: _print([f"pingd: open {url}"]))
 
 
+def _watch(
+    partition: str,
+    in_force: Limits,
+    wanted: tuple[int, ...] | None,
+    job_id: int | None,
+    is_mine: bool,
+) -> None:
+    from partition.find import discover
+    from partition.status import screen
+
+    nodes = None if wanted is None else frozenset(wanted)
+    chosen = partial(show.select, nodes=nodes, job_id=job_id, owner=_owner(is_mine))
+    screen.watch(discover.find(partition, os.environ), in_force, chosen)
+
+
+def _owner(is_mine: bool) -> str | None:
+    return userdirs.user_name(os.getuid()) if is_mine else None
+
+
 def _ask(partition: str, in_force: Limits) -> list[NodeRow]:
     from partition.find import discover
     from partition.status import reached
@@ -147,20 +173,13 @@ def _ask(partition: str, in_force: Limits) -> list[NodeRow]:
 
 
 def _print_table(rows: Sequence[NodeRow]) -> None:
-    if not sys.stdout.isatty():
-        _print(show.plain(rows))
+    head, *lines = show.plain(rows)
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb" or "NO_COLOR" in os.environ:
+        _print([head, *lines])
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, title in enumerate(show.HEADER):
-        table.add_column(title, justify="right" if column in (0, 3) else "left", no_wrap=True)
-    for row in rows:
-        style = _STYLES.get(row.state, "")
-        table.add_row(*(Text(cell) for cell in show.cells(row)), style=style)
-    Console().print(table)
+    colours = [_COLOURS.get(row.state, 0) for row in rows]
+    styled = (f"\x1b[{n}m{line}\x1b[0m" for n, line in zip(colours, lines, strict=True))
+    _print([f"\x1b[1m{head}\x1b[0m", *styled])
 
 
 def _print(lines: Sequence[str]) -> None:
