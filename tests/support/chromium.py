@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -35,34 +36,47 @@ class Chromium:
     def __init__(self, width: int = 1280, height: int = 900) -> None:
         program = shutil.which(NAME)
         assert program is not None
-        self._directory = tempfile.mkdtemp(prefix="chromium-")
+        self._directory = tempfile.mkdtemp(prefix="chromium-", dir="/tmp")  # short: it has sockets
         read_fd, self._write_fd = os.pipe()
         self._read_fd, write_fd = os.pipe()
+        theirs = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (read_fd, write_fd)]
+
+        def place() -> None:  # it reads from descriptor 3, and writes to 4
+            os.dup2(theirs[0], 3)
+            os.dup2(theirs[1], 4)
+
         self._process = subprocess.Popen(
-            # It reads from descriptor 3 and writes to 4.
-            ["sh", "-c", f'exec "$@" 3<&{read_fd} 4>&{write_fd}', "sh", program, *WORDS,
-             f"--user-data-dir={self._directory}", "about:blank"],
-            pass_fds=(read_fd, write_fd),
+            [program, *WORDS, f"--user-data-dir={self._directory}", "about:blank"],
+            pass_fds=(3, 4),
+            preexec_fn=place,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "HOME": self._directory, "XDG_RUNTIME_DIR": self._directory},
+            env={
+                **os.environ,
+                **dict.fromkeys(("HOME", "TMPDIR", "XDG_RUNTIME_DIR"), self._directory),
+            },
             start_new_session=True,
-        )  # fmt: skip
-        os.close(read_fd)
-        os.close(write_fd)
+        )
+        for fd in (read_fd, write_fd, *theirs):
+            os.close(fd)
         self._count = 0
         self._data = b""
         self._session = ""
         self.events: list[dict[str, Any]] = []
+        try:
+            self._attach(width, height)
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self, width: int, height: int) -> None:
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(each["targetId"] for each in targets if each["type"] == "page")
         attached = self.call("Target.attachToTarget", targetId=page, flatten=True)
         self._session = attached["sessionId"]
-        self.call("Page.enable")
-        self.call("Runtime.enable")
-        self.call("Network.enable")
-        self.call("Log.enable")
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
         self.resize(width, height)
 
     def close(self) -> None:
