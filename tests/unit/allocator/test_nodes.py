@@ -2,7 +2,6 @@
 
 import pytest
 
-from allocator.bebopd import RecordNode
 from allocator.nodes.table import NodeConflictError
 from allocator.nodes.orders import RecordNode
 from native.ids import PortalId, Principal, PrincipalKind
