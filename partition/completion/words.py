@@ -32,7 +32,7 @@ _CHOICES = {
 _COMMANDS = {
     "bebopd": "allocator.cli",
     "pct": "pct.cli",
-    "pingd": "partition.status.pingd",
+    "pingd": "partition.pingd",
     "yodctl": "partition.yodctl",
     "yodjob": "partition.yodjob",
 }

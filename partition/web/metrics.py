@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from native.wire.alloc import State
+from native.wire.base import State
 from native.wire.batch import Row
 from native.wire.status import NodeRow, NodeState
 

@@ -12,7 +12,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from native.nodelist import format_nodes
-from native.wire.alloc import State
+from native.wire.base import State
 from native.wire.batch import NO_STEP, Row
 from native.wire.nodes import NodeEvent
 from native.wire.status import NodeRow, NodeState

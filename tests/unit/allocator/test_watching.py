@@ -7,8 +7,8 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Send
 from native.wire import codec
-from native.wire.alloc import Freed, Hosting, JobEnd, Refused, State
-from native.wire.base import SLOTS_MAX
+from native.wire.alloc import Freed, Hosting, JobEnd, Refused
+from native.wire.base import SLOTS_MAX, State
 from native.wire.status import Changes, NodeState, Watch
 from tests.unit.allocator.partition_of import ALICE, BOB, Partition, pct, spec
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import json
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from native.wire.alloc import State
+from native.wire.base import State
 from native.wire.batch import Row
 from native.wire.nodes import NodeEvent, NodeEventKind
 from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState
