@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TICK_S = 1.0  # elapsed times go on
 FRAME_LINES = 4  # totals, header, keys
 KEYS_BYTES = 1024
+UNKNOWN = (80, 24)  # of a terminal that does not know its size
 _HELP = "q leaves · arrows, Page Up, Page Down, Home, End move · n: only nodes that are not free"
 _STYLES = {
     NodeState.BUSY: "green",
@@ -156,6 +157,11 @@ class Screen:
         return max(1, self._console.size.height - FRAME_LINES)
 
     def _draw(self) -> None:
+        from rich.console import ConsoleDimensions
+
+        # The terminal's, also where COLUMNS and LINES say how large it was.
+        columns, lines = os.get_terminal_size(sys.stdout.fileno())
+        self._console.size = ConsoleDimensions(columns or UNKNOWN[0], lines or UNKNOWN[1])
         self._live.update(self._picture(), refresh=True)
         self._tick.set(self._reactor.monotonic() + TICK_S)
 

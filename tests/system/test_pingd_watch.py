@@ -18,7 +18,8 @@ from tests.support.wait import LIMIT_S, read_until
 @pytest.fixture
 def watched(local):
     """A pingd that shows the table, and the other end of its terminal."""
-    with command_on_a_terminal(local, BIN / "pingd", "--watch", env={"TERM": "xterm"}) as started:
+    env = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}  # they go stale, and do not count
+    with command_on_a_terminal(local, BIN / "pingd", "--watch", env=env) as started:
         process, terminal = started
         size(terminal, 24, 120)
         read_until(terminal, b"q leaves")
@@ -76,8 +77,9 @@ def test_only_what_was_chosen_is_shown(local):
 
 def test_a_bebopd_that_is_lost_is_said(start_local):
     partition = start_local(2, env={"YOD_ANNOUNCE_RETRY_S": "0.1"})
-    env = {"TERM": "xterm", "YOD_ANNOUNCE_RETRY_S": "0.1", "COLUMNS": "160"}
+    env = {"TERM": "xterm", "YOD_ANNOUNCE_RETRY_S": "0.1"}
     with command_on_a_terminal(partition, BIN / "pingd", "--watch", env=env) as (_, terminal):
+        size(terminal, 24, 200)
         read_until(terminal, b"q leaves")
         partition.bebopd.kill()
         read_until(terminal, b"trying again")
