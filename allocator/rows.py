@@ -34,11 +34,12 @@ def pieces(rows: Iterable[NodeRow]) -> Iterator[tuple[tuple[NodeRow, ...], bool]
     piece: list[NodeRow] = []
     size = 0
     for row in rows:
-        if piece and size + _estimate(row) > PIECE_BYTES:
+        more = _estimate(row)
+        if piece and size + more > PIECE_BYTES:
             yield tuple(piece), False
             piece, size = [], 0
         piece.append(row)
-        size += _estimate(row)
+        size += more
     yield tuple(piece), True
 
 

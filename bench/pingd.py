@@ -187,7 +187,9 @@ def main() -> None:
             "# pingd on many nodes",
             "",
             f"Seconds: **median** (min..max) of {options.rounds} rounds, with {options.nodes} nodes"
-            f" of which half have jobs. {machine()}",
+            " of which half have jobs.",
+            "",
+            *machine(),
             "",
             *table(["", "seconds", "goal"], rows),
             "",
