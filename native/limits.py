@@ -73,6 +73,9 @@ class Limits(Struct, frozen=True):
     web_request_s: float = 5.0
     web_stall_s: float = 20.0
     web_unread_bytes: int = 4 * 1024 * 1024
+    host_up_s: float = 30.0
+    host_down_s: float = 30.0
+    ssh_fanout_count: int = 64
 
 
 MEANINGS = {
@@ -133,6 +136,9 @@ MEANINGS = {
     "web_request_s": "a client of pingd --web has sent its request within this",
     "web_stall_s": "a client of pingd --web that reads nothing for this long is given up",
     "web_unread_bytes": "a client of pingd --web that has more unread at a change is given up",
+    "host_up_s": "a host of yodctl up --ssh has its PCT within this, else it is left out",
+    "host_down_s": "yodctl waits this long for a host on which it ends a PCT",
+    "ssh_fanout_count": "hosts that yodctl has connections of ssh to at a time",
 }
 
 # A limit that travels in a message is within the range of its field.
@@ -154,6 +160,9 @@ _SMALLEST = {
     "web_clients_count": 1,
     "web_request_s": 0.001,
     "web_stall_s": 0.001,
+    "host_up_s": 1,
+    "host_down_s": 1,
+    "ssh_fanout_count": 1,
     "output_window_bytes": 65536,
     "store_user_percent": 1,
     "line_max_bytes": 1,
@@ -171,6 +180,7 @@ _LARGEST = {
     "unproven_count": 1 << 20,
     "unproven_each_count": 1 << 20,
     "launches_count": 65536,
+    "ssh_fanout_count": 4096,
     "output_window_bytes": 1 << 30,
     "line_room_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,

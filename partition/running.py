@@ -67,6 +67,8 @@ def _of_partition(found: State, limits: Limits) -> dict[str, str]:
 
 def _on_nodes(found: State) -> str:
     """The nodes that host a job, as their PCTs' children tell; empty: none."""
+    if found.started:
+        return "what runs on other hosts (bebopd does not answer)"
     busy = [
         daemon.node
         for daemon in found.daemons[1:]

@@ -17,15 +17,17 @@ from native.host.keyfile import read_partition_key, user_key_line
 from native.text import shown
 from native.wire import nodes as wire
 from native.wire.base import SLOTS_MAX
+from native.wire.status import NodeRow
 from partition.find import state, warm
 from partition.find.state import State
-from partition.status import order
+from partition.status import order, show, why
 from partition.up import local, processes
 from partition.up import warm as warm_server
 
 FAILED = 1
 WRONG_USAGE = 2
 JOBS_RUN = 3
+PART_UP = 4
 LOCAL_MAX = 1024
 
 _NODES = click.argument("lists", nargs=-1, required=True, metavar="LIST...")
@@ -39,6 +41,10 @@ class JobsRunError(YodError):
     """What is to be taken down has jobs."""
 
 
+class PartUpError(YodError):
+    """Some hosts are up, others are not."""
+
+
 @click.group(
     no_args_is_help=False, context_settings={"help_option_names": ["--help", "-help", "-h"]}
 )
@@ -47,7 +53,8 @@ def command() -> None:
     """Bring a partition up, look at it, take it down; take nodes out of use, and back.
 
     Exit status: 0; 1 no partition is up, or a part of it is missing, or it did not come
-    up, or you are no operator; 2 wrong usage, or no such node; 3 jobs run.
+    up, or you are no operator; 2 wrong usage, or no such node; 3 jobs run; 4 some hosts came
+    up, others did not.
     """
 
 
@@ -59,6 +66,15 @@ def command() -> None:
     metavar="N",
     help="Start N nodes on this host, with daemons of their own.",
 )
+@click.option("--ssh", "nodes", metavar="NODES", help="Start a node on each of n[1-8],gpu1.")
+@click.option(
+    "--ssh-command",
+    envvar="YOD_SSH",
+    default="ssh",
+    metavar="COMMAND",
+    help="ssh with options, as `ssh -F FILE`; default: YOD_SSH, else ssh.",
+)
+@click.option("--address", default="", metavar="HOST", help="Where those hosts reach this one.")
 @click.option(
     "--slots",
     type=click.IntRange(1, SLOTS_MAX),
@@ -73,16 +89,31 @@ def command() -> None:
     help="TCP port of the bebopd, those of the nodes follow; default: any free ones.",
 )
 @click.option("-D", "--debug", is_flag=True, help="Let the daemons log more.")
-def up(count: int | None, slots: int | None, base_port: int, debug: bool) -> None:
-    """Make launches on this host warm; with --local start a bebopd and N PCTs as well."""
+def up(
+    count: int | None,
+    nodes: str | None,
+    ssh_command: str,
+    address: str,
+    slots: int | None,
+    base_port: int,
+    debug: bool,
+) -> None:
+    """Make launches on this host warm; with --local or --ssh start a bebopd and PCTs as well."""
     limits.load(os.environ)  # what is wrong with them is better said here
+    if nodes is not None:
+        if count is not None:
+            raise UsageError("--local and --ssh: a partition has one or the other")
+        _up_ssh(nodes, ssh_command, address, slots or 0, base_port, debug)
+        return
+    if address:
+        raise UsageError("--address is for --ssh")
     if count is not None:
         _up_local(count, slots or 1, base_port, debug)
         if warm_server.running(os.environ) is None:
             _up_warm(None)
         return
     if base_port or debug:
-        raise UsageError(f"{'--base-port' if base_port else '-D'} is for --local")
+        raise UsageError(f"{'--base-port' if base_port else '-D'} is for --local and --ssh")
     _up_warm(slots)
 
 
@@ -115,6 +146,36 @@ def _up_local(count: int, slots: int, base_port: int, debug: bool) -> None:
     click.echo(f"{chosen or 'yod finds them by itself'}; `yodctl down` takes it down")
 
 
+def _up_ssh(
+    nodes: str, ssh_command: str, address: str, slots: int, base_port: int, debug: bool
+) -> None:
+    from partition.hosts import names, told
+    from partition.hosts.up import Wish
+    from partition.hosts.up import up as up_hosts
+
+    wish = Wish(names.parse(nodes), ssh_command, address, slots, base_port, debug)
+    began = time.monotonic()
+    os.umask(0o077)
+    os.chdir("/")
+    came = up_hosts(wish, limits.load(os.environ), dict(os.environ))
+    for line in told.came(came, time.monotonic() - began):
+        click.echo(line)
+    if chosen := _chosen_otherwise(came.state):
+        click.echo(chosen)
+    if came.failed:
+        raise PartUpError("\n".join(told.failed(came)))
+
+
+@command.command("end-pcts", hidden=True)
+@click.argument("tag")
+def end_pcts(tag: str) -> None:
+    """On a host of another yodctl: end the pcts that it has started here."""
+    from partition.up import tagged
+
+    ended, killed = tagged.end(tag, local.END_S)
+    click.echo(f"ended {ended}, killed {killed}")
+
+
 @command.command()
 def status() -> None:
     """Show whether launches are warm, whether a partition is up, and its totals."""
@@ -138,10 +199,16 @@ def status() -> None:
     click.echo(f"  key file   {found.key_file}")
     click.echo(f"  logs       {os.path.dirname(found.daemons[0].log)}")
     click.echo(f"  bebopd     process {found.daemons[0].unix_pid}{'' if alive[0] else ', gone'}")
-    click.echo(f"  pcts       {sum(alive[1:])} of {len(alive) - 1} alive")
+    if found.tag:
+        click.echo(f"  ssh        {found.ssh}")
+    else:
+        click.echo(f"  pcts       {sum(alive[1:])} of {len(alive) - 1} alive")
     if not alive[0]:
-        raise PartitionError("bebopd is gone; `yodctl down` clears what is left")
-    for line in _totals(found):
+        again = "`yodctl up --ssh` starts it again, " if found.tag else ""
+        raise PartitionError(f"bebopd is gone; {again}`yodctl down` clears what is left")
+    rows = _rows(found)
+    out = why.out_of_use(rows, time.time(), why.stale_s(limits.load(os.environ)))
+    for line in (*show.totals(rows), *out):
         click.echo(line)
     if chosen := _chosen_otherwise(found):
         click.echo(chosen)
@@ -150,6 +217,12 @@ def status() -> None:
             daemon for daemon, lives in zip(found.daemons, alive, strict=True) if not lives
         ]
         raise PartitionError("gone: " + ", ".join(map(str, gone_nodes)))
+    if found.tag:
+        from partition.hosts import told
+
+        click.echo(told.hosts_up(found, rows))
+        if lines := told.hosts_missing(found, rows):
+            raise PartitionError("\n".join(lines))
 
 
 @command.command()
@@ -161,7 +234,8 @@ def down(is_forced: bool) -> None:
     ended_pid = warm_server.down(os.environ)
     if ended_pid is not None:
         click.echo(f"ended the launch server (process {ended_pid})")
-    result = local.down(os.environ)
+    left: dict[str, str] = {}
+    result = local.down(os.environ, lambda found: _end_hosts(found, left))
     if result is None:
         if ended_pid is None:
             click.echo("nothing is up")
@@ -171,6 +245,20 @@ def down(is_forced: bool) -> None:
     notes = [f"{killed} had to be killed" if killed else "", f"{gone} were gone" if gone else ""]
     said = ", ".join(filter(None, notes))
     click.echo(f"ended {ended} daemons of {len(found.daemons)}" + (f" ({said})" if said else ""))
+    if found.tag:
+        from partition.hosts import told
+
+        click.echo(told.hosts_ended(found, left))
+        if left:
+            raise PartitionError("\n".join(told.hosts_left(left)))
+
+
+def _end_hosts(found: State, left: dict[str, str]) -> State:
+    """End the PCTs on other hosts; note those on which that fails."""
+    from partition.hosts import down
+
+    left |= down.end_all(found, limits.load(os.environ))
+    return down.without(found, set(found.started) - left.keys())
 
 
 @command.command()
@@ -306,6 +394,8 @@ def main() -> None:
         status = _fail("interrupted", FAILED)
     except JobsRunError as error:
         status = _fail(str(error), JOBS_RUN)
+    except PartUpError as error:
+        status = _fail(str(error), PART_UP)
     except YodError as error:
         status = _fail(str(error), FAILED)
     except OSError as error:
@@ -325,15 +415,12 @@ def _address(found: State) -> str:
     return found.unix_address or found.address
 
 
-def _totals(found: State) -> list[str]:
+def _rows(found: State) -> list[NodeRow]:
     from partition.find import discover
-    from partition.status import reached, show, why
+    from partition.status import reached
 
     where = discover.find(_address(found), {"YOD_KEY_FILE": found.key_file})
-    in_force = limits.load(os.environ)
-    rows = show.merge(reached.rows(where, in_force))
-    out = why.out_of_use(rows, time.time(), why.stale_s(in_force))
-    return [*show.totals(rows), *out]
+    return show.merge(reached.rows(where, limits.load(os.environ)))
 
 
 def _demand_no_jobs() -> None:

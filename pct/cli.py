@@ -14,6 +14,7 @@ from native import options
 from native.errors import PartitionError, UsageError, YodError
 from native.host import config, hookfile, stdio, systemd
 from native.host.again import execute_again
+from native.host.keyfile import VARIABLE as KEY_VARIABLE
 from native.host.keyfile import read_partition_key, take_key
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
@@ -24,7 +25,7 @@ from native.port.address import facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.driver import Driver
-from pct.host import capacity
+from pct.host import capacity, starting
 from pct.host.cgroups.own import Cgroup, ForJobs
 from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories
@@ -60,6 +61,13 @@ RESTART = -1  # not an exit status: execute this program anew
     "--in-job", "is_in_job", is_flag=True, help="Number, name and key are in the environment."
 )
 @click.option(
+    "--starter-fd",
+    metavar="FD",
+    type=int,
+    help="The key is there; its end before we are up ends us.",
+)
+@click.option("--tag", metavar="WORD", help="Of the partition, for who looks for this process.")
+@click.option(
     "--cgroups",
     type=click.Choice([each.value for each in ForJobs]),
     default=ForJobs.AUTO.value,
@@ -87,6 +95,8 @@ def command(
     store: tuple[str, ...],
     ready_fd: int | None,
     is_in_job: bool,
+    starter_fd: int | None,
+    tag: str | None,
     cgroups: str,
     config_file: str | None,
     log_file: str | None,
@@ -97,9 +107,12 @@ def command(
     if wants_help:
         click.echo(context.get_help())
         return 0
-    if bebopd is None or (key_file is None and not is_in_job):
+    has_key = key_file is not None or is_in_job or starter_fd is not None
+    if bebopd is None or not (has_key or KEY_VARIABLE in os.environ):
         raise UsageError("--bebopd and --key-file are needed (pct -help)")
     root = os.environ.get(capacity.ROOT_VARIABLE) or "/"
+    if starter_fd is not None:  # one that restarts has its key where an allocation's PCTs have it
+        os.environ[KEY_VARIABLE] = starting.read_key(starter_fd)
     if is_in_job:  # a job's rank, which is one node of an allocation
         node = int(os.environ.get("YOD_NODE", node))
         name = os.environ.get("YOD_NODE_NAME", name)
@@ -129,7 +142,7 @@ def command(
     name = name or os.uname().nodename.partition(".")[0]
     log = DaemonLog("pct", name, log_file or "", os.environ)
     raise_soft()  # a daemon holds many connections
-    key = _key(key_file) if key_file is not None else take_key(os.environ)
+    key = take_key(os.environ) if key_file is None else _key(key_file)
     reactor = Reactor()
     address = numeric(bebopd, "--bebopd")
     if advertise is None and listen.startswith("0.0.0.0:"):
@@ -193,14 +206,11 @@ def command(
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, lambda: end(status if status == FAILED else 0))
     take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), log.open_again)
-    if ready_fd is not None:
-        try:
-            os.write(ready_fd, f"{port.id}\n".encode())
-            os.close(ready_fd)
-        except BrokenPipeError:
-            os.close(ready_fd)  # nobody waits any more
-        except OSError as error:
-            raise UsageError(f"--ready-fd {ready_fd}: {error.strerror}") from None
+    starter = starting.Starter(reactor, starter_fd, ready_fd, str(port.id), lambda: end(FAILED))
+    if starter.waits_for_bebopd:
+        driver.when_taken(starter.ready)
+    else:
+        starter.ready()
     systemd.notify(os.environ, "READY=1")
     driver.start()
     reactor.run()
@@ -248,12 +258,13 @@ def _key(path: str) -> bytes:
         raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
 
 
-def _without_ready_fd(words: list[str]) -> list[str]:
+def _without_starter(words: list[str]) -> list[str]:
     """The same arguments for a process whose starter waits no more."""
-    if "--ready-fd" not in words:
-        return words
-    place = words.index("--ready-fd")
-    return words[:place] + words[place + 2 :]
+    for option in ("--ready-fd", "--starter-fd"):
+        if option in words:
+            place = words.index(option)
+            words = words[:place] + words[place + 2 :]
+    return words
 
 
 def main() -> None:
@@ -264,7 +275,7 @@ def main() -> None:
         defaults = config.of_words(words).defaults("pct", command.params)
         status = command.main(words, "pct", standalone_mode=False, default_map=defaults)
         if status == RESTART:
-            stdio.say(f"pct: cannot begin again: {execute_again(_without_ready_fd(words))}")
+            stdio.say(f"pct: cannot begin again: {execute_again(_without_starter(words))}")
             status = FAILED
     except UsageError as error:
         stdio.say(f"pct: {error}")

@@ -120,6 +120,11 @@ class Driver:
         self._spawner_of = spawner_of or (lambda job_id: own)
         self._watch = port.listen(reactor, self._port_ready)
         self._timer = reactor.timer(self._due)
+        self._on_taken: Callable[[], None] | None = None
+
+    def when_taken(self, call: Callable[[], None]) -> None:
+        """Call once, when bebopd has taken this node."""
+        self._on_taken = call
 
     def start(self) -> None:
         """Announce the node."""
@@ -156,6 +161,9 @@ class Driver:
             self._port.disconnect(event.source)
             actions = []
         self._perform(actions)
+        if self._on_taken is not None and self._node.is_taken:
+            call, self._on_taken = self._on_taken, None
+            call()
 
     # -- events in --------------------------------------------------------
 

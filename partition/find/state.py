@@ -44,6 +44,19 @@ class Daemon(Struct, frozen=True):
         return f"{what} (process {self.unix_pid})"
 
 
+class Host(Struct, frozen=True):
+    """A host that is, or is to be, a node of the partition.
+
+    Attributes:
+        name: as the user has named it, and as ssh knows it.
+        is_started: a PCT was started there, and has not been ended.
+    """
+
+    name: str
+    node: int
+    is_started: bool
+
+
 class State(Struct, frozen=True):
     """What ``yodctl up`` has started.
 
@@ -54,6 +67,10 @@ class State(Struct, frozen=True):
         key_file: path of the partition's key.
         boot_id: the kernel's id of this boot; after a reboot no daemon is left.
         began: unix time.
+        daemons: those on this host; the first is the bebopd.
+        hosts: others, with a PCT each.
+        ssh: the command that reaches them.
+        tag: the PCTs there have it as an argument.
     """
 
     is_up: bool
@@ -64,6 +81,14 @@ class State(Struct, frozen=True):
     boot_id: str
     began: float
     daemons: tuple[Daemon, ...] = ()
+    hosts: tuple[Host, ...] = ()
+    ssh: str = ""
+    tag: str = ""
+
+    @property
+    def started(self) -> tuple[str, ...]:
+        """The hosts on which a PCT was started."""
+        return tuple(host.name for host in self.hosts if host.is_started)
 
 
 def directory(environment: Mapping[str, str] = os.environ) -> Path:

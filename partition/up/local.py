@@ -7,13 +7,10 @@ When anything fails, everything that was started is ended and removed.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,21 +19,15 @@ from native.errors import PartitionError
 from native.host import programs, userdirs
 from native.loop.reactor import Reactor
 from native.nodelist import format_cpus
-from native.text import shown
 from native.waitstatus import how_it_ended
 from partition.find import state
 from partition.find.state import Daemon, State
-from partition.up import processes
+from partition.up import directory, processes
 from pct.host import capacity
 
 END_S = 10.0  # a daemon has this long between SIGTERM and SIGKILL
 START_S = 30.0  # all daemons must be up within this
 START_NODE_S = 0.5  # more time for each node
-UNIX_PATH_MAX = 107  # bytes of a socket's path, sockaddr_un without its NUL
-TAIL_LINES = 12
-# Names in the state directory. Without XDG_RUNTIME_DIR this is the user's persistent
-# directory, which also has bebopd's records and the user's log.
-KEY, SOCKET, LOGS = "key", "bebopd.sock", "logs"
 
 
 class AlreadyUpError(PartitionError):
@@ -63,11 +54,11 @@ def up(
         PartitionError: it does not come up; the text contains the end of the log.
     """
     where = state.directory(environment)
-    _make_directories(where, environment)
-    with _locked(where):
-        _refuse_second(environment)
-        _clean(where, removes_itself=False)
-        (where / LOGS).mkdir(mode=0o700)
+    directory.make(where, environment)
+    with directory.locked(where):
+        refuse_second(environment)
+        directory.clean(where, removes_itself=False)
+        (where / directory.LOGS).mkdir(mode=0o700)
         starter = _Starter(where, count, slots, base_port, debug, environment)
         try:
             return starter.start()
@@ -78,8 +69,15 @@ def up(
             starter.close()
 
 
-def down(environment: Mapping[str, str]) -> tuple[State, int, int] | None:
+def down(
+    environment: Mapping[str, str], end_hosts: Callable[[State], State]
+) -> tuple[State, int, int] | None:
     """Take the partition down, and remove its files.
+
+    Where some host's PCT could not be ended the files stay, and say which one it is.
+
+    Args:
+        end_hosts: ends the PCTs on other hosts, and gives the partition without those.
 
     Returns:
         Its state, how many daemons were ended, and how many of them by SIGKILL;
@@ -88,21 +86,27 @@ def down(environment: Mapping[str, str]) -> tuple[State, int, int] | None:
     where = state.directory(environment)
     if not where.is_dir():
         return None
-    with _locked(where):
+    with directory.locked(where):
         found = state.load_any(environment)
         ended = killed = 0
+        is_all = True
         if found is not None:
+            if found.started:
+                rest = end_hosts(found)
+                if not (is_all := not rest.started):
+                    state.save(replace(rest, is_up=False), where)
             # PCTs first: they end the jobs that they host, and tell bebopd and yod.
             for group in (found.daemons[1:], found.daemons[:1]):
                 there, late = processes.end(group, END_S)
                 ended, killed = ended + there, killed + late
-        _clean(where)
+        if is_all:
+            directory.clean(where)
     return None if found is None else (found, ended, killed)
 
 
 def is_stale(found: State) -> bool:
     """Whether none of a partition's daemons is left."""
-    return not any(map(processes.is_alive, found.daemons))
+    return not found.started and not any(map(processes.is_alive, found.daemons))
 
 
 class _Starter:
@@ -129,10 +133,9 @@ class _Starter:
         self._lines: list[str] = []
         self._partial = b""
         self._failure = ""
-        self._key_file = str(where / KEY)
+        self._key_file = str(where / directory.KEY)
         self._records = state.records_directory(environment)
-        socket_path = str(where / SOCKET)
-        self._unix_path = socket_path if len(os.fsencode(socket_path)) <= UNIX_PATH_MAX else ""
+        self._unix_path = directory.socket_path(where)
 
     def start(self) -> State:
         """Start everything; see :func:`up`."""
@@ -167,7 +170,7 @@ class _Starter:
     def abandon(self) -> None:
         """End whatever was started and remove it."""
         processes.end(self._daemons, END_S)
-        _clean(self._where)
+        directory.clean(self._where)
 
     def close(self) -> None:
         """Release the children; those that run go on without this process."""
@@ -219,7 +222,7 @@ class _Starter:
         return words
 
     def _spawn(self, argv: list[str], name: str, node: int = -1, ready_fd: int = -1) -> None:
-        log = self._where / LOGS / f"{name}.log"
+        log = self._where / directory.LOGS / f"{name}.log"
         unix_pid = processes.spawn(argv, self._environment, log, ready_fd)
         daemon = Daemon(unix_pid, processes.start_ticks(unix_pid), str(log), node)
         self._daemons.append(daemon)
@@ -256,13 +259,18 @@ class _Starter:
 
     def _fail(self, text: str, log: str = "") -> None:
         if not self._failure:
-            self._failure = f"the partition did not come up: {text}{_tail(log)}"
+            self._failure = f"the partition did not come up: {text}{directory.tail(log)}"
         self._reactor.stop()
 
 
-def _refuse_second(environment: Mapping[str, str]) -> None:
+def refuse_second(environment: Mapping[str, str]) -> None:
     found = state.load_any(environment)
     if found is not None and not is_stale(found):
+        if found.tag:
+            raise AlreadyUpError(
+                f"a partition of {len(found.hosts)} other hosts is up already;"
+                " `yodctl down` takes it down"
+            )
         nodes = len(found.daemons) - 1
         if not processes.is_alive(found.daemons[0]):
             left = sum(map(processes.is_alive, found.daemons[1:]))
@@ -274,68 +282,3 @@ def _refuse_second(environment: Mapping[str, str]) -> None:
             f"a partition of {nodes} nodes is up already, at"
             f" {found.unix_address or found.address}; `yodctl down` takes it down"
         )
-
-
-def _make_directories(where: Path, environment: Mapping[str, str]) -> None:
-    """Make the partition's directory, and the user's, which contains the records."""
-    try:
-        userdirs.make_state(environment)
-    except OSError as error:
-        raise PartitionError(
-            f"no place for records: {shown(error.filename)}: {error.strerror};"
-            " XDG_STATE_HOME names a directory for them"
-        ) from None
-    try:
-        where.mkdir(mode=0o700, exist_ok=True)
-        if where.stat().st_uid != os.geteuid():
-            raise PartitionError(f"{shown(str(where))}: belongs to another user")
-        where.chmod(0o700)
-    except OSError as error:
-        raise PartitionError(f"{shown(str(where))}: {error.strerror}") from None
-
-
-@contextmanager
-def _locked(where: Path) -> Iterator[None]:
-    """Let one yodctl work at a time; the directory exists as long as it is locked."""
-    while True:
-        where.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        try:
-            if os.fstat(fd).st_ino == where.stat().st_ino:
-                break
-        except FileNotFoundError:
-            pass
-        os.close(fd)  # another yodctl has removed it meanwhile
-    try:
-        yield
-    finally:
-        os.close(fd)
-
-
-def _clean(where: Path, *, removes_itself: bool = True) -> None:
-    """Remove a partition's files from the state directory."""
-    for pattern in (KEY, SOCKET, state.FILE_NAME, f"{state.TEMPORARY}*"):
-        for path in where.glob(pattern):
-            path.unlink(missing_ok=True)
-    shutil.rmtree(where / LOGS, ignore_errors=True)
-    if removes_itself:
-        try:
-            where.rmdir()
-        except OSError:
-            pass  # it has what is not the partition's
-
-
-def _tail(log: str) -> str:
-    """The end of a log, as lines that are shown below an error."""
-    if not log:
-        return ""
-    try:
-        lines = Path(log).read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    if not lines:
-        room = os.statvfs(log)
-        full = f"; no space is left in {shown(os.path.dirname(log))}" if not room.f_bavail else ""
-        return f"; it has written nothing{full}"
-    return "".join(f"\n    {line}" for line in lines[-TAIL_LINES:])

@@ -1,0 +1,219 @@
+"""``yodctl up --ssh``: a bebopd here, a PCT on each host.
+
+Called again it adds the hosts that are missing, and starts a bebopd that has died in its place.
+The partition's file names a host before its PCT is started, and until it has been ended: whatever
+ends this process, ``yodctl down`` finds all.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from native.errors import PartitionError
+from native.limits import Limits
+from native.wire.status import NodeState
+from partition.find import discover, state
+from partition.find.state import Host, State
+from partition.hosts import address, allocator, down, names, scripts, ssh
+from partition.hosts.bringing import Bringing, Phase
+from partition.status import reached
+from partition.up import directory, local, processes
+from partition.up.own import own_directory
+
+
+class Wish(Struct, frozen=True):
+    """What the user asks for.
+
+    Attributes:
+        hosts: in the order of the nodes.
+        ssh: the command.
+        address: at which the hosts reach this one; empty: it is found out.
+        slots: of each node; 0: its processors.
+        base_port: TCP port of the bebopd; 0: any.
+    """
+
+    hosts: tuple[str, ...]
+    ssh: str
+    address: str = ""
+    slots: int = 0
+    base_port: int = 0
+    debug: bool = False
+
+
+class Came(Struct, frozen=True):
+    """What has come of it.
+
+    Attributes:
+        added: hosts that are up now, and were not before.
+        failed: the others, with the reason.
+        has_new_bebopd: it had died.
+    """
+
+    state: State
+    added: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...]
+    has_new_bebopd: bool
+
+
+def up(wish: Wish, limits: Limits, environment: Mapping[str, str]) -> Came:
+    """Bring the hosts up that are not.
+
+    Raises:
+        PartitionError: none came up where there was no partition before, there is another kind
+            of one, or bebopd does not come up.
+    """
+    where = state.directory(environment)
+    directory.make(where, environment)
+    with directory.locked(where), _interruptible():
+        found = state.load_any(environment)
+        if found is not None and found.tag:
+            return _add(where, found, wish, limits, environment)
+        local.refuse_second(environment)
+        directory.clean(where, removes_itself=False)
+        return _begin(where, wish, limits, environment)
+
+
+def _begin(where: Path, wish: Wish, limits: Limits, environment: Mapping[str, str]) -> Came:
+    own = address.check(wish.address) if wish.address else address.towards(wish.hosts, wish.ssh)
+    choice = allocator.Choice("ssh", own, wish.base_port, wish.debug)
+    found = replace(allocator.start(where, choice, environment), ssh=wish.ssh)
+    try:
+        state.save(found, where)
+        came = _bring(where, found, wish.hosts, wish, limits)
+        if not came.added:
+            raise PartitionError("\n".join(["no host came up", *names.folded(came.failed)]))
+        came = replace(came, state=replace(came.state, is_up=True))
+        state.save(came.state, where)
+        return came
+    except BaseException:
+        with _undisturbed():
+            left = down.end_all(state.load_any(environment) or found, limits)
+            processes.end(found.daemons, local.END_S)
+            if not left:
+                directory.clean(where)
+        raise
+
+
+def _add(
+    where: Path, found: State, wish: Wish, limits: Limits, environment: Mapping[str, str]
+) -> Came:
+    found, is_new = _with_bebopd(where, found, wish, environment)
+    found = replace(found, ssh=wish.ssh, is_up=True)
+    state.save(found, where)
+    here = _nodes_up(found, limits)
+    missing = [host for host in wish.hosts if host not in here]
+    if not missing:
+        return Came(found, (), (), is_new)
+    try:
+        return replace(_bring(where, found, missing, wish, limits), has_new_bebopd=is_new)
+    except BaseException:
+        with _undisturbed():
+            down.end_some(where, state.load_any(environment) or found, missing, limits)
+        raise
+
+
+def _with_bebopd(
+    where: Path, found: State, wish: Wish, environment: Mapping[str, str]
+) -> tuple[State, bool]:
+    """The partition with a bebopd that lives: if it has died another one in its place."""
+    if processes.is_alive(found.daemons[0]):
+        return found, False
+    own, _, port = found.address.rpartition(":")
+    choice = allocator.Choice(found.name, own, int(port), wish.debug)
+    begun = allocator.start(where, choice, environment, len(found.started))
+    return replace(found, daemons=begun.daemons), True
+
+
+def _nodes_up(found: State, limits: Limits) -> set[str]:
+    """The names of the nodes that bebopd hears from."""
+    at = found.unix_address or found.address
+    where = discover.find(at, {"YOD_KEY_FILE": found.key_file})
+    return {row.name for row in reached.rows(where, limits) if row.state != NodeState.DOWN}
+
+
+def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: Limits) -> Came:
+    """Start a PCT on each of these hosts, and say in the partition's file what there is."""
+    before = {host.name: host for host in found.hosts}
+    numbers = _numbers(found.hosts, hosts)
+    begun = {**before, **{name: Host(name, numbers[name], True) for name in hosts}}
+    found = replace(found, hosts=tuple(begun.values()))
+    state.save(found, where)
+    key = Path(found.key_file).read_bytes().hex().encode() + b"\n"
+    machines = {name: Bringing(name, limits.host_up_s, found.address) for name in hosts}
+    calls = [
+        ssh.Call(
+            name,
+            scripts.start(
+                own_directory(),
+                name,
+                found.tag if name in before and before[name].is_started else "",
+                _arguments(found, numbers[name], name, wish),
+            ),
+            key,
+        )
+        for name in hosts
+    ]
+    ssh.run(
+        calls,
+        wish.ssh,
+        limits.host_up_s,
+        limits,
+        lambda host, event: machines[host].handle(event),
+    )
+    added = tuple(name for name in hosts if machines[name].phase is Phase.UP)
+    is_up = set(added)
+    ended = {name: Host(name, numbers[name], name in is_up) for name in hosts}
+    found = replace(found, hosts=tuple({**begun, **ended}.values()))
+    state.save(found, where)
+    failed = tuple((name, machines[name].reason) for name in hosts if name not in is_up)
+    return Came(found, added, failed, False)
+
+
+def _numbers(known: Sequence[Host], hosts: Sequence[str]) -> dict[str, int]:
+    """A number for each host: the one that it had, or the next."""
+    numbers = {host.name: host.node for host in known}
+    following = max(numbers.values(), default=-1) + 1
+    for name in hosts:
+        if name not in numbers:
+            numbers[name] = following
+            following += 1
+    return numbers
+
+
+def _arguments(found: State, node: int, name: str, wish: Wish) -> list[str]:
+    return [
+        *("--bebopd", found.address, "--node", str(node), "--name", name, "--tag", found.tag),
+        *(("--slots", str(wish.slots)) if wish.slots else ()),
+        *(["-D"] if wish.debug else []),
+    ]
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """What asks this process to end is an exception, as an interrupt is."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with _handled(numbers, signal.default_int_handler):
+        yield
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Nothing interrupts the end of what was begun."""
+    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handled(numbers: Sequence[int], handler: Callable[..., object] | int) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier or signal.SIG_DFL)
