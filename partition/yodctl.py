@@ -162,6 +162,8 @@ def _up_ssh(
         click.echo(line)
     if chosen := _chosen_otherwise(came.state):
         click.echo(chosen)
+    if warm_server.running(os.environ) is None:
+        _up_warm(None)
     if came.failed:
         raise PartUpError("\n".join(told.failed(came)))
 

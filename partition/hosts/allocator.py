@@ -73,7 +73,12 @@ def start(where: Path, choice: Choice, environment: Mapping[str, str], expected:
             unix_pid = processes.spawn(argv, own, log, writer)
         finally:
             os.close(writer)
-        address = _lines(reader, expected > 0, unix_pid, str(log))
+        try:
+            address = _lines(reader, expected > 0, str(log))
+        except BaseException:
+            os.kill(unix_pid, signal.SIGKILL)  # our child, which nobody has reaped
+            os.waitpid(unix_pid, 0)
+            raise
     finally:
         os.close(reader)
     return State(
@@ -89,7 +94,7 @@ def start(where: Path, choice: Choice, environment: Mapping[str, str], expected:
     )
 
 
-def _lines(reader: int, has_nodes: bool, unix_pid: int, log: str) -> str:
+def _lines(reader: int, has_nodes: bool, log: str) -> str:
     """The address that bebopd tells; returns when its nodes are there, or have had their time."""
     data = b""
     until = time.monotonic() + START_S
@@ -104,10 +109,5 @@ def _lines(reader: int, has_nodes: bool, unix_pid: int, log: str) -> str:
             until = time.monotonic() + REJOIN_S
         data += more
     if b"\n" not in data:
-        try:
-            os.kill(unix_pid, signal.SIGKILL)
-            os.waitpid(unix_pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
         raise PartitionError(f"bebopd did not come up{directory.tail(log)}")
     return data.partition(b"\n")[0].decode()

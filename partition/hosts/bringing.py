@@ -66,11 +66,13 @@ class Bringing:
 
     Attributes:
         phase: how far it is.
+        is_reached: a PCT has been, or was about to be started there.
         reason: why it has failed; empty: it has not.
     """
 
     def __init__(self, host: str, limit_s: float, bebopd: str) -> None:
         self.phase = Phase.REACHING
+        self.is_reached = False
         self.reason = ""
         self._host = host
         self._limit_s = limit_s
@@ -83,7 +85,7 @@ class Bringing:
             case ((Phase.UP | Phase.FAILED), _):
                 pass
             case Phase.REACHING, Wrote(line) if line == STARTS:
-                self.phase = Phase.STARTING
+                self.phase, self.is_reached = Phase.STARTING, True
             case Phase.STARTING, Wrote(line) if line == UP:
                 self.phase = Phase.UP
             case _, Complained(line) if line.strip():

@@ -24,11 +24,16 @@ def end_all(found: State, limits: Limits) -> dict[str, str]:
     return _end(found, found.started, limits)
 
 
-def end_some(where: Path, found: State, hosts: Collection[str], limits: Limits) -> None:
-    """End the PCTs of some hosts, and say in the partition's file what is left."""
-    started = [name for name in found.started if name in hosts]
-    left = _end(found, started, limits)
-    state.save(without(found, set(started) - left.keys()), where)
+def end_some(
+    where: Path, found: State, hosts: Collection[str], idle: Collection[str], limits: Limits
+) -> None:
+    """End the PCTs of some hosts, and say in the partition's file what is left.
+
+    Args:
+        idle: hosts that very likely have none; it does not matter if they are out of reach.
+    """
+    left = _end(found, hosts, limits).keys() - set(idle)
+    state.save(without(found, set(hosts) - left), where)
 
 
 def without(found: State, ended: Collection[str]) -> State:

@@ -93,9 +93,8 @@ def _begin(where: Path, wish: Wish, limits: Limits, environment: Mapping[str, st
         return came
     except BaseException:
         with _undisturbed():
-            left = down.end_all(state.load_any(environment) or found, limits)
             processes.end(found.daemons, local.END_S)
-            if not left:
+            if not (state.load_any(environment) or found).started:
                 directory.clean(where)
         raise
 
@@ -110,12 +109,7 @@ def _add(
     missing = [host for host in wish.hosts if host not in here]
     if not missing:
         return Came(found, (), (), is_new)
-    try:
-        return replace(_bring(where, found, missing, wish, limits), has_new_bebopd=is_new)
-    except BaseException:
-        with _undisturbed():
-            down.end_some(where, state.load_any(environment) or found, missing, limits)
-        raise
+    return replace(_bring(where, found, missing, wish, limits), has_new_bebopd=is_new)
 
 
 def _with_bebopd(
@@ -159,19 +153,29 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
         )
         for name in hosts
     ]
-    ssh.run(
-        calls,
-        wish.ssh,
-        limits.host_up_s,
-        limits,
-        lambda host, event: machines[host].handle(event),
-    )
-    added = tuple(name for name in hosts if machines[name].phase is Phase.UP)
-    is_up = set(added)
-    ended = {name: Host(name, numbers[name], name in is_up) for name in hosts}
-    found = replace(found, hosts=tuple({**begun, **ended}.values()))
+    try:
+        ssh.run(
+            calls,
+            wish.ssh,
+            limits.host_up_s,
+            limits,
+            lambda host, event: machines[host].handle(event),
+        )
+    except BaseException:
+        # Where nothing has begun, a pct that begins yet finds that nobody waits for it.
+        idle = {name for name in hosts if not machines[name].is_reached}
+        with _undisturbed():
+            down.end_some(where, found, hosts, idle - set(before), limits)
+        raise
+    hosts_now = dict(begun)
+    for name, machine in machines.items():
+        was_started = name in before and before[name].is_started
+        is_there = machine.phase is Phase.UP or (was_started and not machine.is_reached)
+        hosts_now[name] = Host(name, numbers[name], is_there)
+    found = replace(found, hosts=tuple(hosts_now.values()))
     state.save(found, where)
-    failed = tuple((name, machines[name].reason) for name in hosts if name not in is_up)
+    added = tuple(name for name in hosts if machines[name].phase is Phase.UP)
+    failed = tuple((name, m.reason) for name, m in machines.items() if m.phase is not Phase.UP)
     return Came(found, added, failed, False)
 
 

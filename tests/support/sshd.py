@@ -127,9 +127,7 @@ def run(host: Host, *words: str, env: Mapping[str, str] | None = None) -> Done:
     return finish(start(host, *words, env=env))
 
 
-def start(
-    host: Host, *words: str, env: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+def start(host: Host, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start one of our commands on a host."""
     return host.popen(
         [BIN / words[0], *words[1:]],
@@ -138,3 +136,14 @@ def start(
         stderr=subprocess.PIPE,
         env={**host.environment(), **(env or {})},
     )
+
+
+def here(*words: str) -> Done:
+    """Run one of our commands on the host of the tests."""
+    process = subprocess.Popen(
+        [BIN / words[0], *words[1:]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    return finish(process)

@@ -77,6 +77,196 @@ def test_one_command_makes_a_partition_of_bare_hosts_and_one_takes_it_down(site)
     assert "3 nodes: 3 free" in shown.out and "hosts up: node[1-3]\n" in shown.out
     done = site.yodctl("down")
     assert (done.status, done.err) == (0, "")
-    assert done.out == "ended 1 daemons of 1\nended the pcts on node[1-3]\n"
+    assert done.out.endswith("\nended 1 daemons of 1\nended the pcts on node[1-3]\n")
     assert site.daemons() == []
     assert not site.head.path("/run/yod-ram/yod/partition.json").exists()
+
+
+@pytest.fixture
+def up(site):
+    done = site.yodctl("up", "--ssh", "node[1-3]")
+    assert (done.status, done.err) == (0, "")
+    yield site
+    site.yodctl("down", "--force")
+    assert site.daemons() == []
+
+
+def test_the_key_of_the_partition_is_in_nobodys_arguments(site, tmp_path):
+    (tmp_path / "ssh-noted").write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$*" >> {tmp_path}/said\nexec {site.ssh.command} "$@"\n'
+    )
+    (tmp_path / "ssh-noted").chmod(0o755)
+    done = site.yodctl("up", "--ssh", "node1", "--ssh-command", str(tmp_path / "ssh-noted"))
+    assert done.status == 0, done.err
+    key = site.head.path("/run/yod-ram/yod/key").read_bytes().hex()
+    words = [c for host in site.hosts for c in host.processes().values()]
+    assert not [each for each in (*words, (tmp_path / "said").read_text()) if key in each]
+    assert site.yodctl("down").status == 0
+
+
+def test_errors_of_many_hosts_are_one_line_and_the_others_are_up(site):
+    for number in (2, 3):
+        site.ssh.stop(site.hosts[number])
+    done = site.yodctl("up", "--ssh", "node[1-3],nowhere[1-2]")
+    assert done.status == 4
+    assert done.out.startswith("1 host up at unix:/run/yod-ram/yod/bebopd.sock: node1 (")
+    first, *reasons = done.err.splitlines()
+    assert first == (
+        "yodctl: node[2-3],nowhere[1-2] are not up;"
+        " `yodctl up --ssh node[2-3],nowhere[1-2]` tries again"
+    )
+    assert "node[2-3]: Connection refused" in reasons
+    assert len(reasons) == 2 and reasons[1].startswith("nowhere[1-2]: ")
+    for number in (2, 3):
+        site.ssh.start(site.hosts[number])
+    status = site.yodctl("status")
+    assert status.status == 1
+    assert "node[2-3],nowhere[1-2]: did not come up" in status.err
+    done = site.yodctl("up", "--ssh", "node[2-3]")
+    assert done.status == 0 and done.out.startswith("2 hosts up at ")
+    assert site.yod("-list", "2", "hostname").out == "node3\n"
+    assert site.yodctl("down").status == 0
+    assert site.daemons() == []
+
+
+def test_where_no_host_comes_up_nothing_is_left(site):
+    done = site.yodctl("up", "--ssh", "nowhere[1-2]", "--address", "10.77.0.1")
+    assert done.status == 1
+    lines = done.err.splitlines()
+    assert lines[0] == "yodctl: no host came up"
+    assert len(lines) == 2 and lines[1].startswith("nowhere[1-2]: ")
+    assert site.daemons() == []
+    assert site.yodctl("status").out.endswith("no partition is up\n")
+
+
+def test_a_host_without_yod_is_named(site):
+    site.hosts[2].run(["mount", "-t", "tmpfs", "tmpfs", str(sshd.BIN)], check=True)
+    done = site.yodctl("up", "--ssh", "node[1-2]")
+    assert done.status == 4
+    said = f"node2: no yod: neither {sshd.BIN}/pct nor pct in PATH"
+    assert done.err.splitlines()[-1] == said
+    assert site.yodctl("down").status == 0
+
+
+def test_a_host_that_does_not_answer_is_left_out_in_time(site):
+    site.hosts[2].cut()
+    done = site.yodctl("up", "--ssh", "node[1-3]", env={"YOD_HOST_UP_S": "3"})
+    assert done.status == 4
+    assert re.search(
+        r"^node2: (no answer in 3 s|Connection timed out|No route to host)$", done.err, re.M
+    )
+    assert set(site.pcts()) == {"node1", "node3"}
+    site.hosts[2].heal()
+    assert site.yodctl("down").status == 0
+    assert site.daemons() == []
+
+
+def test_an_interrupt_leaves_nothing(site):
+    site.hosts[2].cut()  # so that it waits
+    yodctl = start(site.head, "yodctl", "up", "--ssh", "node[1-3]", env=site.env)
+    wait_until(lambda: set(site.pcts()) == {"node1", "node3"})
+    yodctl.send_signal(signal.SIGINT)
+    site.hosts[2].heal()
+    _, err = yodctl.communicate(timeout=LIMIT_S)
+    assert (yodctl.returncode, err.strip()) == (1, b"yodctl: interrupted")
+    wait_until(lambda: site.daemons() == [])
+    assert not site.head.path("/run/yod-ram/yod/partition.json").exists()
+
+
+def test_a_killed_yodctl_leaves_what_down_ends(site):
+    site.hosts[2].cut()
+    yodctl = start(site.head, "yodctl", "up", "--ssh", "node[1-3]", env=site.env)
+    wait_until(lambda: set(site.pcts()) == {"node1", "node3"})
+    yodctl.kill()
+    yodctl.communicate(timeout=LIMIT_S)
+    site.hosts[2].heal()
+    assert site.yodctl("down").status == 0
+    wait_until(lambda: site.daemons() == [])
+
+
+def test_a_lost_node_comes_back_by_the_same_command(up):
+    os.kill(up.pcts()["node2"], signal.SIGKILL)
+    wait_until(lambda: "1 down" in up.yodctl("status").out)
+    status = up.yodctl("status")
+    assert status.status == 1
+    assert status.err == "yodctl: node2: lost; `yodctl up --ssh node2` brings back\n"
+    before = up.pcts()
+    done = up.yodctl("up", "--ssh", "node[1-3]")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("1 host up at ")
+    assert {name: up.pcts()[name] for name in before} == before
+    assert up.yod("-list", "1", "hostname").out == "node2\n"
+
+
+def test_a_pct_that_hangs_is_replaced(up):
+    unix_pid = up.pcts()["node2"]
+    os.kill(unix_pid, signal.SIGSTOP)
+    wait_until(lambda: "1 down" in up.yodctl("status").out)
+    assert up.yodctl("up", "--ssh", "node[1-3]").status == 0
+    assert up.pcts()["node2"] != unix_pid
+    assert up.yod("-list", "0..2", "true").status == 0
+
+
+def test_a_dead_bebopd_is_started_again_in_place_and_jobs_go_on(up):
+    job = start(up.head, "yod", "-list", "1", "sh", "-c", "echo up; exec sleep 600", env=up.env)
+    read_until(job.stdout.fileno(), b"up\n")
+    before = up.pcts()
+    os.kill(*[p for p, c in up.head.processes().items() if "bebopd" in c], signal.SIGKILL)
+    wait_until(lambda: up.yodctl("status").status == 1)
+    assert "`yodctl up --ssh` starts it again" in up.yodctl("status").err
+    done = up.yodctl("up", "--ssh", "node[1-3]")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("bebopd had died and is started again\nall are up already at ")
+    assert up.pcts() == before
+    job.terminate()
+    job.communicate(timeout=LIMIT_S)
+    assert up.yod("-list", "0..2", "true").status == 0
+
+
+def test_down_names_the_jobs_and_ends_them_when_forced(up):
+    job = start(up.head, "yod", "-list", "0", "sh", "-c", "echo up; exec sleep 600", env=up.env)
+    read_until(job.stdout.fileno(), b"up\n")
+    done = up.yodctl("down")
+    assert done.status == 3
+    assert "(root) would end: to end jobs say `yodctl down --force`" in done.err
+    assert set(up.pcts()) == {"node1", "node2", "node3"}
+    assert up.yodctl("down", "--force").status == 0
+    job.communicate(timeout=LIMIT_S)
+
+
+def test_a_host_that_does_not_answer_is_ended_by_a_later_down(up):
+    up.ssh.stop(up.hosts[2])
+    done = up.yodctl("down")
+    assert done.status == 1
+    assert done.err.splitlines() == [
+        "yodctl: a pct may be left on node2; `yodctl down` tries again",
+        "node2: Connection refused",
+    ]
+    assert set(up.pcts()) == {"node2"}
+    up.ssh.start(up.hosts[2])
+    assert up.yodctl("down", "--force").status == 0
+
+
+def test_a_node_restarts_with_its_key(up):
+    before = up.pcts()["node2"]
+    assert up.yodctl("restart", "1").status == 0
+    wait_until(lambda: "restarted" in up.yodctl("events", "1").out)
+    assert up.pcts()["node2"] == before
+    assert up.yod("-list", "1", "hostname").out == "node2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--ssh", "n[1-"], "hosts n[1-: "),
+        (["--ssh", ""], "no host"),
+        (["--ssh=-oProxyCommand=x"], "is no name of a host"),
+        (["--ssh", "n1", "--local", "2"], "--local and --ssh"),
+        (["--address", "n1"], "--address is for --ssh"),
+        (["--ssh", "n1", "--address", "no.where.invalid"], "--address no.where.invalid: no IPv4"),
+    ],
+)
+def test_bad_input_gets_a_line(place, words, said):
+    done = sshd.here("yodctl", "up", *words)
+    assert done.status == 2
+    assert said in done.err and done.err.count("\n") == 1

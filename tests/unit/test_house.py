@@ -69,7 +69,7 @@ PURE_STDLIB = {
 
 # A library, and the only rooms and modules that may import it.
 BOUND = {
-    "ClusterShell": {"native.nodelist"},
+    "ClusterShell": {"partition.hosts"},
     "asyncio": ASYNCIO,
     "cffi": {"native.transport"},
     "click": COMMANDS | OF_COMMANDS | {"native.host.config"},  # which reads their options
