@@ -63,6 +63,7 @@ WRONG_USAGE = 2
     metavar="COUNT",
     help="Write a second line, `nodes COUNT`, when so many nodes are up.",
 )
+@click.option("--until-fd", type=int, metavar="FD", help="End when nobody has the other end of it.")
 @click.version_option(**options.VERSION)
 def command(
     listen: str,
@@ -77,6 +78,7 @@ def command(
     debug: bool,
     ready_fd: int | None,
     expect: int,
+    until_fd: int | None,
 ) -> None:
     """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
     from native.port.portals import PortalsPort
@@ -108,6 +110,9 @@ def command(
         raise YodError(f"cannot listen at {where}: {error.reason}") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
+    if until_fd is not None:  # nothing is ever written there
+        os.set_inheritable(until_fd, False)
+        reactor.watch(until_fd, reactor.stop)
     take_signals(reactor, say, lambda: ["bebopd begins"], log.open_again)
     ready = _Ready(ready_fd, expect)
     ready.listening(str(port.id))

@@ -44,11 +44,12 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SwitchType=switch/none
+SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=300
 MessageTimeout=60
-NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs=1
+NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports}] CPUs={cpus}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -64,11 +65,15 @@ def missing() -> str:
 class Slurm:
     """A running Slurm; a context manager.
 
+    Args:
+        count: of nodes.
+        cpus: of each.
+
     Attributes:
         environment: for srun to find it.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, cpus: int = 1) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="slurm-"))
         self._directory.chmod(0o755)
         self._daemons: list[subprocess.Popen[bytes]] = []
@@ -81,9 +86,9 @@ class Slurm:
                 host=socket.gethostname().partition(".")[0],
                 directory=self._directory,
                 controller_port=ports[0],
-                first_port=ports[1],
-                last_port=ports[-1],
+                ports=f"{ports[1]}-{ports[-1]}",
                 last=count - 1,
+                cpus=cpus,
             )
         )
         self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
@@ -165,7 +170,9 @@ class Slurm:
 
 def _free_ports(count: int) -> list[int]:
     """Neighbouring ports below the range that the kernel hands out."""
-    for first in range(20000, 32000 - count, count):
+    # Two that look at once find others.
+    begin = 20000 + os.getpid() % 50 * 200
+    for first in range(begin, 32000 - count, count):
         sockets = []
         try:
             for port in range(first, first + count):

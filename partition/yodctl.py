@@ -7,6 +7,7 @@ import pwd
 import sys
 import time
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +24,9 @@ from partition.find.state import State
 from partition.status import order, show, why
 from partition.up import local, processes
 from partition.up import warm as warm_server
+
+if TYPE_CHECKING:
+    from partition.find.batch import BatchJob
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -114,7 +118,26 @@ def up(
         return
     if base_port or debug:
         raise UsageError(f"{'--base-port' if base_port else '-D'} is for --local and --ssh")
+    from partition.find import batch
+
+    if (job := batch.job(os.environ)) is not None and job.needs_pcts:
+        _up_job(job)
+        return
     _up_warm(slots)
+
+
+def _up_job(job: BatchJob) -> None:
+    from partition.hosts import allocated
+
+    began = time.monotonic()
+    os.umask(0o077)
+    found, is_new = allocated.bring_up(job, limits.load(os.environ), os.environ)
+    up = "are up" if is_new else "are up already"
+    took_s = time.monotonic() - began
+    click.echo(f"{len(job.slots)} nodes of {job} {up} at {_address(found)} ({took_s:.2f} s)")
+    click.echo(_chosen_otherwise(found) or "yod finds them by itself; they end with the job")
+    if warm_server.running(os.environ) is None:
+        _up_warm(None)
 
 
 def _up_warm(slots: int | None) -> None:
@@ -201,12 +224,16 @@ def status() -> None:
     click.echo(f"  key file   {found.key_file}")
     click.echo(f"  logs       {os.path.dirname(found.daemons[0].log)}")
     click.echo(f"  bebopd     process {found.daemons[0].unix_pid}{'' if alive[0] else ', gone'}")
-    if found.tag:
+    if found.is_of_job:
+        click.echo(
+            f"  srun       process {found.daemons[1].unix_pid}{'' if alive[1] else ', gone'}"
+        )
+    elif found.tag:
         click.echo(f"  ssh        {found.ssh}")
     else:
         click.echo(f"  pcts       {sum(alive[1:])} of {len(alive) - 1} alive")
     if not alive[0]:
-        again = "`yodctl up --ssh` starts it again, " if found.tag else ""
+        again = "`yodctl up --ssh` starts it again, " if found.started else ""
         raise PartitionError(f"bebopd is gone; {again}`yodctl down` clears what is left")
     rows = _rows(found)
     out = why.out_of_use(rows, time.time(), why.stale_s(limits.load(os.environ)))
@@ -219,7 +246,7 @@ def status() -> None:
             daemon for daemon, lives in zip(found.daemons, alive, strict=True) if not lives
         ]
         raise PartitionError("gone: " + ", ".join(map(str, gone_nodes)))
-    if found.tag:
+    if found.tag and not found.is_of_job:
         from partition.hosts import told
 
         click.echo(told.hosts_up(found, rows))
@@ -247,7 +274,7 @@ def down(is_forced: bool) -> None:
     notes = [f"{killed} had to be killed" if killed else "", f"{gone} were gone" if gone else ""]
     said = ", ".join(filter(None, notes))
     click.echo(f"ended {ended} daemons of {len(found.daemons)}" + (f" ({said})" if said else ""))
-    if found.tag:
+    if found.started:
         from partition.hosts import told
 
         click.echo(told.hosts_ended(found, left))

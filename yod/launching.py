@@ -77,6 +77,11 @@ def prepare(
     environment = _decoded(invocation.environment) if settings is None else settings
     limits = limits or limits_module.load(environment)
     where = discover.find(partition, environment)
+    if where.can_begin and is_reached:
+        from partition.hosts import allocated  # once for each batch job
+
+        where, said = allocated.found(environment, limits)
+        warnings = [*warnings, *said]
     plan, arguments = make_plan(
         members, options, limits, invocation, not where.is_embedded, warnings
     )

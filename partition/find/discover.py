@@ -8,6 +8,7 @@ A chosen partition that does not answer is an error; yod never falls back to ano
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +23,11 @@ from native.allocated import (
 from native.errors import PartitionError
 from native.text import shown
 
+if TYPE_CHECKING:
+    from partition.find.state import State
+
 EMBEDDED = "embedded"
+BATCH = "batch"  # the nodes of the batch job that this is
 HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
 HOST_FILE_DEFAULT = "/etc/yod/cplant-host"
 
@@ -35,12 +40,15 @@ class Where(Struct, frozen=True):
         address: ``host:port`` or ``unix:PATH``; empty: embedded.
         key_file: path of its key; empty: no key is needed, or none is known.
         allocation: the id of the allocation that it is; empty: it is none.
+        can_begin: nothing has been chosen, and this process is in a batch job of several nodes,
+            which can be a partition.
     """
 
     name: str
     address: str = ""
     key_file: str = ""
     allocation: str = ""
+    can_begin: bool = False
 
     @property
     def is_embedded(self) -> bool:
@@ -58,6 +66,8 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
         PartitionError: the chosen address is malformed.
     """
     key_file = environment.get(KEY_VARIABLE, "")
+    if option == BATCH:
+        return _batch(environment, key_file, option)
     if option:
         return _where(option, "--partition", key_file)
     if named := environment.get(PARTITION_VARIABLE, ""):
@@ -67,9 +77,35 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     from partition.find import state
 
     if (up := state.load()) is not None:
-        address = up.unix_address or up.address
-        return Where(f"{shown(address)} (yodctl up)", address, key_file or up.key_file)
-    return _site(environment, key_file) or Where(EMBEDDED)
+        return of_state(up, key_file)
+    if (site := _site(environment, key_file)) is not None:
+        return site
+    return _batch(environment, key_file) if "SLURM_JOB_ID" in environment else Where(EMBEDDED)
+
+
+def of_state(up: State, key_file: str = "") -> Where:
+    """A partition that this user has started."""
+    address = up.unix_address or up.address
+    source = up.name if up.is_of_job else "yodctl up"
+    return Where(f"{shown(address)} ({source})", address, key_file or up.key_file)
+
+
+def _batch(environment: Mapping[str, str], key_file: str, option: str = "") -> Where:
+    """The partition of this batch job, which may have to be started.
+
+    Raises:
+        PartitionError: it was asked for, and there is no batch job of several nodes.
+    """
+    from partition.find import batch, state
+
+    job = batch.job(environment)
+    if job is None or not job.needs_pcts:
+        if option:
+            raise PartitionError("--partition batch: this is no batch job of several nodes")
+        return Where(EMBEDDED)
+    if option and (up := state.load()) is not None:
+        return of_state(up, key_file)
+    return Where(EMBEDDED, can_begin=True)
 
 
 def find_outer(option: str, environment: Mapping[str, str]) -> Where:

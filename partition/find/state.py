@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # takes 3 ms to import, and every launch looks for this file
     from pathlib import Path
 
 FILE_NAME = "partition.json"
+BATCH = "slurm-"  # how the name of the directory of a batch job's partition starts
+STARTER = -2  # in the place of a node's number: the process that has started the PCTs
 TEMPORARY = f".{FILE_NAME}."  # how the name of one that is being written starts
 
 
@@ -31,7 +33,7 @@ class Daemon(Struct, frozen=True):
     Attributes:
         start_ticks: when it started, in clock ticks since boot as in /proc; together
             with the Unix process id it identifies the process until the host reboots.
-        node: its number; -1: the bebopd.
+        node: its number; -1: the bebopd; STARTER.
     """
 
     unix_pid: int
@@ -41,6 +43,8 @@ class Daemon(Struct, frozen=True):
 
     def __str__(self) -> str:
         what = "bebopd" if self.node < 0 else f"pct of node {self.node}"
+        if self.node == STARTER:
+            what = "srun of the pcts"
         return f"{what} (process {self.unix_pid})"
 
 
@@ -86,16 +90,25 @@ class State(Struct, frozen=True):
     tag: str = ""
 
     @property
+    def is_of_job(self) -> bool:
+        """It is of a batch job's nodes, and ends with the job."""
+        return any(daemon.node == STARTER for daemon in self.daemons)
+
+    @property
     def started(self) -> tuple[str, ...]:
         """The hosts on which a PCT was started."""
         return tuple(host.name for host in self.hosts if host.is_started)
 
 
 def directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The directory for the state of this user's partition."""
+    """The directory for the state of this user's partition.
+
+    In a batch job it is one of that job, whose nodes are its partition; on another host another
+    one, because hosts may share a home.
+    """
     from pathlib import Path
 
-    return Path(userdirs.runtime(environment))
+    return Path(_place(environment))
 
 
 def records_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -117,7 +130,12 @@ def load(environment: Mapping[str, str] = os.environ) -> State | None:
 
 def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
     """The same, or one whose start is under way or was interrupted."""
-    path = os.path.join(userdirs.runtime(environment), FILE_NAME)
+    return load_from(_place(environment))
+
+
+def load_from(place: str) -> State | None:
+    """The same, of a directory."""
+    path = os.path.join(place, FILE_NAME)
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -132,6 +150,17 @@ def load_any(environment: Mapping[str, str] = os.environ) -> State | None:
     except MsgspecError as error:
         raise PartitionError(f"{shown(path)}: damaged ({error}); remove it") from None
     return state if state.boot_id == userdirs.boot_id() else None
+
+
+def _place(environment: Mapping[str, str]) -> str:
+    runtime = userdirs.runtime(environment)
+    if "SLURM_JOB_ID" not in environment:
+        return runtime
+    from partition.find import batch
+
+    if (job := batch.job(environment)) is None or not job.needs_pcts:
+        return runtime
+    return os.path.join(runtime, f"{BATCH}{job.id}@{os.uname().nodename}")
 
 
 def save(state: State, where: Path) -> None:

@@ -23,20 +23,22 @@ REJOIN_S = 10.0  # nodes that were up come to a new bebopd within this
 
 
 class Choice(Struct, frozen=True):
-    """What the user may say of a bebopd.
+    """What may be said of a bebopd.
 
     Attributes:
         name: of the partition.
         address: at which others reach this host.
         port: 0: any.
         debug: it writes more to its log.
-        until_fd: its end is bebopd's; -1: it has none.
+        records: directory of its records; empty: the user's.
+        until_fd: a descriptor that it inherits, and whose end is its own; -1: it has none.
     """
 
     name: str
     address: str
     port: int = 0
     debug: bool = False
+    records: str = ""
     until_fd: int = -1
 
 
@@ -53,61 +55,102 @@ def start(where: Path, choice: Choice, environment: Mapping[str, str], expected:
     Raises:
         PartitionError: it does not come up; the text contains the end of its log.
     """
-    (where / directory.LOGS).mkdir(mode=0o700, exist_ok=True)
-    log = where / directory.LOGS / "bebopd.log"
-    unix_path = directory.socket_path(where)
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    argv = [
-        *programs.command_line("bebopd"),
-        *("--listen", f"0.0.0.0:{choice.port}", "--advertise", choice.address),
-        *(["--unix", unix_path] if unix_path else []),
-        *("--name", choice.name, "--key-file", str(where / directory.KEY)),
-        *("--state-dir", str(state.records_directory(environment))),
-        *("--ready-fd", str(processes.READY_FD), "--expect", str(expected)),
-        *(["-D"] if choice.debug else []),
-    ]
-    # It imports its own modules, not the user's.
-    own = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+    starting = Starting(where, choice, environment, expected)
     try:
+        found = starting.listening()
+        if expected:
+            starting.has_nodes(REJOIN_S)
+    except BaseException:
+        starting.abandon()
+        raise
+    finally:
+        starting.close()
+    return found
+
+
+class Starting:
+    """A bebopd that has been started, and tells how far it is.
+
+    Args:
+        expected: the number of nodes that it tells of.
+
+    All others are those of :func:`start`.
+    """
+
+    def __init__(
+        self, where: Path, choice: Choice, environment: Mapping[str, str], expected: int
+    ) -> None:
+        (where / directory.LOGS).mkdir(mode=0o700, exist_ok=True)
+        self._log = where / directory.LOGS / "bebopd.log"
+        self._name = choice.name
+        self._key_file = str(where / directory.KEY)
+        self._unix_path = directory.socket_path(where)
+        self._data = b""
+        self._reader, writer = os.pipe2(os.O_CLOEXEC)
+        records = choice.records or str(state.records_directory(environment))
+        argv = [
+            *programs.command_line("bebopd"),
+            *("--listen", f"0.0.0.0:{choice.port}", "--advertise", choice.address),
+            *(["--unix", self._unix_path] if self._unix_path else []),
+            *("--name", choice.name, "--key-file", self._key_file, "--state-dir", records),
+            *("--ready-fd", str(processes.READY_FD), "--expect", str(expected)),
+            *(["--until-fd", str(choice.until_fd)] if choice.until_fd >= 0 else []),
+            *(["-D"] if choice.debug else []),
+        ]
+        # It imports its own modules, not the user's.
+        own = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
         try:
-            unix_pid = processes.spawn(argv, own, log, writer)
+            self._unix_pid = processes.spawn(argv, own, self._log, writer)
         finally:
             os.close(writer)
-        try:
-            address = _lines(reader, expected > 0, str(log))
-        except BaseException:
-            os.kill(unix_pid, signal.SIGKILL)  # our child, which nobody has reaped
-            os.waitpid(unix_pid, 0)
-            raise
-    finally:
-        os.close(reader)
-    return State(
-        is_up=False,
-        name=choice.name,
-        address=address,
-        unix_address=f"unix:{unix_path}" if unix_path else "",
-        key_file=str(where / directory.KEY),
-        boot_id=userdirs.boot_id(),
-        began=time.time(),
-        daemons=(Daemon(unix_pid, processes.start_ticks(unix_pid), str(log)),),
-        tag=secrets.token_hex(8),
-    )
 
+    def listening(self) -> State:
+        """Wait until it listens.
 
-def _lines(reader: int, has_nodes: bool, log: str) -> str:
-    """The address that bebopd tells; returns when its nodes are there, or have had their time."""
-    data = b""
-    until = time.monotonic() + START_S
-    while data.count(b"\n") < 1 + has_nodes:
-        left_s = max(0.0, until - time.monotonic())
-        if not select.select([reader], [], [], left_s)[0]:
-            break
-        more = os.read(reader, 4096)
-        if not more:
-            break
-        if not data:
-            until = time.monotonic() + REJOIN_S
-        data += more
-    if b"\n" not in data:
-        raise PartitionError(f"bebopd did not come up{directory.tail(log)}")
-    return data.partition(b"\n")[0].decode()
+        Returns:
+            A partition without nodes, that is not up.
+
+        Raises:
+            PartitionError: it ends, or is too slow.
+        """
+        if not self._has_lines(1, START_S, -1):
+            raise PartitionError(f"bebopd did not come up{directory.tail(str(self._log))}")
+        ticks = processes.start_ticks(self._unix_pid)
+        return State(
+            is_up=False,
+            name=self._name,
+            address=self._data.partition(b"\n")[0].decode(),
+            unix_address=f"unix:{self._unix_path}" if self._unix_path else "",
+            key_file=self._key_file,
+            boot_id=userdirs.boot_id(),
+            began=time.time(),
+            daemons=(Daemon(self._unix_pid, ticks, str(self._log)),),
+            tag=secrets.token_hex(8),
+        )
+
+    def has_nodes(self, wait_s: float, unless_fd: int = -1) -> bool:
+        """Wait until the nodes are there.
+
+        Args:
+            unless_fd: when it can be read, they will not come.
+        """
+        return self._has_lines(2, wait_s, unless_fd)
+
+    def abandon(self) -> None:
+        """Kill it: it is a child that nobody has reaped."""
+        os.kill(self._unix_pid, signal.SIGKILL)
+        os.waitpid(self._unix_pid, 0)
+
+    def close(self) -> None:
+        """Listen to it no more."""
+        os.close(self._reader)
+
+    def _has_lines(self, count: int, wait_s: float, unless_fd: int) -> bool:
+        until = time.monotonic() + wait_s
+        fds = [self._reader] + ([unless_fd] if unless_fd >= 0 else [])
+        while self._data.count(b"\n") < count:
+            ready, _, _ = select.select(fds, [], [], max(0.0, until - time.monotonic()))
+            if self._reader not in ready or not (data := os.read(self._reader, 4096)):
+                return False
+            self._data += data
+        return True

@@ -8,6 +8,7 @@ When anything fails, everything that was started is ended and removed.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -101,6 +102,8 @@ def down(
                 ended, killed = ended + there, killed + late
         if is_all:
             directory.clean(where)
+        if found is not None and found.is_of_job:
+            shutil.rmtree(where, ignore_errors=True)  # nothing of it outlives the job
     return None if found is None else (found, ended, killed)
 
 

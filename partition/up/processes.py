@@ -14,11 +14,18 @@ from partition.find.state import Daemon
 READY_FD = 3  # where a started daemon finds its end of the ready pipe
 
 
-def spawn(argv: list[str], environment: Mapping[str, str], log: Path, ready_fd: int = -1) -> int:
+def spawn(
+    argv: list[str],
+    environment: Mapping[str, str],
+    log: Path,
+    ready_fd: int = -1,
+    stdin_fd: int = -1,
+) -> int:
     """Start a process in a session of its own; its output goes to a log file.
 
     Args:
         ready_fd: becomes its READY_FD; -1: it gets none.
+        stdin_fd: becomes its standard input; -1: that is empty.
 
     Returns:
         Its Unix process id.
@@ -28,6 +35,8 @@ def spawn(argv: list[str], environment: Mapping[str, str], log: Path, ready_fd: 
         (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
+    if stdin_fd >= 0:
+        actions[0] = (os.POSIX_SPAWN_DUP2, stdin_fd, 0)
     if ready_fd >= 0:
         actions.append((os.POSIX_SPAWN_DUP2, ready_fd, READY_FD))
     return os.posix_spawn(
