@@ -7,7 +7,6 @@ import pwd
 import sys
 import time
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,14 +18,12 @@ from native.text import shown
 from native.wire import nodes as wire
 from native.wire.base import SLOTS_MAX
 from native.wire.status import NodeRow
+from partition.commands import up as bringing
 from partition.find import state, warm
 from partition.find.state import State
 from partition.status import order, show, why
 from partition.up import local, processes
 from partition.up import warm as warm_server
-
-if TYPE_CHECKING:
-    from partition.find.batch import BatchJob
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -43,10 +40,6 @@ _FORCE = click.option("-force", "--force", "is_forced", is_flag=True, help="End 
 
 class JobsRunError(YodError):
     """What is to be taken down has jobs."""
-
-
-class PartUpError(YodError):
-    """Some hosts are up, others are not."""
 
 
 @click.group(
@@ -107,88 +100,23 @@ def up(
     if nodes is not None:
         if count is not None:
             raise UsageError("--local and --ssh: a partition has one or the other")
-        _up_ssh(nodes, ssh_command, address, slots or 0, base_port, debug)
+        bringing.of_hosts(nodes, ssh_command, address, slots or 0, base_port, debug)
         return
     if address:
         raise UsageError("--address is for --ssh")
     if count is not None:
-        _up_local(count, slots or 1, base_port, debug)
+        bringing.of_this_host(count, slots or 1, base_port, debug)
         if warm_server.running(os.environ) is None:
-            _up_warm(None)
+            bringing.warm(None)
         return
     if base_port or debug:
         raise UsageError(f"{'--base-port' if base_port else '-D'} is for --local and --ssh")
     from partition.find import batch
 
     if (job := batch.job(os.environ)) is not None and job.needs_pcts:
-        _up_job(job)
+        bringing.of_job(job)
         return
-    _up_warm(slots)
-
-
-def _up_job(job: BatchJob) -> None:
-    from partition.hosts import allocated
-
-    began = time.monotonic()
-    os.umask(0o077)
-    found, is_new = allocated.bring_up(job, limits.load(os.environ), os.environ)
-    up = "are up" if is_new else "are up already"
-    took_s = time.monotonic() - began
-    click.echo(f"{len(job.slots)} nodes of {job} {up} at {_address(found)} ({took_s:.2f} s)")
-    click.echo(_chosen_otherwise(found) or "yod finds them by itself; they end with the job")
-    if warm_server.running(os.environ) is None:
-        _up_warm(None)
-
-
-def _up_warm(slots: int | None) -> None:
-    began = time.monotonic()
-    os.chdir("/")
-    unix_pid = warm_server.up(os.environ, slots)
-    took_s = time.monotonic() - began
-    click.echo(f"launches on this host are warm: process {unix_pid} runs them ({took_s:.2f} s)")
-    if reason := warm.look(os.environ).reason:
-        click.echo(f"yours are cold: {reason}")
-
-
-def _up_local(count: int, slots: int, base_port: int, debug: bool) -> None:
-    if base_port and base_port + count > 65535:
-        raise UsageError(f"--base-port {base_port}: {count + 1} ports do not fit above it")
-    earlier = state.load_any()
-    if earlier is not None and local.is_stale(earlier):
-        click.echo("yodctl: the daemons of an earlier partition are gone; cleaned up", err=True)
-    began = time.monotonic()
-    os.umask(0o077)
-    os.chdir("/")  # the daemons hold no directory of the user's
-    found = local.up(
-        count, slots=slots, base_port=base_port, debug=debug, environment=dict(os.environ)
-    )
-    took_s = time.monotonic() - began
-    each = f" of {slots} slots" if slots > 1 else ""
-    click.echo(f"{count} nodes{each} are up at {_address(found)} ({took_s:.2f} s)")
-    chosen = _chosen_otherwise(found)
-    click.echo(f"{chosen or 'yod finds them by itself'}; `yodctl down` takes it down")
-
-
-def _up_ssh(
-    nodes: str, ssh_command: str, address: str, slots: int, base_port: int, debug: bool
-) -> None:
-    from partition.hosts import names, told
-    from partition.hosts.up import Wish
-    from partition.hosts.up import up as up_hosts
-
-    wish = Wish(names.parse(nodes), ssh_command, address, slots, base_port, debug)
-    began = time.monotonic()
-    os.umask(0o077)
-    os.chdir("/")
-    came = up_hosts(wish, limits.load(os.environ), dict(os.environ))
-    for line in told.came(came, time.monotonic() - began):
-        click.echo(line)
-    if chosen := _chosen_otherwise(came.state):
-        click.echo(chosen)
-    if warm_server.running(os.environ) is None:
-        _up_warm(None)
-    if came.failed:
-        raise PartUpError("\n".join(told.failed(came)))
+    bringing.warm(slots)
 
 
 @command.command("end-pcts", hidden=True)
@@ -212,13 +140,13 @@ def status() -> None:
     found = state.load_any()
     if found is None or local.is_stale(found):
         gone = " (its daemons are gone; `yodctl up` cleans up)" if found is not None else ""
-        chosen = _chosen_otherwise(None)
+        chosen = bringing.chosen_otherwise(None)
         click.echo(f"no partition is up{gone}" + (chosen and f"; {chosen}, which pingd shows"))
         sys.exit(FAILED if warmth.reason or gone else 0)
     alive = [processes.is_alive(daemon) for daemon in found.daemons]
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.began))
     click.echo(f"partition {found.name}, since {since}")
-    click.echo(f"  address    {_address(found)}")
+    click.echo(f"  address    {bringing.address_of(found)}")
     if found.unix_address:
         click.echo(f"             {found.address}")
     click.echo(f"  key file   {found.key_file}")
@@ -239,7 +167,7 @@ def status() -> None:
     out = why.out_of_use(rows, time.time(), why.stale_s(limits.load(os.environ)))
     for line in (*show.totals(rows), *out):
         click.echo(line)
-    if chosen := _chosen_otherwise(found):
+    if chosen := bringing.chosen_otherwise(found):
         click.echo(chosen)
     if not all(alive):
         gone_nodes = [
@@ -423,7 +351,7 @@ def main() -> None:
         status = _fail("interrupted", FAILED)
     except JobsRunError as error:
         status = _fail(str(error), JOBS_RUN)
-    except PartUpError as error:
+    except bringing.PartUpError as error:
         status = _fail(str(error), PART_UP)
     except YodError as error:
         status = _fail(str(error), FAILED)
@@ -432,23 +360,11 @@ def main() -> None:
     sys.exit(stdio.ended("yodctl", status, FAILED))
 
 
-def _chosen_otherwise(found: State | None) -> str:
-    """A line for the user if yod will not use what `up` has started; else empty."""
-    chosen = os.environ.get("YOD_PARTITION", "")
-    if not chosen or (found is not None and chosen in (found.address, found.unix_address)):
-        return ""
-    return f"YOD_PARTITION is set: yod and pingd use {shown(chosen)}"
-
-
-def _address(found: State) -> str:
-    return found.unix_address or found.address
-
-
 def _rows(found: State) -> list[NodeRow]:
     from partition.find import discover
     from partition.status import reached
 
-    where = discover.find(_address(found), {"YOD_KEY_FILE": found.key_file})
+    where = discover.find(bringing.address_of(found), {"YOD_KEY_FILE": found.key_file})
     return show.merge(reached.rows(where, limits.load(os.environ)))
 
 

@@ -1,4 +1,4 @@
-"""The commands of yodjob. Each module is imported when one of its commands is used.
+"""The commands of yodjob, each imported when it is used, and the longest one of yodctl.
 
 I/O. Imports native, partition, yod.plan.
 """

@@ -22,6 +22,7 @@ MODULES = (
     "native.hooks",
     "native.memory",
     "native.wire.rank",
+    "partition.find.batch",
     "partition.find.discover",
     "partition.find.remote",
     "partition.find.state",
