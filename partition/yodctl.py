@@ -64,6 +64,7 @@ def command() -> None:
     help="Start N nodes on this host, with daemons of their own.",
 )
 @click.option("--ssh", "nodes", metavar="NODES", help="Start a node on each of n[1-8],gpu1.")
+@click.option("--hosts", "host_file", metavar="FILE", help="The same, on the hosts of a file.")
 @click.option(
     "--ssh-command",
     envvar="YOD_SSH",
@@ -89,6 +90,7 @@ def command() -> None:
 def up(
     count: int | None,
     nodes: str | None,
+    host_file: str | None,
     ssh_command: str,
     address: str,
     slots: int | None,
@@ -97,13 +99,16 @@ def up(
 ) -> None:
     """Make launches on this host warm; with --local or --ssh start a bebopd and PCTs as well."""
     limits.load(os.environ)  # what is wrong with them is better said here
-    if nodes is not None:
-        if count is not None:
-            raise UsageError("--local and --ssh: a partition has one or the other")
-        bringing.of_hosts(nodes, ssh_command, address, slots or 0, base_port, debug)
+    given = {"--local": count, "--ssh": nodes, "--hosts": host_file}
+    chosen = [name for name, value in given.items() if value is not None]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)}: a partition has one or the other")
+    if nodes is not None or host_file is not None:
+        hosts = bringing.wished_hosts(nodes, host_file)
+        bringing.of_hosts(hosts, ssh_command, address, slots or 0, base_port, debug)
         return
     if address:
-        raise UsageError("--address is for --ssh")
+        raise UsageError("--address is for --ssh and --hosts")
     if count is not None:
         bringing.of_this_host(count, slots or 1, base_port, debug)
         if warm_server.running(os.environ) is None:

@@ -53,19 +53,37 @@ def of_this_host(count: int, slots: int, base_port: int, debug: bool) -> None:
     click.echo(f"{chosen or 'yod finds them by itself'}; `yodctl down` takes it down")
 
 
+def wished_hosts(nodes: str | None, host_file: str | None) -> dict[str, int]:
+    """The hosts of a list, or else of a file, with the slots that the file has for each.
+
+    Raises:
+        UsageError: there is none, or the file cannot be read.
+    """
+    from partition.hosts import hostfile, names
+
+    if nodes is not None:
+        return dict.fromkeys(names.parse(nodes), 0)
+    path = host_file or ""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return hostfile.parse(file.read(), path)
+    except OSError as error:
+        raise UsageError(f"--hosts {shown(path)}: {error.strerror}") from None
+
+
 def of_hosts(
-    nodes: str, ssh_command: str, address: str, slots: int, base_port: int, debug: bool
+    hosts: dict[str, int], ssh_command: str, address: str, slots: int, base_port: int, debug: bool
 ) -> None:
     """Start a bebopd here, and a PCT on each of the hosts.
 
     Raises:
         PartUpError: some did not come up, and others are.
     """
-    from partition.hosts import names, told
+    from partition.hosts import told
     from partition.hosts.up import Wish
     from partition.hosts.up import up as up_hosts
 
-    wish = Wish(names.parse(nodes), ssh_command, address, slots, base_port, debug)
+    wish = Wish(hosts, ssh_command, address, slots, base_port, debug)
     began = time.monotonic()
     os.umask(0o077)
     os.chdir("/")

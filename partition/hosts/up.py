@@ -31,14 +31,14 @@ class Wish(Struct, frozen=True):
     """What the user asks for.
 
     Attributes:
-        hosts: in the order of the nodes.
+        hosts: in the order of the nodes, with the slots of each; 0: as for all.
         ssh: the command.
         address: at which the hosts reach this one; empty: it is found out.
-        slots: of each node; 0: its processors.
+        slots: of each node of which nothing else is said; 0: its processors.
         base_port: TCP port of the bebopd; 0: any.
     """
 
-    hosts: tuple[str, ...]
+    hosts: dict[str, int]
     ssh: str
     address: str = ""
     slots: int = 0
@@ -80,12 +80,14 @@ def up(wish: Wish, limits: Limits, environment: Mapping[str, str]) -> Came:
 
 
 def _begin(where: Path, wish: Wish, limits: Limits, environment: Mapping[str, str]) -> Came:
-    own = address.check(wish.address) if wish.address else address.towards(wish.hosts, wish.ssh)
+    own = (
+        address.check(wish.address) if wish.address else address.towards(list(wish.hosts), wish.ssh)
+    )
     choice = allocator.Choice("ssh", own, wish.base_port, wish.debug)
     found = replace(allocator.start(where, choice, environment), ssh=wish.ssh)
     try:
         state.save(found, where)
-        came = _bring(where, found, wish.hosts, wish, limits)
+        came = _bring(where, found, list(wish.hosts), wish, limits)
         if not came.added:
             raise PartitionError("\n".join(["no host came up", *names.folded(came.failed)]))
         came = replace(came, state=replace(came.state, is_up=True))
@@ -191,9 +193,10 @@ def _numbers(known: Sequence[Host], hosts: Sequence[str]) -> dict[str, int]:
 
 
 def _arguments(found: State, node: int, name: str, wish: Wish) -> list[str]:
+    slots = wish.hosts[name] or wish.slots
     return [
         *("--bebopd", found.address, "--node", str(node), "--name", name, "--tag", found.tag),
-        *(("--slots", str(wish.slots)) if wish.slots else ()),
+        *(("--slots", str(slots)) if slots else ()),
         *(["-D"] if wish.debug else []),
     ]
 

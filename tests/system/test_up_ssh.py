@@ -91,6 +91,15 @@ def up(site):
     assert site.daemons() == []
 
 
+def test_a_host_file_names_hosts_and_their_slots(site, tmp_path):
+    (tmp_path / "hosts").write_text("node2\nnode1\nnode2\nnode2\n")
+    done = site.yodctl("up", "--hosts", str(tmp_path / "hosts"), "--slots", "2")
+    assert (done.status, done.err) == (0, "")
+    said = site.yod("-sz", "5", "hostname").out.split()
+    assert sorted(said) == ["node1"] * 2 + ["node2"] * 3
+    assert site.yodctl("down").status == 0
+
+
 def test_the_key_of_the_partition_is_in_nobodys_arguments(site, tmp_path):
     (tmp_path / "ssh-noted").write_text(
         f'#!/bin/sh\nprintf "%s\\n" "$*" >> {tmp_path}/said\nexec {site.ssh.command} "$@"\n'
@@ -262,6 +271,8 @@ def test_a_node_restarts_with_its_key(up):
         (["--ssh", ""], "no host"),
         (["--ssh=-oProxyCommand=x"], "is no name of a host"),
         (["--ssh", "n1", "--local", "2"], "--local and --ssh"),
+        (["--ssh", "n1", "--hosts", "f"], "--ssh and --hosts"),
+        (["--hosts", "/nowhere"], "--hosts /nowhere: No such file"),
         (["--address", "n1"], "--address is for --ssh"),
         (["--ssh", "n1", "--address", "no.where.invalid"], "--address no.where.invalid: no IPv4"),
     ],

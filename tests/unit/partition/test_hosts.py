@@ -9,7 +9,7 @@ import pytest
 
 from native.errors import UsageError
 from partition.find.state import Host
-from partition.hosts import names, scripts
+from partition.hosts import hostfile, names, scripts
 from partition.hosts.bringing import (
     SSH_FAILED,
     STARTS,
@@ -133,3 +133,16 @@ def test_the_line_for_a_host_is_one_that_every_shell_reads_the_same(line):
     words = shlex.split(line)
     assert words[:3] == ["exec", "sh", "-c"] and words[4] == "yod"
     assert subprocess.run(["sh", "-n", "-c", words[3]], capture_output=True).returncode == 0
+
+
+def test_a_host_file_says_slots_by_repeating_a_host():
+    text = "n1\nn1\n\n# all others\nn[2-3] slots=9\nn1\n"
+    assert hostfile.parse(text, "f") == {"n1": 3, "n2": 0, "n3": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("n1\n-x\n", "f:2: hosts -x: "), ("# none\n", "f: names no host")]
+)
+def test_a_host_file_that_is_wrong_gets_its_line(text, said):
+    with pytest.raises(UsageError, match=said):
+        hostfile.parse(text, "f")
