@@ -17,7 +17,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from native.errors import PartitionError, UsageError
-from native.host import userdirs
 from native.limits import Limits
 from partition.find import batch, discover, state
 from partition.find.batch import BatchJob
@@ -57,10 +56,6 @@ def bring_up(job: BatchJob, limits: Limits, environment: Mapping[str, str]) -> t
         PartitionError: it does not come up.
     """
     where = state.directory(environment)
-    try:
-        userdirs.make_runtime(environment)
-    except OSError as error:
-        raise PartitionError(f"{error.filename}: {error.strerror}") from None
     directory.make(where, environment)
     with directory.locked(where):
         earlier = state.load_any(environment)

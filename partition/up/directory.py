@@ -41,6 +41,8 @@ def make(where: Path, environment: Mapping[str, str]) -> None:
             " XDG_STATE_HOME names a directory for them"
         ) from None
     try:
+        if str(where) != userdirs.runtime(environment):
+            userdirs.make_runtime(environment)
         where.mkdir(mode=0o700, exist_ok=True)
         if where.stat().st_uid != os.geteuid():
             raise PartitionError(f"{shown(str(where))}: belongs to another user")

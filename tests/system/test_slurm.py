@@ -157,3 +157,26 @@ def test_another_partition_may_be_chosen_in_a_job(site):
     done = finish(site.start("yod", "--partition", "batch", "true"))
     assert done.status == 125
     assert done.err == "yod: --partition batch: this is no batch job of several nodes\n"
+
+
+def test_a_warm_yod_does_the_same(site):
+    env = {"YOD_LAUNCH_SERVER": ""}
+    assert finish(site.start("yodctl", "up", env=env)).status == 0
+    script = "yod -sz 12 hostname; yod -sz 12 true"
+    done = site.salloc("-N3", "--exclusive", script=script, env={**env, "YOD_COLD": "never"})
+    assert (done.status, done.out) == (0, f"{os.uname().nodename}\n" * 12)
+    assert done.err.count(" are up, until it ends (") == 1
+    assert finish(site.start("yodctl", "down", env=env)).status == 0
+
+
+def test_a_job_of_one_node_elsewhere_has_a_pct_there(site):
+    done = site.salloc("-N1", "--exclusive", script="yod -sz 4 sh -c 'echo $YOD_NODE_NAME'")
+    assert done.status == 0
+    assert done.out == "n0\n" * 4
+
+
+def test_yodctl_up_local_in_a_job_is_a_partition_of_this_host(site):
+    script = "yodctl up --local 2 && yod -sz 2 true && yodctl down"
+    done = site.salloc("-N3", "--exclusive", script=script)
+    assert (done.status, done.err) == (0, "")
+    assert "ended 3 daemons of 3" in done.out

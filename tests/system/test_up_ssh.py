@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -281,3 +283,31 @@ def test_bad_input_gets_a_line(place, words, said):
     done = sshd.here("yodctl", "up", *words)
     assert done.status == 2
     assert said in done.err and done.err.count("\n") == 1
+
+
+def session(text: str) -> list[tuple[str, list[str]]]:
+    """The commands of a page, and what each prints there."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("    $ "):
+            found.append((line[6:], []))
+        elif line.startswith("    ") and found:
+            found[-1][1].append(line.strip())
+    return found
+
+
+def told(lines: list[str]) -> list[str]:
+    """Lines without times and process ids, those of ranks in any order."""
+    known = [re.sub(r"\d+\.\d\d s|process \d+", "#", line.strip()) for line in lines]
+    return sorted(known) if all(line.startswith("node") for line in known) else known
+
+
+def test_the_page_is_as_it_happens(site):
+    text = (Path(__file__).parents[2] / "docs" / "hosts.md").read_text()
+    page = session(text[: text.index("### When hosts do not come up")])
+    assert len(page) == 6
+    for command, printed in page:
+        done = run(site.head, *shlex.split(command), env={**site.env, "YOD_LAUNCH_SERVER": ""})
+        assert (done.status, done.err) == (0, ""), command
+        assert told(done.out.splitlines()) == told(printed), command
+    assert site.daemons() == []
