@@ -161,7 +161,7 @@ class Driver:
             self._port.disconnect(event.source)
             actions = []
         self._perform(actions)
-        if self._on_taken is not None and self._node.is_taken:
+        if self._on_taken is not None and self._node.reservation.epoch:
             call, self._on_taken = self._on_taken, None
             call()
 

@@ -106,11 +106,6 @@ class Node:
         self._is_suspended = False  # the same
         self._is_restarting = False  # when the last job has ended
 
-    @property
-    def is_taken(self) -> bool:
-        """Some bebopd has taken this node."""
-        return self.reservation.epoch != 0
-
     def begin(self, now: float) -> list[Action]:
         """The first announcement."""
         return self._announce(now)

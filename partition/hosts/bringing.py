@@ -23,7 +23,7 @@ REASON_MAX = 300  # characters
 _BEFORE = re.compile(
     r"ssh: connect to host \S+ port \d+: |ssh: Could not resolve hostname \S+: |"
     r"kex_exchange_identification: |ssh_exchange_identification: |\S+@\S+: (?=Permission denied)|"
-    r"(?<=pct has ended: )\d\d:\d\d:\d\d "
+    r"(?<=pct has ended: )\d{4}-\d\d-\d\d [\d:.]+ \S+: "
 )
 
 

@@ -78,7 +78,7 @@ def test_hosts_with_one_reason_are_one_line():
         (1, "", "exit status 1"),
         (1, "disk of n3 is full", "disk of HOST is full"),
         (1, "disk of n30 is full", "disk of n30 is full"),
-        (1, "yod: pct has ended: 12:00:01 too late", "pct has ended: too late"),
+        (1, "yod: pct has ended: 2026-11-25 12:00:01 n3: too late", "pct has ended: too late"),
         (1, "bell\a", "$'bell\\007'"),
     ],
 )

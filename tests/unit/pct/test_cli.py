@@ -2,7 +2,7 @@
 
 import pytest
 
-from pct.cli import _without_ready_fd
+from pct.cli import _without_starter
 
 
 @pytest.mark.parametrize(
@@ -13,4 +13,9 @@ from pct.cli import _without_ready_fd
     ],
 )
 def test_a_pct_that_begins_again_has_no_starter_who_waits(words, again):
-    assert _without_ready_fd(words) == again
+    assert _without_starter(words) == again
+
+
+def test_a_pct_that_begins_again_has_no_starter():
+    words = ["--starter-fd", "3", "--tag", "a", "--ready-fd", "4", "-D"]
+    assert _without_starter(words) == ["--tag", "a", "-D"]
