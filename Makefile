@@ -81,6 +81,7 @@ bench: $(VENV)/.installed-test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/daemons.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/nodes.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/pingd.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/hosts.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/relay.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/transport.py --write bench/RESULTS.md

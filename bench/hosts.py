@@ -129,7 +129,8 @@ def report(times: Times, absent: str, count: int, rounds: int) -> str:
     lines = [
         "# Partitions of other hosts",
         "",
-        f"Seconds of {rounds} rounds, {count} hosts, all on this machine.",
+        f"Seconds of {rounds} rounds, {count} hosts, all on this machine, whose load, with what",
+        f"else ran, was {os.getloadavg()[1]:.0f} at the end (average of 5 minutes).",
         "",
         *table(["", "minimum", "median", "maximum"], rows),
         "",
