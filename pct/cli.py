@@ -12,7 +12,7 @@ import click
 
 from native import options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import config, hookfile, stdio, systemd
+from native.host import config, hookfile, starting, stdio, systemd
 from native.host.again import execute_again
 from native.host.keyfile import VARIABLE as KEY_VARIABLE
 from native.host.keyfile import read_partition_key, take_key
@@ -25,7 +25,7 @@ from native.port.address import facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX
 from pct.driver import Driver
-from pct.host import capacity, starting
+from pct.host import capacity
 from pct.host.cgroups.own import Cgroup, ForJobs
 from pct.host.spawn.orphans import Orphans
 from pct.host.store import Store, default_directories

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 import pytest
 
 from native.errors import UsageError
+from native.host.starting import LINE_MAX_BYTES, Starter, read_key
 from native.loop.reactor import Reactor
-from pct.host.starting import LINE_MAX_BYTES, Starter, read_key
 
 
 @pytest.fixture

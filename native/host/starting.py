@@ -1,4 +1,4 @@
-"""What a pct shares with the program that starts it: the key, an end, and word that it is ready."""
+"""What a daemon shares with whoever starts it: the key, an end, and word that it is ready."""
 
 from __future__ import annotations
 
