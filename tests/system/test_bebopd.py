@@ -196,9 +196,9 @@ def test_the_nodes_file_gives_numbers_to_names(start_local, tmp_path):
     assert partition.yod("-list", "5,3", "printenv", "YOD_NODE").status == 0
 
 
-def test_it_has_one_thread(start_local):
+def test_it_has_a_thread_for_its_loop_and_one_for_its_history(start_local):
     partition = start_local(1)
-    assert len(os.listdir(f"/proc/{partition.bebopd.unix_pid}/task")) == 1
+    assert len(os.listdir(f"/proc/{partition.bebopd.unix_pid}/task")) == 2
 
 
 def test_those_who_wait_for_nodes_are_told_when_it_ends(start_local, nothing_left_behind, place):
