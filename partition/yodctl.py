@@ -323,13 +323,28 @@ def unit(daemon: str) -> None:
 
 
 @command.command()
-@click.option("--config", "config_file", default=config.PATH, show_default=True, metavar="FILE")
-def doctor(config_file: str) -> None:
-    """Check the configuration file of the daemons: its sections, limits and options."""
-    found = config.read(config_file)
-    for daemon, module in (("bebopd", "allocator.cli"), ("pct", "pct.cli")):
-        found.defaults(daemon, import_module(module).command.params)
-    click.echo(f"{shown(config_file)}: nothing is wrong")
+@_PARTITION
+@click.option("--config", "config_file", metavar="FILE", help="Check this yod.conf, nothing else.")
+def doctor(partition: str, config_file: str | None) -> None:
+    """Say what on this host, or of its partition, stands in the way of jobs, and what to do."""
+    from partition.doctor import finding, host
+    from partition.doctor import partition as of_partition
+
+    path = config_file or config.PATH
+    if config_file or os.path.exists(path):
+        found = config.read(path)
+        for daemon, module in (("bebopd", "allocator.cli"), ("pct", "pct.cli")):
+            found.defaults(daemon, import_module(module).command.params)
+        click.echo(f"{shown(path)}: nothing is wrong")
+    if config_file:
+        return
+    findings = [*host.findings(os.environ)]
+    if not finding.has_problem(findings):  # which may be a limit's
+        in_force = limits.load(os.environ)
+        findings += of_partition.findings(partition, os.environ, in_force)
+    click.echo("\n".join(finding.lines(findings)))
+    if finding.has_problem(findings):
+        sys.exit(FAILED)
 
 
 @command.command()

@@ -424,3 +424,14 @@ def test_a_key_for_nobody_is_refused(place, four):
     assert (done.status, done.err) == (2, "yodctl: no user no such user here\n")
     done = run("yodctl", "key", "0", "--key-file=")
     assert (done.status, done.err) == (2, "yodctl: --key-file needs a value, got an empty one\n")
+
+
+def test_the_doctor_names_a_node_that_is_down_and_what_to_do(start_local):
+    partition = start_local(2)
+    healthy = run("yodctl", "doctor", env=partition.environment())
+    assert healthy.status == 0 and "2 of 2 nodes up" in healthy.out, healthy
+    partition.pcts[1].kill()
+    wait_until(lambda: run("yodctl", "doctor", env=partition.environment()).status == 1)
+    found = run("yodctl", "doctor", env=partition.environment())
+    assert "problem  nodes" in found.out and "node 1 down" in found.out, found
+    assert "1 problem" in found.out and "-> start its pct again" in found.out

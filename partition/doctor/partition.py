@@ -1,0 +1,61 @@
+"""What is so with the partition that yod would use here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+
+from native.errors import PartitionError, UsageError
+from native.limits import Limits
+from native.text import plural
+from native.wire.status import NodeRow, NodeState
+from partition.doctor.finding import Finding, ok, problem, warning
+from partition.find import discover
+from partition.status import reached, why
+
+_REMEDIES = {
+    NodeState.DOWN: "start its pct again; `yodctl up --ssh` or `yodctl status` say how",
+    NodeState.DRAINED: "`yodctl resume` when it is well",
+    NodeState.DRAINING: "`yodctl resume` when it is well",
+}
+
+
+def findings(address: str, environment: Mapping[str, str], limits: Limits) -> Iterator[Finding]:
+    """All of them.
+
+    Args:
+        address: of `--partition`; empty: as yod finds it.
+    """
+    try:
+        where = discover.find(address, environment)
+        if where.is_embedded:
+            yield ok("partition", "none is up here: yod runs jobs on this host by itself")
+            return
+        yield from _key_file(where.key_file)
+        began = time.monotonic()
+        rows = reached.rows(where, limits)
+    except (PartitionError, UsageError) as error:
+        yield problem("partition", str(error), "`yodctl status`, or the log of its bebopd")
+        return
+    took_ms = (time.monotonic() - began) * 1e3
+    up = sum(row.state is not NodeState.DOWN for row in rows)
+    yield ok("partition", f"{where.name}: {up} of {plural(len(rows), 'node')} up, {took_ms:.0f} ms")
+    yield from _nodes(rows, limits)
+
+
+def _key_file(path: str) -> Iterator[Finding]:
+    try:
+        mode = os.stat(path).st_mode & 0o777 if path else 0
+    except OSError:
+        return  # who needs it says so
+    if mode & 0o077:
+        yield problem("key", f"{path} has mode {mode:04o}: others can read it", f"chmod 600 {path}")
+
+
+def _nodes(rows: list[NodeRow], limits: Limits) -> Iterator[Finding]:
+    now, stale_s = time.time(), why.stale_s(limits)
+    for state, remedy in _REMEDIES.items():
+        for text in why.out_of_use([row for row in rows if row.state is state], now, stale_s):
+            level = problem if state is NodeState.DOWN else warning
+            yield level("nodes", text, remedy)
