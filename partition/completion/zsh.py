@@ -39,7 +39,7 @@ _yod_commands() {
     _yod_line_${words[1]:t}
 }
 
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+if [[ $funcstack[1] == _yod ]]; then # from a directory of fpath
     _yod_commands "$@"
 else
     compdef _yod_commands NAMES
@@ -48,7 +48,7 @@ fi
 
 
 def script(lines: Iterable[Line]) -> str:
-    """The whole script; it can be sourced, or lie in a directory of ``fpath``."""
+    """The whole script; it can be sourced, or be the file ``_yod`` in a directory of ``fpath``."""
     lines = tuple(lines)
     names = " ".join(line.path for line in lines if " " not in line.path)
     whole = _HEAD + "".join([_function(line, lines) for line in lines]) + _TAIL

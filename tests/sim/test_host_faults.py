@@ -11,6 +11,7 @@ from tests.sim import scenario
 from tests.sim.apps import Mix, draw
 from tests.sim.keeper import FakeKeeper
 from tests.sim.launchers import Job, YodActor
+from tests.sim.seeds import seeds
 from tests.sim.test_small_tree import LIMITS, NODES
 from tests.sim.world import Sim
 from yod.launch.machine import Phase
@@ -78,12 +79,12 @@ def test_a_node_without_memory_for_the_arguments_fails_the_job_with_the_reason(a
     assert "the arguments: cannot allocate memory" in said and f"n{at}" in said, said
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(12, of=20))
 def test_objects_are_whole_when_they_are_executed(seed: int):
     scenario.shipped(seed)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(15, of=30))
 def test_nothing_is_left_of_keepers_that_are_killed(seed: int):
     scenario.keepers(seed)
 

@@ -21,6 +21,7 @@ from native.wire.load import Mpi, Protocol
 from tests.sim.apps import Mix, draw
 from tests.sim.launchers import Job, YodActor
 from tests.sim.network import Process
+from tests.sim.seeds import seeds
 from tests.sim.world import Sim
 
 NODES = 5
@@ -135,14 +136,14 @@ def play(seed: int, is_stranger: bool) -> tuple[Sim, YodActor, YodActor]:
     return sim, honest, other
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(12, of=25))
 def test_a_stranger_touches_nobody(seed: int):
     _, honest, other = play(seed, is_stranger=True)
     assert honest.machine.report.exit_status == 0, honest.said
     assert other.machine.report.exit_status == 0, other.said
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(12, of=25))
 def test_a_lying_yod_harms_its_own_job_only(seed: int):
     _, honest, _ = play(seed, is_stranger=False)
     assert honest.machine.report.exit_status == 0, honest.said

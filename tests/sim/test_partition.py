@@ -13,6 +13,7 @@ from native.limits import Limits
 from tests.sim import scenario
 from tests.sim.apps import Mix, draw
 from tests.sim.launchers import Job
+from tests.sim.seeds import seeds
 from tests.sim.world import Sim
 
 
@@ -46,17 +47,17 @@ def test_all_rules_hold(seed: int):
     scenario.run(seed)
 
 
-@pytest.mark.parametrize("seed", range(75))
+@pytest.mark.parametrize("seed", seeds(35, of=75))
 def test_output_is_whole_and_in_order(seed: int):
     scenario.chatty(seed)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(15, of=30))
 def test_a_grant_that_nobody_uses_lapses(seed: int):
     scenario.late_load(seed)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(45, of=100))
 def test_spawned_ranks_and_tools_obey_as_loaded_ones_do(seed: int):
     scenario.worlds(seed)
 

@@ -1,6 +1,7 @@
 """The scripts of `yodctl completion` in their shells."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -35,10 +36,10 @@ FISH = 'source - ; complete -C "$argv[1]"'
 ZSHRC = """
 fpath=(HERE $fpath)
 autoload -Uz compinit; compinit -u
-take() { print -r -- "<$BUFFER>"; BUFFER= }
+take() { zle -I; print -r -- "<$BUFFER>"; BUFFER= }
 zle -N take
 bindkey '^X' take
-print ready
+PROMPT='next: '
 """
 
 
@@ -84,25 +85,26 @@ def test_fish_offers_what_fits(scripts, typed, wanted, unwanted):
     demand(offered(["fish", "-N", "-c", FISH], scripts["fish"], [typed]), wanted, unwanted)
 
 
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("yod --ke", "yod --keep-going "),
-        ("yod -sz 4 --label --keep", "yod -sz 4 --label --keep-going "),
-        ("yodjob al", "yodjob alloc "),
-        ("yodjob alloc --excl", "yodjob alloc --exclusive "),
-        ("yodjob signal USR1 --part", "yodjob signal USR1 --partition "),
-        ("yodctl completion z", "yodctl completion zsh "),
-        ("yod -sz 4 hostnamec", "yod -sz 4 hostnamectl "),
-        ("yod -sz 4 cat --keep", "yod -sz 4 cat --keep"),
-    ],
-)
-def test_zsh_completes_what_has_one_meaning(scripts, tmp_path, typed, completed):
+ZSH_CASES = {  # what is typed, with a Tab behind it, and what it becomes
+    "yod --ke": "yod --keep-going ",
+    "yod -sz 4 --label --keep": "yod -sz 4 --label --keep-going ",
+    "yodjob al": "yodjob alloc ",
+    "yodjob alloc --excl": "yodjob alloc --exclusive ",
+    "yodjob signal USR1 --part": "yodjob signal USR1 --partition ",
+    "yodctl completion z": "yodctl completion zsh ",
+    "yod -sz 4 hostnamec": "yod -sz 4 hostnamectl ",
+    "yod -sz 4 cat --keep": "yod -sz 4 cat --keep",
+}
+
+
+def test_zsh_completes_what_has_one_meaning(scripts, tmp_path):
     tmp_path.joinpath("_yod").write_text(scripts["zsh"])
     tmp_path.joinpath(".zshrc").write_text(ZSHRC.replace("HERE", str(tmp_path)))
     own = {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb"}
+    found = {}
     with a_terminal_of("zsh", "-i", env=own) as (_, terminal):
-        read_until(terminal, b"ready")
-        os.write(terminal, f"{typed}\t\x18".encode())
-        text = read_until(terminal, b">")
-    assert f"<{completed}>" in text.decode()
+        read_until(terminal, b"next: ")
+        for typed in ZSH_CASES:
+            os.write(terminal, f"{typed}\t\x18".encode())
+            (found[typed],) = re.findall("<(.*)>", read_until(terminal, b"next: ").decode())
+    assert found == ZSH_CASES

@@ -16,6 +16,7 @@ from tests.support.partition import EXAMPLES, Done, Partition
 from tests.support.wait import LIMIT_S, read_until
 
 pytestmark = pytest.mark.mpi
+LONG = pytest.mark.long
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def run(partition: Partition, mpi: Mpi, size: int) -> Done:
 
 
 @pytest.mark.warm
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=LONG), 4])
 def test_one_world_in_the_embedded_partition(embedded, mpi, size):
     is_world(run(embedded, mpi, size), size, mpi.on_node(size))
 
@@ -51,14 +52,17 @@ def test_one_world_on_two_nodes_of_one_host(start_local, mpi):
 
 
 @pytest.mark.hosts
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=LONG), 2, 4])
 def test_one_world_on_hosts(start_hosts, mpi, count):
     hosts = start_hosts(count, slots=4 // count)
     is_world(run(hosts, mpi, 4), 4, mpi.on_node(4 // count))
 
 
 @pytest.mark.hosts
-@pytest.mark.parametrize(("count", "size"), [(2, 1), (2, 2), (4, 1), (4, 2)])
+@pytest.mark.parametrize(
+    ("count", "size"),
+    [pytest.param(2, 1, marks=LONG), (2, 2), (4, 1), pytest.param(4, 2, marks=LONG)],
+)
 def test_one_world_of_one_rank_on_each_host_asked_for(start_hosts, mpi, count, size):
     hosts = start_hosts(count, slots=1)
     is_world(run(hosts, mpi, size), size, 1)

@@ -64,7 +64,7 @@ def check(partition: Partition, size: int, *words: str | Path, **env: str) -> No
     assert (done.err, done.status) == ("", 0)
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.long), 4])
 @pytest.mark.parametrize(("name", "kind"), ALL)
 def test_a_program_of_the_specification_runs(embedded, portals, name, kind, size):
     check(embedded, size, portals.program(name, kind))
