@@ -24,7 +24,7 @@ def serve(where: Where, limits: Limits, at: address.Address, say: Callable[[str]
     """Serve the page until SIGINT or SIGTERM.
 
     Args:
-        say: takes the address that a user opens.
+        say: takes the address that a user opens, when there is something to see.
 
     Raises:
         UsageError: nothing can listen there.
@@ -38,12 +38,15 @@ def serve(where: Where, limits: Limits, at: address.Address, say: Callable[[str]
         for number in (signal.SIGINT, signal.SIGTERM):
             reactor.on_signal(number, reactor.stop)
         listener = listen(at)
-        server = Server(listener, reactor, limits, gate, page.load(), view)
+
+        def tell() -> None:
+            host = _reachable(server.address.host)
+            say(address.url(host, server.address.port, token))
+
+        server = Server(listener, reactor, limits, gate, page.load(), view, tell)
         follower = Follower(where, limits, reactor, server, asks=True)
         try:
             follower.connect()
-            host = _reachable(server.address.host)
-            say(address.url(host, server.address.port, token))
             reactor.run()
         finally:
             follower.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from native.errors import UsageError
@@ -30,13 +30,16 @@ TEXT = "text/plain; charset=utf-8"
 class Server:
     """A listener, its connections, and what they are shown.
 
+    Args:
+        on_begin: called once, when there is something to show.
+
     Attributes:
         address: where it listens.
     """
 
     def __init__(
         self, listener: socket.socket, reactor: Reactor, limits: Limits, gate: Gate, page: Page,
-        view: View,
+        view: View, on_begin: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.address = Address(*listener.getsockname()[:2])
         self._listener = listener
@@ -45,6 +48,7 @@ class Server:
         self._gate = gate
         self._page = page
         self._view = view
+        self._on_begin: Callable[[], None] | None = on_begin
         self._connections: dict[Connection, None] = {}  # the oldest first
         self._watch = reactor.watch(listener.fileno(), self._accept)
         self._ping_timer = reactor.timer(self._ping)
@@ -62,6 +66,7 @@ class Server:
     def changed(self, rows: Sequence[NodeRow], is_whole: bool) -> None:
         """New rows of bebopd's table."""
         self._broadcast(self._view.changed(rows, is_whole, time.time()))
+        self._begin()
 
     def asked(self, jobs: Sequence[Row], events: Sequence[NodeEvent]) -> None:
         """Jobs and events."""
@@ -73,6 +78,12 @@ class Server:
         """bebopd is out of reach."""
         if text != self._view.lost_text:
             self._broadcast(self._view.lost(text, time.time()))
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._on_begin is not None:
+            self._on_begin()
+            self._on_begin = None
 
     def _broadcast(self, data: bytes) -> None:
         for connection in self._streams():
