@@ -306,6 +306,31 @@ def test_killing_descendants_spares_whom_it_is_told_to(build: Build) -> None:
     assert (done.returncode, done.stdout) == (0, "none at once\n"), done.stderr
 
 
+def test_what_was_killed_below_a_child_is_reaped_though_it_looks_like_the_programs_own() -> None:
+    code = """if True:
+        import os, subprocess
+        from native.loop.reactor import Reactor
+        from native.host.process import become_subreaper
+        from pct.host.spawn.orphans import Orphans, children_of
+        become_subreaper()
+        words = ["sh", "-c", "setsid sleep 1000 > /dev/null & echo $!; wait"]
+        child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        below = int(child.stdout.readline())
+        reactor = Reactor()
+        Orphans(reactor, lambda: {below}).kill(reactor.stop)
+        reactor.run()
+        print(children_of(os.getpid()))
+        """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 def test_all_who_wait_for_the_same_orphans_hear_of_their_end() -> None:
     """Two keepers are killed at once; and one is started while their orphans are killed."""
     code = """if True:

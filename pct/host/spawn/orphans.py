@@ -36,6 +36,9 @@ class Orphans:
         self._reactor = reactor
         self._spared = spared
         self._left: set[int] = set()  # children of this round that are not reaped yet
+        # A process that was killed below a child becomes a child when that one ends. It has no
+        # environment any more that tells of its job, so it would be taken for the program's own.
+        self._killed: set[int] = set()
         self._waiting: list[tuple[Owner | None, Callable[[], None]]] = []
 
     def kill(self, done: Callable[[], None]) -> None:
@@ -50,16 +53,18 @@ class Orphans:
         return frozenset(self._left)
 
     def _round(self) -> None:
-        spared = frozenset(self._spared())
+        spared = frozenset(self._spared()) - self._killed
         children = [pid for pid in children_of(os.getpid()) if pid not in spared]
         if not children:
             waiting, self._waiting = self._waiting, []
+            self._killed.clear()
             for owner, done in waiting:
                 self._reactor.run_for(owner, done)
             return
         self._left.update(children)
         for unix_pid in _stop_all(children):
             _kill(unix_pid, signal.SIGKILL)
+            self._killed.add(unix_pid)
         for unix_pid in children:
             self._reactor.on_child(unix_pid, partial(self._reaped, unix_pid))
 
