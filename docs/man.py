@@ -26,6 +26,7 @@ SECTIONS = {  # page: the man page's name and section
     "yod-agent": ("yod-agent", "1"),
     "allocations": ("yod-allocations", "7"),
     "batch": ("yod-batch", "7"),
+    "hosts": ("yod-hosts", "7"),
     "hooks": ("yod-hooks", "7"),
     "bebopd": ("bebopd", "8"),
     "pct": ("pct", "8"),
