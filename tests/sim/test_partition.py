@@ -1,4 +1,4 @@
-"""A hundred nodes, several launches at once, each with a crash: 50 seeds.
+"""A hundred nodes, several launches at once, each with a crash.
 
 Seed after seed goes through every kind of victim in every phase. One seed alone:
 ``pytest "tests/sim/test_partition.py::test_all_rules_hold[17]"``; the same seed gives
@@ -30,6 +30,7 @@ def test_a_hundred_nodes_run_a_job():
     sim.guarded(run)
 
 
+@pytest.mark.long
 def test_a_thousand_nodes_run_a_job():
     sim = Sim(1, 1000, limits=Limits(heartbeat_s=1e3, silent_s=3e3))
 
@@ -42,7 +43,7 @@ def test_a_thousand_nodes_run_a_job():
     sim.guarded(run)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(28, of=50))
 def test_all_rules_hold(seed: int):
     scenario.run(seed)
 

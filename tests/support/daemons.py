@@ -27,7 +27,7 @@ from partition.status import query, show
 from tests.support.hosts import Host, Hosts
 from tests.support.leaks import Watch, descendants
 from tests.support.partition import BIN, Partition, Word
-from tests.support.place import Place, of_jobs
+from tests.support.place import Place, below, of_jobs
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 SLOTS = 4  # of a node, where a test does not say
@@ -290,7 +290,7 @@ class Daemons(Partition):
         found = {
             str(path)
             for store in self._all_stores()
-            for path in store.rglob("*")
+            for path in below(store)
             if not of_jobs(store, path)  # it may be yod's run-time directory as well
         }
         kept = {

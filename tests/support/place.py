@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 # An outer launcher's or batch system's, and the developer's own settings: none may
@@ -57,11 +58,17 @@ class Place:
     def files(self) -> set[str]:
         """Everything in the run-time and temporary directories, but for :func:`of_jobs`."""
         roots = (self.runtime, self.directory / "tmp")
-        return {str(path) for root in roots for path in root.rglob("*") if not of_jobs(root, path)}
+        return {str(path) for root in roots for path in below(root) if not of_jobs(root, path)}
 
     def remove(self) -> None:
         """Remove the run-time directory; the other is pytest's to remove."""
         shutil.rmtree(self.runtime, ignore_errors=True)
+
+
+def below(root: Path) -> Iterator[Path]:
+    """All that is in a directory, but for what is removed meanwhile."""
+    for directory, directories, files in os.walk(root):
+        yield from (Path(directory, name) for name in (*directories, *files))
 
 
 def of_jobs(runtime: Path, path: Path) -> bool:

@@ -227,7 +227,9 @@ def test_hooks_of_an_allocation_run_once_and_those_of_steps_in_each_as_the_owner
 @pytest.fixture
 def hooked_jobs(start_local, site, tmp_path) -> Iterator[Jobs]:
     """Two nodes of one slot, whose prolog waits for a word on ``go`` and fails after another."""
-    text = f'read -r word <{tmp_path}/go; echo "$YOD_HOOK $YOD_NODE" >>$log; [ "$word" = go ]'
+    # One at a time: both would read letters of the same word.
+    text = f"exec 9>{tmp_path}/lock; flock 9; read -r word <{tmp_path}/go; exec 9>&-; "
+    text += 'echo "$YOD_HOOK $YOD_NODE" >>$log; [ "$word" = go ]'
     site.hook("prolog", text=text, timeout_s=8)
     site.hook("epilog", name="h2", text='echo "$YOD_HOOK $YOD_NODE" >>$log')
     jobs = Jobs(start_local(2, slots=1, env=site.env), tmp_path)

@@ -209,6 +209,7 @@ def test_a_lost_node_comes_back_by_the_same_command(up):
     assert up.yod("-list", "1", "hostname").out == "node2\n"
 
 
+@pytest.mark.long
 def test_a_pct_that_hangs_is_replaced(up):
     unix_pid = up.pcts()["node2"]
     os.kill(unix_pid, signal.SIGSTOP)
