@@ -435,3 +435,4 @@ def test_the_doctor_names_a_node_that_is_down_and_what_to_do(start_local):
     found = run("yodctl", "doctor", env=partition.environment())
     assert "problem  nodes" in found.out and "node 1 down" in found.out, found
     assert "1 problem" in found.out and "-> start its pct again" in found.out
+    partition.replace_pct(1)
