@@ -20,7 +20,7 @@ COUNT ?= 1000
 
 # All that a change of which asks for a new build. Python modules do not: the
 # installation points at this directory.
-SOURCES := setup.py pyproject.toml native/transport/build_native.py native/Makefile \
+SOURCES := setup.py pyproject.toml docs/man.py native/transport/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map' -o -name '*.mk')
 
 .PHONY: run test test-long test-newest check pytest fuzz hostile kills bench clean build
