@@ -30,7 +30,9 @@ from native.text import shown
 
 PATH = "/etc/yod/yod.conf"
 SECTIONS = ("limits", "bebopd", "pct")
-FOR_STARTERS = ("config", "ready-fd", "expect", "in-job", "help", "version")  # not in a file
+FOR_STARTERS = (  # not in a file
+    *("config", "ready-fd", "until-fd", "starter-fd", "tag", "expect", "in-job", "help", "version"),
+)
 
 
 class Config(Struct, frozen=True):

@@ -58,6 +58,7 @@ def test_what_is_wrong_is_said_with_its_place(path, text, said):
     [
         ('[bebopd]\nlisen = ":1"\n', "[bebopd] lisen: no such option in a file; there is listen"),
         ("[bebopd]\nready-fd = 3\n", "[bebopd] ready-fd: no such option in a file"),
+        ("[bebopd]\nuntil-fd = 3\n", "[bebopd] until-fd: no such option in a file"),
         ("[bebopd]\nlisten = true\n", "[bebopd] listen: takes a text or a number"),
         ("[bebopd]\nlisten = [1]\n", "[bebopd] listen: takes a text or a number"),
         ("[bebopd]\ndebug = 1\n", "[bebopd] debug: takes true or false"),
