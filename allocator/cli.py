@@ -50,7 +50,9 @@ WRONG_USAGE = 2
 @click.option("--state-dir", metavar="DIR", help="Where records are kept.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
-@click.option("--config", "config_file", metavar="FILE", help="Limits and options; see yod.conf.")
+@click.option(
+    "--config", metavar="FILE", expose_value=False, help="Limits and options; see yod.conf."
+)
 @click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
 @click.option("-D", "--debug", is_flag=True, help="Log times to the millisecond.")
 @click.option(
@@ -65,7 +67,9 @@ WRONG_USAGE = 2
 )
 @click.option("--until-fd", type=int, metavar="FD", help="End when nobody has the other end of it.")
 @click.version_option(**options.VERSION)
+@click.pass_obj
 def command(
+    site: config.Config,
     listen: str,
     advertise: str | None,
     unix_path: str | None,
@@ -73,7 +77,6 @@ def command(
     state_dir: str | None,
     nodes_file: str | None,
     name: str,
-    config_file: str | None,
     log_file: str | None,
     debug: bool,
     ready_fd: int | None,
@@ -86,7 +89,6 @@ def command(
 
     log = DaemonLog("bebopd", "bebopd", log_file or "", os.environ, has_milliseconds=debug)
     say, contain = log.say, log.contain
-    site = config.read(config_file) if config_file else config.Config()
     in_force = site.in_force(os.environ)
     directory = Path(state_dir) if state_dir else _default_state_directory()
     names = _read_nodes(nodes_file) if nodes_file else {}
@@ -178,8 +180,9 @@ def main() -> None:
     status = 0
     try:
         words = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
-        defaults = config.of_words(words).defaults("bebopd", command.params)
-        command.main(words, "bebopd", standalone_mode=False, default_map=defaults)
+        site = config.of_words(words)
+        defaults = site.defaults("bebopd", command.params)
+        command.main(words, "bebopd", standalone_mode=False, default_map=defaults, obj=site)
     except UsageError as error:
         status = _fail(str(error), WRONG_USAGE)
     except click.ClickException as error:

@@ -74,7 +74,9 @@ RESTART = -1  # not an exit status: execute this program anew
     envvar="YOD_CGROUPS",
     help="A control group for each job; default: where one can limit something.",
 )
-@click.option("--config", "config_file", metavar="FILE", help="Limits and options; see yod.conf.")
+@click.option(
+    "--config", metavar="FILE", expose_value=False, help="Limits and options; see yod.conf."
+)
 @click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
 @click.option("-D", "debug", is_flag=True, help="Say more in the log.")
 @click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
@@ -98,7 +100,6 @@ def command(
     starter_fd: int | None,
     tag: str | None,
     cgroups: str,
-    config_file: str | None,
     log_file: str | None,
     debug: bool,
     wants_help: bool,
@@ -137,8 +138,7 @@ def command(
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
-    site = config.read(config_file) if config_file else config.Config()
-    limits = site.in_force(os.environ)
+    limits = context.obj.in_force(os.environ)
     name = name or os.uname().nodename.partition(".")[0]
     log = DaemonLog("pct", name, log_file or "", os.environ)
     raise_soft()  # a daemon holds many connections
@@ -272,8 +272,11 @@ def main() -> None:
     stdio.open_closed()
     try:
         words = options.expand(sys.argv[1:], options.of_click(command.params))
-        defaults = config.of_words(words).defaults("pct", command.params)
-        status = command.main(words, "pct", standalone_mode=False, default_map=defaults)
+        of_file = config.of_words(words)
+        defaults = of_file.defaults("pct", command.params)
+        status = command.main(
+            words, "pct", standalone_mode=False, default_map=defaults, obj=of_file
+        )
         if status == RESTART:
             stdio.say(f"pct: cannot begin again: {execute_again(_without_starter(words))}")
             status = FAILED
