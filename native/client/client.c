@@ -25,6 +25,7 @@
 #include "place.h"
 #include "request.h"
 #include "serve.h"
+#include "standin.h"
 
 #define EXIT_OWN_FAILURE 125
 #define STOPPED_MS 250                  /* a wait that is so late was stopped */
@@ -198,9 +199,9 @@ static void take_signals (struct client *client)
 
 static bool flush (struct client *client)
 {
-    return outbox_flush (&client->box)
-           && (client->phase > PHASE_RUNNING
-               || input_flush (&client->input, client->socket));
+    return (client->phase > PHASE_RUNNING
+            || input_flush (&client->input, client->socket))
+           && outbox_flush (&client->box);
 }
 
 static void turn (struct client *client)
@@ -270,6 +271,14 @@ static void give_back (struct client *client)
     signals_give_back (&client->signals);
 }
 
+static _Noreturn void go_cold (const struct client *client, int argc,
+                               char *argv[])
+{
+    if (client->stand_in >= 0)
+        standin_hand_on (client->stand_in);
+    cold_run (argc, argv, client->message);
+}
+
 static bool give_up (struct client *client)
 {
     snprintf (client->message, sizeof (client->message),
@@ -300,7 +309,7 @@ static bool ask (struct client *client, int argc, char *argv[],
     if (!signals_take (&client->signals))
         return give_up (client);
     if (!request_send (client->socket, argc, argv, client->signals.ignored,
-                       closed)) {
+                       closed, client->stand_in >= 0)) {
         give_up (client);
         signals_give_back (&client->signals);
         return false;
@@ -312,14 +321,16 @@ static bool ask (struct client *client, int argc, char *argv[],
 int main (int argc, char *argv[])
 {
     static struct client client;
+    unsigned closed = take_numbers ();
 
-    if (!ask (&client, argc, argv, take_numbers ()))
-        cold_run (argc, argv, client.message);
+    client.stand_in = standin_begin ();
+    if (!ask (&client, argc, argv, closed))
+        go_cold (&client, argc, argv);
     while (!is_done (&client, clock_ms ()))
         turn (&client);
     if (client.phase == PHASE_COLD) {
         give_back (&client);
-        cold_run (argc, argv, client.message);
+        go_cold (&client, argc, argv);
     }
     if (client.status < 0)
         signals_die (-client.status);

@@ -50,6 +50,8 @@ struct client {
     uint32_t liveness_ms;
     int64_t silent_ms;                  /* heard nothing for this long */
     bool has_asked;                     /* a PING is on its way */
+    int stand_in;                       /* standin.h; -1: none, or left */
+    bool has_left;                      /* the user has gone */
     struct rlimit descriptors;          /* that the client was started with */
     int status;                         /* of EXIT: or minus a signal */
     char message[MESSAGE_ROOM];         /* the last line, or why it is cold */

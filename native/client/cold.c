@@ -11,8 +11,6 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "standin.h"
-
 #define EXIT_OWN_FAILURE 125
 #define SCRIPT "yod-cold"
 #define PYTHON "python3"
@@ -151,7 +149,6 @@ _Noreturn void cold_run (int argc, char *argv[], const char *why)
     words[2] = script;
     if (n_given > 0)
         memcpy (words + 3, argv + 1, n_given * sizeof (*words));
-    standin_begin ();
     snprintf (python, sizeof (python), "%s/" PYTHON, directory);
     if (access (python, X_OK) == 0) {
         execv (python, words);

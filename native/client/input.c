@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "own.h"
@@ -35,6 +36,14 @@ void input_resume (struct input *input)
     input->is_paused = false;
 }
 
+void input_leave (struct input *input)
+{
+    input->is_over = true;
+    if (input->is_open && input->fd > 0)
+        close (input->fd);
+    input->fd = -1;
+}
+
 bool input_wants (const struct input *input)
 {
     return input->allowed > 0 && !input->is_over && !input->is_paused
@@ -49,6 +58,14 @@ static bool is_in_background (int fd)
         return false;
     foreground = tcgetpgrp (fd);
     return foreground >= 0 && foreground != getpgrp ();
+}
+
+/* Whether it is a terminal that has hung up, and not only an end of file. */
+static bool has_gone (int fd)
+{
+    struct termios ignored;
+
+    return tcgetattr (fd, &ignored) != 0 && errno == EIO;
 }
 
 void input_read (struct input *input)
@@ -72,6 +89,7 @@ void input_read (struct input *input)
     input->allowed -= input->size;
     input->is_over = input->size == 0;
     input->head.kind = CLIENT_INPUT;
+    input->head.value = input->is_over && has_gone (input->fd);
     input->is_waiting = true;
 }
 

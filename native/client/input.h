@@ -31,6 +31,9 @@ void input_allow (struct input *input, uint32_t bytes);
 /* The client may be in the foreground now. */
 void input_resume (struct input *input);
 
+/* Read nothing any more: the user has left. */
+void input_leave (struct input *input);
+
 /* Whether to wait for input. */
 bool input_wants (const struct input *input);
 

@@ -14,7 +14,7 @@
 #include "wire.h"
 
 #define OUTBOX_PACKETS 64
-#define OUTBOX_RESERVED 32              /* 16 orphan answers, 13 of other kinds */
+#define OUTBOX_RESERVED 32              /* 16 orphan answers, 14 of other kinds */
 
 struct outbox_packet {
     struct wire_head head;

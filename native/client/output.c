@@ -154,6 +154,19 @@ void output_drain (struct output *output, struct outbox *box)
     output->first = 0;                  /* touch few pages */
 }
 
+bool output_leave (struct output *output)
+{
+    if (output->how == OUTPUT_UNKNOWN)
+        choose_how (output);
+    if (output->how == OUTPUT_FILE && !output->is_broken)
+        return false;
+    if (output->how == OUTPUT_OWN)
+        close (output->fd);
+    output->is_broken = true;
+    output_drop (output);
+    return true;
+}
+
 void output_drop (struct output *output)
 {
     output->first = output->count = 0;

@@ -51,6 +51,12 @@ void output_say (struct output *output, const char *line, struct outbox *box);
 /* Write what was kept, as far as it goes now. */
 void output_drain (struct output *output, struct outbox *box);
 
+/* Write nothing any more, unless it is a regular file, and drop what was kept:
+ * the user has left.
+ *   true   nothing is written any more
+ */
+bool output_leave (struct output *output);
+
 /* Drop what was kept. */
 void output_drop (struct output *output);
 

@@ -124,10 +124,10 @@ static int make_strings (char *argv[], size_t n_arguments, size_t n_variables)
 
 /* --- the packet ---------------------------------------------------------- */
 
-static uint32_t describe_streams (unsigned closed)
+static uint32_t describe_streams (unsigned closed, bool has_stand_in)
 {
     struct stat output, error;
-    uint32_t flags = 0;
+    uint32_t flags = has_stand_in ? STDIO_STAND_IN : 0;
 
     for (int fd = 0; fd < 3; fd++)
         if (closed & 1u << fd)
@@ -188,7 +188,7 @@ static bool send_packet (int socket, const struct request *request,
 }
 
 bool request_send (int socket, int argc, char *argv[], uint64_t ignored,
-                   unsigned closed)
+                   unsigned closed, bool has_stand_in)
 {
     /* Python ignores these two for itself, and so yod-cold cannot tell. */
     uint64_t untold = (uint64_t) 1 << (SIGPIPE - 1)
@@ -199,7 +199,7 @@ bool request_send (int socket, int argc, char *argv[], uint64_t ignored,
         .head = {
             .head = { .kind = CLIENT_REQUEST, .value = WIRE_VERSION },
             .umask = present_umask (),
-            .stdio = describe_streams (closed),
+            .stdio = describe_streams (closed, has_stand_in),
             .ignored = ignored & ~untold,
             .arguments = (uint32_t) n_arguments,
             .variables = (uint32_t) n_variables,

@@ -12,9 +12,10 @@
 /* Send the REQUEST.
  *   ignored   signals that the client was started to ignore
  *   closed    descriptors 0 to 2 that it was started without; bit 0 is 0
+ *   has_stand_in   the user may leave: standin.h
  *   false     it has not been sent; errno says why
  */
 bool request_send (int socket, int argc, char *argv[], uint64_t ignored,
-                   unsigned closed);
+                   unsigned closed, bool has_stand_in);
 
 #endif

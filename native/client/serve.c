@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../keeper/clock.h"
+#include "standin.h"
 #include "wire.h"
 
 #define PACKETS_A_TURN 16
@@ -117,6 +118,24 @@ static bool take_times (struct client *client, const struct packet *packet)
     return true;
 }
 
+static bool take_leave (struct client *client, const struct packet *packet)
+{
+    uint32_t streams = 0;
+
+    if (packet->head.value != 0 || packet->size >= STANDIN_WORD_ROOM
+        || client->has_left)
+        return false;
+    client->has_left = true;
+    for (uint32_t i = 0; i < 2; i++)
+        if (output_leave (&client->outputs[i]))
+            streams |= 1u << i;
+    input_leave (&client->input);
+    standin_end (client->stand_in, packet->data, packet->size);
+    client->stand_in = -1;
+    outbox_add (&client->box, CLIENT_LEFT, streams);
+    return true;
+}
+
 /* Answered only when the client has been continued. */
 static void suspend (struct client *client)
 {
@@ -162,6 +181,8 @@ static bool obey (struct client *client, struct packet *packet)
         return take_exit (client, packet);
     case SERVER_TIMES:
         return take_times (client, packet);
+    case SERVER_LEAVE:
+        return take_leave (client, packet);
     case SERVER_SUSPEND:
         if (!is_zero || !is_empty)
             return false;

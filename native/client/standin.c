@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,21 +92,16 @@ static _Noreturn void stand (pid_t yod, int signal_fd, int word_fd)
 }
 
 /* Be yod, as this program was started. */
-static void be_yod (pid_t stand_in, struct signals *signals, int word_fd)
+static void be_yod (pid_t stand_in, struct signals *signals)
 {
-    char number[16];
-
     prctl (PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid () != stand_in)
         _exit (128 + SIGKILL);          /* it was killed before */
     close (signals->fd);
     signals_give_back (signals);
-    snprintf (number, sizeof (number), "%d", word_fd);
-    if (setenv (STANDIN_VARIABLE, number, 1) == 0)
-        fcntl (word_fd, F_SETFD, 0);
 }
 
-void standin_begin (void)
+int standin_begin (void)
 {
     struct signals signals = { .fd = -1, .ignored = signals_ignored () };
     pid_t stand_in = getpid (), yod;
@@ -112,11 +109,11 @@ void standin_begin (void)
 
     unsetenv (STANDIN_VARIABLE);
     if (!isatty (0) || pipe2 (ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return;
+        return -1;
     if (!signals_take (&signals)) {
         close (ends[0]);
         close (ends[1]);
-        return;
+        return -1;
     }
     if ((yod = fork ()) > 0) {
         close (ends[1]);
@@ -124,10 +121,49 @@ void standin_begin (void)
     }
     close (ends[0]);
     if (yod == 0) {
-        be_yod (stand_in, &signals, ends[1]);
-        return;
+        be_yod (stand_in, &signals);
+        return ends[1];
     }
     close (ends[1]);
     close (signals.fd);
     signals_give_back (&signals);
+    return -1;
+}
+
+void standin_hand_on (int word_fd)
+{
+    char number[16];
+
+    snprintf (number, sizeof (number), "%d", word_fd);
+    if (setenv (STANDIN_VARIABLE, number, 1) == 0)
+        fcntl (word_fd, F_SETFD, 0);
+}
+
+/* The terminal is nobody's here, and a pipe has one writer less. */
+static void leave_streams (void)
+{
+    int null = open ("/dev/null", O_RDWR | O_CLOEXEC);
+    struct stat status;
+
+    for (int fd = 0; fd < 3 && null >= 0; fd++)
+        if (fstat (fd, &status) == 0 && !S_ISREG (status.st_mode))
+            dup2 (null, fd);
+    if (null >= 0)
+        close (null);
+}
+
+void standin_end (int word_fd, const char *text, size_t size)
+{
+    struct iovec parts[] = {
+        { .iov_base = (char[]) { 0 }, .iov_len = 1 },
+        { .iov_base = (void *) text, .iov_len = size },
+    };
+
+    setsid ();                          /* fails for a leader, which stays */
+    leave_streams ();
+    if (word_fd < 0)
+        return;
+    prctl (PR_SET_PDEATHSIG, 0, 0, 0, 0);
+    (void) !writev (word_fd, parts, 2); /* it may have ended */
+    close (word_fd);
 }

@@ -34,11 +34,12 @@ enum server_kind {
     SERVER_PONG = 10,
     SERVER_EXIT = 11,
     SERVER_TIMES = 12,                  /* value: press_ms */
+    SERVER_LEAVE = 13,
 };
 
 enum client_kind {
     CLIENT_REQUEST = 1,                 /* value: version */
-    CLIENT_INPUT = 2,
+    CLIENT_INPUT = 2,                   /* value: 1, the terminal is gone */
     CLIENT_WRITTEN = 3,                 /* value: stream */
     CLIENT_SIGNAL = 4,                  /* value: signal number */
     CLIENT_OUTPUT_FAILED = 5,           /* value: stream */
@@ -47,6 +48,7 @@ enum client_kind {
     CLIENT_ORPHANS_KILLED = 8,          /* value: token */
     CLIENT_APPENDED = 9,                /* value: token */
     CLIENT_PING = 10,
+    CLIENT_LEFT = 11,                   /* value: streams */
 };
 
 #define START_PORTALS 1u                /* flags of START */
@@ -58,6 +60,7 @@ enum stdio_flags {                      /* of REQUEST */
     STDIO_SAME_OUTPUT = 1,
     STDIO_STDIN_TERMINAL = 2,           /* << number of the descriptor */
     STDIO_STDIN_CLOSED = 16,            /* likewise */
+    STDIO_STAND_IN = 128,               /* another process ends when yod is left */
 };
 
 struct wire_head {

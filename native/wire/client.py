@@ -24,6 +24,7 @@ DATA_MAX = 65536  # bytes of output or input in one packet
 PACKET_MAX_BYTES = 8 + DATA_MAX
 OUTPUT_WINDOW_BYTES = 256 * 1024  # of one stream that the client has not written yet
 OWN_LINE_MAX_BYTES = 512  # of a line of the server's own, which may come beyond the window
+LEAVE_TEXT_MAX_BYTES = 4095  # with a status, what a pipe takes at once
 STRINGS_MAX = 1 << 20  # arguments, and likewise variables, of one invocation
 LIMITS_MAX = 64
 INVOCATION_MAX_BYTES = 16 * 1024 * 1024
@@ -66,6 +67,7 @@ class Stdio(IntFlag):
     STDIN_CLOSED = 16
     STDOUT_CLOSED = 32
     STDERR_CLOSED = 64
+    STAND_IN = 128  # another process ends when the user leaves
 
 
 # -- launch server to client ----------------------------------------------
@@ -172,6 +174,16 @@ class Times(Struct, frozen=True):
         return cls(_milliseconds(press_s), _milliseconds(liveness_s))
 
 
+class Leave(Struct, frozen=True):
+    """The user goes, and the client stays: it has no terminal any more. Answered by LEFT.
+
+    Attributes:
+        text: for the user; at most ``LEAVE_TEXT_MAX_BYTES`` are sent.
+    """
+
+    text: str
+
+
 def _milliseconds(seconds: float) -> int:
     return max(1, min(int(seconds * 1000), MILLISECONDS_MAX))
 
@@ -189,6 +201,7 @@ FromServer = (
     | Pong
     | Exit
     | Times
+    | Leave
 )
 
 
@@ -213,9 +226,14 @@ class Request(Struct, frozen=True):
 
 
 class Input(Struct, frozen=True):
-    """What was read; empty: the end of the file."""
+    """What was read; empty: the end of the file.
+
+    Attributes:
+        is_gone: it is a terminal that has hung up; nothing was read.
+    """
 
     data: bytes
+    is_gone: bool = False
 
 
 class Written(Struct, frozen=True):
@@ -270,6 +288,16 @@ class Ping(Struct, frozen=True):
     """The client has heard nothing for a quarter of ``liveness_ms``."""
 
 
+class Left(Struct, frozen=True):
+    """Answers a LEAVE.
+
+    Attributes:
+        streams: those that nothing is written to any more, 1 or 2; all else is written on.
+    """
+
+    streams: tuple[int, ...]
+
+
 FromClient = (
     Request
     | Input
@@ -281,6 +309,7 @@ FromClient = (
     | OrphansKilled
     | Appended
     | Ping
+    | Left
 )
 
 
@@ -299,6 +328,7 @@ class ServerKind(IntEnum):
     PONG = 10
     EXIT = 11
     TIMES = 12
+    LEAVE = 13
 
 
 class ClientKind(IntEnum):
@@ -314,3 +344,4 @@ class ClientKind(IntEnum):
     ORPHANS_KILLED = 8
     APPENDED = 9
     PING = 10
+    LEFT = 11

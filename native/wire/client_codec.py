@@ -12,6 +12,7 @@ from native.wire.base import PATH_MAX, TEXT_MAX
 from native.wire.client import (
     DATA_MAX,
     INVOCATION_MAX_BYTES,
+    LEAVE_TEXT_MAX_BYTES,
     LIMITS_MAX,
     MAGIC,
     NAMESPACES,
@@ -37,6 +38,8 @@ from native.wire.client import (
     Hello,
     Input,
     KillOrphans,
+    Leave,
+    Left,
     OrphansKilled,
     Output,
     OutputFailed,
@@ -119,14 +122,17 @@ def _encode(message: FromServer | FromClient) -> bytes:
         case Cold(reason, is_launch):
             text = reason.encode(errors="backslashreplace")[:TEXT_MAX]
             return _HEAD.pack(ServerKind.COLD, not is_launch) + text
+        case Leave(text):
+            data = text.encode(errors="surrogateescape")[:LEAVE_TEXT_MAX_BYTES]
+            return _HEAD.pack(ServerKind.LEAVE, 0) + data
         case Suspend():
             return _HEAD.pack(ServerKind.SUSPEND, 0)
         case Pong():
             return _HEAD.pack(ServerKind.PONG, 0)
         case Request():
             return _encode_request(message)
-        case Input(data):
-            return _HEAD.pack(ClientKind.INPUT, 0) + data
+        case Input(data, is_gone):
+            return _HEAD.pack(ClientKind.INPUT, is_gone) + data
         case Signal(number):
             return _HEAD.pack(ClientKind.SIGNAL, number)
         case OutputFailed(stream, errno):
@@ -139,6 +145,8 @@ def _encode(message: FromServer | FromClient) -> bytes:
             return _HEAD.pack(ClientKind.ORPHANS_KILLED, token)
         case Appended(token, errno):
             return _with_u32(ClientKind.APPENDED, token, errno)
+        case Left(streams):
+            return _HEAD.pack(ClientKind.LEFT, sum({1 << stream - 1 for stream in streams}))
         case Ping():
             return _HEAD.pack(ClientKind.PING, 0)
 
@@ -219,8 +227,8 @@ def decode_from_client(packet: bytes) -> FromClient:
                 _demand(1 <= count_bytes <= OUTPUT_WINDOW_BYTES + OWN_LINE_MAX_BYTES)
                 return Written(_stream(value), count_bytes)
             case ClientKind.INPUT:
-                _demand(value == 0 and len(payload) <= DATA_MAX)
-                return Input(payload)
+                _demand(value <= (not payload) and len(payload) <= DATA_MAX)
+                return Input(payload, value == 1)
             case ClientKind.SIGNAL:
                 _demand(value in TOLD_SIGNALS and not payload)
                 return Signal(value)
@@ -234,6 +242,9 @@ def decode_from_client(packet: bytes) -> FromClient:
             case ClientKind.PING:
                 _demand(value == 0 and not payload)
                 return Ping()
+            case ClientKind.LEFT:
+                _demand(value < 4 and not payload)
+                return Left(tuple(stream for stream in (1, 2) if value >> stream - 1 & 1))
             case ClientKind.OUTPUT_FAILED:
                 return OutputFailed(_stream(value), _errno(_u32(payload), 1))
             case ClientKind.ORPHANS_KILLED:
@@ -253,7 +264,7 @@ def _decode_request(payload: bytes) -> Request:
     _demand(len(payload) >= _REQUEST.size)
     umask, stdio, ignored, arguments, variables, limits = _REQUEST.unpack_from(payload)
     rest = payload[_REQUEST.size :]
-    _demand(umask <= 0o777 and stdio < 128 and limits <= LIMITS_MAX)
+    _demand(umask <= 0o777 and stdio < 256 and limits <= LIMITS_MAX)
     _demand(1 <= arguments <= STRINGS_MAX and variables <= STRINGS_MAX)
     _demand(len(rest) == limits * _LIMIT.size)
     return Request(
@@ -311,6 +322,9 @@ def decode_from_server(packet: bytes) -> FromServer:
             case ServerKind.COLD:
                 _demand(value <= 1 and len(payload) <= TEXT_MAX)
                 return Cold(payload.decode(errors="backslashreplace"), is_launch=value == 0)
+            case ServerKind.LEAVE:
+                _demand(value == 0 and len(payload) <= LEAVE_TEXT_MAX_BYTES)
+                return Leave(payload.decode(errors="surrogateescape"))
             case ServerKind.SUSPEND:
                 _demand(value == 0 and not payload)
                 return Suspend()

@@ -92,8 +92,6 @@ class _Helper:
             chosen, words = cli.parse(list(invocation.words[1:]), environment)
             if not words or any(name in chosen for name in _NO_LAUNCH):
                 return errands.Nothing()
-            if "--detach-on-hangup" in chosen:  # the launch is to outlive the client
-                return errands.Failed("--detach-on-hangup: the job would end with the client")
             invocation = replace(invocation, environment=environment)
             return errands.Launch(frontend.prepare(chosen, words, invocation))
         except YodError as error:

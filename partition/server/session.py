@@ -118,6 +118,10 @@ class ClientSession:
                 self._spawner.ended(number, wait_status)
             case client.OrphansKilled(token):
                 self._spawner.orphans_killed(token)
+            case client.Left(streams):
+                if self._front is None or not self._front.is_leaving:
+                    raise PeerProtocolError("client: it has left, and nobody has asked it to")
+                self._do(self._front.left, streams)
             case client.Ping():
                 self._channel.send(client.Pong())
             case _:
@@ -210,6 +214,7 @@ class ClientSession:
         assert self._request is not None and self._given is not None
         strings_fd, directory_fd = self._fds
         self._front = ClientFront(
+            self._reactor,
             self._channel,
             self._helpers,
             self._request.stdio,

@@ -125,7 +125,7 @@ class HostileClient:
         self._has_asked = rng.random() < 0.97  # a second one is hung up on
         twisted = {
             "umask": rng.choice((0, 0o777)),
-            "stdio": wire.Stdio(rng.randrange(128)),
+            "stdio": wire.Stdio(rng.randrange(256)),
             "ignored_signals": tuple(rng.sample(range(1, 65), rng.randrange(64))),
             "arguments": rng.choice((1, 2, 1 << 20)),
             "variables": rng.choice((0, 1, 1 << 20)),
@@ -171,7 +171,8 @@ class HostileClient:
             case wire.Output(stream, data):
                 self._say(wire.Written(stream, len(data)))
             case wire.Read(count_bytes):
-                self._say(wire.Input(b"i" * min(count_bytes, rng.choice((0, 1, 65536)))))
+                typed = rng.choice((b"", b"i", b"~d\n", b"i" * 65536))
+                self._say(wire.Input(typed[:count_bytes]))
             case wire.Start(keeper):
                 self._keeper = keeper
                 unix_pid = rng.choice((os.getpid(), *self._known))
@@ -182,6 +183,8 @@ class HostileClient:
                     self._control.setblocking(False)
             case wire.KillOrphans(token):
                 self._say(wire.OrphansKilled(token))
+            case wire.Leave():
+                self._say(wire.Left(rng.choice(((), (1,), (1, 2)))))
             case wire.Suspend():
                 self._say(wire.Signal(signal.SIGCONT))
             case wire.Append(token):
@@ -201,7 +204,7 @@ class HostileClient:
     def _lie(self) -> bytes:
         """A packet: of the right form mostly, and nothing that is so."""
         rng = self._rng
-        kind = rng.choice([*wire.ClientKind, 0, 11])
+        kind = rng.choice([*wire.ClientKind, 0, 12])
         number = rng.choice((*NUMBERS, *self._known))
         value = rng.choice((0, 1, 2, self._keeper, number & 0xFFFFFFFF, *TOKENS))
         payload = rng.choice((b"", struct.pack("<I", number & 0xFFFFFFFF), rng.choice(BYTES)))

@@ -36,6 +36,7 @@ class LaunchServer:
         directory: of its socket, and its run-time directory.
         daemon: its process, and its log.
         mark: its processes carry it.
+        directories: the variables that name its user's directories.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class LaunchServer:
             VARIABLE: str(self.directory),
             **(env or {}),
         }
+        names = ("HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
+        self.directories = {name: self._environment[name] for name in names}
 
     def start(self) -> None:
         """Start it; returns when it takes clients."""

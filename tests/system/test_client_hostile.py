@@ -52,6 +52,7 @@ EXAMPLES = (
     wire.Times(5, 20_000),
     wire.Suspend(),
     wire.Cold("no"),
+    wire.Leave("go\n"),
     wire.Exit(0),
 )
 

@@ -23,14 +23,19 @@ COUNTS = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done; echo al
 
 
 @pytest.fixture
-def env(tmp_path) -> dict[str, str | None]:
+def env(request, tmp_path) -> dict[str, str | None]:
+    if "launch_server" in request.fixturenames or "warm" in request.node.name:
+        return dict(request.getfixturevalue("launch_server").directories)
     return {"HOME": str(tmp_path), "XDG_STATE_HOME": None}
 
 
-@pytest.fixture(params=["embedded", "local"])
+@pytest.fixture(params=["embedded", "local", "warm", "warm local"])
 def there(request, start_local) -> Partition:
-    """The partition of yod alone, and one of daemons."""
-    return Partition() if request.param == "embedded" else start_local(2, slots=2)
+    """The partition of yod alone, that of a launch server, and one of daemons."""
+    partition = start_local(2, slots=2) if "local" in request.param else Partition()
+    if "warm" in request.param:
+        partition.launch_server = request.getfixturevalue("launch_server")
+    return partition
 
 
 @contextmanager
@@ -165,27 +170,6 @@ def test_what_is_typed_before_the_job_runs_is_read_when_it_runs(start_local, env
         assert finish(holder, b"\n").status == 0
         job_id = read_until(terminal, b"over 0\n").split(b"attach ")[1].split()[0].decode()
     assert yodjob(partition, env, "attach", job_id, input=b"me\n").out.endswith("got me\n")
-
-
-def test_a_launch_server_says_that_its_launch_cannot_be_left(launch_server, env):
-    partition = Partition()
-    partition.launch_server = launch_server
-    with in_a_shell(partition, env, BIN / "yod", "sh", "-c", ASKS) as (_, terminal):
-        read_until(terminal, b"up\n")
-        os.write(terminal, LEAVES + b"me\n")
-        shown = read_until(terminal, b"over 5\n")
-        assert b"yod: not detached: a launch server runs this launch" in shown
-        assert b"got me\n" in shown
-
-
-def test_a_launch_that_is_to_outlive_its_terminal_is_none_for_a_launch_server(launch_server, env):
-    partition = Partition()
-    partition.launch_server = launch_server
-    done = partition.yod("--detach-on-hangup", "echo", "ran", env=env)
-    assert done.status == 125
-    assert done.err.endswith("--detach-on-hangup: the job would end with the client\n"), done
-    done = partition.yod("--detach-on-hangup", "echo", "ran", env={**env, "YOD_COLD": None})
-    assert (done.status, done.out) == (0, "ran\n")
 
 
 # -- the terminal is lost ------------------------------------------------------

@@ -69,6 +69,7 @@ GARBAGE = [
     struct.pack("<III", wire.ClientKind.STARTED, 7, 1),
     struct.pack("<III", wire.ClientKind.ENDED, 7, 1),
     struct.pack("<II", wire.ClientKind.ORPHANS_KILLED, 7),
+    struct.pack("<II", wire.ClientKind.LEFT, 3),
     b"\x0a" + bytes(65_543),
     bytes(100_000),
 ]

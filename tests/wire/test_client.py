@@ -55,6 +55,7 @@ FROM_SERVER: dict[str, wire.FromServer] = {
     "PONG": wire.Pong(),
     "EXIT": wire.Exit(-15, True),
     "TIMES": wire.Times(0, 5000),
+    "LEAVE": wire.Leave("you:\n"),
 }
 FROM_CLIENT: dict[str, wire.FromClient] = {
     "REQUEST": REQUEST,
@@ -67,9 +68,10 @@ FROM_CLIENT: dict[str, wire.FromClient] = {
     "ORPHANS_KILLED": wire.OrphansKilled(7),
     "APPENDED": wire.Appended(8, 13),
     "PING": wire.Ping(),
+    "LEFT": wire.Left((1, 2)),
 }
 # Of variable length: a beginning of it is another packet.
-OPEN_ENDED = {"COLD", "OUTPUT", "APPEND", "INPUT"}
+OPEN_ENDED = {"COLD", "OUTPUT", "APPEND", "INPUT", "LEAVE"}
 
 
 def examples(title: str) -> dict[str, bytes]:
@@ -154,7 +156,7 @@ def packet_of(kind: int, value: int, payload: bytes = b"") -> bytes:
     "packet",
     [
         packet_of(0, 0),
-        packet_of(13, 0),
+        packet_of(14, 0),
         packet_of(ServerKind.HELLO, 2, encode(FROM_SERVER["HELLO"])[8:]),
         packet_of(ServerKind.COLD, 2),
         packet_of(ServerKind.COLD, 0, b"x" * 4097),
@@ -175,6 +177,8 @@ def packet_of(kind: int, value: int, payload: bytes = b"") -> bytes:
         packet_of(ServerKind.EXIT, 0, struct.pack("<iI", -65, 0)),
         packet_of(ServerKind.EXIT, 0, struct.pack("<iI", 0, 2)),
         packet_of(ServerKind.TIMES, 0, b"\0" * 4),
+        packet_of(ServerKind.LEAVE, 1),
+        packet_of(ServerKind.LEAVE, 0, b"x" * 4096),
     ],
 )
 def test_a_packet_that_breaks_a_rule_is_refused_by_a_client(packet):
@@ -189,16 +193,17 @@ HEAD = struct.Struct("<IIQIII")
     "packet",
     [
         packet_of(0, 0),
-        packet_of(11, 0),
+        packet_of(12, 0),
         packet_of(ClientKind.REQUEST, 2, encode(REQUEST)[8:]),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0o1000, 0, 0, 1, 0, 0)),
-        packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 128, 0, 1, 0, 0)),
+        packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 256, 0, 1, 0, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, 0, 0, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, (1 << 20) + 1, 0, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, 1, (1 << 20) + 1, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, 1, 0, 65) + b"\0" * 65 * 12),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, 1, 0, 1)),
-        packet_of(ClientKind.INPUT, 1),
+        packet_of(ClientKind.INPUT, 1, b"x"),
+        packet_of(ClientKind.INPUT, 2),
         packet_of(ClientKind.INPUT, 0, b"x" * 65537),
         packet_of(ClientKind.WRITTEN, 0, b"\1\0\0\0"),
         packet_of(ClientKind.WRITTEN, 1, b"\0\0\0\0"),
@@ -211,6 +216,8 @@ HEAD = struct.Struct("<IIQIII")
         packet_of(ClientKind.ENDED, 0, b"\0\0\0\0"),
         packet_of(ClientKind.APPENDED, 0, b"\xff\xff\xff\xff"),
         packet_of(ClientKind.PING, 1),
+        packet_of(ClientKind.LEFT, 4),
+        packet_of(ClientKind.LEFT, 0, b"x"),
     ],
 )
 def test_a_packet_that_breaks_a_rule_is_refused_by_a_server(packet):
@@ -325,4 +332,5 @@ def test_the_header_of_c_has_the_same_numbers():
         "SAME_OUTPUT": Stdio.SAME_OUTPUT,
         "STDIN_TERMINAL": Stdio.STDIN_TERMINAL,
         "STDIN_CLOSED": Stdio.STDIN_CLOSED,
+        "STAND_IN": Stdio.STAND_IN,
     }

@@ -147,7 +147,7 @@ class OwnFront:
         """Move terminals and pipes to a sink, and end the stand-in."""
         is_one = len(self._outputs) == 1
         for number, output in self._outputs.items():
-            output.move(sink if is_one else partial(_as_stream, sink, number))
+            output.move(sink if is_one else partial(as_stream, sink, number))
         if self._own_input is not None:
             self._stdin_fd = stdin_fd
             self._own_input.move(stdin_fd)
@@ -235,7 +235,7 @@ class OwnFront:
         self._slices.start(_COPYING, work, done)
 
 
-def _as_stream(sink: Sink, number: int, stream: int, data: bytes | bytearray | memoryview) -> None:
+def as_stream(sink: Sink, number: int, stream: int, data: bytes | bytearray | memoryview) -> None:
     """Give a sink what was for one of our streams, whatever has written it."""
     sink(number, data)
 

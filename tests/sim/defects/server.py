@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import partition.server.front
+import partition.server.streams
 from allocator.jobs.table import JobTable
 from native.wire import client
-from partition.server.front import ClientOutput
 from partition.server.session import ClientSession
+from partition.server.streams import ClientOutput
 from partition.session.events import Abandon, Begin, Tell
 from partition.session.machine import Session
 from partition.up.embedded import EmbeddedLaunch, EmbeddedPartition
@@ -101,7 +102,7 @@ def output_beyond_the_window_comes_twice(patch: Patch) -> None:
 
 @defect
 def more_is_sent_than_the_window_has(patch: Patch) -> None:
-    patch.setattr(partition.server.front, "OUTPUT_WINDOW_BYTES", 1 << 30)
+    patch.setattr(partition.server.streams, "OUTPUT_WINDOW_BYTES", 1 << 30)
 
 
 @defect

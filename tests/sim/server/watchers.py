@@ -11,8 +11,8 @@ from allocator.bebopd import Bebopd
 from native.machine import Action, Event, JobEvent, Send
 from native.wire.alloc import Grant
 from native.wire.client import Output
-from partition.server.front import ClientOutput
 from partition.server.session import ClientSession
+from partition.server.streams import ClientOutput
 from partition.session import events
 from pct.job.machine import Job
 from pct.node import Node

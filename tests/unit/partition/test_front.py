@@ -23,9 +23,9 @@ class Channel:
 
 def test_a_file_whose_path_no_kernel_takes_is_not_asked_of_the_client():
     channel: Any = Channel()
-    helpers: Any = None
+    nothing: Any = None
     given = Given(0o22, (), 1, 0, (), 1)
-    front = ClientFront(channel, helpers, client.Stdio(0), given, (-1, -1), "")
+    front = ClientFront(nothing, channel, nothing, client.Stdio(0), given, (-1, -1), "")
     faults: list[str] = []
     for length in (PATH_MAX - 1, PATH_MAX, 100_000):
         path = "/" * length
