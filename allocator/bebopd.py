@@ -24,8 +24,9 @@ from allocator.jobs.batch import BatchLimits
 from allocator.jobs.grants import Keys, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
+from allocator.nodes.node import Node
 from allocator.nodes.orders import Orders, OrdersRecorded, RecordNode, SendNodeEvents
-from allocator.nodes.table import Arrival, Node, NodeConflictError, NodeTable, Placement
+from allocator.nodes.table import Arrival, NodeConflictError, NodeTable, Placement
 from allocator.releases import Releaser, release_asked
 from allocator.requests import Requests
 from allocator.violation import OF_BATCH, violation
@@ -441,6 +442,7 @@ class Bebopd:
                 ours = self._only_uid
                 owner = None if ours is None else self._requests.name_of(ours)
                 raise not_permitted(by, self._name, owner)
-            return ordered(source, order, self.nodes, by, self._wall_clock())
+            owner_of, wall_s = self._requests.owner_of, self._wall_clock()
+            return ordered(source, order, self.nodes, owner_of, by, wall_s)
         except RequestRefused as refused:
             return self._requests.refuse(source, principal.uid, refused, now)

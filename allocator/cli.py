@@ -125,11 +125,11 @@ def command(
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from allocator.bebopd import Bebopd
     from allocator.host.owners import Owners
-    from allocator.nodes.placement import FirstFit
+    from allocator.nodes.placement import ArrayPlacement
     from native import auth
 
     machine = Bebopd(
-        FirstFit(),
+        ArrayPlacement(),
         epoch=time.time_ns() // 1000,  # a later bebopd has a larger one
         next_job_id=ledger.first_job_id(),
         sign=lambda data: auth.sign(key, data),

@@ -96,7 +96,7 @@ class Dependents:
             return self._take(source, principal, request, now)
         try:
             owner = self._requests.permitted(principal)
-            found = self._demand_possible(request)
+            found = self._demand_possible(owner.uid, request)
             if found.verdict is Verdict.WAITS:
                 left = _with_left(request, found)
                 return self._wait(_Dependent(source, principal, owner, left, found.text))
@@ -198,7 +198,7 @@ class Dependents:
         if full:
             raise RequestRefused(Refusal.BUSY, f"{text}; {full}")
 
-    def _demand_possible(self, request: NodeRequest) -> Judgement:
+    def _demand_possible(self, uid: int, request: NodeRequest) -> Judgement:
         """What a request waits for. One that never could begin is refused at once.
 
         Raises:
@@ -216,7 +216,7 @@ class Dependents:
         found = self._judge(request)
         if found.verdict is Verdict.NEVER:
             raise RequestRefused(Refusal.BAD_REQUEST, found.text)
-        self._requests.could(*request.specs)
+        self._requests.could(uid, *request.specs)
         return found
 
     def _judge(self, request: NodeRequest) -> Judgement:

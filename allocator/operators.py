@@ -1,7 +1,8 @@
-"""What operators order for nodes: drain, resume, restart.
+"""What operators order for nodes: drain, resume, restart, reserve.
 
-An order is written to the disk first; then bebopd goes by it and answers. A node with an order
-is given to no job, and the jobs that are there go on. An order to restart is fulfilled in three
+An order is written to the disk first; then bebopd goes by it and answers. A node that is drained
+or is to restart is given to no job, one that is reserved to those of one user; the jobs that are
+there go on. An order to restart is fulfilled in three
 steps: no job holds the node, or it is forced; its PCT is told; another PCT of the node
 announces itself. Each of them may happen under a later bebopd.
 
@@ -10,24 +11,26 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from msgspec.structs import replace
 
 from allocator.jobs.assign import RequestRefused, unknown_text
+from allocator.jobs.grants import Owner
 from allocator.jobs.table import JobTable
+from allocator.nodes.node import Node
 from allocator.nodes.orders import (
-    NONE,
     Change,
     Drain,
     Orders,
     OrdersRecorded,
     RecordNodeEvent,
     RecordOrders,
+    Reservation,
     Restart,
 )
-from allocator.nodes.table import Node, NodeTable
+from allocator.nodes.table import NodeTable
 from native.errors import Refusal
 from native.ids import PortalId
 from native.machine import Action, Log, Send
@@ -42,11 +45,17 @@ BY_PCT = "its PCT"
 
 
 def ordered(
-    source: PortalId, order: wire.Order, nodes: NodeTable, by: str, unix_s: float
+    source: PortalId,
+    order: wire.Order,
+    nodes: NodeTable,
+    owner_of: Callable[[int], Owner | None],
+    by: str,
+    unix_s: float,
 ) -> list[Action]:
     """An operator asks for an order.
 
     Args:
+        owner_of: a user by uid; None: no such user.
         by: the operator's name.
 
     Raises:
@@ -60,9 +69,17 @@ def ordered(
         case wire.Drain(_, reason):
             changes = _drained(numbers, nodes, Drain(reason, by, unix_s))
         case wire.Resume():
-            changes = [(number, NONE) for number in numbers if nodes.orders(number) != NONE]
+            changes = _changed_orders(numbers, nodes, drain=None, restart=None)
         case wire.Restart(_, is_forced):
             changes = _restarted(numbers, nodes, by, unix_s, is_forced)
+        case wire.Reserve(_, uid, reason):
+            owner = owner_of(uid)
+            if owner is None:
+                text = f"no user has uid {uid} on bebopd's host"
+                raise RequestRefused(Refusal.BAD_REQUEST, text)
+            changes = _reserved(numbers, nodes, Reservation(uid, owner.name, reason, by, unix_s))
+        case wire.Unreserve():
+            changes = _changed_orders(numbers, nodes, reservation=None)
         case _:
             raise AssertionError(f"no case for {order!r}")
     return [RecordOrders(tuple(changes), source, by)]
@@ -81,6 +98,21 @@ def _drained(numbers: list[int], nodes: NodeTable, drain: Drain) -> list[Change]
     if not drain.reason.strip():
         raise RequestRefused(Refusal.BAD_REQUEST, "a node is drained for a reason, none was given")
     return [(number, replace(nodes.orders(number), drain=drain)) for number in numbers]
+
+
+def _changed_orders(numbers: list[int], nodes: NodeTable, **fields: None) -> list[Change]:
+    """The nodes of which this changes the orders."""
+    changes = [(number, replace(nodes.orders(number), **fields)) for number in numbers]
+    return [(number, orders) for number, orders in changes if orders != nodes.orders(number)]
+
+
+def _reserved(numbers: list[int], nodes: NodeTable, new: Reservation) -> list[Change]:
+    for number in numbers:
+        kept = nodes.orders(number).reservation
+        if kept is not None and kept.uid != new.uid:
+            text = f"node {number} is reserved for {kept.owner}: `yodctl unreserve {number}` first"
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
+    return [(number, replace(nodes.orders(number), reservation=new)) for number in numbers]
 
 
 def _restarted(
@@ -142,8 +174,14 @@ def _happened(
     if orders.restart is not None and orders.restart != before.restart:
         text = "forced" if orders.restart.is_forced else ""
         events.append(happened(name, NodeEventKind.RESTARTING, text, orders.restart.by))
-    if orders == NONE and by:
+    if by and orders.closed is None and before.closed is not None:
         events.append(happened(name, NodeEventKind.RESUMED, "", by))
+    if orders.reservation != before.reservation:
+        if (kept := orders.reservation) is not None:
+            text = f"for {kept.owner}" + (f": {kept.reason}" if kept.reason else "")
+            events.append(happened(name, NodeEventKind.RESERVED, clipped(text), by))
+        else:
+            events.append(happened(name, NodeEventKind.UNRESERVED, "", by))
     return events
 
 
@@ -181,6 +219,7 @@ def _said(orders: Orders) -> str:
     """Orders in words, for the log."""
     drain, restart = orders.drain, orders.restart
     said = [
+        orders.closed_text,
         f"drained by {drain.by}: {shown(drain.reason)}" if drain else "not drained",
         f"restarts, by {restart.by}" + (", forced" if restart.is_forced else "") if restart else "",
     ]

@@ -12,23 +12,15 @@ from msgspec.structs import replace
 from allocator.batch.job import BatchJob, RecordEvent
 from allocator.jobs import ids
 from allocator.jobs.accounting import Accounting, row_of
-from allocator.jobs.assign import (
-    Picks,
-    RequestRefused,
-    assign,
-    fits,
-    fits_beside,
-    shared_slots,
-    shares_on,
-    slots_on,
-    unused_slots,
-)
+from allocator.jobs.assign import RequestRefused, fits_beside, shares_on
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
+from allocator.jobs.choosing import Chooser
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
 from allocator.jobs.table import JobTable
+from allocator.nodes.access import Claim
 from allocator.nodes.table import NodeTable, Placement
 from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
@@ -38,7 +30,6 @@ from native.nodelist import format_spans, named_nodes
 from native.text import plural
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import clipped
-from native.wire.placed import NodeSpan, spans_of
 
 _RUNS_MAX = 1 << 14  # ranges of runs in one grant: some 8 bytes each
 
@@ -84,11 +75,11 @@ class Requests:
         self._nodes = nodes
         self._jobs = jobs
         self._accounting = accounting
-        self._placement = placement
+        self._slots = Chooser(nodes, placement, name)
         self._epoch = epoch
         self._ids = job_ids
         self._keys = keys
-        self._owner_of = owner_of
+        self.owner_of = owner_of
         self._wall_clock = wall_clock
         self._limits = limits
         self._name = name
@@ -101,7 +92,6 @@ class Requests:
         self._on_granted = on_granted
         self._on_refused = on_refused
         self._line = Line(limits)
-        self._held = ""  # why nobody gets anything
         self._served_at = 0  # the nodes' count of changes, when the line was last looked at
 
     def state(self, now: float) -> list[str]:
@@ -114,7 +104,7 @@ class Requests:
     def check(self) -> None:
         """Assert what must always hold: nobody waits for what is free and not kept."""
         for waiting in self._line.served():
-            assert not self._fits(waiting.request), waiting
+            assert not self._slots.fits(waiting.request, waiting.claim), waiting
 
     def requested(
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
@@ -150,7 +140,7 @@ class Requests:
         if request.overlaps and request.is_exclusive:
             raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")
         try:
-            self._demand_turn(request)
+            self._demand_turn(request, Claim(owner.uid))
             return self._give(source, owner, request, now)
         except RequestRefused as refused:
             if not (request.waits and refused.code is Refusal.BUSY):
@@ -160,7 +150,7 @@ class Requests:
 
     def hold(self, text: str) -> None:
         """Give nothing for this reason; empty: give again."""
-        self._held, self._served_at = text, -1
+        self._slots.held, self._served_at = text, -1
 
     def refuse(
         self, source: PortalId, uid: int, refused: RequestRefused, now: float
@@ -174,32 +164,27 @@ class Requests:
 
     def name_of(self, uid: int) -> str:
         """A user's name, or number where there is no such user."""
-        owner = self._owner_of(uid)
+        owner = self.owner_of(uid)
         return owner.name if owner else str(uid)
 
     # Batch jobs
 
-    def could(self, *specs: NodeSpec) -> None:
-        """Refuse what the partition can never give.
+    def could(self, uid: int, *specs: NodeSpec) -> None:
+        """Refuse what the partition can never give to a user.
 
         Raises:
             RequestRefused: the text has the numbers.
         """
-        unpacked = tuple(spec.unpacked() for spec in specs)
-        try:
-            assign(unpacked, self._nodes, self._placement, self._name)
-        except RequestRefused as refused:
-            if refused.code is not Refusal.BUSY:
-                raise
+        self._slots.demand_possible(specs, Claim(uid))
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
         specs = (job.spec.unpacked(),)
         request = NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)
-        keeper = self._line.keeper
-        text = self._lacks(request)
+        keeper, claim = self._line.keeper, Claim(owner.uid)
+        text = self._slots.lacks(request, claim)
         if not text and keeper is not None:
-            text = kept_text(keeper, sum(node.free() for node in self._nodes))
+            text = kept_text(keeper, self._slots.free(claim))
         self._line.add_batch(Waiting(None, owner, request, now, text, job_id=job.job_id))
         self._served_at = -1
         return text
@@ -212,16 +197,15 @@ class Requests:
 
     # The line
 
-    def _demand_turn(self, request: NodeRequest) -> None:
+    def _demand_turn(self, request: NodeRequest, claim: Claim) -> None:
         """Refuse a request that others wait before.
 
         Raises:
             RequestRefused: free slots are kept for one of them.
         """
         keeper = None if request.overlaps else self._line.keeper
-        if keeper is not None and self._fits(request):
-            free = sum(node.free() for node in self._nodes)
-            raise RequestRefused(Refusal.BUSY, kept_text(keeper, free))
+        if keeper is not None and self._slots.fits(request, claim):
+            raise RequestRefused(Refusal.BUSY, kept_text(keeper, self._slots.free(claim)))
 
     def _demand_others(self, request: NodeRequest, text: str) -> None:
         """Refuse a step that would wait for the step that waits for it.
@@ -231,7 +215,11 @@ class Requests:
         """
         asking = [] if request.overlaps else self._jobs.askers(request.asker)
         alone = request.is_exclusive
-        if asking and not self._held and not fits_beside(request.specs, self._nodes, asking, alone):
+        if (
+            asking
+            and not self._slots.held
+            and not fits_beside(request.specs, self._nodes, asking, alone)
+        ):
             name = name_of_job(asking[0], self._allocation)
             raise RequestRefused(
                 Refusal.BUSY,
@@ -259,9 +247,11 @@ class Requests:
             return []
         actions: list[Action] = []
         for waiting in self._line.served():
-            if self._fits(waiting.request):
+            if self._slots.fits(waiting.request, waiting.claim):
                 self._line.remove(waiting)
                 actions += self._serve_one(waiting, now)
+            else:
+                waiting.is_shut_out = self._slots.is_shut_out(waiting.request, waiting.claim)
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
 
@@ -288,48 +278,7 @@ class Requests:
 
     def _awaited(self, waiting: Waiting) -> str:
         """What a request waits for now."""
-        return self._lacks(waiting.request) or waiting.text
-
-    def _lacks(self, request: NodeRequest) -> str:
-        """Why a request cannot be met now; empty: it can."""
-        try:
-            self._assign(request)
-        except RequestRefused as refused:
-            return str(refused)
-        return ""
-
-    # Slots
-
-    def _placement_of(self, request: NodeRequest) -> Placement:
-        """The slots that a request may have now."""
-        if request.overlaps:
-            return shared_slots(self._nodes)
-        return unused_slots(self._nodes) if request.is_exclusive else self._placement
-
-    def _fits(self, request: NodeRequest) -> bool:
-        return not self._held and fits(request.specs, self._nodes, self._placement_of(request))
-
-    def _assign(self, request: NodeRequest) -> list[Picks]:
-        if self._held:
-            raise RequestRefused(Refusal.BUSY, self._held)
-        placement = self._placement_of(request)
-        try:
-            return assign(request.specs, self._nodes, placement, self._name)
-        except RequestRefused as refused:
-            if not (request.is_exclusive and refused.code is Refusal.BUSY):
-                raise
-            text = f"{refused}; --exclusive takes unused nodes only"
-            raise RequestRefused(refused.code, text, refused.spec) from None
-
-    def _widened(
-        self, spans: list[NodeSpan], request: NodeRequest, picks: list[Picks]
-    ) -> list[NodeSpan]:
-        """The same nodes with all slots that the request gets there."""
-        slots = slots_on(request.specs, picks)
-        if request.is_exclusive:
-            slots = {node.number: node.slots for node in self._nodes if node.number in slots}
-        numbers = (number for span in spans for number in range(span.node, span.node + span.count))
-        return spans_of((number, slots[number]) for number in numbers)
+        return self._slots.lacks(waiting.request, waiting.claim) or waiting.text
 
     # Permission, and the grant
 
@@ -352,7 +301,7 @@ class Requests:
                 f"partition `{self._name}` belongs to {self.name_of(self._only_uid)}"
                 " and runs nobody else's jobs",
             )
-        owner = self._owner_of(principal.uid)
+        owner = self.owner_of(principal.uid)
         if owner is None:
             raise RequestRefused(
                 Refusal.NOT_PERMITTED, f"no user has uid {principal.uid} on bebopd's host"
@@ -369,7 +318,7 @@ class Requests:
         since: float | None = None,
     ) -> list[Action]:
         """Give slots to a yod, which has asked at ``since``, or to the batch job with this id."""
-        picks = self._assign(request)
+        picks = self._slots.assign(request, Claim(owner.uid))
         spans, runs = runs_of(picks)
         if (changes := len(runs.ranges)) > _RUNS_MAX:
             raise RequestRefused(
@@ -378,7 +327,7 @@ class Requests:
                 " deal more at a time (--distribution=plane=K)",
             )
         if request.is_exclusive or any(spec.cores > 1 for spec in request.specs):
-            spans = self._widened(spans, request, picks)
+            spans = self._slots.widened(spans, request, picks)
         nodes = self._nodes.placed(spans)
         held = self._jobs.nodes_of_batch(request.batch_job)
         if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):

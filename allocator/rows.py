@@ -7,12 +7,13 @@ from heapq import merge
 
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.table import JobTable
+from allocator.nodes.node import Node
 from allocator.nodes.orders import Orders
-from allocator.nodes.table import Node, NodeTable
+from allocator.nodes.table import NodeTable
 from native.nodelist import format_nodes
 from native.text import shown
 from native.wire.base import TIME_MAX_S, clipped
-from native.wire.status import NodeDrain, NodeJob, NodeRow, NodeState, Table
+from native.wire.status import NodeDrain, NodeJob, NodeReservation, NodeRow, NodeState, Table
 
 PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
 ROW_BYTES = 64 * 1024  # of jobs in one row; further jobs go into another row
@@ -44,9 +45,19 @@ def pieces(rows: Iterable[NodeRow]) -> Iterator[tuple[tuple[NodeRow, ...], bool]
 
 
 def absent_row(number: int, name: str, orders: Orders) -> NodeRow:
-    """A node that an operator has drained, and that has not announced itself yet."""
+    """A node for which there are orders, and that has not announced itself yet."""
     drain = _drain(orders)
-    return NodeRow(number, name, NodeState.DOWN, 0, 0, 0.0, (), drain, bool(orders.restart))
+    return NodeRow(
+        node=number,
+        name=name,
+        state=NodeState.DOWN,
+        slots=0,
+        slots_used=0,
+        silent_s=0.0,
+        drain=drain,
+        is_restarting=bool(orders.restart),
+        reservation=_reservation(orders),
+    )
 
 
 def rows_of(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
@@ -75,6 +86,7 @@ def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> 
         drain=_drain(node.orders),
         is_restarting=node.orders.restart is not None,
         why=clipped(node.down_text),
+        reservation=_reservation(node.orders),
     )
 
 
@@ -83,6 +95,12 @@ def _drain(orders: Orders) -> NodeDrain | None:
     if closed is None:
         return None
     return NodeDrain(closed.reason, closed.by, max(0.0, closed.since))
+
+
+def _reservation(orders: Orders) -> NodeReservation | None:
+    if (kept := orders.reservation) is None:
+        return None
+    return NodeReservation(kept.owner, kept.reason, kept.by, max(0.0, kept.since))
 
 
 def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
@@ -112,7 +130,9 @@ def _state(node: Node, jobs: JobTable) -> NodeState:
 def _estimate(row: NodeRow) -> int:
     """At least as many bytes as the row takes."""
     drain = 4 * (len(row.drain.reason) + len(row.drain.by)) if row.drain else 0
-    texts = 4 * (len(row.name) + len(row.why)) + drain
+    kept = row.reservation
+    reserved = 4 * (len(kept.owner) + len(kept.reason) + len(kept.by)) if kept else 0
+    texts = 4 * (len(row.name) + len(row.why)) + drain + reserved
     return 64 + texts + sum(map(_estimate_of, row.jobs))
 
 
@@ -126,6 +146,8 @@ def state_lines(name: str, nodes: NodeTable, jobs: JobTable, now: float) -> list
     for node in nodes:
         how = "up" if node.is_up else f"down: {node.down_text}"
         closed = f", drained: {shown(drain.reason)}" if (drain := node.orders.closed) else ""
+        if text := node.orders.closed_text:
+            closed += f", {text}"
         lines.append(f"{node}: {how}, {node.used()} of {node.slots} slots in use{closed}")
     for job in jobs:
         held, age = format_nodes(job.holdings), now - job.since

@@ -18,8 +18,9 @@ from msgspec import Struct
 from allocator.batch.job import RecordBatchJob, RecordEvent, RecordSteps
 from allocator.jobs.accounting import RecordGrant, RecordPast
 from allocator.jobs.table import JobTable
+from allocator.nodes.node import Node
 from allocator.nodes.orders import Orders, RecordNodeEvent
-from allocator.nodes.table import Node, NodeTable
+from allocator.nodes.table import NodeTable
 from allocator.rows import IS_NOT_HEARD_OF, absent_row, pieces, rows_of
 from native.errors import Refusal
 from native.ids import PortalId

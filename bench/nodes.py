@@ -25,7 +25,7 @@ from launch import machine, table
 
 from allocator.bebopd import Bebopd
 from allocator.jobs.grants import Owner
-from allocator.nodes.placement import FirstFit
+from allocator.nodes.placement import ArrayPlacement
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import MessageReceived, Send
@@ -64,7 +64,7 @@ class Partition:
     def __init__(self, count: int, is_regular: bool, figures: Figures) -> None:
         self.count = count
         self._machine = Bebopd(
-            FirstFit(),
+            ArrayPlacement(),
             epoch=1,
             next_job_id=1,
             sign=lambda data: bytes(16),

@@ -27,7 +27,7 @@ from launch import machine, table
 from allocator.bebopd import Bebopd
 from allocator.driver import Driver
 from allocator.jobs.grants import Owner
-from allocator.nodes.placement import FirstFit
+from allocator.nodes.placement import ArrayPlacement
 from allocator.records import MemoryLedger
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -52,7 +52,7 @@ def serve(path: str, count: int) -> None:
     """Be a bebopd; each line on standard input changes a node."""
     key = bytes(32)
     bebopd = Bebopd(
-        FirstFit(),
+        ArrayPlacement(),
         epoch=1,
         next_job_id=1,
         sign=lambda data: bytes(16),

@@ -46,6 +46,9 @@ _ADVICE = (
 @click.option(
     "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
 )
+@click.option("-reserve", "reserve", metavar="USER", help="Reserve these nodes for USER.")
+@click.option("-unreserve", "is_unreserved", is_flag=True, help="Give them to all users again.")
+@click.option("-reason", "reason", metavar="TEXT", help="With -reserve: why.")
 @click.option("--web", metavar="[ADDRESS]", help="Serve a page for browsers, at HOST:PORT.")
 @click.option("--watch", "is_watched", is_flag=True, help="Show the table as it changes.")
 @click.argument("nodes", required=False, metavar="[LIST]")
@@ -59,6 +62,9 @@ def command(
     is_mine: bool,
     is_all: bool,
     partition: str,
+    reserve: str | None,
+    is_unreserved: bool,
+    reason: str | None,
     web: str | None,
     is_watched: bool,
     nodes: str | None,
@@ -72,6 +78,12 @@ def command(
     """
     if nodes is not None and listed is not None:
         raise UsageError("one node list at a time")
+    if reserve is not None or is_unreserved or reason is not None:
+        has_more = is_parsed or is_json or is_summary or is_watched or is_mine or job_id or web
+        if has_more or (reserve is not None) is is_unreserved or (reason and is_unreserved):
+            raise UsageError("-reserve USER {-reason TEXT} or -unreserve, with a node list alone")
+        _reserve(nodes if nodes is not None else listed, is_all, reserve, reason or "", partition)
+        return
     if is_parsed + is_json + is_summary > 1:
         raise UsageError("-parse, --json and -summary exclude each other")
     if web is not None:
@@ -135,6 +147,25 @@ def main() -> None:
 
 _HELP = options.Option(("-help",))
 _WEB = options.Option(("--web",), takes_value=True, may_lack_value=True)
+
+
+def _reserve(
+    listed: str | None, is_all: bool, user: str | None, reason: str, partition: str
+) -> None:
+    """Reserve nodes for a user, or give them to all users again."""
+    from native.wire.nodes import Unreserve
+    from partition.commands import ordering
+
+    if listed is None and not is_all:
+        raise UsageError("which nodes? -list LIST, or -all")
+    if listed is not None:
+        numbers = nodelist.parse(listed)
+    else:
+        numbers = tuple(row.node for row in show.merge(_ask(partition, limits.load(os.environ))))
+    if user is not None:
+        _print(ordering.reserve(numbers, user, reason, partition))
+    else:
+        _print(ordering.give(Unreserve(numbers), partition))
 
 
 def _serve(web: str, partition: str) -> None:

@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 from native import limits, options
-from native.errors import PartitionError, Refusal, UsageError, YodError
+from native.errors import PartitionError, UsageError, YodError
 from native.host import config, stdio
 from native.host.keyfile import read_partition_key, user_key_line
 from native.text import shown
@@ -251,6 +251,27 @@ def restart(lists: tuple[str, ...], is_forced: bool, partition: str) -> None:
 
 
 @command.command()
+@click.option("-user", "--user", required=True, metavar="USER", help="A name or a uid.")
+@click.option("-reason", "--reason", default="", metavar="TEXT", help="Why; others see it.")
+@_PARTITION
+@_NODES
+def reserve(lists: tuple[str, ...], user: str, reason: str, partition: str) -> None:
+    """Give nodes to jobs of one user only, from now on."""
+    from partition.commands import ordering
+
+    lines = ordering.reserve(order.nodes_of(lists), user, reason, partition)
+    click.echo("\n".join(lines))
+
+
+@command.command()
+@_PARTITION
+@_NODES
+def unreserve(lists: tuple[str, ...], partition: str) -> None:
+    """Give nodes to jobs of all users again."""
+    _order(wire.Unreserve(order.nodes_of(lists)), partition)
+
+
+@command.command()
 @click.option(
     "-count",
     "-n",
@@ -403,18 +424,9 @@ def _demand_no_jobs() -> None:
 
 def _order(given: wire.Order, partition: str) -> None:
     """Give an order to the partition that pingd shows, and say what comes of it."""
-    from partition.find import discover
-    from partition.status import query, reached
+    from partition.commands import ordering
 
-    where = discover.find(partition, os.environ)
-    try:
-        changed = reached.give(where, limits.load(os.environ), given)
-    except query.OrderRefused as refused:
-        if refused.code in (Refusal.UNKNOWN_NODE, Refusal.BAD_REQUEST):
-            raise UsageError(str(refused)) from None
-        raise
-    for line in order.told(given, changed):
-        click.echo(line)
+    click.echo("\n".join(ordering.give(given, partition)))
 
 
 def _fail(text: str, exit_status: int) -> int:

@@ -12,8 +12,8 @@ from native.wire.alloc import NodeSpec
 class Queue(Protocol):
     """Where jobs wait for their slots."""
 
-    def could(self, spec: NodeSpec) -> None:
-        """Refuse what the partition can never give.
+    def could(self, uid: int, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give to a user.
 
         Raises:
             RequestRefused: the text has the numbers.

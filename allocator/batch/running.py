@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
 from allocator.jobs.assign import RequestRefused
-from allocator.nodes.table import Node, NodeTable
+from allocator.nodes.node import Node
+from allocator.nodes.table import NodeTable
 from native.errors import Refusal
 from native.machine import Action, Send
 from native.wire.base import State

@@ -23,7 +23,7 @@ class Submissions:
 
     Args:
         jobs: those that have not ended, by id; new ones are added.
-        could: refuses what the partition can never give; raises RequestRefused.
+        could: refuses what the partition can never give to a uid; raises RequestRefused.
         new_id: a job id that nobody has had.
         old_id: takes one back of which nobody has heard.
     """
@@ -35,7 +35,7 @@ class Submissions:
         earlier: Earlier,
         limits: Limits,
         *,
-        could: Callable[[NodeSpec], None],
+        could: Callable[[int, NodeSpec], None],
         new_id: Callable[[], int],
         old_id: Callable[[int], None],
         unix_time: Callable[[], float],
@@ -63,7 +63,7 @@ class Submissions:
         """
         if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
             return self._submitted_again(source, job_id, message.token)
-        self._could(message.spec)
+        self._could(owner.uid, message.spec)
         self._dependencies.demand_possible(message.after)
         self._demand_room(owner)
         job = BatchJob(

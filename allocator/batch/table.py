@@ -39,7 +39,8 @@ from allocator.jobs.dependencies import Progress, Verdict
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
 from allocator.jobs.table import JobTable
-from allocator.nodes.table import Node, NodeTable
+from allocator.nodes.node import Node
+from allocator.nodes.table import NodeTable
 from native.deadlines import Deadlines
 from native.errors import Refusal
 from native.ids import PortalId

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from allocator.batch import running
 from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
-from allocator.nodes.table import Node
+from allocator.nodes.node import Node
 from native.errors import Refusal
 from native.ids import PortalId
 from native.machine import Action, Send

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from msgspec import msgpack
+from msgspec.structs import astuple
 
 from allocator.batch.job import Viewer
 from allocator.host import batch_records, history, older
@@ -25,7 +26,7 @@ from allocator.host.aside import AtOnce
 from allocator.host.batch_records import BatchRecords
 from allocator.host.history import History
 from allocator.jobs import ids
-from allocator.nodes.orders import Change, Drain, Orders, Restart
+from allocator.nodes.orders import Change, Drain, Orders, Reservation, Restart
 from allocator.records import History as Readable
 from allocator.records import LedgerError, Statement
 from native.limits import Limits
@@ -47,6 +48,14 @@ CREATE TABLE IF NOT EXISTS open_jobs (  -- that have slots, and are no batch job
 );
 CREATE TABLE IF NOT EXISTS drains (
     node INTEGER PRIMARY KEY,
+    reason TEXT NOT NULL,
+    operator TEXT NOT NULL,
+    since REAL NOT NULL       -- unix time
+);
+CREATE TABLE IF NOT EXISTS reservations (
+    node INTEGER PRIMARY KEY,
+    uid INTEGER NOT NULL,
+    owner TEXT NOT NULL,
     reason TEXT NOT NULL,
     operator TEXT NOT NULL,
     since REAL NOT NULL       -- unix time
@@ -167,14 +176,17 @@ class Ledger:
         """
         statements: list[Statement] = []
         for node, orders in changes:
-            statements.append(("DELETE FROM drains WHERE node = ?", (node,)))
-            statements.append(("DELETE FROM restarts WHERE node = ?", (node,)))
+            for table in ("drains", "restarts", "reservations"):
+                statements.append((f"DELETE FROM {table} WHERE node = ?", (node,)))
             if (drain := orders.drain) is not None:
                 row: tuple[object, ...] = (node, drain.reason, drain.by, drain.since)
                 statements.append(("INSERT INTO drains VALUES (?, ?, ?, ?)", row))
             if (restart := orders.restart) is not None:
                 row = (node, restart.by, restart.since, restart.incarnation, restart.is_forced)
                 statements.append(("INSERT INTO restarts VALUES (?, ?, ?, ?, ?)", row))
+            if (kept := orders.reservation) is not None:
+                row = (node, *astuple(kept))
+                statements.append(("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?)", row))
         # The node's name goes with its number: a name that was forgotten may get another one.
         self._write_through([*self._waiting, *statements])
         self._waiting.clear()
@@ -186,7 +198,11 @@ class Ledger:
             node: Restart(by, since, incarnation, bool(is_forced))
             for node, by, since, incarnation, is_forced in self._query("SELECT * FROM restarts")
         }
-        return {node: Orders(drains.get(node), restarts.get(node)) for node in drains | restarts}
+        kept = {row[0]: Reservation(*row[1:]) for row in self._query("SELECT * FROM reservations")}
+        return {
+            node: Orders(drains.get(node), restarts.get(node), kept.get(node))
+            for node in drains | restarts | kept
+        }
 
     def names(self) -> dict[str, int]:
         """Number by node name."""

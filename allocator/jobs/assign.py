@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from allocator.jobs.selection import room_of, select
+from allocator.nodes.access import STRANGER, Claim
+from allocator.nodes.node import Node
 from allocator.nodes.placement_list import ListPlacement
-from allocator.nodes.table import Node, NodeTable, Placement
+from allocator.nodes.table import NodeTable, Placement
 from native.errors import Refusal
 from native.nodelist import format_nodes, named_nodes
 from native.text import plural
@@ -46,15 +48,20 @@ class RequestRefused(Exception):
 
 
 def assign(
-    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, partition: str
+    specs: Sequence[NodeSpec],
+    nodes: NodeTable,
+    placement: Placement,
+    partition: str,
+    claim: Claim = STRANGER,
 ) -> list[Picks]:
     """Ranks of every spec on nodes, in the order of the specs. No slot is held yet.
 
     Args:
         specs: what the members ask for, in rank order.
         nodes: the partition.
-        placement: chooses the nodes; it is unchanged afterwards.
+        placement: chooses the nodes; it is unchanged afterwards, and admits the claim.
         partition: the partition's name, for texts.
+        claim: who asks.
 
     Raises:
         RequestRefused: the text says why.
@@ -77,10 +84,15 @@ def assign(
         return picks
     # A request that would fit if every slot were free gets "not now" instead of "too many".
     empty = _placement(nodes, lambda node: node.slots)
-    never = _attempt(specs, nodes, empty, _all_of)
+    mine = empty.admitting(claim)
+    never = _attempt(specs, nodes, mine, _all_of)
     if isinstance(never, list):
-        raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement), picks)
-    raise RequestRefused(Refusal.NOT_ENOUGH_NODES, _too_many(specs[never], nodes, size), never)
+        raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement, claim), picks)
+    if mine is not empty and isinstance(_attempt(specs, nodes, empty, _all_of), list):
+        text = _closed_to(specs[never], nodes, mine, claim)
+    else:
+        text = _too_many(specs[never], nodes, size)
+    raise RequestRefused(Refusal.NOT_ENOUGH_NODES, text, never)
 
 
 def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int]:
@@ -171,16 +183,12 @@ def shared_slots(nodes: NodeTable) -> Placement:
     return _placement(nodes, lambda node: node.slots if node.is_up else 0)
 
 
-def unused_slots(nodes: NodeTable) -> Placement:
-    """The slots of nodes of which no job has any, for one that is to be alone there."""
-    return _placement(nodes, lambda node: 0 if node.used() else node.free())
-
-
 def _placement(nodes: NodeTable, free: Callable[[Node], int]) -> Placement:
     """A placement in which each node has as many free slots as this says."""
     placement = ListPlacement()
     for node in nodes:
         placement.set_free(node.number, free(node))
+        placement.set_access(node.number, node.access)
     return placement
 
 
@@ -224,32 +232,20 @@ def _attempt(
         only = _pick(specs[0], nodes, placement, counted)
         return 0 if only is None else [only]
     chosen: list[Picks] = [[] for _ in specs]
-    before: dict[int, int] = {}
+    left = placement.copy()
     for index in _in_turn(specs, nodes):
-        picks = _pick(specs[index], nodes, placement, counted)
+        picks = _pick(specs[index], nodes, left, counted)
         if picks is None:
-            _restore(placement, before)
             return index
         if specs[index].cores == 1:
-            for span in picks:
-                for number in range(span.node, span.node + span.count):
-                    before.setdefault(number, placement.free(number))
-            placement.take(picks)
+            left.take(picks)
         else:
             for number, slots in slots_on((specs[index],), (picks,)).items():
-                left = placement.free(number)
-                before.setdefault(number, left)
-                placement.set_free(number, left - slots)
+                left.set_free(number, left.free(number) - slots)
         if counted is not None:
             counted.take(specs[index], ranks_on(picks))
         chosen[index] = picks
-    _restore(placement, before)
     return chosen
-
-
-def _restore(placement: Placement, before: dict[int, int]) -> None:
-    for number, count in before.items():
-        placement.set_free(number, count)
 
 
 def _in_turn(specs: Sequence[NodeSpec], nodes: NodeTable) -> list[int]:
@@ -275,13 +271,21 @@ def _pick(
         free = all(map(room, spec.nodes))
         return spans_of((number, 1) for number in spec.nodes) if free else None
     if _is_shaped(spec):
-        numbers = spec.nodes or [node.number for node in nodes]
+        numbers = spec.nodes or _by_policy(spec, placement) or placement.in_order()
         rooms = ((number, room(number)) for number in numbers)
         counts = select(spec, ((number, room) for number, room in rooms if room > 0))
         return None if counts is None else spans_of(counts)
     if spec.nodes:
         return placement.of_list(spec.nodes, spec.size)
     return placement.anywhere(spec.size)
+
+
+def _by_policy(spec: NodeSpec, placement: Placement) -> list[int] | None:
+    """The nodes that the policy chooses for a count of nodes; None: it knows of none."""
+    if not spec.node_count or spec.needs is not None:
+        return None
+    share = -(-spec.size // spec.node_count)
+    return placement.nodes_with(share * spec.cores, spec.node_count)
 
 
 def _is_shaped(spec: NodeSpec) -> bool:
@@ -314,7 +318,9 @@ def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
     return text + (" for all members" if size > spec.size else "")
 
 
-def _busy(specs: Sequence[NodeSpec], picks: int, nodes: NodeTable, placement: Placement) -> str:
+def _busy(
+    specs: Sequence[NodeSpec], picks: int, nodes: NodeTable, placement: Placement, claim: Claim
+) -> str:
     spec = specs[picks]
     among = _among(spec, nodes)
     free = sum(placement.free(node.number) for node in among)
@@ -325,7 +331,9 @@ def _busy(specs: Sequence[NodeSpec], picks: int, nodes: NodeTable, placement: Pl
         from allocator.jobs.shortage import left_text  # as above
 
         more = left_text(spec, among)
-    return f"{text}, {free} of {plural(total, 'slot')}{more} free now{_why(among, placement)}"
+    return (
+        f"{text}, {free} of {plural(total, 'slot')}{more} free now{_why(among, placement, claim)}"
+    )
 
 
 def _among(spec: NodeSpec, nodes: NodeTable) -> list[Node]:
@@ -361,8 +369,16 @@ def _wanted(spec: NodeSpec, specs: Sequence[NodeSpec]) -> str:
     return text
 
 
-def _why(among: Sequence[Node], placement: Placement) -> str:
-    """Which of these nodes are down, which are drained, and which are full."""
+def _closed_to(spec: NodeSpec, nodes: NodeTable, mine: Placement, claim: Claim) -> str:
+    """That a request is never met because others alone may have some nodes."""
+    among = _among(spec, nodes)
+    there = plural(sum(mine.free(node.number) for node in among), "slot")
+    closed = [node for node in among if not claim.may_have(node.access)]
+    return f"{_wanted(spec, [spec])}, {there} there{_why(closed, mine, claim)}"
+
+
+def _why(among: Sequence[Node], placement: Placement, claim: Claim) -> str:
+    """Which of these nodes are down, which are drained, or for others, and which are full."""
     by_state: dict[str, list[Node]] = {"down": [], "drained": [], "in use": []}
     for node in among:
         if placement.free(node.number):
@@ -371,6 +387,8 @@ def _why(among: Sequence[Node], placement: Placement) -> str:
             by_state["down"].append(node)
         elif node.orders.closed is not None:
             by_state["drained"].append(node)
+        elif not claim.may_have(node.access):
+            by_state.setdefault(node.orders.closed_text, []).append(node)
         else:
             by_state["in use"].append(node)
     reasons = [f"{_named(nodes)} {state}" for state, nodes in by_state.items() if nodes]

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
+from allocator.nodes.access import Claim
 from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
@@ -30,6 +31,7 @@ class Waiting(Struct, eq=False):
         text: what it waits for, for the user.
         told_place: the place that its yod was told last; 0: none.
         job_id: of the batch job; 0: of none.
+        is_shut_out: nodes that only others may have stand in its way: it holds back nobody.
     """
 
     source: PortalId | None
@@ -39,6 +41,7 @@ class Waiting(Struct, eq=False):
     text: str
     told_place: int = 0
     job_id: int = 0
+    is_shut_out: bool = False
 
     @property
     def size(self) -> int:
@@ -48,7 +51,13 @@ class Waiting(Struct, eq=False):
     @property
     def holds_back(self) -> bool:
         """Later requests wait for it."""
-        return not (self.request.overlaps or any(spec.nodes for spec in self.request.specs))
+        names_nodes = any(spec.nodes for spec in self.request.specs)
+        return not (self.request.overlaps or names_nodes or self.is_shut_out)
+
+    @property
+    def claim(self) -> Claim:
+        """Who asks."""
+        return Claim(self.owner.uid)
 
 
 class Line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allocator.nodes.layout import room
-from allocator.nodes.table import Node
+from allocator.nodes.node import Node
 from native.memory import memory_text
 from native.text import plural
 from native.wire.alloc import NO_SHARE, NodeSpec

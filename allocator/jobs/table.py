@@ -25,7 +25,8 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec.structs import replace
 
 from allocator.jobs.job import Evidence, Holding, Job, JobState
-from allocator.nodes.table import Arrival, Node, NodeTable
+from allocator.nodes.node import Node
+from allocator.nodes.table import Arrival, NodeTable
 from native.deadlines import Deadlines
 from native.ids import PortalId
 from native.limits import Limits

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocator.nodes.layout import lay, room
-from allocator.nodes.table import Node, NodeTable
+from allocator.nodes.node import Node
+from allocator.nodes.table import NodeTable
 from native.wire.alloc import NodeSpec, Share
 
 

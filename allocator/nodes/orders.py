@@ -1,4 +1,4 @@
-"""What operators have ordered for a node: it is drained, its PCT restarts. Pure.
+"""What operators have ordered for a node: it is drained, reserved, its PCT restarts. Pure.
 
 Orders are kept on the disk; a later bebopd goes by them before the node announces itself.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from allocator.nodes.access import OPEN, Access
 from native.ids import PortalId
 from native.machine import Action, Event
 from native.wire.nodes import NodeEventKind
@@ -40,11 +41,30 @@ class Restart(Struct, frozen=True):
     is_forced: bool
 
 
+class Reservation(Struct, frozen=True):
+    """The node is given to jobs of this user only. Jobs of others that are there go on.
+
+    Attributes:
+        uid: the user.
+        owner: the user's name.
+        reason: why; empty: the operator has not said.
+        by: the operator.
+        since: unix time.
+    """
+
+    uid: int
+    owner: str
+    reason: str
+    by: str
+    since: float
+
+
 class Orders(Struct, frozen=True):
     """All orders for one node."""
 
     drain: Drain | None = None
     restart: Restart | None = None
+    reservation: Reservation | None = None
 
     @property
     def closed(self) -> Drain | None:
@@ -52,6 +72,16 @@ class Orders(Struct, frozen=True):
         if self.drain is None and self.restart is not None:
             return Drain("restart", self.restart.by, self.restart.since)
         return self.drain
+
+    @property
+    def access(self) -> Access:
+        """Whose jobs may be given the node."""
+        return OPEN if self.reservation is None else Access(self.reservation.uid)
+
+    @property
+    def closed_text(self) -> str:
+        """For whom the node is reserved, for those who cannot have it."""
+        return f"reserved for {self.reservation.owner}" if self.reservation is not None else ""
 
 
 NONE = Orders()

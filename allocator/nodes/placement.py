@@ -1,51 +1,137 @@
-"""First fit over arrays: for partitions of thousands of nodes."""
+"""Placement over arrays: for partitions of thousands of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from allocator.nodes.access import ANYBODY, OPEN, Access, Claim
+from allocator.nodes.policies import Policy, lowest
 from native.wire.placed import NodeSpan
 
+_CHUNK_COUNT = 1024  # places that are looked at together
 
-class FirstFit:
-    """Fills the free slots of the lowest-numbered nodes first."""
 
-    def __init__(self) -> None:
-        self._free = np.zeros(64, dtype=np.int64)  # by node number
+class ArrayPlacement:
+    """Chooses slots by a policy, on nodes that lie in a line.
+
+    Args:
+        policy: which slots a request gets that names no nodes.
+        line: the nodes in their order, each once; others follow them, by number.
+    """
+
+    def __init__(self, policy: Policy = lowest, line: Sequence[int] = ()) -> None:
+        self._policy = policy
+        self._listed = np.array(line, dtype=np.int64)
+        self._line: npt.NDArray[np.int64] | None = None  # by place; None: to be made again
+        size = max(64, int(self._listed.max(initial=0)) + 1)
+        self._free = np.zeros(size, dtype=np.int64)  # by node number
+        self._is_unused = np.zeros(size, dtype=np.bool_)
+        self._uid = np.full(size, ANYBODY, dtype=np.int64)
+        self._kept: dict[int, Access] = {}  # nodes that not everybody may have
 
     def take(self, spans: Sequence[NodeSpan]) -> None:
         """As many slots of each of these nodes are free no more."""
         single = [(span.node, span.slots) for span in spans if span.count == 1]
         if single:
             nodes, slots = np.array(single, dtype=np.int64).T
-            self._free[nodes] -= slots  # each is there once
+            np.subtract.at(self._free, nodes, slots)  # one may be there twice: ranks are dealt
+            self._is_unused[nodes] = False
         for span in spans if len(single) < len(spans) else ():
             if span.count > 1:
                 self._free[span.node : span.node + span.count] -= span.slots
+                self._is_unused[span.node : span.node + span.count] = False
 
-    def set_free(self, node: int, count: int) -> None:
+    def set_free(self, node: int, count: int, is_unused: bool = False) -> None:
         """Set the count of a node's free slots."""
-        if node >= len(self._free):
-            grown = np.zeros(max(node + 1, 2 * len(self._free)), dtype=np.int64)
-            grown[: len(self._free)] = self._free
-            self._free = grown
+        self._grow(node)
         self._free[node] = count
+        self._is_unused[node] = is_unused
+
+    def set_access(self, node: int, access: Access) -> None:
+        """Set whose jobs may be given a node."""
+        self._grow(node)
+        self._uid[node] = access.uid
+        self._kept.pop(node, None)
+        if access != OPEN:
+            self._kept[node] = access
 
     def free(self, node: int) -> int:
         """The count of a node's free slots."""
         return int(self._free[node]) if node < len(self._free) else 0
 
+    def admitting(self, claim: Claim) -> ArrayPlacement:
+        """The same, with free slots on those nodes only that this claim may have."""
+        if all(map(claim.may_have, self._kept.values())):
+            return self
+        is_open = (self._uid == ANYBODY) | (self._uid == claim.uid)
+        return self._with(np.where(is_open, self._free, 0))
+
+    def copy(self) -> ArrayPlacement:
+        """The same; what is taken from it stays in this one."""
+        return self._with(self._free.copy())
+
+    def unused(self) -> ArrayPlacement:
+        """The same, with free slots on those nodes only of which no job has any."""
+        return self._with(np.where(self._is_unused, self._free, 0))
+
+    def in_order(self) -> Iterator[int]:
+        """Nodes with a free slot, in the order of the line."""
+        free = self._free_in_line()
+        for first in range(0, len(free), _CHUNK_COUNT):  # most requests need the first few
+            places = np.flatnonzero(free[first : first + _CHUNK_COUNT]) + first
+            yield from self._nodes_at(places).tolist()
+
     def anywhere(self, size: int) -> list[NodeSpan] | None:
-        """The lowest free slots; None: too few."""
-        return self._fill(np.flatnonzero(self._free), size)
+        """The slots that the policy chooses; None: too few."""
+        free = self._free_in_line()
+        if int(free.sum()) < size:
+            return None
+        return self._fill(self._nodes_at(self._policy(free, size)), size)
+
+    def nodes_with(self, slots: int, count: int) -> list[int] | None:
+        """So many nodes with as many free slots each, by the policy; None: too few."""
+        able = (self._free_in_line() >= slots).astype(np.int64)
+        if int(able.sum()) < count:
+            return None
+        places = self._policy(able, count)[:count]
+        chosen: list[int] = self._nodes_at(places).tolist()
+        return chosen
 
     def of_list(self, nodes: tuple[int, ...], size: int) -> list[NodeSpan] | None:
         """The first free slots of a list, in its order; None: too few."""
         listed = np.array([node for node in nodes if node < len(self._free)], dtype=np.int64)
         return self._fill(listed[self._free[listed] > 0], size)
+
+    def _with(self, free: npt.NDArray[np.int64]) -> ArrayPlacement:
+        """The same line and policy, with other free slots. It is not kept up to date."""
+        other = ArrayPlacement.__new__(ArrayPlacement)
+        other.__dict__.update(self.__dict__)
+        other._free, other._is_unused = free, self._is_unused.copy()
+        return other
+
+    def _grow(self, node: int) -> None:
+        if node < len(self._free):
+            return
+        more = max(node + 1, 2 * len(self._free)) - len(self._free)
+        self._free = np.pad(self._free, (0, more))
+        self._is_unused = np.pad(self._is_unused, (0, more))
+        self._uid = np.pad(self._uid, (0, more), constant_values=ANYBODY)
+        self._line = None
+
+    def _free_in_line(self) -> npt.NDArray[np.int64]:
+        """The free slots of each place."""
+        if not len(self._listed):
+            return self._free
+        if self._line is None:
+            rest = np.setdiff1d(np.arange(len(self._free)), self._listed)
+            self._line = np.concatenate((self._listed, rest))
+        return self._free[self._line]
+
+    def _nodes_at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return places if self._line is None else self._line[places]
 
     def _fill(self, nodes: npt.NDArray[np.int64], size: int) -> list[NodeSpan] | None:
         """Fill nodes that have something free, in their order.

@@ -13,19 +13,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from types import MappingProxyType
 from typing import Protocol
 
-from msgspec import Struct, field
-
-from allocator.nodes.orders import NONE, Orders, RecordNodeEvent
+from allocator.nodes.access import Access, Claim
+from allocator.nodes.node import NOT_COUNTED, NOTHING, Node, new_node
+from allocator.nodes.orders import NONE, Orders
 from allocator.nodes.rules import Rules
 from native.ids import PortalId
 from native.wire.alloc import NO_SHARE, NodeShare, Share
-from native.wire.base import clipped
-from native.wire.nodes import NodeEventKind
 from native.wire.placed import JobNodes, NodeSpan
-from native.wire.runs import CoreGroup
 from native.wire.status import Announce
 
 
@@ -35,8 +31,33 @@ class Placement(Protocol):
     A method that chooses nodes returns None when too few slots are free. It holds no slot.
     """
 
-    def set_free(self, node: int, count: int) -> None:
-        """Set the count of a node's free slots; 0 for one that is down or drained."""
+    def set_free(self, node: int, count: int, is_unused: bool = False) -> None:
+        """Set the count of a node's free slots; 0 for one that is down or drained.
+
+        Args:
+            is_unused: no job has any slot of it.
+        """
+
+    def set_access(self, node: int, access: Access) -> None:
+        """Set whose jobs may be given a node."""
+
+    def admitting(self, claim: Claim) -> Placement:
+        """The same, with free slots on those nodes only that this claim may have.
+
+        Like those of the next two, it is not kept up to date.
+        """
+
+    def copy(self) -> Placement:
+        """The same; what is taken from it stays in this one."""
+
+    def unused(self) -> Placement:
+        """The same, with free slots on those nodes only of which no job has any."""
+
+    def in_order(self) -> Iterator[int]:
+        """Nodes with a free slot, in the order in which they are given."""
+
+    def nodes_with(self, slots: int, count: int) -> list[int] | None:
+        """So many nodes with as many free slots each."""
 
     def take(self, spans: Sequence[NodeSpan]) -> None:
         """As many slots of each of these nodes, which it has chosen, are free no more."""
@@ -49,72 +70,6 @@ class Placement(Protocol):
 
     def of_list(self, nodes: tuple[int, ...], size: int) -> list[NodeSpan] | None:
         """Slots for ``size`` ranks on these nodes, filled in their order."""
-
-
-NOTHING: Mapping[int, int] = MappingProxyType({})  # what a free node holds
-NOT_COUNTED: Mapping[int, Share] = MappingProxyType({})
-
-
-class Node(Struct):
-    """One node.
-
-    Attributes:
-        address: where its PCT listens; grants carry it.
-        peer: the PCT as a sender of messages.
-        heard_at: seconds, monotonic, of its last message.
-        held: slots by job. Nodes share it: it is replaced, not changed.
-        over: jobs of earlier bebopds that have ended here; a late announcement
-            may still name one, and is not believed.
-        gpus: the kind of each.
-        cores: that ranks can be bound to.
-        given: memory, GPUs and cores by job; of jobs that have asked for none there is nothing.
-    """
-
-    number: int
-    name: str
-    slots: int
-    address: PortalId
-    peer: PortalId
-    incarnation: int
-    heard_at: float
-    is_up: bool = True
-    down_text: str = ""
-    held: Mapping[int, int] = NOTHING
-    over: set[int] = field(default_factory=set)
-    orders: Orders = NONE
-    memory: int = 0
-    gpus: tuple[str, ...] = ()
-    cores: tuple[CoreGroup, ...] = ()
-    given: Mapping[int, Share] = NOT_COUNTED
-
-    def used(self) -> int:
-        """Slots held by jobs."""
-        return sum(self.held.values())
-
-    def free(self) -> int:
-        """Slots that can be given now."""
-        if not self.is_up or (self.orders is not NONE and self.orders.closed is not None):
-            return 0
-        if not self.held:
-            return self.slots
-        # The difference is negative when a PCT came back with fewer slots than are held.
-        return max(0, self.slots - self.used())
-
-    @property
-    def share(self) -> Share:
-        """Memory, GPUs and cores that it has in all."""
-        return Share(self.memory, len(self.gpus), tuple([group.cores for group in self.cores]))
-
-    def left(self) -> Share:
-        """Memory, GPUs and cores that can be given now."""
-        return self.share.less(self.given.values())
-
-    def happened(self, kind: NodeEventKind, text: str = "") -> RecordNodeEvent:
-        """A line of its history."""
-        return RecordNodeEvent(self.number, self.name, kind, clipped(text))
-
-    def __str__(self) -> str:
-        return f"node {self.number} ({self.name})"
 
 
 class Arrival(Enum):
@@ -196,6 +151,7 @@ class NodeTable:
             self._orders[number] = orders
         if (node := self._nodes.get(number)) is not None:
             node.orders = orders
+            self._placement.set_access(number, node.access)
             self.refresh(node)
 
     def is_known(self, number: int) -> bool:
@@ -238,8 +194,9 @@ class NodeTable:
         number = self._number(announce)
         node = self._nodes.get(number)
         if node is None:
-            node = self._nodes[number] = _new(number, announce, peer, now, self.orders(number))
+            node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
             arrival, before = Arrival.FIRST, None
+            self._placement.set_access(number, node.access)
         else:
             arrival = self._again(node, announce, peer, now)
             before = node.name, node.address
@@ -334,7 +291,7 @@ class NodeTable:
 
     def refresh(self, node: Node) -> None:
         """Tell the placement what is free on a node."""
-        self._placement.set_free(node.number, node.free())
+        self._placement.set_free(node.number, node.free(), not node.used())
         self.changes += 1
         if node.orders.restart is not None:
             self.to_restart.add(node.number)
@@ -407,19 +364,3 @@ class NodeTable:
         node.incarnation, node.heard_at = announce.incarnation, now
         node.is_up, node.down_text = True, ""
         node.memory, node.gpus, node.cores = announce.memory, announce.gpus, announce.cores
-
-
-def _new(number: int, announce: Announce, peer: PortalId, now: float, orders: Orders) -> Node:
-    return Node(
-        number=number,
-        name=announce.name,
-        slots=announce.slots,
-        address=PortalId(announce.nid, announce.pid),
-        peer=peer,
-        incarnation=announce.incarnation,
-        heard_at=now,
-        orders=orders,
-        memory=announce.memory,
-        gpus=announce.gpus,
-        cores=announce.cores,
-    )

@@ -18,6 +18,7 @@ from native.wire.base import (
     Seconds,
     SignalNumber,
     Text,
+    Uid,
     demand_distinct,
 )
 
@@ -56,6 +57,21 @@ class Restart(Order, frozen=True, tag="node.restart"):
     """
 
     is_forced: bool = False
+
+
+class Reserve(Order, frozen=True, tag="node.reserve"):
+    """Give these nodes to this user's jobs only; those of others that are there go on.
+
+    Attributes:
+        reason: for people; empty: none is given.
+    """
+
+    uid: Uid
+    reason: Name = ""
+
+
+class Unreserve(Order, frozen=True, tag="node.unreserve"):
+    """Give these nodes to jobs of all users again."""
 
 
 class OwnedJob(Part, frozen=True):
@@ -109,6 +125,8 @@ class NodeEventKind(Enum):
     DRAINED = "drained"
     RESTARTING = "restarting"  # an operator has ordered it
     RESUMED = "resumed"
+    RESERVED = "reserved"
+    UNRESERVED = "unreserved"
 
 
 class NodeEvent(Part, frozen=True):

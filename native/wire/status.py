@@ -168,6 +168,22 @@ class NodeDrain(Part, frozen=True):
     since: Seconds
 
 
+class NodeReservation(Part, frozen=True):
+    """For whom a node is reserved.
+
+    Attributes:
+        owner: the user, of whom alone it is given to jobs.
+        reason: empty: none was given.
+        by: who has reserved it.
+        since: unix time.
+    """
+
+    owner: Name
+    reason: Name
+    by: Name
+    since: Seconds
+
+
 class NodeRow(Part, frozen=True):
     """One line of pingd.
 
@@ -175,6 +191,7 @@ class NodeRow(Part, frozen=True):
         drain: None: the node is given to jobs.
         is_restarting: its PCT restarts when its jobs have ended.
         why: it is down; empty: it is not, or has not announced itself.
+        reservation: None: it is given to jobs of all users.
     """
 
     node: NodeNumber
@@ -187,6 +204,12 @@ class NodeRow(Part, frozen=True):
     drain: NodeDrain | None = None
     is_restarting: bool = False
     why: Text = ""
+    reservation: NodeReservation | None = None
+
+    @property
+    def has_orders(self) -> bool:
+        """Operators have said something of it."""
+        return self.drain is not None or self.reservation is not None
 
 
 class Query(Message, frozen=True, tag="status.query"):

@@ -9,7 +9,16 @@ from native.errors import UsageError
 from native.nodelist import named_nodes
 from native.text import shown
 from native.wire.base import NAME_MAX
-from native.wire.nodes import ORDERED_MAX, Changed, Drain, Order, Restart, Resume
+from native.wire.nodes import (
+    ORDERED_MAX,
+    Changed,
+    Drain,
+    Order,
+    Reserve,
+    Restart,
+    Resume,
+    Unreserve,
+)
 
 
 def nodes_of(lists: Sequence[str]) -> tuple[int, ...]:
@@ -32,6 +41,15 @@ def reason_of(text: str | None) -> str:
     """
     if text is None or not text.strip():
         raise UsageError('nodes are drained for a reason: -reason TEXT, as in -reason "fan"')
+    return readable(text)
+
+
+def readable(text: str) -> str:
+    """A reason that others can read.
+
+    Raises:
+        UsageError: it is none.
+    """
     if not text.isprintable():
         raise UsageError(f"-reason {shown(text)}: must be one line of text")
     if len(text) > NAME_MAX:
@@ -54,13 +72,19 @@ def told(order: Order, changed: Changed) -> list[str]:
             of_busy = f"to restart now, which ends {jobs}"
             if not is_forced:
                 of_busy = f"to restart when free of jobs; {jobs} still there"
+        case Reserve():
+            of_idle, of_busy = "reserved", f"reserved: {jobs} still there"
+        case Unreserve():
+            of_idle = of_busy = "given to all users again"
+            idle = list(changed.nodes)
         case _:
             raise AssertionError(f"no case for {order!r}")
     others = sorted(set(order.nodes) - set(changed.nodes))
     lines = [f"{named_nodes(idle)} {of_idle}" if idle else ""]
-    if changed.busy and not isinstance(order, Resume):
+    if changed.busy and not isinstance(order, Resume | Unreserve):
         lines.append(f"{named_nodes(changed.busy)} {of_busy}")
-    lines.append(f"{named_nodes(others)} not drained before" if others else "")
+    before = "reserved" if isinstance(order, Unreserve) else "drained"
+    lines.append(f"{named_nodes(others)} not {before} before" if others else "")
     return [line for line in lines if line]
 
 

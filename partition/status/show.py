@@ -115,17 +115,23 @@ def totals(rows: Sequence[NodeRow]) -> list[str]:
     counts = [
         f"{number} {state.value}" for state, number in count.items() if number or state not in _RARE
     ]
-    return [
+    lines = [
         f"{_count(len(rows), 'node')}: " + ", ".join(counts),
         f"{_count(slots, 'slot')}: {used} in use by {_count(len(jobs), 'job')}",
     ]
+    reserved = [row for row in rows if row.reservation is not None]
+    if reserved:
+        busy = sum(bool(row.slots_used) for row in reserved)
+        lines.append(f"{_count(len(reserved), 'node')} reserved: {busy} of them with jobs")
+    return lines
 
 
 def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
     """The display for programs: a header, then a line for each node and job."""
     lines = [PARSE_HEADER]
     for row in rows:
-        start = f"{row.node}:{printable(row.name)}:{row.state.value}:false:{UNKNOWN}"
+        reserved = "false" if row.reservation is None else "true"
+        start = f"{row.node}:{printable(row.name)}:{row.state.value}:{reserved}:{UNKNOWN}"
         for job in row.jobs:
             hours, minutes, seconds = clock(job.elapsed_s)
             said = ranks(job) or UNKNOWN
@@ -167,6 +173,7 @@ def _record(row: NodeRow, reason: str) -> dict[str, Any]:
         "jobs": jobs,
         "drain": row.drain and asdict(row.drain),
         "is_restarting": row.is_restarting,
+        "reservation": row.reservation and asdict(row.reservation),
         "why": reason or None,
     }
 

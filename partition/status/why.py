@@ -38,8 +38,12 @@ def lines(rows: Iterable[NodeRow], now: float, stale_s: float) -> list[str]:
 
 def out_of_use(rows: Iterable[NodeRow], now: float, stale_s: float) -> list[str]:
     """As :func:`lines`, without what jobs do."""
-    without = (replace(row, jobs=()) for row in rows if row.state in _OUT_OF_USE)
+    without = (replace(row, jobs=()) for row in rows if _is_out_of_use(row))
     return lines(without, now, stale_s)
+
+
+def _is_out_of_use(row: NodeRow) -> bool:
+    return row.state in _OUT_OF_USE or row.reservation is not None
 
 
 def reason(row: NodeRow, now: float, stale_s: float) -> str:
@@ -59,6 +63,10 @@ def _reasons(row: NodeRow, now: float, stale_s: float) -> Iterator[str]:
     if row.drain is not None:
         by, why = shown(row.drain.by), shown(row.drain.reason)
         yield f"drained by {by} since {_time(row.drain.since)}: {why}"
+    if (kept := row.reservation) is not None:
+        text = f": {shown(kept.reason)}" if kept.reason else ""
+        who = f"{shown(kept.owner)} by {shown(kept.by)}"
+        yield f"reserved for {who} since {_time(kept.since)}{text}"
     if row.is_restarting:
         yield "to restart when free of jobs"
     pending = [job for job in row.jobs if job.is_pending]

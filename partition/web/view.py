@@ -139,7 +139,7 @@ class View:
     def _cell(self, row: NodeRow, now: float) -> list[Any]:
         jobs = [[job.job_id, show.ranks(job)] for job in row.jobs]
         cell = [row.node, row.name, _STATES.index(row.state), row.slots, row.slots_used, jobs]
-        if row.state not in _QUIET or row.silent_s > self._stale_s or row.drain is not None:
+        if row.state not in _QUIET or row.silent_s > self._stale_s or row.has_orders:
             cell.append(why.reason(replace(row, jobs=()), now, self._stale_s))
         return cell
 

@@ -10,9 +10,9 @@ from allocator.jobs.accounting import RecordGrant, RecordPast
 from allocator.jobs.grants import Owner
 from allocator.jobs.ids import BLOCK
 from allocator.jobs.table import RecordEnd
+from allocator.nodes.node import Node
 from allocator.nodes.orders import Orders, OrdersRecorded, RecordNode, RecordNodeEvent, RecordOrders
 from allocator.nodes.placement_list import ListPlacement
-from allocator.nodes.table import Node
 from allocator.requests import ReserveJobIds
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import Action, Log, PeerGone, Send

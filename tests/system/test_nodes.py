@@ -97,11 +97,39 @@ def test_an_order_that_is_not_possible_is_one_line(local, words, status, text):
 
 @pytest.mark.usefixtures("needs_root")
 def test_another_user_is_refused(local, theirs):
-    for words in (("drain", "1", "-reason", "mine"), ("resume", "1"), ("restart", "1", "--force")):
+    orders = ("drain 1 -reason mine", "resume 1", "restart 1 --force", "reserve 1 -user nobody")
+    for words in map(str.split, orders):
         done = finish(as_nobody(local, theirs, BIN / "yodctl", *words))
         text = "yodctl: nobody may not change nodes of partition `local`: root may\n"
         assert done == (1, "", text)
     assert local.states() == ["free"] * 4
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_reserved_nodes_are_their_users_until_they_are_given_to_all_again(start_local):
+    partition: Daemons = start_local(3)
+    words = ("reserve", "1..2", "--user", "nobody", "-reason", "a demo")
+    assert yodctl(partition, *words).out == "nodes 1..2 reserved\n"
+    partition.bebopd.kill()
+    partition.replace_bebopd(expected=3)
+    shown = finish(partition.start_command(BIN / "pingd")).out
+    assert re.search(rf"^nodes 1\.\.2 reserved for nobody by root {AT}: a demo$", shown, re.M)
+    assert [line.split(":")[3] for line in partition.pingd().splitlines()[1:]] == [
+        "false",
+        "true",
+        "true",
+    ]
+    refused = partition.yod("-sz", "5", "true")
+    assert refused.status == 125
+    assert "5 ranks requested, 4 slots there (nodes 1..2 are reserved for nobody)" in refused.err
+    done = finish(partition.start_command(BIN / "pingd", "1", "-unreserve"))
+    assert (done.status, done.out) == (0, "node 1 given to all users again\n")
+    assert partition.yod("-sz", "5", "true").status == 0
+    done = finish(partition.start_command(BIN / "pingd", "-list", "0", "-reserve", "no-such-user"))
+    assert (done.status, done.err) == (
+        2,
+        "pingd: no user no-such-user here; a uid goes as well\n",
+    )
 
 
 def test_a_pct_restarts_in_its_process_when_its_job_has_ended(start_local):

@@ -47,6 +47,8 @@ def _said_by(sender: str, label: str) -> Message:
         "status.query": status.Query(),
         "status.watch": status.Watch(0),
         "node.drain": nodes.Drain((0,), "fan"),
+        "node.reserve": nodes.Reserve((0,), 1000),
+        "node.unreserve": nodes.Unreserve((0,)),
         "node.resume": nodes.Resume((0,)),
         "node.restart": nodes.Restart((0,)),
         "node.ask_events": nodes.AskNodeEvents((), 1),

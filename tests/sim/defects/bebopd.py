@@ -12,7 +12,7 @@ from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Evidence
 from allocator.jobs.job import JobState as AllocatorState
 from allocator.jobs.table import JobTable
-from allocator.nodes.table import Node as AllocatorNode
+from allocator.nodes.node import Node as AllocatorNode
 from native.machine import Send
 from native.wire import alloc
 from native.wire.base import JobEnd, State

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from allocator import operators
+from allocator.nodes.node import Node as AllocatorNode
 from allocator.nodes.orders import NONE, RecordOrders
-from allocator.nodes.table import Node as AllocatorNode
 from allocator.nodes.table import NodeTable
 from native.machine import Action, Send
 from native.wire import nodes as wire

@@ -20,7 +20,7 @@ from tests.sim.clock import Violation
 from yod.launch.lines import Piece
 
 if TYPE_CHECKING:
-    from allocator.nodes.table import Node as Row
+    from allocator.nodes.node import Node as Row
     from tests.sim.server.world import ServerSim
 
 CHECK_EVERY = 1999  # events, all of it

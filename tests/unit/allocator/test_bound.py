@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.nodes.layout import lay, room
-from allocator.nodes.placement import FirstFit
+from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.placement_list import ListPlacement
 from native.errors import Refusal
 from native.wire.alloc import Grant, Needs, Refused, node_share_of
@@ -134,7 +134,7 @@ def demand_in_place(binding, owns):
 @given(
     st.lists(machines(), min_size=1, max_size=3),
     steps,
-    st.sampled_from([ListPlacement, FirstFit]),
+    st.sampled_from([ListPlacement, ArrayPlacement]),
 )
 def test_what_is_granted_is_there_and_lies_as_asked_and_all_comes_back(hosts, steps, placement):
     partition = partition_of(*hosts, placement=placement, allocation="9")

@@ -7,7 +7,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from allocator.jobs import assign as assigning
-from allocator.nodes.placement import FirstFit
+from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.placement_list import ListPlacement
 from native.errors import Refusal
 from native.wire.alloc import Grant, Needs, NodeRequest, Refused, Share, share_of
@@ -113,7 +113,7 @@ def play(given_hosts, given_steps, placement=ListPlacement):
 
 
 @settings(max_examples=60, deadline=None)
-@given(hosts, steps, st.sampled_from([ListPlacement, FirstFit]))
+@given(hosts, steps, st.sampled_from([ListPlacement, ArrayPlacement]))
 def test_no_byte_and_no_gpu_is_given_twice_and_all_come_back(hosts, steps, placement):
     play(hosts, steps, placement)
 

@@ -1,6 +1,6 @@
 """A hundred thousand nodes: what is given fits in messages, and all of it comes back."""
 
-from allocator.nodes.placement import FirstFit
+from allocator.nodes.placement import ArrayPlacement
 from native.ids import PortalId
 from native.wire import codec
 from native.wire.alloc import Freed, Hosting, Refused, Released
@@ -17,7 +17,7 @@ def address(number):
 
 
 def partition_of(count):
-    partition = Partition(0, placement=FirstFit())
+    partition = Partition(0, placement=ArrayPlacement())
     partition.checks = False  # it looks at each node
     for number in range(count):
         at = address(number)

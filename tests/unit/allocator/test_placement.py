@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator.nodes.placement import FirstFit
+from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.placement_list import ListPlacement
 from native.wire.placed import NodeSpan
 
@@ -24,18 +24,20 @@ def filled(placement, free):
 
 @given(frees, st.integers(1, 40))
 def test_arrays_and_lists_place_alike_anywhere(free, size):
-    assert filled(FirstFit(), free).anywhere(size) == filled(ListPlacement(), free).anywhere(size)
+    assert filled(ArrayPlacement(), free).anywhere(size) == filled(ListPlacement(), free).anywhere(
+        size
+    )
 
 
 @given(frees, st.integers(1, 40), st.lists(st.integers(0, 300), unique=True).map(tuple))
 def test_arrays_and_lists_place_alike_on_a_list(free, size, nodes):
-    fast, plain = filled(FirstFit(), free), filled(ListPlacement(), free)
+    fast, plain = filled(ArrayPlacement(), free), filled(ListPlacement(), free)
     assert fast.of_list(nodes, size) == plain.of_list(nodes, size)
 
 
 @given(frees, st.integers(1, 40))
 def test_what_is_placed_is_free_and_fills_nodes_in_order(free, size):
-    picks = filled(FirstFit(), free).anywhere(size)
+    picks = filled(ArrayPlacement(), free).anywhere(size)
     if picks is None:
         assert sum(free.values()) < size
         return
@@ -48,7 +50,7 @@ def test_what_is_placed_is_free_and_fills_nodes_in_order(free, size):
 
 @given(frees, st.lists(st.integers(0, 200), unique=True, min_size=1).map(tuple))
 def test_a_list_is_filled_in_its_order(free, nodes):
-    placement = filled(FirstFit(), free)
+    placement = filled(ArrayPlacement(), free)
     size = sum(free.get(node, 0) for node in nodes)
     if size:
         picks = placement.of_list(nodes, size)
@@ -57,7 +59,7 @@ def test_a_list_is_filled_in_its_order(free, nodes):
 
 
 def test_the_last_word_about_a_node_counts():
-    for placement in (FirstFit(), ListPlacement()):
+    for placement in (ArrayPlacement(), ListPlacement()):
         placement.set_free(500, 3)
         placement.set_free(500, 1)
         assert placement.free(500) == 1
@@ -68,7 +70,7 @@ def test_the_last_word_about_a_node_counts():
 
 @given(frees, st.integers(1, 40))
 def test_what_is_taken_is_free_no_more(free, size):
-    for placement in (filled(FirstFit(), free), filled(ListPlacement(), free)):
+    for placement in (filled(ArrayPlacement(), free), filled(ListPlacement(), free)):
         picks = placement.anywhere(size) or []
         placement.take(picks)
         left = free | {node: free[node] - slots for node, slots in pairs(picks)}

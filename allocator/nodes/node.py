@@ -1,0 +1,104 @@
+"""One node of a partition, as bebopd knows it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct, field
+
+from allocator.nodes.access import OPEN, Access
+from allocator.nodes.orders import NONE, Orders, RecordNodeEvent
+from native.ids import PortalId
+from native.wire.alloc import Share
+from native.wire.base import clipped
+from native.wire.nodes import NodeEventKind
+from native.wire.runs import CoreGroup
+from native.wire.status import Announce
+
+NOTHING: Mapping[int, int] = MappingProxyType({})  # what a free node holds
+NOT_COUNTED: Mapping[int, Share] = MappingProxyType({})
+
+
+class Node(Struct):
+    """One node.
+
+    Attributes:
+        address: where its PCT listens; grants carry it.
+        peer: the PCT as a sender of messages.
+        heard_at: seconds, monotonic, of its last message.
+        held: slots by job. Nodes share it: it is replaced, not changed.
+        over: jobs of earlier bebopds that have ended here; a late announcement
+            may still name one, and is not believed.
+        gpus: the kind of each.
+        cores: that ranks can be bound to.
+        given: memory, GPUs and cores by job; of jobs that have asked for none there is nothing.
+    """
+
+    number: int
+    name: str
+    slots: int
+    address: PortalId
+    peer: PortalId
+    incarnation: int
+    heard_at: float
+    is_up: bool = True
+    down_text: str = ""
+    held: Mapping[int, int] = NOTHING
+    over: set[int] = field(default_factory=set)
+    orders: Orders = NONE
+    memory: int = 0
+    gpus: tuple[str, ...] = ()
+    cores: tuple[CoreGroup, ...] = ()
+    given: Mapping[int, Share] = NOT_COUNTED
+
+    @property
+    def access(self) -> Access:
+        """Whose jobs may be given it."""
+        return OPEN if self.orders is NONE else self.orders.access
+
+    def used(self) -> int:
+        """Slots held by jobs."""
+        return sum(self.held.values())
+
+    def free(self) -> int:
+        """Slots that can be given now."""
+        if not self.is_up or (self.orders is not NONE and self.orders.closed is not None):
+            return 0
+        if not self.held:
+            return self.slots
+        # The difference is negative when a PCT came back with fewer slots than are held.
+        return max(0, self.slots - self.used())
+
+    @property
+    def share(self) -> Share:
+        """Memory, GPUs and cores that it has in all."""
+        return Share(self.memory, len(self.gpus), tuple([group.cores for group in self.cores]))
+
+    def left(self) -> Share:
+        """Memory, GPUs and cores that can be given now."""
+        return self.share.less(self.given.values())
+
+    def happened(self, kind: NodeEventKind, text: str = "") -> RecordNodeEvent:
+        """A line of its history."""
+        return RecordNodeEvent(self.number, self.name, kind, clipped(text))
+
+    def __str__(self) -> str:
+        return f"node {self.number} ({self.name})"
+
+
+def new_node(number: int, announce: Announce, peer: PortalId, now: float, orders: Orders) -> Node:
+    """A node that announces itself for the first time."""
+    return Node(
+        number=number,
+        name=announce.name,
+        slots=announce.slots,
+        address=PortalId(announce.nid, announce.pid),
+        peer=peer,
+        incarnation=announce.incarnation,
+        heard_at=now,
+        orders=orders,
+        memory=announce.memory,
+        gpus=announce.gpus,
+        cores=announce.cores,
+    )
