@@ -27,6 +27,7 @@ from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
 from allocator.nodes.node import Node
 from allocator.nodes.orders import Orders, OrdersRecorded, RecordNode, SendNodeEvents
 from allocator.nodes.table import Arrival, NodeConflictError, NodeTable, Placement
+from allocator.queue.policy import PolicyMaker, first_in_first_out
 from allocator.releases import Releaser, release_asked
 from allocator.requests import Requests
 from allocator.violation import OF_BATCH, violation
@@ -46,14 +47,7 @@ from native.machine import (
     propagate,
 )
 from native.wire import batch
-from native.wire.alloc import (
-    Freed,
-    Hosting,
-    NodeRequest,
-    Release,
-    Revoked,
-    Unfit,
-)
+from native.wire.alloc import Freed, Hosting, NodeRequest, Release, Revoked, Unfit
 from native.wire.base import Message, clipped
 from native.wire.nodes import AskNodeEvents, NodeEventKind, Order
 from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected, Watch
@@ -81,6 +75,7 @@ class Bebopd:
         self,
         placement: Placement,
         *,
+        policy: PolicyMaker = first_in_first_out,
         epoch: int,
         next_job_id: int,
         sign: Callable[[bytes], bytes],
@@ -105,6 +100,7 @@ class Bebopd:
 
         Args:
             placement: chooses nodes; used by this machine only.
+            policy: makes what decides who is next.
             epoch: a larger number for each later bebopd of a partition.
             next_job_id: the first of ``ids.BLOCK`` ids that nobody else uses.
             sign: the MAC of bytes by the partition's key.
@@ -113,16 +109,15 @@ class Bebopd:
             wall_clock: unix time, seconds.
             name: the partition's, for texts.
             only_uid: the one user whose jobs the PCTs can run; None: any user's.
-            fixed_names: number by node name, from the nodes file.
-            remembered_names: the same, from an earlier bebopd.
+            fixed_names, remembered_names: number by node name, from the nodes file, and from an
+                earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
-            began: seconds, monotonic; a refusal soon after this says that nodes may still
-                announce themselves.
+            began: seconds, monotonic; a refusal soon after it says that nodes may still come.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
             earlier_rows: of other jobs that it has granted, and that have no final row.
             expected: so many nodes will come; requests wait for them.
-            contain: called with an exception that the deadline of one job raised.
+            contain: called with an exception of the deadline of one job.
         """
         self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {}, orders or {})
         self.jobs = JobTable(self.nodes, limits, contain)
@@ -151,6 +146,9 @@ class Bebopd:
             began=began,
             allocation=allocation,
             expected=expected,
+            policy=lambda slots: policy(
+                self.nodes, self.jobs, placement, slots, limits, self._time_left
+            ),
             on_granted=lambda *granted: self.batch.granted(*granted),
             on_refused=lambda *refused: self.batch.refused(*refused),
         )
@@ -182,6 +180,9 @@ class Bebopd:
         self.refuses = ""
         self._has_begun = False
         self._sweep_at: float | None = None  # when a node may have been silent too long
+
+    def _time_left(self, job_id: int) -> float | None:
+        return self.batch.time_left(job_id)
 
     @property
     def next_job_id(self) -> int:

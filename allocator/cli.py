@@ -126,10 +126,12 @@ def command(
     from allocator.bebopd import Bebopd
     from allocator.host.owners import Owners
     from allocator.nodes.placement import ArrayPlacement
+    from allocator.queue.backfill import Backfill
     from native import auth
 
     machine = Bebopd(
         ArrayPlacement(),
+        policy=Backfill,
         epoch=time.time_ns() // 1000,  # a later bebopd has a larger one
         next_job_id=ledger.first_job_id(),
         sign=lambda data: auth.sign(key, data),

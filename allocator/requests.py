@@ -18,10 +18,11 @@ from allocator.jobs.choosing import Chooser
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Job, JobState
-from allocator.jobs.line import Line, Waiting, kept_text
+from allocator.jobs.line import Line, Waiting
 from allocator.jobs.table import JobTable
 from allocator.nodes.access import Claim
 from allocator.nodes.table import NodeTable, Placement
+from allocator.queue.policy import Policy, Turn
 from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
@@ -46,6 +47,7 @@ class Requests:
     The arguments are those of :class:`allocator.bebopd.Bebopd`, and:
 
     Args:
+        policy: who is next.
         on_granted: takes the grant of a batch job, instead of a yod.
         on_refused: takes the reason why a batch job can be given nothing any more.
     """
@@ -69,6 +71,7 @@ class Requests:
         began: float,
         allocation: str,
         expected: int,
+        policy: Callable[[Chooser], Policy],
         on_granted: Callable[[int, Grant, float], list[Action]],
         on_refused: Callable[[int, str, float], list[Action]],
     ) -> None:
@@ -76,6 +79,7 @@ class Requests:
         self._jobs = jobs
         self._accounting = accounting
         self._slots = Chooser(nodes, placement, name)
+        self._policy = policy(self._slots)
         self._epoch = epoch
         self._ids = job_ids
         self._keys = keys
@@ -102,9 +106,10 @@ class Requests:
         ]
 
     def check(self) -> None:
-        """Assert what must always hold: nobody waits for what is free and not kept."""
-        for waiting in self._line.served():
-            assert not self._slots.fits(waiting.request, waiting.claim), waiting
+        """Assert what must always hold: nobody waits whose turn it is."""
+        if not self._slots.held:
+            for turn in self._policy.turns(self._line, self._wall_clock()):
+                raise AssertionError(turn)
 
     def requested(
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
@@ -140,8 +145,8 @@ class Requests:
         if request.overlaps and request.is_exclusive:
             raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")
         try:
-            self._demand_turn(request, Claim(owner.uid))
-            return self._give(source, owner, request, now)
+            placement = self._policy.demand_turn(request, Claim(owner.uid), self._line)
+            return self._give(source, owner, request, now, placement=placement)
         except RequestRefused as refused:
             if not (request.waits and refused.code is Refusal.BUSY):
                 raise
@@ -181,13 +186,35 @@ class Requests:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
         specs = (job.spec.unpacked(),)
         request = NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)
-        keeper, claim = self._line.keeper, Claim(owner.uid)
-        text = self._slots.lacks(request, claim)
-        if not text and keeper is not None:
-            text = kept_text(keeper, self._slots.free(claim))
-        self._line.add_batch(Waiting(None, owner, request, now, text, job_id=job.job_id))
+        text = self._why_not(request, Claim(owner.uid), job.time_s)
+        waiting = Waiting(None, owner, request, now, text, job_id=job.job_id)
+        waiting.time_s = job.time_s
+        self._line.add_batch(waiting)
         self._served_at = -1
         return text
+
+    def _why_not(self, request: NodeRequest, claim: Claim, time_s: float) -> str:
+        """Why a request that does not wait yet gets nothing now; empty: it does."""
+        if text := self._slots.lacks(request, claim):
+            return text
+        try:
+            self._policy.demand_turn(request, claim, self._line, time_s)
+        except RequestRefused as refused:
+            return str(refused)
+        return ""
+
+    def waits(self, job_id: int) -> str:
+        """Why a batch job waits; empty: it is not in the line."""
+        if (waiting := self._line.of_batch(job_id)) is None:
+            return ""
+        lacks = self._slots.lacks(waiting.request, waiting.claim)
+        text = f"place {self._line.place_of(waiting)} of {len(self._line)}"
+        return f"{text}; {lacks or 'what is free is kept for those before it'}"
+
+    def expected(self, job_id: int) -> float:
+        """When a batch job is expected to have its slots: unix time; 0: not known."""
+        waiting = self._line.of_batch(job_id)
+        return 0.0 if waiting is None else waiting.expected
 
     def withdraw(self, job_id: int) -> None:
         """A batch job waits no more."""
@@ -196,16 +223,6 @@ class Requests:
             self._served_at = -1
 
     # The line
-
-    def _demand_turn(self, request: NodeRequest, claim: Claim) -> None:
-        """Refuse a request that others wait before.
-
-        Raises:
-            RequestRefused: free slots are kept for one of them.
-        """
-        keeper = None if request.overlaps else self._line.keeper
-        if keeper is not None and self._slots.fits(request, claim):
-            raise RequestRefused(Refusal.BUSY, kept_text(keeper, self._slots.free(claim)))
 
     def _demand_others(self, request: NodeRequest, text: str) -> None:
         """Refuse a step that would wait for the step that waits for it.
@@ -246,19 +263,18 @@ class Requests:
         if not self._line or self._served_at == self._nodes.changes:
             return []
         actions: list[Action] = []
-        for waiting in self._line.served():
-            if self._slots.fits(waiting.request, waiting.claim):
-                self._line.remove(waiting)
-                actions += self._serve_one(waiting, now)
-            else:
-                waiting.is_shut_out = self._slots.is_shut_out(waiting.request, waiting.claim)
+        for turn in self._policy.turns(self._line, self._wall_clock()):
+            self._line.remove(turn.waiting)
+            actions += self._serve_one(turn, now)
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
 
-    def _serve_one(self, waiting: Waiting, now: float) -> list[Action]:
+    def _serve_one(self, turn: Turn, now: float) -> list[Action]:
+        waiting = turn.waiting
         source, owner, request = waiting.source, waiting.owner, waiting.request
+        which = (waiting.job_id, waiting.since, turn.placement)
         try:
-            return self._give(source, owner, request, now, waiting.job_id, waiting.since)
+            return self._give(source, owner, request, now, *which)
         except RequestRefused as refused:
             if source is None:
                 return self._on_refused(waiting.job_id, str(refused), now)
@@ -316,9 +332,14 @@ class Requests:
         now: float,
         job_id: int = 0,
         since: float | None = None,
+        placement: Placement | None = None,
     ) -> list[Action]:
-        """Give slots to a yod, which has asked at ``since``, or to the batch job with this id."""
-        picks = self._slots.assign(request, Claim(owner.uid))
+        """Give slots to a yod, which has asked at ``since``, or to the batch job with this id.
+
+        Args:
+            placement: the slots that it may have; None: all that are free.
+        """
+        picks = self._slots.assign(request, Claim(owner.uid), placement)
         spans, runs = runs_of(picks)
         if (changes := len(runs.ranges)) > _RUNS_MAX:
             raise RequestRefused(

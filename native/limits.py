@@ -38,6 +38,8 @@ class Limits(Struct, frozen=True):
     jobs_per_node_count: int = 64
     waiting_count: int = 4096
     waiting_each_count: int = 256
+    backfill_count: int = 50
+    backfill_tested_count: int = 1000
     ended_count: int = 20_000
     submitted_count: int = 100_000
     submitted_each_count: int = 20_000
@@ -101,6 +103,8 @@ MEANINGS = {
     "jobs_per_node_count": "jobs on one node at a time",
     "waiting_count": "requests that wait for nodes of a partition at a time (yod --wait)",
     "waiting_each_count": "the same of one user",
+    "backfill_count": "requests that wait whose expected start no later request may delay",
+    "backfill_tested_count": "requests that wait, and are tried whenever slots become free",
     "ended_count": "jobs or steps that have ended, of which a bebopd knows how (yod --after)",
     "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
     "submitted_each_count": "the same of one user",
@@ -143,6 +147,7 @@ MEANINGS = {
 
 # A limit that travels in a message is within the range of its field.
 _SMALLEST = {
+    "backfill_count": 1,
     "unkillable_s": 0.001,
     "heartbeat_s": 0.001,
     "announce_retry_s": 0.001,

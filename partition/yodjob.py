@@ -32,6 +32,7 @@ COMMANDS = {
     "suspend": "suspended:suspend",
     "update": "asked:update",
     "wait": "asked:wait",
+    "why": "asked:why_waits",
 }
 
 

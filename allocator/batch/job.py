@@ -86,11 +86,12 @@ class BatchJob(Struct, eq=False):
         """How many slots, in words."""
         return plural(self.spec.slots, "slot")
 
-    def row(self, *, is_held: bool = False) -> Row:
+    def row(self, *, is_held: bool = False, expected: float = 0.0) -> Row:
         """What is told of it.
 
         Args:
             is_held: it holds slots, also when it has ended.
+            expected: unix time at which it is to have them; 0: not known.
         """
         state = State.COMPLETING if is_held and self.state.is_final else self.shown_state
         return Row(
@@ -109,6 +110,7 @@ class BatchJob(Struct, eq=False):
             time_s=self.time_s,
             exit_status=self.exit_status,
             signal=self.signal,
+            expected=expected,
         )
 
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from allocator.batch.job import BatchJob, SendRows, Viewer
+from allocator.batch.queue import Queue
 from allocator.jobs.table import JobTable
 from native.ids import PortalId
 from native.machine import Action, Send
 from native.wire import batch
+from native.wire.base import clipped
 
 _NOTHING: tuple[tuple[int, ...], set[int], Viewer] = ((), set(), Viewer(None))
 
@@ -22,11 +26,13 @@ class Questions:
     Args:
         jobs: those that have not ended, by id.
         slots: which of them hold any.
+        queue: where they wait.
     """
 
-    def __init__(self, jobs: Mapping[int, BatchJob], slots: JobTable) -> None:
+    def __init__(self, jobs: Mapping[int, BatchJob], slots: JobTable, queue: Queue) -> None:
         self._jobs = jobs
         self._slots = slots
+        self._queue = queue
         # Asked, left of it, who asks.
         self._waiting: dict[PortalId, tuple[tuple[int, ...], set[int], Viewer]] = {}
         self._of_job: dict[int, set[PortalId]] = {}
@@ -90,9 +96,16 @@ class Questions:
 
     def _answer(self, source: PortalId, job_ids: Iterable[int], viewer: Viewer) -> SendRows:
         ids = dict.fromkeys(job_ids)
-        known = tuple(self._row(job) for job_id in ids if (job := self._jobs.get(job_id)))
+        known = tuple(self._looked_at(job) for job_id in ids if (job := self._jobs.get(job_id)))
         others = tuple(job_id for job_id in ids if job_id not in self._jobs)
         return SendRows(source, known, others, viewer)
 
+    def _looked_at(self, job: BatchJob) -> batch.Row:
+        """What is told of a job that somebody asks about: with what it waits for now."""
+        reason = self._queue.waits(job.job_id)
+        row = self._row(job)
+        return replace(row, reason=clipped(reason)) if reason else row
+
     def _row(self, job: BatchJob) -> batch.Row:
-        return job.row(is_held=self._slots.get(job.job_id) is not None)
+        is_held = self._slots.get(job.job_id) is not None
+        return job.row(is_held=is_held, expected=self._queue.expected(job.job_id))

@@ -22,5 +22,11 @@ class Queue(Protocol):
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a job wait behind all others; what it waits for, empty: for nothing."""
 
+    def waits(self, job_id: int) -> str:
+        """Why a job waits; empty: it is not in the line."""
+
+    def expected(self, job_id: int) -> float:
+        """When a job is expected to have its slots: unix time; 0: not known."""
+
     def withdraw(self, job_id: int) -> None:
         """A job waits no more."""

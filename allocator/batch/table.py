@@ -34,7 +34,7 @@ from allocator.batch.outcome import outcome_of
 from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
 from allocator.batch.submissions import Submissions
-from allocator.batch.times import TimeLimits
+from allocator.batch.times import TimeLimits, time_left
 from allocator.jobs.dependencies import Progress, Verdict
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
@@ -100,7 +100,7 @@ class BatchJobs:
         )
         self._by_root: defaultdict[int, set[int]] = defaultdict(set)
         self._due: Deadlines[int] = Deadlines()
-        self.questions = Questions(self._jobs, slots)
+        self.questions = Questions(self._jobs, slots, queue)
         self.times = TimeLimits()
         self.news: set[int] = set()
 
@@ -117,6 +117,11 @@ class BatchJobs:
     def progress_of(self, job_id: int) -> Progress | None:
         """How far a job is that has not ended, or is remembered; None: it is neither."""
         return self._dependencies.progress_of(job_id)
+
+    def time_left(self, job_id: int) -> float | None:
+        """How long a job may still run, in seconds; None: for any time."""
+        job = self._jobs.get(job_id)
+        return None if job is None else time_left(job, self._unix_time())
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
@@ -326,7 +331,8 @@ class BatchJobs:
                 actions += self._start_again(job, node, now)
             else:
                 actions += self._again(job, now)
-        unknown = (job_id for job_id in running if not self._is_at(job_id, node))
+        here = self._by_root.get(node.number, ())
+        unknown = (job_id for job_id in running if job_id not in here)
         actions += [Send(node.peer, batch.EndBroker(job_id, is_forced=True)) for job_id in unknown]
         return actions
 
@@ -336,9 +342,6 @@ class BatchJobs:
         if not job.is_cancelled:
             job.reason = ""
         return actions + running.tell_again(job, node)
-
-    def _is_at(self, job_id: int, node: Node) -> bool:
-        return job_id in self._by_root.get(node.number, ())
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""

@@ -79,16 +79,16 @@ def assign(
             f"{_ranks(specs)} requested, partition `{partition}` has"
             f" {plural(nodes.slots(), 'slot')} on {plural(len(nodes), 'node')}",
         )
-    picks = _attempt(specs, nodes, placement, Node.left)
+    picks = attempt(specs, nodes, placement, Node.left)
     if isinstance(picks, list):
         return picks
     # A request that would fit if every slot were free gets "not now" instead of "too many".
     empty = _placement(nodes, lambda node: node.slots)
     mine = empty.admitting(claim)
-    never = _attempt(specs, nodes, mine, _all_of)
+    never = attempt(specs, nodes, mine, _all_of)
     if isinstance(never, list):
         raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement, claim), picks)
-    if mine is not empty and isinstance(_attempt(specs, nodes, empty, _all_of), list):
+    if mine is not empty and isinstance(attempt(specs, nodes, empty, _all_of), list):
         text = _closed_to(specs[never], nodes, mine, claim)
     else:
         text = _too_many(specs[never], nodes, size)
@@ -160,7 +160,7 @@ def ranks_on(picks: Picks) -> dict[int, int]:
 
 def fits(specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement) -> bool:
     """Whether a request that does not exceed the partition can be met now."""
-    return isinstance(_attempt(specs, nodes, placement, Node.left), list)
+    return isinstance(attempt(specs, nodes, placement, Node.left), list)
 
 
 def fits_beside(
@@ -175,7 +175,7 @@ def fits_beside(
     def left_of(node: Node) -> Share:
         return node.share.less([node.given.get(job_id, NO_SHARE) for job_id in jobs])
 
-    return isinstance(_attempt(specs, nodes, _placement(nodes, left), left_of), list)
+    return isinstance(attempt(specs, nodes, _placement(nodes, left), left_of), list)
 
 
 def shared_slots(nodes: NodeTable) -> Placement:
@@ -215,7 +215,7 @@ def unknown_text(numbers: Sequence[int], nodes: NodeTable) -> str:
     return f"no {named_nodes(numbers)} here; this partition has {has}"
 
 
-def _attempt(
+def attempt(
     specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, supply: Left
 ) -> list[Picks] | int:
     """Slots for every spec, or the index of one that finds too little.

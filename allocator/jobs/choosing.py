@@ -33,15 +33,21 @@ class Chooser:
         placement = self._placement_of(request, claim)
         return not self.held and fits(request.specs, self._nodes, placement)
 
-    def assign(self, request: NodeRequest, claim: Claim) -> list[Picks]:
+    def assign(
+        self, request: NodeRequest, claim: Claim, placement: Placement | None = None
+    ) -> list[Picks]:
         """Slots for a request.
+
+        Args:
+            placement: those that it may have; None: all that are free.
 
         Raises:
             RequestRefused: it cannot be met, now or ever.
         """
         if self.held:
             raise RequestRefused(Refusal.BUSY, self.held)
-        placement = self._placement_of(request, claim)
+        if placement is None:
+            placement = self._placement_of(request, claim)
         try:
             return assign(request.specs, self._nodes, placement, self._name, claim)
         except RequestRefused as refused:

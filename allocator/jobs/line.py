@@ -32,6 +32,8 @@ class Waiting(Struct, eq=False):
         told_place: the place that its yod was told last; 0: none.
         job_id: of the batch job; 0: of none.
         is_shut_out: nodes that only others may have stand in its way: it holds back nobody.
+        time_s: how long it has its slots; 0: any time.
+        expected: unix time at which it is expected to have them, at the latest; 0: not known.
     """
 
     source: PortalId | None
@@ -42,6 +44,8 @@ class Waiting(Struct, eq=False):
     told_place: int = 0
     job_id: int = 0
     is_shut_out: bool = False
+    time_s: float = 0.0
+    expected: float = 0.0
 
     @property
     def size(self) -> int:
@@ -122,6 +126,10 @@ class Line:
         """A batch job waits, behind all others; how many do is limited elsewhere."""
         self._batch[waiting.job_id] = waiting
         self._waiting.append(waiting)
+
+    def place_of(self, waiting: Waiting) -> int:
+        """How many come up to this one."""
+        return self._waiting.index(waiting) + 1
 
     def of_batch(self, job_id: int) -> Waiting | None:
         """The request of a batch job; None: it does not wait."""

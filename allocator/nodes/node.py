@@ -61,9 +61,14 @@ class Node(Struct):
         """Slots held by jobs."""
         return sum(self.held.values())
 
+    @property
+    def is_open(self) -> bool:
+        """Jobs are given slots of it, as far as they are free."""
+        return self.is_up and (self.orders is NONE or self.orders.closed is None)
+
     def free(self) -> int:
         """Slots that can be given now."""
-        if not self.is_up or (self.orders is not NONE and self.orders.closed is not None):
+        if not self.is_open:
             return 0
         if not self.held:
             return self.slots

@@ -77,6 +77,14 @@ class ArrayPlacement:
         """The same, with free slots on those nodes only of which no job has any."""
         return self._with(np.where(self._is_unused, self._free, 0))
 
+    def free_slots(self) -> npt.NDArray[np.int64]:
+        """The free slots by node number; the caller's own."""
+        return self._free.copy()
+
+    def with_free(self, free: npt.NDArray[np.int64]) -> ArrayPlacement:
+        """The same, with other free slots: those of another time. It is not kept up to date."""
+        return self._with(free)
+
     def in_order(self) -> Iterator[int]:
         """Nodes with a free slot, in the order of the line."""
         free = self._free_in_line()

@@ -111,6 +111,8 @@ class Row(Part, frozen=True):
         signal: that has ended the script; 0: none.
         step: its number; -1: the job itself.
         slot_s: its slots, each times the seconds that it was held; 0: not known yet.
+        expected: unix time at which a job that waits has its slots at the latest, if all others
+            keep to their time limits; 0: not known.
     """
 
     job_id: JobId
@@ -130,6 +132,7 @@ class Row(Part, frozen=True):
     signal: Annotated[int, Meta(ge=0, le=64)]
     step: StepNumber = NO_STEP
     slot_s: Seconds = 0.0
+    expected: Seconds = 0.0
 
 
 class Rows(Message, frozen=True, tag="batch.rows"):

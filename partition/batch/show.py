@@ -67,6 +67,7 @@ def paragraph(row: Row, unix_s: float) -> list[str]:
         "where": _where(row),
         "time limit": elapsed(row.time_s) if row.time_s else "",
         "submitted": _time(row.submitted),
+        "expected": _expected(row, unix_s),
         "began": _time(row.began),
         "ends": "" if ends is None else ends_text(ends, unix_s),
         "ended": _time(row.ended),
@@ -75,6 +76,30 @@ def paragraph(row: Row, unix_s: float) -> list[str]:
     }
     told = (f"  {name:<10} {text}" for name, text in lines.items() if text)
     return [f"job {name_of(row)}", *told]
+
+
+def why(row: Row, unix_s: float) -> str:
+    """In a sentence why a job is where it is.
+
+    Args:
+        unix_s: the time now.
+    """
+    state = row.state.value.lower()
+    if row.state is not State.PENDING:
+        when = "since" if not row.ended else "ended"
+        text = f"{state}, {when} {_time(row.ended or row.began)}"
+        return f"{text}: {shown(row.reason)}" if row.reason else text
+    text = shown(row.reason) or "its turn comes"
+    if expected := _expected(row, unix_s):
+        return f"{state}: {text}; expected to begin {expected}"
+    return f"{state}: {text}; when it begins is not known"
+
+
+def _expected(row: Row, unix_s: float) -> str:
+    if not row.expected:
+        return ""
+    left_s = max(0.0, row.expected - unix_s)
+    return f"by {_time(row.expected)} (in {elapsed(left_s)})"
 
 
 def name_of(row: Row) -> str:
@@ -124,6 +149,7 @@ def record(row: Row) -> dict[str, Any]:
         "nodes": list(numbers_in(row.nodes)),
         "node_count": row.node_count,
         "submitted": row.submitted,
+        "expected": row.expected or None,
         "began": row.began or None,
         "ended": row.ended or None,
         "time_s": row.time_s or None,

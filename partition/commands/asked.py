@@ -112,6 +112,24 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
     demand_done(answers)
 
 
+@click.command("why")
+@PARTITION
+@IDS
+def why_waits(job_ids: tuple[str, ...], partition: str) -> None:
+    """Say in a sentence why batch jobs wait, and when they are expected to begin."""
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    rows = {str(row.job_id): row for row in asked.rows()}
+    _say_trouble(asked)
+    now = time.time()
+    for job_id in dict.fromkeys(job_ids):
+        if job_id in rows:
+            print_lines([f"job {job_id}: {batch_show.why(rows[job_id], now)}"])
+        else:
+            stdio.say(f"yodjob: {shown(job_id)}: no batch job of this id is known here")
+    if len(rows) < len(set(job_ids)):
+        sys.exit(FAILED)
+
+
 def past_of(asked: Asked, job_id: str, count: int) -> list[Row]:
     """What the history has of a job, or of a step; nothing where bebopd cannot be asked."""
     try:

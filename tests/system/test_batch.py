@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from native.wire.batch import TASK_MAX_BYTES
@@ -107,6 +109,21 @@ def test_jobs_begin_in_the_order_of_their_submission(jobs):
     jobs.go.say()
     assert jobs.wait(first, *others) == 0
     assert (jobs.directory / "order").read_text() == "b\nc\nd\n"
+
+
+def test_a_job_that_is_over_before_goes_first_and_why_says_by_when_the_other_begins(jobs):
+    holder = jobs.submit("-sz", "3", "-time", "60", "--wrap", HOLD)
+    jobs.said.until("up\n")
+    wide = jobs.submit("-sz", "4", "-time", "10", "--wrap", "true")
+    assert jobs.wait(jobs.submit("-sz", "1", "-time", "5", "--wrap", "true")) == 0
+    done = jobs.yodjob("why", wide)
+    waits = r"pending: place 1 of 1; 4 ranks requested, .*; expected to begin by .* \(in 59:..\)\n"
+    assert re.fullmatch(f"job {wide}: {waits}", done.out), done
+    jobs.go.say()
+    assert jobs.wait(holder, wide) == 0
+    assert jobs.yodjob("why", wide).out.startswith(f"job {wide}: completed, ended ")
+    done = jobs.yodjob("why", "9999")
+    assert (done.status, done.err) == (1, "yodjob: 9999: no batch job of this id is known here\n")
 
 
 def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(jobs):

@@ -58,9 +58,10 @@ OF_A_LAUNCH = {
     "allocator": "asked bebopd dependents driver records releases requests violation",
     "allocator.batch": "dependencies job outcome questions queue running submissions table times",
     "allocator.jobs": (
-        "accounting assign batch dependencies grants ids job line outcomes selection table"
+        "accounting assign batch choosing dependencies grants ids job line outcomes selection table"
     ),
-    "allocator.nodes": "orders placement_list rules table",
+    "allocator.nodes": "access node orders placement_list rules table",
+    "allocator.queue": "policy",
     "native": (
         "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"
     ),

@@ -75,7 +75,7 @@ BOUND = {
     "click": COMMANDS | OF_COMMANDS | {"native.host.config"},  # which reads their options
     "mpi4py": set(),
     "native._native": {"native.host", "native.port", "native.portals", "native.transport"},
-    "numpy": {"allocator.nodes"},
+    "numpy": {"allocator.nodes", "allocator.queue"},
     "h11": {"partition.web"},
     "rich": COMMANDS | {"partition.status.screen", "yod.host"},
     "sqlite3": {"allocator.host"},

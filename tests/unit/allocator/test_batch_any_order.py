@@ -120,7 +120,7 @@ def the_loss_of_a_start_goes_unnoticed(patch):
 
 def a_broker_that_bebopd_does_not_know_goes_on(patch):
     def announced(original, self, node, running, now):
-        known = [job_id for job_id in running if self._is_at(job_id, node)]
+        known = [job_id for job_id in running if job_id in self._by_root.get(node.number, ())]
         return original(self, node, known, now)
 
     wrap(patch, BatchJobs, "announced", announced)

@@ -177,12 +177,12 @@ def _never_gives_back(monkeypatch):
 
 
 def _looks_at_all_there_is(monkeypatch):
-    original = assigning._attempt
+    original = assigning.attempt
 
     def attempt(specs, nodes, placement, supply):
         return original(specs, nodes, placement, assigning._all_of)
 
-    monkeypatch.setattr(assigning, "_attempt", attempt)
+    monkeypatch.setattr(assigning, "attempt", attempt)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""What a policy decides, and the simplest: first in, first out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from allocator.jobs.assign import RequestRefused
+from allocator.jobs.choosing import Chooser
+from allocator.jobs.line import Line, Waiting, kept_text
+from allocator.jobs.table import JobTable
+from allocator.nodes.access import Claim
+from allocator.nodes.table import NodeTable, Placement
+from native.errors import Refusal
+from native.limits import Limits
+from native.wire.alloc import NodeRequest
+
+
+class Turn(Struct, frozen=True):
+    """It is a request's turn.
+
+    Attributes:
+        placement: the slots that it may have; None: all that are free.
+    """
+
+    waiting: Waiting
+    placement: Placement | None = None
+
+
+TimeLeft = Callable[[int], float | None]  # of a job, until its limit; None: it has none
+PolicyMaker = Callable[[NodeTable, JobTable, Any, Chooser, Limits, TimeLeft], "Policy"]
+
+
+class Policy(Protocol):
+    """Decides who is next. It holds no slot."""
+
+    def turns(self, line: Line, unix_time: float) -> Iterator[Turn]:
+        """Whose turn it is, one after another.
+
+        Each is taken from the line, and has its slots or is refused, before the next is asked for.
+        """
+
+    def demand_turn(
+        self, request: NodeRequest, claim: Claim, line: Line, time_s: float = 0.0
+    ) -> Placement | None:
+        """The slots that a request may have that is not in the line; None: all that are free.
+
+        Args:
+            time_s: for how long; 0: any time.
+
+        Raises:
+            RequestRefused: what is free is kept for one that waits.
+        """
+
+
+class FirstInFirstOut:
+    """The first that does not fit holds back all later ones: an allocation's steps."""
+
+    def __init__(self, slots: Chooser) -> None:
+        self._slots = slots
+
+    def turns(self, line: Line, unix_time: float) -> Iterator[Turn]:
+        """Up to the first that is to be waited for."""
+        for waiting in line.served():
+            if self._slots.fits(waiting.request, waiting.claim):
+                yield Turn(waiting)
+            else:
+                waiting.is_shut_out = self._slots.is_shut_out(waiting.request, waiting.claim)
+
+    def demand_turn(
+        self, request: NodeRequest, claim: Claim, line: Line, time_s: float = 0.0
+    ) -> Placement | None:
+        """Refuse what others wait before."""
+        keeper = None if request.overlaps else line.keeper
+        if keeper is not None and self._slots.fits(request, claim):
+            raise RequestRefused(Refusal.BUSY, kept_text(keeper, self._slots.free(claim)))
+        return None
+
+
+def first_in_first_out(
+    nodes: NodeTable,
+    jobs: JobTable,
+    placement: Placement,
+    slots: Chooser,
+    limits: Limits,
+    time_left: TimeLeft,
+) -> Policy:
+    """The policy of that name."""
+    return FirstInFirstOut(slots)

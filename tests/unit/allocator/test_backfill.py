@@ -1,0 +1,215 @@
+"""Who is next where later requests may pass earlier ones."""
+
+import random
+
+import pytest
+
+from allocator.nodes.placement import ArrayPlacement
+from allocator.queue.backfill import Backfill
+from native.errors import Refusal
+from native.ids import PortalId
+from native.limits import Limits
+from native.wire import batch
+from native.wire.alloc import Freed, Grant, Needs, Queued, Refused
+from tests.unit.allocator.partition_of import ALICE, YOD, pct, spec
+from tests.unit.allocator.test_batch import BatchPartition
+
+HOUR_S = 3600.0
+
+
+class Backfilled(BatchPartition):
+    """A partition that backfills. Its jobs are numbered as they are submitted."""
+
+    def __init__(self, count=1, slots=4, **options):
+        self.count = 0
+        options = {"placement": ArrayPlacement(), "policy": Backfill, **options}
+        super().__init__(count, slots, **options)
+
+    def job(self, size, time_s=0.0, **fields):
+        """Submit a job; gives its id."""
+        self.count += 1
+        wanted = fields.pop("spec", None) or spec(size)
+        token = self.count.to_bytes(batch.TOKEN_BYTES, "big")
+        source = PortalId(1, 80000 + self.count)
+        message = batch.Submit(token, wanted, "a", time_s, b"task", **fields)
+        self.receive(source, message, ALICE)
+        self.keep()
+        return max(job.job_id for job in self.machine.batch)
+
+    def state(self, job_id):
+        job = self.machine.batch.get(job_id)
+        return None if job is None else job.state
+
+    def has_slots(self, *job_ids):
+        return [self.machine.jobs.get(job_id) is not None for job_id in job_ids]
+
+    def row(self, job_id):
+        (answer,) = self.receive(YOD, batch.Ask((job_id,)), ALICE)
+        return answer.rows[0]
+
+    def begins_in(self, job_id):
+        """Seconds until it is expected to begin; None: not known."""
+        expected = self.row(job_id).expected
+        return round(expected - self.now - 5000.5) if expected else None
+
+    def end(self, job_id):
+        """Its script has ended, and its nodes have no process of it left."""
+        job = self.machine.batch.get(job_id)
+        root, nodes = job.root, list(self.machine.jobs[job_id].holdings)
+        self.receive(pct(root), batch.Started(job_id))
+        self.keep()
+        self.receive(pct(root), batch.BrokerEnded(job_id, 0, b""))
+        self.keep()
+        for number in nodes:
+            self.receive(pct(number), Freed(job_id, ((number, 1),)))
+        self.keep()
+
+
+def test_a_job_that_is_over_before_passes_one_that_waits():
+    partition = Backfilled()
+    first = partition.job(3, HOUR_S)
+    wide, short = partition.job(4, HOUR_S), partition.job(1, HOUR_S - 1)
+    assert partition.has_slots(first, wide, short) == [True, False, True]
+
+
+def test_a_job_that_would_still_run_then_does_not():
+    partition = Backfilled()
+    first = partition.job(3, HOUR_S)
+    wide, long = partition.job(4, HOUR_S), partition.job(1, HOUR_S + 1)
+    assert partition.has_slots(first, wide, long) == [True, False, False]
+    assert partition.row(long).reason.startswith("place 2 of 2; what is free is kept")
+
+
+def test_a_job_that_has_no_limit_passes_nobody_who_could_need_its_slots():
+    partition = Backfilled()
+    partition.job(3, HOUR_S)
+    wide, unlimited = partition.job(4, HOUR_S), partition.job(1)
+    assert partition.has_slots(wide, unlimited) == [False, False]
+
+
+def test_slots_that_the_first_does_not_need_are_free_for_any_time():
+    partition = Backfilled(2, 2)
+    partition.job(1, HOUR_S, spec=spec(1, 0))
+    of_node_0, unlimited = partition.job(2, spec=spec(2, 0)), partition.job(1)
+    assert partition.has_slots(of_node_0, unlimited) == [False, True]
+    assert partition.machine.jobs[unlimited].holdings.keys() == {1}  # not the slot of node 0
+
+
+def test_the_expected_start_is_told_and_is_not_known_behind_a_job_without_limit():
+    partition = Backfilled()
+    first = partition.job(4, HOUR_S)
+    second, third = partition.job(4, HOUR_S), partition.job(2, HOUR_S)
+    assert partition.begins_in(second) == HOUR_S
+    assert partition.begins_in(third) == 2 * HOUR_S
+    partition.wait(10)
+    assert partition.begins_in(second) == HOUR_S - 10
+    partition.end(first)
+    assert partition.has_slots(second) == [True]
+    assert partition.begins_in(third) == HOUR_S
+    unlimited = Backfilled()
+    unlimited.job(4)
+    assert unlimited.begins_in(unlimited.job(1, HOUR_S)) is None
+
+
+def test_a_yod_gets_what_nobody_who_waits_needs_and_else_is_told_for_whom_it_is_kept():
+    partition = Backfilled(2, 2)
+    partition.job(1, HOUR_S, spec=spec(1, 0))
+    partition.job(2, spec=spec(2, 0))
+    granted = partition.request(spec(1))
+    assert isinstance(granted, Grant) and granted.nodes[0].node == 1
+    partition = Backfilled()
+    partition.job(3, HOUR_S)
+    wide = partition.job(4)
+    refused = partition.request(spec(1))
+    assert isinstance(refused, Refused) and refused.code is Refusal.BUSY
+    assert f"1 free slot is kept for job {wide} of alice" in refused.text
+
+
+def test_a_yod_that_waits_is_in_the_same_line():
+    partition = Backfilled()
+    first = partition.job(3, HOUR_S)
+    queued = partition.request(spec(2), waits=True)
+    assert isinstance(queued, Queued)
+    assert partition.has_slots(partition.job(1, 2 * HOUR_S)) == [True]  # it leaves 2 of 4
+    partition.end(first)
+    assert YOD in {job.requester for job in partition.machine.jobs}
+
+
+def test_a_time_limit_that_is_changed_changes_what_is_expected():
+    partition = Backfilled()
+    first = partition.job(4, HOUR_S)
+    second = partition.job(4, HOUR_S)
+    partition.receive(YOD, batch.LimitTime(first, 2 * HOUR_S), ALICE)
+    partition.keep()
+    assert partition.begins_in(second) == 2 * HOUR_S
+
+
+def test_only_so_many_have_an_expected_start_and_only_so_many_are_tried():
+    limits = Limits(silent_s=1e6, backfill_count=1, backfill_tested_count=3)
+    partition = Backfilled(limits=limits)
+    partition.job(3, HOUR_S)
+    waiting = [partition.job(4, HOUR_S) for _ in range(3)]
+    assert [partition.begins_in(each) for each in waiting] == [HOUR_S, None, None]
+    assert partition.has_slots(partition.job(1, 60.0)) == [False]  # the fourth in the line
+
+
+@pytest.mark.parametrize("is_exclusive", [False, True])
+def test_memory_and_whole_nodes_are_kept_as_well_as_slots(is_exclusive):
+    partition = Backfilled(2, 2)
+    partition.job(1, HOUR_S, spec=spec(1, 0))
+    partition.job(1, HOUR_S, spec=spec(1, 1))
+    fields = {"is_exclusive": True} if is_exclusive else {"spec": spec(2, 0, 1, one_per_node=True)}
+    both = partition.job(2, HOUR_S, **fields)
+    if not is_exclusive:
+        assert partition.has_slots(both) == [True]
+        return
+    long, short = partition.job(1, 2 * HOUR_S, spec=spec(1, 0)), partition.job(1, HOUR_S)
+    assert partition.has_slots(both, long, short) == [False, False, True]
+
+
+def test_what_is_expected_to_have_memory_shares_its_node_with_nobody_then():
+    partition = Backfilled(1, 4)
+    for node in partition.machine.nodes:
+        node.memory = 4096
+    needs = Needs(memory=4096)
+    first = partition.job(1, HOUR_S, spec=spec(1, needs=needs))
+    second = partition.job(1, HOUR_S, spec=spec(1, needs=needs))
+    long, short = partition.job(1, HOUR_S + 1), partition.job(1, HOUR_S)
+    assert partition.has_slots(first, second, long, short) == [True, False, False, True]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nobody_delays_the_first_and_all_run(seed):
+    """Jobs of any size and time, which end before their limits."""
+    chance = random.Random(seed)
+    partition = Backfilled(chance.randint(1, 4), chance.randint(1, 4))
+    total = partition.machine.nodes.slots()
+    ends, promised, waiting = {}, {}, []
+
+    def look():
+        for job_id in [each for each in waiting if partition.has_slots(each) == [True]]:
+            job = partition.machine.batch.get(job_id)
+            ends[job_id] = partition.now + job.time_s * chance.choice((0.1, 0.5, 0.99))
+            waiting.remove(job_id)
+            if job_id in promised:
+                assert partition.now <= promised[job_id] + 1e-3, "later than was promised"
+        if waiting and (expected := partition.row(waiting[0]).expected):
+            before = promised.get(waiting[0], float("inf"))
+            assert expected - 5000.5 <= before + 1e-3, "delayed"
+            promised[waiting[0]] = expected - 5000.5
+
+    for _ in range(60):
+        if chance.random() < 0.6 and partition.count < 25:
+            size = chance.randint(1, total)
+            waiting.append(partition.job(size, float(chance.randint(1, 100))))
+        elif ends:
+            job_id = min(ends, key=ends.__getitem__)
+            partition.now = max(partition.now, ends.pop(job_id))
+            partition.end(job_id)
+        look()
+    while ends:
+        job_id = min(ends, key=ends.__getitem__)
+        partition.now = max(partition.now, ends.pop(job_id))
+        partition.end(job_id)
+        look()
+    assert not waiting and not len(partition.machine.batch)
