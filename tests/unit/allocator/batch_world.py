@@ -18,7 +18,10 @@ from allocator.batch.job import (
 )
 from allocator.bebopd import Bebopd
 from allocator.jobs.grants import Owner
+from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.placement_list import ListPlacement
+from allocator.queue.backfill import Backfill
+from allocator.queue.policy import first_in_first_out
 from allocator.records import LedgerError
 from allocator.requests import ReserveJobIds
 from native.errors import Refusal
@@ -73,6 +76,7 @@ class World(Users):
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
         self.cancelled = set()
         self.scripts_end = choose.random() < 0.6
+        self.backfills = choose.random() < 0.5
         self.pcts = [Pct(number, self) for number in range(3)]
         self.begin_bebopd()
 
@@ -85,7 +89,8 @@ class World(Users):
         self.epoch += 1
         self.unkept = []
         self.machine = Bebopd(
-            ListPlacement(),
+            ArrayPlacement() if self.backfills else ListPlacement(),
+            policy=Backfill if self.backfills else first_in_first_out,
             epoch=self.epoch,
             next_job_id=self.disk.first_id(),
             sign=lambda data: b"mac of " + data[:8],
