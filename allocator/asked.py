@@ -112,6 +112,7 @@ class BatchRequests:
                     case batch.AskReach():
                         return self._batch.questions.reach_asked(source, job)
                     case batch.LimitTime(_, time_s):
+                        self._requests.limits_changed()
                         return self._batch.times.change(job, time_s, source, by)
                     case batch.SignalScript(_, number):
                         actions = running.signal(job, running.host_of(job, self._nodes), number)

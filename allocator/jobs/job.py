@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 
 from msgspec import Struct
@@ -75,6 +76,15 @@ class Job(Struct):
     has_run: bool = False
     holdings: dict[int, Holding] = {}
     placed: tuple[JobNodes, JobRuns] | None = None
+
+    def spans(self) -> Iterator[tuple[int, int, int]]:
+        """Where it holds slots: a first node, how many nodes, and the slots of each."""
+        if self.placed is not None and len(self.placed[0]) == len(self.holdings):
+            for span in self.placed[0].spans:
+                yield span.node, span.count, span.slots
+        else:
+            for number, holding in self.holdings.items():
+                yield number, 1, holding.slots
 
     def ranks_on(self, number: int) -> tuple[int, ...]:
         """The ranks of a node that it holds, ascending."""

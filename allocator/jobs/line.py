@@ -65,13 +65,18 @@ class Waiting(Struct, eq=False):
 
 
 class Line:
-    """The requests of a partition that wait."""
+    """The requests of a partition that wait.
+
+    Attributes:
+        removed: how many were, so far.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._waiting: list[Waiting] = []
         self._batch: dict[int, Waiting] = {}  # the batch jobs among them
         self._count_of: Counter[int] = Counter()  # the others, by user
+        self.removed = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -79,6 +84,10 @@ class Line:
     def __iter__(self) -> Iterator[Waiting]:
         """The longest waiting first. The line may change meanwhile."""
         return iter(list(self._waiting))
+
+    def behind(self, count: int) -> Iterator[Waiting]:
+        """All but the first ones. The line may change meanwhile."""
+        return iter(self._waiting[count:])
 
     def served(self) -> Iterator[Waiting]:
         """Those that free slots may be given to, the longest waiting first.
@@ -138,6 +147,7 @@ class Line:
     def remove(self, waiting: Waiting) -> None:
         """It has been answered, or is withdrawn."""
         self._waiting.remove(waiting)
+        self.removed += 1
         if waiting.source is None:
             del self._batch[waiting.job_id]
         else:

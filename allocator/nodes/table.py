@@ -90,6 +90,7 @@ class NodeTable:
 
     Attributes:
         changes: of free slots, counted.
+        closed: nodes of which no slot is given.
         to_restart: nodes with an order to restart of which something has changed since
             somebody has taken them out.
     """
@@ -110,6 +111,7 @@ class NodeTable:
             orders: what operators have ordered for nodes, likewise.
         """
         self.to_restart: set[int] = set()
+        self.closed: set[int] = set()
         self._orders = dict(orders)
         self._placement = placement
         self._fixed = dict(fixed)
@@ -293,6 +295,10 @@ class NodeTable:
         """Tell the placement what is free on a node."""
         self._placement.set_free(node.number, node.free(), not node.used())
         self.changes += 1
+        if node.is_open:
+            self.closed.discard(node.number)
+        else:
+            self.closed.add(node.number)
         if node.orders.restart is not None:
             self.to_restart.add(node.number)
 
@@ -303,6 +309,7 @@ class NodeTable:
             assert all(slots >= 0 for slots in node.held.values()), node
             assert node.orders == self.orders(number), node
             assert node.given.keys() <= node.held.keys(), node
+            assert node.is_open == (number not in self.closed), node
         assert self._slots == sum(node.slots for node in self._nodes.values())
         assert self._up_count == sum(node.is_up for node in self._nodes.values())
         assert self._named == Counter(self._numbers.values())

@@ -22,15 +22,45 @@ from allocator.nodes.access import Claim
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable, Placement
 from allocator.queue.policy import TimeLeft, Turn
-from allocator.queue.profile import Profile
+from allocator.queue.profile import Profile, Start
 from native.errors import Refusal
 from native.limits import Limits
+from native.text import plural
 from native.wire.alloc import NodeRequest
 
 UNLIMITED_S = 365 * 86400.0  # that is taken for the time of what has no limit
 OVERDUE_S = 1.0  # that one is expected to need which ends, or should have ended
 
 _ENDING = (JobState.REVOKING, JobState.RELEASING)
+
+
+class Plan:
+    """What was found when the line was last looked at: it holds until slots change.
+
+    Attributes:
+        profile: the free slots but for those that are kept.
+        at: unix time.
+        count: how many of the line it has.
+        kept: how many of these have an expected start.
+        too_much: those that do not fit now, so that others that ask for the same are not tried.
+    """
+
+    def __init__(self, profile: Profile, at: float) -> None:
+        self.profile = profile
+        self.at = at
+        self.count = 0
+        self.kept = 0
+        self.too_much: set[object] = set()
+        self._state = (-1, -1)
+
+    def is_of(self, nodes: NodeTable, line: Line, unix_time: float) -> bool:
+        """Whether it still holds."""
+        is_due = unix_time - self.at >= self.profile.next
+        return self._state == (nodes.changes, line.removed) and not is_due
+
+    def keep(self, nodes: NodeTable, line: Line) -> None:
+        """It holds for what is there now."""
+        self._state = (nodes.changes, line.removed)
 
 
 class Backfill:
@@ -55,54 +85,105 @@ class Backfill:
         self._slots = slots
         self._limits = limits
         self._time_left = time_left
+        self._plan: Plan | None = None
+
+    def changed(self) -> None:
+        """Plan anew."""
+        self._plan = None
 
     def turns(self, line: Line, unix_time: float) -> Iterator[Turn]:
         """All that fit and delay nobody; notes when the first of the others are expected."""
-        if self._slots.held:
+        if self._slots.held or not line:
             return
-        profile, kept, failed = self._profile(), 0, set[tuple[object, ...]]()
-        for count, waiting in enumerate(line):
-            waiting.expected = 0.0
-            is_kept = kept < self._limits.backfill_count
-            if not is_kept and count >= self._limits.backfill_tested_count:
+        plan = self._plan
+        if plan is None or not plan.is_of(self._nodes, line, unix_time):
+            plan = self._plan = Plan(self._profile(), unix_time)
+        for waiting in line.behind(plan.count):
+            if (start := self._start(plan, waiting, unix_time)) is None:
+                plan.count += 1
                 continue
-            request = waiting.request
-            alike = (request.specs, request.is_exclusive, waiting.claim, waiting.time_s)
-            if alike in failed and not is_kept:
-                continue
-            time_s = _time_of(waiting)
-            before = float("inf") if is_kept else OVERDUE_S
-            start = profile.earliest(request, waiting.claim, time_s, before)
-            if start is None:
-                failed.add(alike)
-            elif not start.at:
-                yield Turn(waiting, start.placement)
-                profile.take(start, request, time_s, is_given=True)
-            elif is_kept:
-                kept += 1
-                profile.take(start, request, time_s, is_given=False)
-                waiting.expected = unix_time + start.at if start.at < UNLIMITED_S else 0.0
+            before = self._nodes.changes
+            yield Turn(waiting, start.placement)
+            if self._nodes.changes != before:  # it was given them
+                time_s = _time_of(waiting) + unix_time - plan.at
+                plan.profile.take(start, waiting.request, time_s, waiting.job_id)
+        plan.keep(self._nodes, line)
+
+    def _start(self, plan: Plan, waiting: Waiting, unix_time: float) -> Start | None:
+        """Where a request begins now; None: it does not, and may have slots kept for later."""
+        request, waiting.expected = waiting.request, 0.0
+        is_kept = plan.kept < self._limits.backfill_count
+        if not is_kept and plan.count >= self._limits.backfill_tested_count:
+            return None
+        alike = (request.specs, request.is_exclusive, waiting.claim, waiting.time_s)
+        if alike in plan.too_much and not is_kept:
+            return None
+        time_s = _time_of(waiting) + unix_time - plan.at
+        before = float("inf") if is_kept else OVERDUE_S
+        start = plan.profile.earliest(request, waiting.claim, time_s, before)
+        if start is None:
+            plan.too_much.add(alike)
+        elif not start.at:
+            return start
+        elif is_kept:
+            plan.kept += 1
+            plan.profile.take(start, request, time_s)
+            waiting.expected = plan.at + start.at if start.at < UNLIMITED_S else 0.0
+        return None
+
+    def check(self, line: Line, unix_time: float) -> None:
+        """Assert that nobody waits whose turn it is, also by a new plan."""
+        plan, self._plan = self._plan, None
+        expected = [waiting.expected for waiting in line]
+        for turn in self.turns(line, unix_time):
+            raise AssertionError(turn)
+        self._plan = plan
+        for waiting, before in zip(line, expected, strict=True):
+            waiting.expected = before
 
     def demand_turn(
-        self, request: NodeRequest, claim: Claim, line: Line, time_s: float = 0.0
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
     ) -> Placement | None:
         """Slots that nobody who waits is expected to need."""
         if not line or self._slots.held:
             return None
-        profile, keeper = self._profile(), None
-        for count, waiting in enumerate(line):
-            if count >= self._limits.backfill_count:
-                break
-            start = profile.earliest(waiting.request, waiting.claim, _time_of(waiting))
-            if start is not None:
-                keeper = keeper or waiting
-                profile.take(start, waiting.request, _time_of(waiting), is_given=False)
-        start = profile.earliest(request, claim, time_s or UNLIMITED_S, OVERDUE_S)
-        if start is not None:
-            return start.placement
-        if keeper is not None and self._slots.fits(request, claim):
-            raise RequestRefused(Refusal.BUSY, kept_text(keeper, self._slots.free(claim)))
-        return None
+        start = self._left(request, claim, line, unix_time, UNLIMITED_S)
+        if start is None and self._slots.fits(request, claim):
+            raise RequestRefused(Refusal.BUSY, self._kept_text(line, claim))
+        return None if start is None else start.placement
+
+    def why_not(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
+    ) -> str:
+        """What the first in the line lacks; of a later one its place, which costs little."""
+        if not line or self._slots.held:
+            return self._slots.lacks(request, claim)
+        if self._left(request, claim, line, unix_time, time_s or UNLIMITED_S) is not None:
+            return ""
+        if self._slots.fits(request, claim):
+            return self._kept_text(line, claim)
+        return f"{plural(len(line), 'request')} before it in the line"
+
+    def _left(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
+    ) -> Start | None:
+        """Where a request could begin now, if all that wait had what they are to have."""
+        plan = self._plan
+        if plan is None or not plan.is_of(self._nodes, line, unix_time):
+            plan = self._planned(line, unix_time)
+        return plan.profile.earliest(request, claim, time_s + unix_time - plan.at, OVERDUE_S)
+
+    def _kept_text(self, line: Line, claim: Claim) -> str:
+        assert line.first is not None
+        return kept_text(line.first, int(self._placement.admitting(claim).free_slots().sum()))
+
+    def _planned(self, line: Line, unix_time: float) -> Plan:
+        """What is left when all that wait have what they are to have."""
+        plan = Plan(self._profile(), unix_time)
+        for plan.count, waiting in enumerate(line):
+            if (start := self._start(plan, waiting, unix_time)) is not None:
+                plan.profile.take(start, waiting.request, _time_of(waiting))
+        return plan
 
     def _profile(self) -> Profile:
         return Profile(self._nodes, self._placement, map(self._end_of, self._jobs))

@@ -42,16 +42,28 @@ class Policy(Protocol):
         Each is taken from the line, and has its slots or is refused, before the next is asked for.
         """
 
-    def demand_turn(
-        self, request: NodeRequest, claim: Claim, line: Line, time_s: float = 0.0
-    ) -> Placement | None:
-        """The slots that a request may have that is not in the line; None: all that are free.
+    def changed(self) -> None:
+        """How long jobs run, or whether anybody gets anything, is not what it was."""
 
-        Args:
-            time_s: for how long; 0: any time.
+    def check(self, line: Line, unix_time: float) -> None:
+        """Assert that nobody waits whose turn it is."""
+
+    def demand_turn(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
+    ) -> Placement | None:
+        """The slots that a request may have that does not wait; None: all that are free.
 
         Raises:
             RequestRefused: what is free is kept for one that waits.
+        """
+
+    def why_not(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
+    ) -> str:
+        """Why a request has to wait that comes last in the line; empty: it has not.
+
+        Args:
+            time_s: how long it would have its slots; 0: any time.
         """
 
 
@@ -69,14 +81,34 @@ class FirstInFirstOut:
             else:
                 waiting.is_shut_out = self._slots.is_shut_out(waiting.request, waiting.claim)
 
+    def changed(self) -> None:
+        """Whatever it is."""
+
+    def check(self, line: Line, unix_time: float) -> None:
+        """Assert that nobody waits whose turn it is."""
+        for turn in self.turns(line, unix_time):
+            raise AssertionError(turn)
+
     def demand_turn(
-        self, request: NodeRequest, claim: Claim, line: Line, time_s: float = 0.0
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
     ) -> Placement | None:
         """Refuse what others wait before."""
         keeper = None if request.overlaps else line.keeper
         if keeper is not None and self._slots.fits(request, claim):
             raise RequestRefused(Refusal.BUSY, kept_text(keeper, self._slots.free(claim)))
         return None
+
+    def why_not(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
+    ) -> str:
+        """What it lacks, or for whom that is kept."""
+        if text := self._slots.lacks(request, claim):
+            return text
+        try:
+            self.demand_turn(request, claim, line, unix_time)
+        except RequestRefused as refused:
+            return str(refused)
+        return ""
 
 
 def first_in_first_out(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from native.wire.alloc import NodeRequest, Share
 
 ROWS_COUNT = 128  # of ends of running jobs; where there are more, some are taken for later
 
-Slots = npt.NDArray[np.int64]  # by node number
+Slots = npt.NDArray[np.int32]  # by node number
 _Item = TypeVar("_Item")
 
 
@@ -54,11 +55,12 @@ class Profile:
         self._nodes = nodes
         self._placement = placement
         self._times = [0.0]
-        self._rows = [placement.free_slots()]
+        self._rows = [placement.free_slots().astype(np.int32)]
+        self._since_now: list[Slots] = []  # what is free in all rows up to each
+        self._sums = [
+            int(self._rows[0].sum(dtype=np.int64))
+        ]  # of the rows: most are too small for a request
         self._ended: list[tuple[float, int]] = []  # times of ends, and jobs
-        self._totals = np.zeros_like(self._rows[0])
-        for node in nodes:
-            self._totals[node.number] = node.slots
         for group in _grouped(sorted(ends, key=lambda end: end[0]), ROWS_COUNT):
             self._add_ends(group[-1][0], [job for _, job in group])
 
@@ -66,12 +68,17 @@ class Profile:
         row = self._rows[-1].copy()
         for job in jobs:
             self._ended.append((at, job.job_id))
-            for number, holding in job.holdings.items():
-                node = self._nodes.get(number)
-                if node is not None and node.is_open:
-                    row[number] = min(row[number] + holding.slots, node.slots)
+            for first, count, slots in job.spans():
+                row[first : first + count] += slots
+        row[list(self._nodes.closed)] = 0
         self._times.append(at)
         self._rows.append(row)
+        self._sums.append(int(row.sum(dtype=np.int64)))
+
+    @property
+    def next(self) -> float:
+        """When something is expected to change first."""
+        return self._times[1] if len(self._times) > 1 else float("inf")
 
     def earliest(
         self, request: NodeRequest, claim: Claim, time_s: float, before: float = float("inf")
@@ -85,35 +92,44 @@ class Profile:
         for index, at in enumerate(self._times):
             if at >= before:
                 return None
-            free = self._lowest(index, at + time_s)
-            if int(free.sum()) < wanted:
+            last = max(index + 1, bisect_left(self._times, at + time_s))
+            if min(self._sums[index:last]) < wanted:
                 continue
+            free = self._lowest(index, last) if index else self._from_now(last)
             if request.is_exclusive:
                 free = np.where(free == self._totals, free, 0)
-            placement = self._placement.with_free(free).admitting(claim)
+            if int(free.sum(dtype=np.int64)) < wanted:
+                continue
+            placement = self._placement.with_free(free.astype(np.int64)).admitting(claim)
             picks = attempt(request.specs, self._nodes, placement, self._left_at(at))
             if isinstance(picks, list):
                 return Start(at, picks, placement)
         return None
 
-    def take(self, start: Start, request: NodeRequest, time_s: float, *, is_given: bool) -> None:
+    def take(
+        self, start: Start, request: NodeRequest, time_s: float, given_to: int | None = None
+    ) -> None:
         """A request has, or is to have, these slots for its time.
 
         Args:
-            is_given: the nodes know of it, with the memory and the cores that it has. For one that
-                is expected these are not counted, so nobody gets a slot beside it.
+            given_to: the job that has them, as the nodes know; 0: one that has no limit. None: they
+                are kept. Its memory and its cores are not counted then, so nobody gets a slot
+                beside it.
         """
+        if given_to:
+            self._ended.append((start.at + time_s, given_to))
         slots = slots_on(request.specs, start.picks)
         numbers = np.fromiter(slots, dtype=np.int64, count=len(slots))
+        taken = np.fromiter(slots.values(), dtype=np.int32, count=len(slots))
         is_alone = request.is_exclusive or (
-            not is_given and any(spec.needs is not None for spec in request.specs)
+            given_to is None and any(spec.needs is not None for spec in request.specs)
         )
         first = bisect_left(self._times, start.at)
-        for row in self._rows[first : self._split(start.at + time_s)]:
-            if is_alone:
-                row[numbers] = 0
-            else:
-                row[numbers] -= np.fromiter(slots.values(), dtype=np.int64, count=len(slots))
+        del self._since_now[first:]
+        for index in range(first, self._split(start.at + time_s)):
+            row = self._rows[index]
+            row[numbers] = 0 if is_alone else row[numbers] - taken
+            self._sums[index] = int(row.sum(dtype=np.int64))
 
     def _split(self, at: float) -> int:
         """Let a row begin at a time; gives its index, or how many there are: it is never."""
@@ -121,15 +137,36 @@ class Profile:
             return len(self._rows)
         index = bisect_left(self._times, at)
         if index == len(self._times) or self._times[index] != at:
+            del self._since_now[index:]
             self._times.insert(index, at)
             self._rows.insert(index, self._rows[index - 1].copy())
+            self._sums.insert(index, self._sums[index - 1])
         return index
 
-    def _lowest(self, index: int, until: float) -> Slots:
-        """What is free of each node from a row on up to a time."""
-        last = max(index + 1, bisect_left(self._times, until))
-        rows = self._rows[index:last]
-        return rows[0] if len(rows) == 1 else np.minimum.reduce(rows)
+    def _lowest(self, first: int, last: int) -> Slots:
+        """What is free of each node in all of these rows."""
+        lowest = self._rows[first]
+        if last > first + 1:
+            lowest = lowest.copy()
+            for row in self._rows[first + 1 : last]:
+                np.minimum(lowest, row, out=lowest)
+        return lowest
+
+    def _from_now(self, last: int) -> Slots:
+        """The same from the first row on: most requests are tried there only."""
+        if not self._since_now:
+            self._since_now.append(self._rows[0])
+        for row in self._rows[len(self._since_now) : last]:
+            self._since_now.append(np.minimum(self._since_now[-1], row))
+        return self._since_now[last - 1]
+
+    @cached_property
+    def _totals(self) -> Slots:
+        """The slots of each node, free or not."""
+        totals = np.zeros_like(self._rows[0])
+        for node in self._nodes:
+            totals[node.number] = node.slots
+        return totals
 
     def _left_at(self, at: float) -> Callable[[Node], Share]:
         """Memory, GPUs and cores of a node that no job has at a time."""
