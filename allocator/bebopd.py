@@ -358,7 +358,7 @@ class Bebopd:
                 actions.append(Log(f"{node} has restarted, at {node.address}"))
                 actions.append(RecordNode(node.number, node.name))
                 actions.append(node.happened(NodeEventKind.RESTARTED))
-                node.over.clear()
+                node.over = frozenset()
         if earlier is not None and earlier is not node:
             actions += self._down(earlier, f"its PCT is {node} now", now)
         if self._sweep_at is None:

@@ -17,6 +17,7 @@ from allocator.host import keys
 from allocator.host.aside import Aside
 from allocator.host.ledger import Ledger
 from allocator.nodes import nodesfile
+from allocator.nodes.nodesfile import NodesFile
 from allocator.nodes.table import NodeConflictError, NodeTable
 from native import options
 from native.errors import UsageError, YodError
@@ -30,6 +31,7 @@ from native.text import shown
 
 FAILED = 1
 WRONG_USAGE = 2
+POLICIES = ("lowest", "first-fit", "best-fit", "minimal-span", "sum-of-squares")
 
 
 @click.command(context_settings={"help_option_names": ["--help"]})
@@ -49,6 +51,15 @@ WRONG_USAGE = 2
 )
 @click.option("--state-dir", metavar="DIR", help="Where records are kept.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
+@click.option("-remap", "--remap", "order_file", metavar="FILE", help="The order of the nodes.")
+@click.option(
+    "--placement",
+    type=click.Choice(POLICIES),
+    default=POLICIES[0],
+    show_default=True,
+    metavar="POLICY",
+    help=f"Which free slots a job gets: {', '.join(POLICIES)}.",
+)
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
 @click.option(
     "--config", metavar="FILE", expose_value=False, help="Limits and options; see yod.conf."
@@ -76,6 +87,8 @@ def command(
     key_file: str | None,
     state_dir: str | None,
     nodes_file: str | None,
+    order_file: str | None,
+    placement: str,
     name: str,
     log_file: str | None,
     debug: bool,
@@ -91,7 +104,8 @@ def command(
     say, contain = log.say, log.contain
     in_force = site.in_force(os.environ)
     directory = Path(state_dir) if state_dir else _default_state_directory()
-    names = _read_nodes(nodes_file) if nodes_file else {}
+    there = _read_nodes(nodes_file) if nodes_file else NodesFile()
+    line = _read_order(order_file) if order_file else []
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
     ledger = Ledger(directory, in_force, Aside(reactor))
@@ -125,12 +139,13 @@ def command(
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from allocator.bebopd import Bebopd
     from allocator.host.owners import Owners
+    from allocator.nodes import hilbert, policies
     from allocator.nodes.placement import ArrayPlacement
     from allocator.queue.backfill import Backfill
     from native import auth
 
     machine = Bebopd(
-        ArrayPlacement(),
+        ArrayPlacement(policies.POLICIES[placement], line or hilbert.order(there.at)),
         policy=Backfill,
         epoch=time.time_ns() // 1000,  # a later bebopd has a larger one
         next_job_id=ledger.first_job_id(),
@@ -141,7 +156,7 @@ def command(
         limits=in_force,
         name=name,
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
-        fixed_names=names,
+        fixed_names=there.numbers,
         remembered_names=ledger.names(),
         orders=ledger.orders(),
         earlier=ledger.batch.earlier(),
@@ -238,12 +253,19 @@ def _default_state_directory() -> Path:
         ) from None
 
 
-def _read_nodes(path: str) -> dict[str, int]:
+def _read_nodes(path: str) -> NodesFile:
+    return nodesfile.parse(_text_of(path, "nodes file"), shown(path))
+
+
+def _read_order(path: str) -> list[int]:
+    return nodesfile.parse_order(_text_of(path, "order of nodes"), shown(path))
+
+
+def _text_of(path: str, what: str) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"nodes file {shown(path)}: {getattr(error, 'strerror', error)}") from None
-    return nodesfile.parse(text, shown(path))
+        raise UsageError(f"{what} {shown(path)}: {getattr(error, 'strerror', error)}") from None
 
 
 def _read_again(
@@ -252,7 +274,7 @@ def _read_again(
     """At SIGHUP: take the nodes file as it is now; say what else waits for the next start."""
     try:
         if nodes_file:
-            nodes.fix(_read_nodes(nodes_file))
+            nodes.fix(_read_nodes(nodes_file).numbers)
             say(f"SIGHUP: nodes file {shown(nodes_file)} is in force")
         if site.path and config.read(site.path) != site:
             say(f"SIGHUP: {shown(site.path)} has changed, and will be in force at the next start")

@@ -1,11 +1,14 @@
 """Jobs on very many nodes: what a grant costs bebopd, and a load message yod and a PCT.
 
-    python bench/nodes.py [--rounds 9] [--write FILE]
+    python bench/nodes.py [--rounds 9] [--few] [--write FILE]
 
 The machines and the codec alone, in this process: no network, no other process, no disk. All
 nodes of the partition are free, and a job gets them all, with one rank on each. Names and
 addresses count up, or they are in no order at all. In the last rows every second node has a
 job.
+
+With --few: what a request for four nodes costs in the largest partition, of which half has jobs,
+by policy; and what bebopd remembers of a node.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import random
 import statistics
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +30,7 @@ from launch import machine, table
 from allocator.bebopd import Bebopd
 from allocator.jobs.grants import Owner
 from allocator.nodes.placement import ArrayPlacement
+from allocator.nodes.policies import POLICIES
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import MessageReceived, Send
@@ -36,6 +41,8 @@ from native.wire.status import Accepted, Announce
 from pct.node import Node
 
 SIZES = (1_000, 10_000, 100_000)
+FEW_GOAL_MS = 5.0
+NODE_GOAL_BYTES = 500
 GOAL_MS = 50.0  # of the largest, from the request to the encoded grant
 PCT_PORT = 7117
 DAEMON = Principal(PrincipalKind.PARTITION, 0)
@@ -63,8 +70,9 @@ class Partition:
 
     def __init__(self, count: int, is_regular: bool, figures: Figures) -> None:
         self.count = count
+        self.placement = ArrayPlacement()
         self._machine = Bebopd(
-            ArrayPlacement(),
+            self.placement,
             epoch=1,
             next_job_id=1,
             sign=lambda data: bytes(16),
@@ -80,10 +88,12 @@ class Partition:
         for number, place in enumerate(order):
             at = PortalId((10 << 24) + place, PCT_PORT)
             self.tell(at, Announce(number, f"nid{place:06d}", 1, at.nid, at.pid, 1, ()))
-        figures[ANNOUNCED].append((time.perf_counter() - began) / count * 1e3)
+        figures[ANNOUNCED].append((time.perf_counter() - began) / max(1, count) * 1e3)
 
-    def tell(self, source: PortalId, message: Message, by: Principal = DAEMON) -> list[Message]:
-        actions = self._machine.handle(MessageReceived(source, by, message), 0.0)
+    def tell(
+        self, source: PortalId, message: Message, by: Principal = DAEMON, now: float = 0.0
+    ) -> list[Message]:
+        actions = self._machine.handle(MessageReceived(source, by, message), now)
         return [action.message for action in actions if isinstance(action, Send)]
 
     def ask(self, *specs: NodeSpec) -> Message:
@@ -177,6 +187,81 @@ def measure(partition: Partition, specs: tuple[NodeSpec, ...], figures: Figures)
     return f"{len(codec.encode(grant)):,} and {len(data):,}".replace(",", " ")
 
 
+def few(rounds: int) -> list[list[str]]:
+    """Milliseconds of a request for four nodes, by policy and kind of request."""
+    figures: Figures = {step: [] for step in STEPS}
+    partition = Partition(SIZES[-1], True, figures)
+    taken = sorted(random.Random(1).sample(range(SIZES[-1]), SIZES[-1] // 2))
+    partition.ask(NodeSpec(len(taken), tuple(taken), True))
+    gc.collect()
+    gc.freeze()
+    kinds = {
+        "4 ranks": NodeRequest((NodeSpec(4),), "true"),
+        "4 nodes": NodeRequest((NodeSpec(4, node_count=4),), "true"),
+        "4 unused nodes": NodeRequest((NodeSpec(4, node_count=4),), "true", is_exclusive=True),
+    }
+    rows = []
+    for name, policy in POLICIES.items():
+        partition.placement.follow(policy)
+        cells = [name]
+        for request in kinds.values():
+            values = []
+            for _ in range(rounds):
+                began = time.perf_counter()
+                grant = partition.tell(YOD, request, ALICE)[0]
+                values.append((time.perf_counter() - began) * 1e3)
+                assert isinstance(grant, Grant)
+                partition.end(grant)
+            cells.append(f"**{statistics.median(values):.1f}** ({max(values):.1f})")
+        rows.append(cells)
+    gc.unfreeze()
+    return rows
+
+
+def bytes_a_node() -> float:
+    """Memory that a node of the largest partition takes, its announcement decoded."""
+    partition = Partition(0, True, {step: [] for step in STEPS})
+    draw = random.Random(2)
+    gc.collect()
+    tracemalloc.start(1)
+    for number in range(SIZES[-1]):
+        at = PortalId((10 << 24) + number, PCT_PORT)
+        incarnation, memory = draw.getrandbits(62), 1 << 38
+        said = Announce(-1, f"nid{number:06d}", 64, *at, incarnation, (), (), memory)
+        partition.tell(at, codec.decode(codec.encode(said)), now=float(number))
+    gc.collect()
+    found = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return found / SIZES[-1]
+
+
+def few_report(rows: list[list[str]], node_bytes: float, rounds: int) -> str:
+    """The results as a section of Markdown."""
+    worst = max(float(cell.split("**")[1]) for cells in rows for cell in cells[1:])
+    goals = [
+        ["a request for a few", f"at most {FEW_GOAL_MS:.0f} ms", f"{worst:.1f} ms"],
+        ["memory of a node", f"at most {NODE_GOAL_BYTES} bytes", f"{node_bytes:.0f} bytes"],
+    ]
+    lines = [
+        "# A few of very many nodes",
+        "",
+        f"Milliseconds from request to grant in a partition of {SIZES[-1]} nodes, of which every",
+        f"second has a job: **median** (max) of {rounds} rounds. The machine alone.",
+        "",
+        *table(["policy", "4 ranks", "4 nodes", "4 unused nodes"], rows),
+        "",
+        *table(["goal", "", "measured"], goals),
+        "",
+        "## Machine and command",
+        "",
+        *machine(),
+        "",
+        "    python bench/nodes.py --few",
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def row(name: str, figures: Figures, size: str) -> list[str]:
     """The medians with their ranges."""
     cells = []
@@ -221,7 +306,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9, help="counted rounds (%(default)s)")
     parser.add_argument("--write", type=Path, help="also write the result into this file")
+    parser.add_argument("--few", action="store_true", help="of a few nodes of very many")
     options = parser.parse_args()
+    if options.few:
+        text = few_report(few(options.rounds), bytes_a_node(), options.rounds)
+        print(text)
+        if options.write:
+            results.write(options.write, text)
+        return
     rows = []
     largest_ms = float("inf")
     for is_regular in (True, False):

@@ -360,7 +360,7 @@ class JobTable:
             node = self._node(number)
             self._nodes.free(node, job.job_id)
             if job.is_adopted:
-                node.over.add(job.job_id)
+                node.over |= {job.job_id}
         if not ours:
             return []
         return [Log(f"{named_nodes(ours)} free: {why}", job.job_id), *self._confirm(job)]

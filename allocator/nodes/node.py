@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from allocator.nodes.access import OPEN, Access
 from allocator.nodes.orders import NONE, Orders, RecordNodeEvent
@@ -20,7 +21,7 @@ NOTHING: Mapping[int, int] = MappingProxyType({})  # what a free node holds
 NOT_COUNTED: Mapping[int, Share] = MappingProxyType({})
 
 
-class Node(Struct):
+class Node(Struct, gc=False):  # of no cycle; there may be very many
     """One node.
 
     Attributes:
@@ -45,7 +46,7 @@ class Node(Struct):
     is_up: bool = True
     down_text: str = ""
     held: Mapping[int, int] = NOTHING
-    over: set[int] = field(default_factory=set)
+    over: frozenset[int] = frozenset()
     orders: Orders = NONE
     memory: int = 0
     gpus: tuple[str, ...] = ()
@@ -94,16 +95,29 @@ class Node(Struct):
 
 def new_node(number: int, announce: Announce, peer: PortalId, now: float, orders: Orders) -> Node:
     """A node that announces itself for the first time."""
+    address, peer = addresses(announce, peer)
     return Node(
         number=number,
         name=announce.name,
         slots=announce.slots,
-        address=PortalId(announce.nid, announce.pid),
+        address=address,
         peer=peer,
         incarnation=announce.incarnation,
         heard_at=now,
         orders=orders,
-        memory=announce.memory,
+        memory=same(announce.memory),
         gpus=announce.gpus,
         cores=announce.cores,
     )
+
+
+@lru_cache(maxsize=4096)
+def same(number: int) -> int:
+    """One object for a number that many nodes have."""
+    return number
+
+
+def addresses(announce: Announce, peer: PortalId) -> tuple[PortalId, PortalId]:
+    """Where a PCT listens, and the peer; one object where they are the same, as for most."""
+    address = PortalId(announce.nid, same(announce.pid))
+    return address, (address if address == peer else peer)

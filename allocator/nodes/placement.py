@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from allocator.nodes.access import ANYBODY, OPEN, Access, Claim
-from allocator.nodes.policies import Policy, lowest
+from allocator.nodes.access import OPEN, Access, Claim
+from allocator.nodes.policies import Ints, Policy, lowest
 from native.wire.placed import NodeSpan
 
 _CHUNK_COUNT = 1024  # places that are looked at together
+_CLAIMS_COUNT = 64  # of which it is remembered which nodes they may not have
 
 
 class ArrayPlacement:
@@ -25,12 +25,16 @@ class ArrayPlacement:
     def __init__(self, policy: Policy = lowest, line: Sequence[int] = ()) -> None:
         self._policy = policy
         self._listed = np.array(line, dtype=np.int64)
-        self._line: npt.NDArray[np.int64] | None = None  # by place; None: to be made again
+        self._line: Ints | None = None  # by place; None: to be made again
         size = max(64, int(self._listed.max(initial=0)) + 1)
         self._free = np.zeros(size, dtype=np.int64)  # by node number
         self._is_unused = np.zeros(size, dtype=np.bool_)
-        self._uid = np.full(size, ANYBODY, dtype=np.int64)
         self._kept: dict[int, Access] = {}  # nodes that not everybody may have
+        self._shut: dict[Claim, Ints] = {}  # those that a claim may not have; remembered
+
+    def follow(self, policy: Policy) -> None:
+        """Go by this policy from now on."""
+        self._policy = policy
 
     def take(self, spans: Sequence[NodeSpan]) -> None:
         """As many slots of each of these nodes are free no more."""
@@ -53,7 +57,9 @@ class ArrayPlacement:
     def set_access(self, node: int, access: Access) -> None:
         """Set whose jobs may be given a node."""
         self._grow(node)
-        self._uid[node] = access.uid
+        if self._kept.get(node, OPEN) == access:
+            return
+        self._shut.clear()
         self._kept.pop(node, None)
         if access != OPEN:
             self._kept[node] = access
@@ -64,10 +70,19 @@ class ArrayPlacement:
 
     def admitting(self, claim: Claim) -> ArrayPlacement:
         """The same, with free slots on those nodes only that this claim may have."""
-        if all(map(claim.may_have, self._kept.values())):
+        if not self._kept:
             return self
-        is_open = (self._uid == ANYBODY) | (self._uid == claim.uid)
-        return self._with(np.where(is_open, self._free, 0))
+        if (shut := self._shut.get(claim)) is None:
+            if len(self._shut) >= _CLAIMS_COUNT:
+                self._shut.clear()
+            kept = self._kept.items()
+            numbers = [node for node, access in kept if not claim.may_have(access)]
+            shut = self._shut[claim] = np.array(numbers, dtype=np.int64)
+        if not len(shut):
+            return self
+        free = self._free.copy()
+        free[shut] = 0
+        return self._with(free)
 
     def copy(self) -> ArrayPlacement:
         """The same; what is taken from it stays in this one."""
@@ -113,7 +128,7 @@ class ArrayPlacement:
         listed = np.array([node for node in nodes if node < len(self._free)], dtype=np.int64)
         return self._fill(listed[self._free[listed] > 0], size)
 
-    def _with(self, free: npt.NDArray[np.int64]) -> ArrayPlacement:
+    def _with(self, free: Ints) -> ArrayPlacement:
         """The same line and policy, with other free slots. It is not kept up to date."""
         other = ArrayPlacement.__new__(ArrayPlacement)
         other.__dict__.update(self.__dict__)
@@ -126,10 +141,9 @@ class ArrayPlacement:
         more = max(node + 1, 2 * len(self._free)) - len(self._free)
         self._free = np.pad(self._free, (0, more))
         self._is_unused = np.pad(self._is_unused, (0, more))
-        self._uid = np.pad(self._uid, (0, more), constant_values=ANYBODY)
         self._line = None
 
-    def _free_in_line(self) -> npt.NDArray[np.int64]:
+    def _free_in_line(self) -> Ints:
         """The free slots of each place."""
         if not len(self._listed):
             return self._free
@@ -138,10 +152,10 @@ class ArrayPlacement:
             self._line = np.concatenate((self._listed, rest))
         return self._free[self._line]
 
-    def _nodes_at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _nodes_at(self, places: Ints) -> Ints:
         return places if self._line is None else self._line[places]
 
-    def _fill(self, nodes: npt.NDArray[np.int64], size: int) -> list[NodeSpan] | None:
+    def _fill(self, nodes: Ints, size: int) -> list[NodeSpan] | None:
         """Fill nodes that have something free, in their order.
 
         Args:

@@ -70,7 +70,11 @@ def minimal_span(free: Ints, size: int) -> Ints:
     upto = np.cumsum(free[places])
     before = upto - free[places]
     starts = int(np.searchsorted(before, upto[-1] - size, side="right"))  # the others have less
-    ends = np.searchsorted(upto, before[:starts] + size)
+    each = int(free[places[0]])
+    if upto[-1] == each * len(places) and (free[places] == each).all():  # found without a search
+        ends = np.arange(starts) - (-size // each) - 1
+    else:
+        ends = np.searchsorted(upto, before[:starts] + size)
     first = int(np.argmin(places[ends] - places[:starts]))
     return places[first : int(ends[first]) + 1]
 

@@ -13,6 +13,8 @@ from typing import Protocol
 from native.ids import PortalId
 from native.wire.placed import GrantedNode, JobNodes, NodeRule, NodeSpan, step_between
 
+Step = tuple[bool, int]
+
 
 class Known(Protocol):
     """What is known of a node."""
@@ -35,13 +37,15 @@ class Rules:
     def __init__(self, nodes: Mapping[int, Known]) -> None:
         self._nodes = nodes
         self._begins = bytearray(b"\1" * 64)  # by number; numbers without a node, too
-        self._steps: dict[int, tuple[bool, int]] = {}  # from the node before, where there is one
+        self._steps: list[Step | None] = [None] * 64  # from the node before, where there is one
+        self._known: dict[Step, Step] = {}  # most are alike
 
     def changed(self, number: int) -> None:
         """A node is here, or has another name or address."""
         if number + 3 > len(self._begins):
             grown = max(number + 3, 2 * len(self._begins))
             self._begins += b"\1" * (grown - len(self._begins))
+            self._steps += [None] * (grown - len(self._steps))
         self._look_at_step(number)
         self._look_at_step(number + 1)
         for at in range(number, len(self._begins)):
@@ -70,11 +74,11 @@ class Rules:
         """Assert what must always hold."""
         for number in range(len(self._begins)):
             assert self._begins[number] == self._is_begin(number), number
-            assert self._steps.get(number) == self._step(number), number
+            assert self._steps[number] == self._step(number), number
 
     def _rule(self, first: int, behind: int) -> NodeRule:
         node, count = self._nodes[first], behind - first
-        counts_nid, digits = self._steps[first + 1] if count > 1 else (False, 0)
+        counts_nid, digits = (self._steps[first + 1] if count > 1 else None) or (False, 0)
         return NodeRule(first, count, node.name, digits, *node.address, counts_nid)
 
     def _behind(self, number: int) -> int:
@@ -84,16 +88,14 @@ class Rules:
 
     def _is_begin(self, number: int) -> bool:
         """Whether the rule that the number before is in does not go on here."""
-        step = self._steps.get(number)
+        step = self._steps[number]
         if step is None:
             return True
-        return not self._begins[number - 1] and step != self._steps.get(number - 1)
+        return not self._begins[number - 1] and step != self._steps[number - 1]
 
     def _look_at_step(self, number: int) -> None:
-        if (step := self._step(number)) is None:
-            self._steps.pop(number, None)
-        else:
-            self._steps[number] = step
+        step = self._step(number)
+        self._steps[number] = None if step is None else self._known.setdefault(step, step)
 
     def _step(self, number: int) -> tuple[bool, int] | None:
         if number not in self._nodes or number - 1 not in self._nodes:

@@ -16,9 +16,10 @@ from enum import Enum
 from typing import Protocol
 
 from allocator.nodes.access import Access, Claim
-from allocator.nodes.node import NOT_COUNTED, NOTHING, Node, new_node
+from allocator.nodes.node import NOT_COUNTED, NOTHING, Node, addresses, new_node, same
 from allocator.nodes.orders import NONE, Orders
 from allocator.nodes.rules import Rules
+from allocator.nodes.tally import Tally
 from native.ids import PortalId
 from native.wire.alloc import NO_SHARE, NodeShare, Share
 from native.wire.placed import JobNodes, NodeSpan
@@ -119,7 +120,7 @@ class NodeTable:
         self._numbers = {**remembered, **fixed}
         self._nodes: dict[int, Node] = {}
         self._by_peer: dict[PortalId, Node] = {}
-        self._named = Counter(self._numbers.values())  # names that have a number
+        self._named = Tally(self._numbers.values())  # names that have a number
         self._lowest = 0  # no lower number can be given
         self._slots = 0
         self._up_count = 0
@@ -207,7 +208,7 @@ class NodeTable:
             self._update(node, announce, peer, now)
         self._slots += node.slots
         self._up_count += 1
-        self._by_peer[peer] = node
+        self._by_peer[node.peer] = node
         self._name(announce.name, number)
         if before != (node.name, node.address):
             self._rules.changed(number)
@@ -312,7 +313,7 @@ class NodeTable:
             assert node.is_open == (number not in self.closed), node
         assert self._slots == sum(node.slots for node in self._nodes.values())
         assert self._up_count == sum(node.is_up for node in self._nodes.values())
-        assert self._named == Counter(self._numbers.values())
+        assert self._named.items() == Counter(self._numbers.values())
         assert all(number in self._named or number in self._nodes for number in range(self._lowest))
         self._rules.check()
         for peer, node in self._by_peer.items():
@@ -340,13 +341,10 @@ class NodeTable:
 
     def _name(self, name: str, number: int) -> None:
         before = self._numbers.get(name, number)
-        if before != number:  # a number that was remembered may be free now
-            self._named[before] -= 1
-            if not self._named[before]:
-                del self._named[before]
-                self._lowest = min(self._lowest, before)
+        if before != number and self._named.remove(before):  # it was remembered, and is free
+            self._lowest = min(self._lowest, before)
         if before != number or name not in self._numbers:
-            self._named[number] += 1
+            self._named.add(number)
         self._numbers[name] = number
 
     def _again(self, node: Node, announce: Announce, peer: PortalId, now: float) -> Arrival:
@@ -366,8 +364,8 @@ class NodeTable:
     def _update(self, node: Node, announce: Announce, peer: PortalId, now: float) -> None:
         if self._by_peer.get(node.peer) is node:
             del self._by_peer[node.peer]
-        node.name, node.slots, node.peer = announce.name, announce.slots, peer
-        node.address = PortalId(announce.nid, announce.pid)
+        node.name, node.slots = announce.name, announce.slots
+        node.address, node.peer = addresses(announce, peer)
         node.incarnation, node.heard_at = announce.incarnation, now
         node.is_up, node.down_text = True, ""
-        node.memory, node.gpus, node.cores = announce.memory, announce.gpus, announce.cores
+        node.memory, node.gpus, node.cores = same(announce.memory), announce.gpus, announce.cores

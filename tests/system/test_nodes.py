@@ -122,13 +122,16 @@ def test_reserved_nodes_are_their_users_until_they_are_given_to_all_again(start_
     refused = partition.yod("-sz", "5", "true")
     assert refused.status == 125
     assert "5 ranks requested, 4 slots there (nodes 1..2 are reserved for nobody)" in refused.err
-    done = finish(partition.start_command(BIN / "pingd", "1", "-unreserve"))
+    done = finish(partition.start_command(BIN / "pingd", "-unreserve", "1"))
     assert (done.status, done.out) == (0, "node 1 given to all users again\n")
     assert partition.yod("-sz", "5", "true").status == 0
     done = finish(partition.start_command(BIN / "pingd", "-list", "0", "-reserve", "no-such-user"))
     assert (done.status, done.err) == (
         2,
         "pingd: no user no-such-user here; a uid goes as well\n",
+    )
+    assert yodctl(partition, "unreserve", "0..2").out == (
+        "node 2 given to all users again\nnodes 0..1 not reserved before\n"
     )
 
 

@@ -43,6 +43,7 @@ PURE_STDLIB = {
     "_blake2",  # hashlib's, without the time that hashlib takes
     "_heapq",  # heapq's heap
     "_operator",  # hmac's compare_digest, likewise
+    "array",
     "bisect",
     "collections",
     "copy",

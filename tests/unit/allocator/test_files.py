@@ -156,11 +156,11 @@ def test_what_cannot_be_written_is_kept(tmp_path):
 
 
 def test_a_nodes_file_numbers_its_lines():
-    assert nodesfile.parse("# names\na\n\nb # second\n", "f") == {"a": 0, "b": 1}
+    assert nodesfile.parse("# names\na\n\nb # second\n", "f").numbers == {"a": 0, "b": 1}
 
 
 def test_a_nodes_file_may_say_the_numbers():
-    assert nodesfile.parse("5 a\n0 b\n", "f") == {"a": 5, "b": 0}
+    assert nodesfile.parse("5 a\n0 b\n", "f").numbers == {"a": 5, "b": 0}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""Traces of batch systems in the Standard Workload Format: read, and made by a seed.
+
+The format is that of the Parallel Workloads Archive: a line for each job with 18 numbers, -1 for
+what is not known; comments begin with ``;``. Of these a placement needs four: when the job was
+submitted, how long it ran, and how many processors it got, or asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+FIELDS_COUNT = 18
+_SUBMITTED, _RUNS, _ALLOCATED, _REQUESTED = 1, 3, 4, 7  # places in a line
+
+
+class TraceJob(Struct, frozen=True):
+    """One job.
+
+    Attributes:
+        submitted_s: since the trace begins.
+    """
+
+    submitted_s: float
+    runs_s: float
+    size: int
+
+
+def read(lines: Iterable[str]) -> Iterator[TraceJob]:
+    """The jobs that have run, in the order of the trace.
+
+    Raises:
+        ValueError: names the line.
+    """
+    for number, line in enumerate(lines, 1):
+        words = line.partition(";")[0].split()
+        if not words:
+            continue
+        try:
+            values = [float(word) for word in words]
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+        if len(values) < FIELDS_COUNT:
+            raise ValueError(f"line {number}: {len(values)} numbers, there are {FIELDS_COUNT}")
+        size = int(values[_ALLOCATED] if values[_ALLOCATED] > 0 else values[_REQUESTED])
+        if size > 0 and values[_RUNS] > 0:
+            yield TraceJob(max(0.0, values[_SUBMITTED]), values[_RUNS], size)
+
+
+def made(nodes: int, jobs: int, load: float, seed: int) -> Iterator[str]:
+    """A trace as those of real machines are: most sizes powers of two, times from minutes to hours.
+
+    Args:
+        nodes: of the machine; no job is larger than half of it.
+        load: the part of the machine that is asked for on average.
+    """
+    draw = random.Random(seed)
+    yield f"; MaxNodes: {nodes}"
+    yield f"; Note: made by seed {seed}, load {load:g}"
+    largest = math.log2(nodes / 2)
+    sizes, times = [], []
+    for _ in range(jobs):
+        power = draw.uniform(0, largest)
+        is_power = draw.random() < 0.75
+        sizes.append(max(1, round(2 ** (round(power) if is_power else power))))
+        times.append(min(36_000.0, max(60.0, draw.lognormvariate(math.log(1800), 1.2))))
+    work = sum(size * time_s for size, time_s in zip(sizes, times, strict=True))
+    between_s = work / (nodes * load) / jobs
+    at = 0.0
+    for number, (size, time_s) in enumerate(zip(sizes, times, strict=True), 1):
+        at += draw.expovariate(1 / between_s)
+        known = [number, round(at), -1, round(time_s), size, -1, -1, size]
+        yield " ".join(map(str, known + [-1] * (FIELDS_COUNT - len(known))))
