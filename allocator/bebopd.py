@@ -24,7 +24,7 @@ from allocator.jobs.batch import BatchLimits
 from allocator.jobs.grants import Keys, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
-from allocator.nodes.node import Node
+from allocator.nodes.node import Node, trouble_news
 from allocator.nodes.orders import Orders, OrdersRecorded, RecordNode, SendNodeEvents
 from allocator.nodes.table import Arrival, NodeConflictError, NodeTable, Placement
 from allocator.queue.policy import PolicyMaker, first_in_first_out
@@ -341,6 +341,7 @@ class Bebopd:
 
     def _announced(self, source: PortalId, announce: Announce, now: float) -> list[Action]:
         earlier = self.nodes.of_peer(source)
+        trouble = earlier.trouble if earlier is not None else ""
         try:
             node, arrival = self.nodes.admit(announce, source, now)
         except NodeConflictError as error:
@@ -359,6 +360,7 @@ class Bebopd:
                 actions.append(RecordNode(node.number, node.name))
                 actions.append(node.happened(NodeEventKind.RESTARTED))
                 node.over = frozenset()
+        actions += trouble_news(node, trouble)
         if earlier is not None and earlier is not node:
             actions += self._down(earlier, f"its PCT is {node} now", now)
         if self._sweep_at is None:

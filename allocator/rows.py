@@ -85,7 +85,7 @@ def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> 
         jobs=parts,
         drain=_drain(node.orders),
         is_restarting=node.orders.restart is not None,
-        why=clipped(node.down_text),
+        why=clipped(node.trouble if node.is_up else node.down_text),
         reservation=_reservation(node.orders),
     )
 
@@ -120,6 +120,8 @@ def _state(node: Node, jobs: JobTable) -> NodeState:
         return NodeState.DOWN
     if node.orders.closed is not None:
         return NodeState.DRAINING if node.held else NodeState.DRAINED
+    if node.trouble:
+        return NodeState.TROUBLE
     if not node.held:
         return NodeState.FREE
     if all(jobs[job_id].state in IS_NOT_HEARD_OF for job_id in node.held):
@@ -145,6 +147,7 @@ def state_lines(name: str, nodes: NodeTable, jobs: JobTable, now: float) -> list
     lines = [f"partition {name}: {len(nodes)} nodes, {len(jobs)} jobs"]
     for node in nodes:
         how = "up" if node.is_up else f"down: {node.down_text}"
+        how += f", in trouble: {shown(node.trouble)}" if node.trouble else ""
         closed = f", drained: {shown(drain.reason)}" if (drain := node.orders.closed) else ""
         if text := node.orders.closed_text:
             closed += f", {text}"

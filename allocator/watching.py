@@ -166,4 +166,5 @@ class Watching:
 
 def _made_of(node: Node, stale_before: float) -> tuple[object, ...]:
     is_stale = node.heard_at < stale_before
-    return (node.held, node.is_up, node.orders, node.name, node.slots, node.incarnation, is_stale)
+    said = (node.name, node.slots, node.incarnation, node.trouble)
+    return (node.held, node.is_up, node.orders, *said, is_stale)

@@ -46,6 +46,7 @@ class Point(Enum):
     STEP_EPILOG = "step_epilog"
     STEP_NETWORK_END = "step_network_end"
     EPILOG = "epilog"
+    HEALTH = "health"
 
     __hash__ = object.__hash__
 
@@ -55,7 +56,10 @@ class Point(Enum):
         return self in _OF_NODE
 
 
-_OF_NODE = (Point.PROLOG, Point.STEP_NETWORK, Point.STEP_NETWORK_END, Point.EPILOG)
+_OF_NODE = (
+    *(Point.PROLOG, Point.STEP_NETWORK, Point.STEP_NETWORK_END, Point.EPILOG),
+    Point.HEALTH,  # of no job
+)
 BEFORE = (Point.PROLOG, Point.STEP_NETWORK, Point.STEP_PROLOG, Point.RANK_PROLOG)
 # What undoes a point, in the order in which that is done.
 AFTER = {

@@ -27,6 +27,10 @@ class Limits(Struct, frozen=True):
     kill_delay_s: float = 2.0
     kill_wait_s: float = 30.0
     unkillable_s: float = 60.0
+    health_s: float = 60.0
+    health_memory_bytes: int = 64 << 20
+    health_store_bytes: int = 1 << 20
+    health_zombies_count: int = 1000
     press_s: float = 1.0
     orphan_s: float = 10.0
     arity_count: int = 8
@@ -90,6 +94,10 @@ MEANINGS = {
     "end_s": "the end of a job is confirmed within this, else its nodes are reset",
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
+    "health_s": "a pct without jobs looks after its node at this interval; 0: never",
+    "health_memory_bytes": "a node with less memory left is in trouble",
+    "health_store_bytes": "a node with less room left for programs is in trouble",
+    "health_zombies_count": "a node with more processes that nobody reaps is in trouble",
     "unkillable_s": "killed processes of a job end within this, else their keeper is killed; "
     "if they do not end in as long again the node is drained",
     "press_s": "signals that interrupt yod within this after one are the same press",

@@ -27,6 +27,7 @@ _COLOURS = {  # of a terminal, by state
     NodeState.DOWN: 31,
     NodeState.DRAINING: 35,
     NodeState.DRAINED: 35,
+    NodeState.TROUBLE: 31,
 }
 
 _ADVICE = (

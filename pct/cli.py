@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -28,12 +29,14 @@ from pct.driver import Driver
 from pct.host import capacity
 from pct.host.cgroups.own import Cgroup, ForJobs
 from pct.host.spawn.orphans import Orphans
+from pct.host.spawn.spawner import OwnSpawner
 from pct.host.store import Store, default_directories
 from pct.node import Node
 from pct.wireup import clients  # noqa: F401  # the first rank that speaks PMI would wait for it
 
 if TYPE_CHECKING:
     from native.limits import Limits
+    from pct.host.health.watch import HealthWatch
     from pct.job.hooks import Site
 
 FAILED = 1
@@ -190,11 +193,13 @@ def command(
         status = with_status
         reactor.stop()
 
+    stores, spawner = list(store) or default_directories(), OwnSpawner(reactor)
     driver = Driver(
         machine,
         port,
         reactor,
-        Store(list(store) or default_directories(), reactor, share),
+        Store(stores, reactor, share),
+        spawner,
         say=log.say,
         trace=log.say if debug else lambda line, job_id: None,
         on_leave=lambda text: end(FAILED),
@@ -213,7 +218,12 @@ def command(
         starter.ready()
     systemd.notify(os.environ, "READY=1")
     driver.start()
+    watch = None
+    if limits.health_s and not is_in_job:
+        watch = _watch_health(driver, machine, reactor, spawner, hooks, stores, name)
     reactor.run()
+    if watch is not None:
+        watch.close()
     driver.close()
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
     reactor.call_soon(lambda: Orphans(reactor).kill(reactor.stop))
@@ -229,6 +239,34 @@ def command(
     if status == RESTART:
         log.say("begins again")
     return status
+
+
+def _watch_health(
+    driver: Driver,
+    node: Node,
+    reactor: Reactor,
+    spawner: OwnSpawner,
+    site: Site | None,
+    stores: Sequence[str],
+    name: str,
+) -> HealthWatch:
+    """Look after the node from now on; its announcement has not waited for these modules."""
+    from native.hooks import Point
+    from pct.events import HealthChecked
+    from pct.health import Health
+    from pct.host.health.looks import looks
+    from pct.host.health.watch import HealthWatch
+
+    checks = () if site is None else site.hooks.at(Point.HEALTH)
+    return HealthWatch(
+        Health(checks, node.limits, reactor.monotonic()),
+        reactor,
+        spawner,
+        look=lambda: looks(stores, node.limits),
+        is_idle=lambda: not node.jobs and not node.brokers,
+        name=name,
+        tell=lambda trouble: driver.handle(HealthChecked(trouble)),
+    )
 
 
 def _hooks(is_in_job: bool, limits: Limits) -> Site | None:

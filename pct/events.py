@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from native.ids import PortalId
-from native.machine import Action, JobAction, JobEvent
+from native.machine import Action, Event, JobAction, JobEvent
 from native.wire import keeper
 from native.wire.base import Message
 from native.wire.load import ShippedObject
@@ -138,6 +138,16 @@ class HookResult(Struct, frozen=True):
     trouble: str
     output: bytes
     errors: bytes
+
+
+class HealthChecked(Event, frozen=True):
+    """The node's health has been looked at.
+
+    Attributes:
+        trouble: why it is to be given to no job; empty: it is well.
+    """
+
+    trouble: str
 
 
 class HookEnded(JobEvent, frozen=True):

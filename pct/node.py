@@ -34,7 +34,8 @@ from native.wire.base import JobMessage, Message, clipped
 from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
-from pct.events import DropJob, Leave, Restart, Several, TellBebopd
+from pct.events import DropJob, HealthChecked, Leave, Restart, Several, TellBebopd
+from pct.hosted import hosted
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
@@ -102,6 +103,7 @@ class Node:
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
+        self._unfit = ""  # what its health check has found
         self._is_ending = False  # the allocation that it belongs to
         self._is_suspended = False  # the same
         self._is_restarting = False  # when the last job has ended
@@ -134,6 +136,8 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
+            case HealthChecked(trouble):
+                return self._checked(trouble, now)
             case BrokerEvent():
                 return self.brokers.happened(event, self._bebopd)
             case Several(job_id, events) if job_id in self.jobs:
@@ -165,6 +169,7 @@ class Node:
         """For people: a line for the node, and one for each job."""
         slots = f"{self.reservation.slots_used} of {self.reservation.slots} slots in use"
         more = f", bebopd: {self._trouble}" if self._trouble else ""
+        more += f", in trouble: {self._unfit}" if self._unfit else ""
         more += ", restarts when free of jobs" if self._is_restarting else ""
         lines = [f"node {self.number} ({self._name}): {slots}, {len(self.jobs)} jobs{more}"]
         for job in self.jobs.values():
@@ -260,17 +265,7 @@ class Node:
 
     def _announce(self, now: float) -> list[Action]:
         self._announce_at = now + self._heartbeat_s
-        jobs = tuple(
-            status.HostedJob(
-                job.job_id,
-                job.uid,
-                job.slots,
-                status.distances(job.ranks),
-                now - job.started_at,
-                *self._share(job.job_id),
-            )
-            for job in self.jobs.values()
-        )
+        jobs = tuple([hosted(job, self.reservation, now) for job in self.jobs.values()])
         announce = status.Announce(
             self.number,
             self._name,
@@ -283,12 +278,17 @@ class Node:
             self.reservation.memory,
             tuple([gpu.kind for gpu in self.reservation.gpus]),
             self.reservation.groups,
+            self._unfit,
         )
         return [Send(self._bebopd, announce)]
 
-    def _share(self, job_id: int) -> tuple[int, int, tuple[int, ...]]:
-        memory, gpus = self.reservation.share(job_id)
-        return memory, len(gpus), self.reservation.core_counts(job_id)
+    def _checked(self, trouble: str, now: float) -> list[Action]:
+        """The health check has ended; bebopd is told at once of what is new."""
+        before, self._unfit = self._unfit, clipped(trouble)
+        if self._unfit == before:
+            return []
+        text = f"in trouble: {self._unfit}" if self._unfit else "well again"
+        return [Log(text), *(self._announce(now) if self.reservation.epoch else ())]
 
     def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:
         is_new = message.epoch != self.reservation.epoch or self._trouble != ""

@@ -387,6 +387,8 @@ def _why(among: Sequence[Node], placement: Placement, claim: Claim) -> str:
             by_state["down"].append(node)
         elif node.orders.closed is not None:
             by_state["drained"].append(node)
+        elif node.trouble:
+            by_state.setdefault("in trouble", []).append(node)
         elif not claim.may_have(node.access):
             by_state.setdefault(node.orders.closed_text, []).append(node)
         else:

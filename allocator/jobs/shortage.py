@@ -119,7 +119,7 @@ def left_text(spec: NodeSpec, among: Sequence[Node]) -> str:
     """How much of what a spec needs is free on nodes that are up, behind their slots."""
     needs = spec.needs
     assert needs is not None
-    left = [node.left() for node in among if node.is_up and node.orders.closed is None]
+    left = [node.left() for node in among if node.is_open]
     text = ""
     if needs.gpus or needs.node_gpus:
         free = sum(share.gpus for share in left)

@@ -11,6 +11,8 @@ from msgspec import Struct
 from allocator.nodes.access import OPEN, Access
 from allocator.nodes.orders import NONE, Orders, RecordNodeEvent
 from native.ids import PortalId
+from native.machine import Action, Log
+from native.text import shown
 from native.wire.alloc import Share
 from native.wire.base import clipped
 from native.wire.nodes import NodeEventKind
@@ -33,6 +35,7 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
             may still name one, and is not believed.
         gpus: the kind of each.
         cores: that ranks can be bound to.
+        trouble: why its PCT finds it not fit for jobs; empty: it is.
         given: memory, GPUs and cores by job; of jobs that have asked for none there is nothing.
     """
 
@@ -52,20 +55,22 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
     gpus: tuple[str, ...] = ()
     cores: tuple[CoreGroup, ...] = ()
     given: Mapping[int, Share] = NOT_COUNTED
+    trouble: str = ""
 
     @property
     def access(self) -> Access:
         """Whose jobs may be given it."""
         return OPEN if self.orders is NONE else self.orders.access
 
+    @property
+    def is_open(self) -> bool:
+        """It is up, and nothing stands against giving it to jobs."""
+        is_closed = self.orders is not NONE and self.orders.closed is not None
+        return self.is_up and not is_closed and not self.trouble
+
     def used(self) -> int:
         """Slots held by jobs."""
         return sum(self.held.values())
-
-    @property
-    def is_open(self) -> bool:
-        """Jobs are given slots of it, as far as they are free."""
-        return self.is_up and (self.orders is NONE or self.orders.closed is None)
 
     def free(self) -> int:
         """Slots that can be given now."""
@@ -108,6 +113,7 @@ def new_node(number: int, announce: Announce, peer: PortalId, now: float, orders
         memory=same(announce.memory),
         gpus=announce.gpus,
         cores=announce.cores,
+        trouble=announce.trouble,
     )
 
 
@@ -121,3 +127,13 @@ def addresses(announce: Announce, peer: PortalId) -> tuple[PortalId, PortalId]:
     """Where a PCT listens, and the peer; one object where they are the same, as for most."""
     address = PortalId(announce.nid, same(announce.pid))
     return address, (address if address == peer else peer)
+
+
+def trouble_news(node: Node, before: str) -> list[Action]:
+    """What its trouble is for the log and its history, if that is another one than before."""
+    if node.trouble == before:
+        return []
+    if not node.trouble:
+        return [Log(f"{node} is well again"), node.happened(NodeEventKind.WELL)]
+    said = Log(f"{node} is in trouble: {shown(node.trouble)}")
+    return [said, node.happened(NodeEventKind.TROUBLE, node.trouble)]

@@ -367,5 +367,5 @@ class NodeTable:
         node.name, node.slots = announce.name, announce.slots
         node.address, node.peer = addresses(announce, peer)
         node.incarnation, node.heard_at = announce.incarnation, now
-        node.is_up, node.down_text = True, ""
+        node.is_up, node.down_text, node.trouble = True, "", announce.trouble
         node.memory, node.gpus, node.cores = same(announce.memory), announce.gpus, announce.cores

@@ -127,6 +127,8 @@ class NodeEventKind(Enum):
     RESUMED = "resumed"
     RESERVED = "reserved"
     UNRESERVED = "unreserved"
+    TROUBLE = "trouble"
+    WELL = "well"  # its trouble is over
 
 
 class NodeEvent(Part, frozen=True):

@@ -96,6 +96,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
         memory: bytes that jobs may have; 0: none can be asked for.
         gpus: the kind of each; empty where it is not known.
         cores: that ranks can be bound to; empty: to none.
+        trouble: why it is to be given to no job; empty: it is well.
     """
 
     node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
@@ -109,6 +110,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
     memory: Memory = 0
     gpus: Gpus = ()
     cores: CoreGroups = ()
+    trouble: Text = ""
 
     def __post_init__(self) -> None:
         demand_distinct("jobs", tuple(job.job_id for job in self.jobs))
@@ -143,6 +145,7 @@ class NodeState(Enum):
     DOWN = "down"
     DRAINING = "draining"
     DRAINED = "drained"
+    TROUBLE = "trouble"
 
 
 class NodeJob(Part, frozen=True):
@@ -190,7 +193,7 @@ class NodeRow(Part, frozen=True):
     Attributes:
         drain: None: the node is given to jobs.
         is_restarting: its PCT restarts when its jobs have ended.
-        why: it is down; empty: it is not, or has not announced itself.
+        why: it is down, or in trouble; empty: it is not, or has not announced itself.
         reservation: None: it is given to jobs of all users.
     """
 

@@ -17,6 +17,7 @@ from partition.status import reached, why
 _REMEDIES = {
     NodeState.DOWN: "start its pct again; `yodctl up --ssh` or `yodctl status` say how",
     NodeState.DRAINED: "`yodctl resume` when it is well",
+    NodeState.TROUBLE: "mend the cause: the node is given to jobs again when a check finds it well",
     NodeState.DRAINING: "`yodctl resume` when it is well",
 }
 

@@ -37,6 +37,7 @@ _STYLES = {
     NodeState.DOWN: "red",
     NodeState.DRAINING: "magenta",
     NodeState.DRAINED: "magenta",
+    NodeState.TROUBLE: "red",
 }
 
 

@@ -20,7 +20,8 @@ HEADER = ("Node", "Name", "State", "Job", "Ranks", "Owner", "Elapsed")
 PARSE_HEADER = "nid:name:status:reserved:session:job-id:spid:rank:owner:hours:minutes:seconds"
 UNKNOWN = "_"
 _PLAIN = re.compile("[!-9;-~]*")
-_RARE = (NodeState.DRAINING, NodeState.DRAINED)  # not counted where there are none
+# Not counted where there are none
+_RARE = (NodeState.DRAINING, NodeState.DRAINED, NodeState.TROUBLE)
 
 
 def merge(rows: Iterable[NodeRow]) -> list[NodeRow]:

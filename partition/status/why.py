@@ -14,7 +14,7 @@ from native.wire.status import NodeJob, NodeRow, NodeState
 
 NAMED_MAX = 8  # jobs of one node
 STALE_HEARTBEATS = 2.0
-_OUT_OF_USE = (NodeState.DOWN, NodeState.DRAINING, NodeState.DRAINED)
+_OUT_OF_USE = (NodeState.DOWN, NodeState.DRAINING, NodeState.DRAINED, NodeState.TROUBLE)
 
 
 def stale_s(limits: Limits) -> float:
@@ -60,6 +60,8 @@ def _reasons(row: NodeRow, now: float, stale_s: float) -> Iterator[str]:
         yield _down(row, now)
     elif row.silent_s > stale_s:
         yield f"stale: no word since {_time(now - row.silent_s)}"
+    if row.state is not NodeState.DOWN and row.why:
+        yield f"in trouble: {shown(row.why)}"
     if row.drain is not None:
         by, why = shown(row.drain.by), shown(row.drain.reason)
         yield f"drained by {by} since {_time(row.drain.since)}: {why}"

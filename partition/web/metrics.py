@@ -35,7 +35,7 @@ def text(
     waiting = Counter(row.state for row in jobs if not row.state.is_final)
     pending = sum(held.values())
     up = [row for row in rows if row.state is not NodeState.DOWN]
-    free = sum(max(0, r.slots - r.slots_used) for r in up if r.drain is None)
+    free = sum(max(0, r.slots - r.slots_used) for r in up if r.drain is None and not r.why)
     lines = [
         *_gauge("yod_bebopd_up", "1 while bebopd answers", [("", int(is_up))]),
         *_info("yod_build", "the release of pingd", [("version", release)]),

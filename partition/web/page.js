@@ -196,7 +196,7 @@ function showTotals() {
       button.addEventListener("click", () => { chosenState = chosenState === word ? null : word; repaint(); later(); });
       $("states").append(button);
     }
-    button.hidden = !count && (word === "draining" || word === "drained") && chosenState !== word;
+    button.hidden = !count && ["draining", "drained", "trouble"].includes(word) && chosenState !== word;
     button.lastChild.textContent = `${count} ${word}`;
     button.setAttribute("aria-pressed", String(chosenState === word));
   }

@@ -377,3 +377,23 @@ def test_the_example_of_the_page_runs_as_it_stands(start_local, site):
     done = local.yod("--scratch-size", "lots", "-sz", "1", "true", env=site.env)
     assert "prolog scratch refuses the job: scratch-size must be a number (starting)" in done.err
     assert local.states() == ["free"]
+
+
+def test_a_node_that_a_check_of_the_sites_finds_unfit_is_in_trouble_until_it_is_well(
+    start_local, site
+):
+    sick = site.directory / "sick"
+    sick.touch()
+    text = f"echo $YOD_HOOK $YOD_NODE_NAME >>$log\ntest ! -e {sick} || {{ echo hot >&2; exit 1; }}"
+    site.hook("health", text=text)
+    partition = start_local(1, env={**site.env, "YOD_HEALTH_S": "0.1"})
+    wait_until(lambda: partition.states() == ["trouble"])
+    shown = finish(partition.start_command(BIN / "pingd")).out
+    assert "node 0 in trouble: health check h1: hot\n" in shown
+    assert "1 trouble" in shown
+    refused = partition.yod("true")
+    assert (refused.status, "node 0 (node0) is in trouble" in refused.err) == (125, True)
+    sick.unlink()
+    wait_until(lambda: partition.states() == ["free"])
+    assert partition.yod("true").status == 0
+    assert set(site.lines()) == {"health node0"}

@@ -1,0 +1,22 @@
+"""A job on this node, as it is announced to bebopd. Pure."""
+
+from __future__ import annotations
+
+from native.wire import status
+from pct.job.machine import Job
+from pct.reservation import Reservation
+
+
+def hosted(job: Job, reservation: Reservation, now: float) -> status.HostedJob:
+    """What bebopd is told of a job with every announcement."""
+    memory, gpus = reservation.share(job.job_id)
+    return status.HostedJob(
+        job.job_id,
+        job.uid,
+        job.slots,
+        status.distances(job.ranks),
+        now - job.started_at,
+        memory,
+        len(gpus),
+        reservation.core_counts(job.job_id),
+    )
