@@ -50,7 +50,7 @@ from native.wire import batch
 from native.wire.alloc import Freed, Hosting, NodeRequest, Release, Revoked, Unfit
 from native.wire.base import Message, clipped
 from native.wire.nodes import AskNodeEvents, NodeEventKind, Order
-from native.wire.status import Accepted, Announce, HostedJob, Query, Rejected, Watch
+from native.wire.status import Accepted, Announce, HostedJob, Portion, Query, Rejected, Watch
 
 if TYPE_CHECKING:
     from allocator.watching import Watching
@@ -88,6 +88,7 @@ class Bebopd:
         fixed_names: Mapping[str, int] | None = None,
         remembered_names: Mapping[str, int] | None = None,
         orders: Mapping[int, Orders] | None = None,
+        portions: Mapping[int, Portion] | None = None,
         batch_limits: BatchLimits | None = None,
         began: float = float("-inf"),
         allocation: str = "",
@@ -112,6 +113,7 @@ class Bebopd:
             fixed_names, remembered_names: number by node name, from the nodes file, and from an
                 earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
+            portions: which jobs nodes are for, from the nodes file.
             began: seconds, monotonic; a refusal soon after it says that nodes may still come.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
@@ -119,7 +121,9 @@ class Bebopd:
             expected: so many nodes will come; requests wait for them.
             contain: called with an exception of the deadline of one job.
         """
-        self.nodes = NodeTable(placement, fixed_names or {}, remembered_names or {}, orders or {})
+        self.nodes = NodeTable(
+            placement, fixed_names or {}, remembered_names or {}, orders or {}, portions or {}
+        )
         self.jobs = JobTable(self.nodes, limits, contain)
         self.accounting = Accounting(limits, wall_clock, earlier_rows)
         self._placement = placement

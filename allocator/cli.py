@@ -157,6 +157,7 @@ def command(
         name=name,
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
         fixed_names=there.numbers,
+        portions=there.portions,
         remembered_names=ledger.names(),
         orders=ledger.orders(),
         earlier=ledger.batch.earlier(),
@@ -274,7 +275,8 @@ def _read_again(
     """At SIGHUP: take the nodes file as it is now; say what else waits for the next start."""
     try:
         if nodes_file:
-            nodes.fix(_read_nodes(nodes_file).numbers)
+            there = _read_nodes(nodes_file)
+            nodes.fix(there.numbers, there.portions)
             say(f"SIGHUP: nodes file {shown(nodes_file)} is in force")
         if site.path and config.read(site.path) != site:
             say(f"SIGHUP: {shown(site.path)} has changed, and will be in force at the next start")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from allocator.batch.table import BatchJobs
 from allocator.jobs.assign import RequestRefused
+from allocator.jobs.choosing import claim_of
 from allocator.jobs.dependencies import Judgement, Progress, Verdict, judge
 from allocator.jobs.grants import Owner
 from allocator.jobs.outcomes import Outcomes
@@ -216,7 +217,7 @@ class Dependents:
         found = self._judge(request)
         if found.verdict is Verdict.NEVER:
             raise RequestRefused(Refusal.BAD_REQUEST, found.text)
-        self._requests.could(uid, *request.specs)
+        self._requests.could(claim_of(uid, request, is_batch=False), *request.specs)
         return found
 
     def _judge(self, request: NodeRequest) -> Judgement:

@@ -1,4 +1,4 @@
-"""What operators order for nodes: drain, resume, restart, reserve.
+"""What operators order for nodes: drain, resume, restart, reserve, dedicate.
 
 An order is written to the disk first; then bebopd goes by it and answers. A node that is drained
 or is to restart is given to no job, one that is reserved to those of one user; the jobs that are
@@ -78,6 +78,8 @@ def ordered(
                 text = f"no user has uid {uid} on bebopd's host"
                 raise RequestRefused(Refusal.BAD_REQUEST, text)
             changes = _reserved(numbers, nodes, Reservation(uid, owner.name, reason, by, unix_s))
+        case wire.Dedicate(_, portion):
+            changes = [(n, replace(nodes.orders(n), portion=portion)) for n in numbers]
         case wire.Unreserve():
             changes = _changed_orders(numbers, nodes, reservation=None)
         case _:
@@ -176,6 +178,9 @@ def _happened(
         events.append(happened(name, NodeEventKind.RESTARTING, text, orders.restart.by))
     if by and orders.closed is None and before.closed is not None:
         events.append(happened(name, NodeEventKind.RESUMED, "", by))
+    if orders.portion != before.portion and orders.portion is not None:
+        text = f"to {orders.portion.value} jobs"
+        events.append(happened(name, NodeEventKind.DEDICATED, text, by))
     if orders.reservation != before.reservation:
         if (kept := orders.reservation) is not None:
             text = f"for {kept.owner}" + (f": {kept.reason}" if kept.reason else "")
@@ -219,7 +224,8 @@ def _said(orders: Orders) -> str:
     """Orders in words, for the log."""
     drain, restart = orders.drain, orders.restart
     said = [
-        orders.closed_text,
+        f"reserved for {orders.reservation.owner}" if orders.reservation else "",
+        f"for {orders.portion.value} jobs" if orders.portion else "",
         f"drained by {drain.by}: {shown(drain.reason)}" if drain else "not drained",
         f"restarts, by {restart.by}" + (", forced" if restart.is_forced else "") if restart else "",
     ]

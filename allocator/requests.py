@@ -14,7 +14,7 @@ from allocator.jobs import ids
 from allocator.jobs.accounting import Accounting, row_of
 from allocator.jobs.assign import RequestRefused, fits_beside, shares_on
 from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
-from allocator.jobs.choosing import Chooser
+from allocator.jobs.choosing import Chooser, claim_of
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Job, JobState
@@ -144,7 +144,8 @@ class Requests:
         if request.overlaps and request.is_exclusive:
             raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")
         try:
-            claim, unix_time = Claim(owner.uid), self._wall_clock()
+            claim = claim_of(owner.uid, request, is_batch=False)
+            unix_time = self._wall_clock()
             placement = self._policy.demand_turn(request, claim, self._line, unix_time)
             return self._give(source, owner, request, now, placement=placement)
         except RequestRefused as refused:
@@ -180,21 +181,20 @@ class Requests:
 
     # Batch jobs
 
-    def could(self, uid: int, *specs: NodeSpec) -> None:
-        """Refuse what the partition can never give to a user.
+    def could(self, claim: Claim, *specs: NodeSpec) -> None:
+        """Refuse what the partition can never give to somebody.
 
         Raises:
             RequestRefused: the text has the numbers.
         """
-        self._slots.demand_possible(specs, Claim(uid))
+        self._slots.demand_possible(specs, claim)
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
         specs = (job.spec.unpacked(),)
         request = NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)
-        text = self._policy.why_not(
-            request, Claim(owner.uid), self._line, self._wall_clock(), job.time_s
-        )
+        claim = claim_of(owner.uid, request, is_batch=True)
+        text = self._policy.why_not(request, claim, self._line, self._wall_clock(), job.time_s)
         waiting = Waiting(None, owner, request, now, text, job_id=job.job_id)
         waiting.time_s = job.time_s
         self._line.add_batch(waiting)
@@ -337,7 +337,8 @@ class Requests:
         Args:
             placement: the slots that it may have; None: all that are free.
         """
-        picks = self._slots.assign(request, Claim(owner.uid), placement)
+        claim = claim_of(owner.uid, request, source is None)
+        picks = self._slots.assign(request, claim, placement)
         spans, runs = runs_of(picks)
         if (changes := len(runs.ranges)) > _RUNS_MAX:
             raise RequestRefused(

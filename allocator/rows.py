@@ -7,13 +7,22 @@ from heapq import merge
 
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.table import JobTable
+from allocator.nodes.access import STRANGER
 from allocator.nodes.node import Node
 from allocator.nodes.orders import Orders
 from allocator.nodes.table import NodeTable
 from native.nodelist import format_nodes
 from native.text import shown
 from native.wire.base import TIME_MAX_S, clipped
-from native.wire.status import NodeDrain, NodeJob, NodeReservation, NodeRow, NodeState, Table
+from native.wire.status import (
+    NodeDrain,
+    NodeJob,
+    NodeReservation,
+    NodeRow,
+    NodeState,
+    Portion,
+    Table,
+)
 
 PIECE_BYTES = 128 * 1024  # of rows in one message, by the estimate below
 ROW_BYTES = 64 * 1024  # of jobs in one row; further jobs go into another row
@@ -57,6 +66,7 @@ def absent_row(number: int, name: str, orders: Orders) -> NodeRow:
         drain=drain,
         is_restarting=bool(orders.restart),
         reservation=_reservation(orders),
+        portion=orders.portion or Portion.ANY,
     )
 
 
@@ -87,6 +97,7 @@ def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> 
         is_restarting=node.orders.restart is not None,
         why=clipped(node.trouble if node.is_up else node.down_text),
         reservation=_reservation(node.orders),
+        portion=node.access.portion,
     )
 
 
@@ -149,7 +160,7 @@ def state_lines(name: str, nodes: NodeTable, jobs: JobTable, now: float) -> list
         how = "up" if node.is_up else f"down: {node.down_text}"
         how += f", in trouble: {shown(node.trouble)}" if node.trouble else ""
         closed = f", drained: {shown(drain.reason)}" if (drain := node.orders.closed) else ""
-        if text := node.orders.closed_text:
+        if text := node.closed_text(STRANGER):
             closed += f", {text}"
         lines.append(f"{node}: {how}, {node.used()} of {node.slots} slots in use{closed}")
     for job in jobs:

@@ -17,7 +17,7 @@ from native.host.keyfile import read_partition_key, user_key_line
 from native.text import shown
 from native.wire import nodes as wire
 from native.wire.base import SLOTS_MAX
-from native.wire.status import NodeRow
+from native.wire.status import NodeRow, Portion
 from partition.commands import up as bringing
 from partition.find import state, warm
 from partition.find.state import State
@@ -261,6 +261,15 @@ def reserve(lists: tuple[str, ...], user: str, reason: str, partition: str) -> N
 
     lines = ordering.reserve(order.nodes_of(lists), user, reason, partition)
     click.echo("\n".join(lines))
+
+
+@command.command()
+@click.argument("portion", type=click.Choice([each.value for each in Portion]))
+@_PARTITION
+@_NODES
+def dedicate(portion: str, lists: tuple[str, ...], partition: str) -> None:
+    """Give nodes to batch jobs only, to interactive ones only, or to any."""
+    _order(wire.Dedicate(order.nodes_of(lists), Portion(portion)), partition)
 
 
 @command.command()

@@ -6,14 +6,15 @@ from typing import Protocol
 
 from allocator.batch.job import BatchJob
 from allocator.jobs.grants import Owner
+from allocator.nodes.access import Claim
 from native.wire.alloc import NodeSpec
 
 
 class Queue(Protocol):
     """Where jobs wait for their slots."""
 
-    def could(self, uid: int, spec: NodeSpec) -> None:
-        """Refuse what the partition can never give to a user.
+    def could(self, claim: Claim, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give to somebody.
 
         Raises:
             RequestRefused: the text has the numbers.

@@ -9,6 +9,7 @@ from allocator.batch.dependencies import Dependencies
 from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
+from allocator.nodes.access import Claim
 from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
@@ -23,7 +24,7 @@ class Submissions:
 
     Args:
         jobs: those that have not ended, by id; new ones are added.
-        could: refuses what the partition can never give to a uid; raises RequestRefused.
+        could: refuses what the partition can never give to somebody; raises RequestRefused.
         new_id: a job id that nobody has had.
         old_id: takes one back of which nobody has heard.
     """
@@ -35,7 +36,7 @@ class Submissions:
         earlier: Earlier,
         limits: Limits,
         *,
-        could: Callable[[int, NodeSpec], None],
+        could: Callable[[Claim, NodeSpec], None],
         new_id: Callable[[], int],
         old_id: Callable[[int], None],
         unix_time: Callable[[], float],
@@ -63,7 +64,7 @@ class Submissions:
         """
         if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
             return self._submitted_again(source, job_id, message.token)
-        self._could(owner.uid, message.spec)
+        self._could(Claim(owner.uid, is_batch=True), message.spec)
         self._dependencies.demand_possible(message.after)
         self._demand_room(owner)
         job = BatchJob(

@@ -34,6 +34,7 @@ from native.text import plural, shown
 from native.wire import codec
 from native.wire.batch import Row
 from native.wire.nodes import NodeEvent
+from native.wire.status import Portion
 
 WAITING_MAX = 100_000  # statements for a history whose disk refuses, or is too slow
 PRUNED_EVERY_COUNT = 1000  # jobs that are moved to the history
@@ -59,6 +60,10 @@ CREATE TABLE IF NOT EXISTS reservations (
     reason TEXT NOT NULL,
     operator TEXT NOT NULL,
     since REAL NOT NULL       -- unix time
+);
+CREATE TABLE IF NOT EXISTS portions (
+    node INTEGER PRIMARY KEY,
+    portion TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS restarts (
     node INTEGER PRIMARY KEY,
@@ -176,7 +181,7 @@ class Ledger:
         """
         statements: list[Statement] = []
         for node, orders in changes:
-            for table in ("drains", "restarts", "reservations"):
+            for table in ("drains", "restarts", "reservations", "portions"):
                 statements.append((f"DELETE FROM {table} WHERE node = ?", (node,)))
             if (drain := orders.drain) is not None:
                 row: tuple[object, ...] = (node, drain.reason, drain.by, drain.since)
@@ -184,6 +189,9 @@ class Ledger:
             if (restart := orders.restart) is not None:
                 row = (node, restart.by, restart.since, restart.incarnation, restart.is_forced)
                 statements.append(("INSERT INTO restarts VALUES (?, ?, ?, ?, ?)", row))
+            if orders.portion is not None:
+                row = (node, orders.portion.value)
+                statements.append(("INSERT INTO portions VALUES (?, ?)", row))
             if (kept := orders.reservation) is not None:
                 row = (node, *astuple(kept))
                 statements.append(("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?)", row))
@@ -198,10 +206,11 @@ class Ledger:
             node: Restart(by, since, incarnation, bool(is_forced))
             for node, by, since, incarnation, is_forced in self._query("SELECT * FROM restarts")
         }
+        portions = {row[0]: Portion(row[1]) for row in self._query("SELECT * FROM portions")}
         kept = {row[0]: Reservation(*row[1:]) for row in self._query("SELECT * FROM reservations")}
         return {
-            node: Orders(drains.get(node), restarts.get(node), kept.get(node))
-            for node in drains | restarts | kept
+            node: Orders(drains.get(node), restarts.get(node), kept.get(node), portions.get(node))
+            for node in drains | restarts | kept | portions
         }
 
     def names(self) -> dict[str, int]:

@@ -390,7 +390,7 @@ def _why(among: Sequence[Node], placement: Placement, claim: Claim) -> str:
         elif node.trouble:
             by_state.setdefault("in trouble", []).append(node)
         elif not claim.may_have(node.access):
-            by_state.setdefault(node.orders.closed_text, []).append(node)
+            by_state.setdefault(node.closed_text(claim), []).append(node)
         else:
             by_state["in use"].append(node)
     reasons = [f"{_named(nodes)} {state}" for state, nodes in by_state.items() if nodes]

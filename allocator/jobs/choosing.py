@@ -12,6 +12,15 @@ from native.wire.alloc import NodeRequest, NodeSpec
 from native.wire.placed import NodeSpan, spans_of
 
 
+def claim_of(uid: int, request: NodeRequest, is_batch: bool) -> Claim:
+    """Who asks.
+
+    Args:
+        is_batch: it is a batch job of ours; one of a batch system's has its id in the request.
+    """
+    return Claim(uid, is_batch or bool(request.batch_job))
+
+
 class Chooser:
     """Chooses the slots of one partition. It holds none.
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from allocator.jobs.assign import RequestRefused
+from allocator.jobs.choosing import claim_of
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
 from native.errors import Refusal
@@ -61,7 +62,7 @@ class Waiting(Struct, eq=False):
     @property
     def claim(self) -> Claim:
         """Who asks."""
-        return Claim(self.owner.uid)
+        return claim_of(self.owner.uid, self.request, self.source is None)
 
 
 class Line:

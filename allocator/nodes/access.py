@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from native.wire.status import Portion
+
 ANYBODY = -1  # for a uid
 
 
@@ -12,9 +14,11 @@ class Access(Struct, frozen=True):
 
     Attributes:
         uid: this user's; ``ANYBODY``: those of all users.
+        portion: jobs of this kind.
     """
 
     uid: int = ANYBODY
+    portion: Portion = Portion.ANY
 
 
 OPEN = Access()
@@ -25,13 +29,16 @@ class Claim(Struct, frozen=True):
 
     Attributes:
         uid: whose job it is to be; ``ANYBODY``: of somebody for whom nothing is reserved.
+        is_batch: it is a batch job, of ours or of a batch system that we are part of.
     """
 
     uid: int = ANYBODY
+    is_batch: bool = False
 
     def may_have(self, access: Access) -> bool:
         """Whether the job may be given a node of this kind."""
-        return access.uid in (ANYBODY, self.uid)
+        mine = Portion.BATCH if self.is_batch else Portion.INTERACTIVE
+        return access.uid in (ANYBODY, self.uid) and access.portion in (Portion.ANY, mine)
 
 
 STRANGER = Claim()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from allocator.nodes.access import OPEN, Access
+from allocator.nodes.access import OPEN, Access, Claim
 from allocator.nodes.orders import NONE, Orders, RecordNodeEvent
 from native.ids import PortalId
 from native.machine import Action, Log
@@ -17,7 +17,7 @@ from native.wire.alloc import Share
 from native.wire.base import clipped
 from native.wire.nodes import NodeEventKind
 from native.wire.runs import CoreGroup
-from native.wire.status import Announce
+from native.wire.status import Announce, Portion
 
 NOTHING: Mapping[int, int] = MappingProxyType({})  # what a free node holds
 NOT_COUNTED: Mapping[int, Share] = MappingProxyType({})
@@ -35,6 +35,7 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
             may still name one, and is not believed.
         gpus: the kind of each.
         cores: that ranks can be bound to.
+        portion: which jobs it is for, by the nodes file.
         trouble: why its PCT finds it not fit for jobs; empty: it is.
         given: memory, GPUs and cores by job; of jobs that have asked for none there is nothing.
     """
@@ -56,11 +57,23 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
     cores: tuple[CoreGroup, ...] = ()
     given: Mapping[int, Share] = NOT_COUNTED
     trouble: str = ""
+    portion: Portion = Portion.ANY
 
     @property
     def access(self) -> Access:
         """Whose jobs may be given it."""
-        return OPEN if self.orders is NONE else self.orders.access
+        if self.orders is NONE and self.portion is Portion.ANY:
+            return OPEN
+        return self.orders.access(self.portion)
+
+    def closed_text(self, claim: Claim) -> str:
+        """Why jobs of this claim are not given it: for whom it is kept; empty: they are."""
+        if claim.may_have(self.access):
+            return ""
+        kept = self.orders.reservation
+        if kept is not None and kept.uid != claim.uid:
+            return f"reserved for {kept.owner}"
+        return f"for {self.access.portion.value} jobs only"
 
     @property
     def is_open(self) -> bool:

@@ -3,7 +3,7 @@
 Either line n, counted from 0, is the name of node n, as in Cplant's ``cplant-map``, or
 every line is ``number name``. Blank lines and comments after ``#`` are not counted; the
 two forms cannot be mixed. Behind the name words ``key=value`` say more of a node:
-``at=X,Y,Z`` its coordinates.
+``at=X,Y,Z`` its coordinates, ``for=batch`` or ``for=interactive`` which jobs it is for.
 
 The file of an order has the numbers of nodes in their order, as node lists.
 """
@@ -15,10 +15,12 @@ from msgspec import Struct, field
 from native import nodelist
 from native.errors import UsageError
 from native.wire.base import NAME_MAX, NODE_MAX
+from native.wire.status import Portion
 
 BITS_MAX = 60  # of all coordinates of a node together
 
 Coordinates = tuple[int, ...]
+_PORTIONS = (Portion.BATCH.value, Portion.INTERACTIVE.value)
 
 
 class NodesFile(Struct):
@@ -27,10 +29,12 @@ class NodesFile(Struct):
     Attributes:
         numbers: by name.
         at: coordinates by number, of all nodes or none.
+        portions: which jobs nodes are for, by number, of those that are not for any.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
     at: dict[int, Coordinates] = field(default_factory=dict)
+    portions: dict[int, Portion] = field(default_factory=dict)
 
 
 def parse(text: str, path: str) -> NodesFile:
@@ -98,8 +102,13 @@ def parse_order(text: str, path: str) -> list[int]:
 def _take(found: NodesFile, number: int, word: str, where: str) -> None:
     """Take a word that says more of a node."""
     key, _, value = word.partition("=")
+    if key == "for":
+        if value not in _PORTIONS or number in found.portions:
+            raise UsageError(f"{where}: `{word}`: one of for=batch and for=interactive is meant")
+        found.portions[number] = Portion(value)
+        return
     if key != "at":
-        raise UsageError(f"{where}: `{word}` is none of `at=X,Y,Z`")
+        raise UsageError(f"{where}: `{word}` is none of `at=X,Y,Z`, `for=batch`")
     if number in found.at:
         raise UsageError(f"{where}: node {number} has `at=` twice")
     found.at[number] = _coordinates(value, where)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from allocator.nodes.access import OPEN, Access
+from allocator.nodes.access import ANYBODY, Access
 from native.ids import PortalId
 from native.machine import Action, Event
 from native.wire.nodes import NodeEventKind
+from native.wire.status import Portion
 
 
 class Drain(Struct, frozen=True):
@@ -60,11 +61,16 @@ class Reservation(Struct, frozen=True):
 
 
 class Orders(Struct, frozen=True):
-    """All orders for one node."""
+    """All orders for one node.
+
+    Attributes:
+        portion: which jobs it is for; None: those that the nodes file says.
+    """
 
     drain: Drain | None = None
     restart: Restart | None = None
     reservation: Reservation | None = None
+    portion: Portion | None = None
 
     @property
     def closed(self) -> Drain | None:
@@ -73,15 +79,14 @@ class Orders(Struct, frozen=True):
             return Drain("restart", self.restart.by, self.restart.since)
         return self.drain
 
-    @property
-    def access(self) -> Access:
-        """Whose jobs may be given the node."""
-        return OPEN if self.reservation is None else Access(self.reservation.uid)
+    def access(self, portion: Portion) -> Access:
+        """Whose jobs may be given the node.
 
-    @property
-    def closed_text(self) -> str:
-        """For whom the node is reserved, for those who cannot have it."""
-        return f"reserved for {self.reservation.owner}" if self.reservation is not None else ""
+        Args:
+            portion: of the node, without orders.
+        """
+        uid = ANYBODY if self.reservation is None else self.reservation.uid
+        return Access(uid, portion if self.portion is None else self.portion)
 
 
 NONE = Orders()

@@ -23,7 +23,7 @@ from allocator.nodes.tally import Tally
 from native.ids import PortalId
 from native.wire.alloc import NO_SHARE, NodeShare, Share
 from native.wire.placed import JobNodes, NodeSpan
-from native.wire.status import Announce
+from native.wire.status import Announce, Portion
 
 
 class Placement(Protocol):
@@ -102,6 +102,7 @@ class NodeTable:
         fixed: Mapping[str, int],
         remembered: Mapping[str, int],
         orders: Mapping[int, Orders],
+        portions: Mapping[int, Portion],
     ) -> None:
         """Begin without nodes.
 
@@ -110,11 +111,13 @@ class NodeTable:
             fixed: number by name, from the nodes file.
             remembered: number by name, from an earlier bebopd.
             orders: what operators have ordered for nodes, likewise.
+            portions: which jobs nodes are for, from the nodes file.
         """
         self.to_restart: set[int] = set()
         self.closed: set[int] = set()
         self._orders = dict(orders)
         self._placement = placement
+        self._portions = dict(portions)
         self._fixed = dict(fixed)
         self._name_of = {number: name for name, number in fixed.items()}
         self._numbers = {**remembered, **fixed}
@@ -156,6 +159,10 @@ class NodeTable:
             node.orders = orders
             self._placement.set_access(number, node.access)
             self.refresh(node)
+
+    def portion(self, number: int) -> Portion:
+        """Which jobs a node is for, by the nodes file."""
+        return self._portions.get(number, Portion.ANY)
 
     def is_known(self, number: int) -> bool:
         """Whether it is in the table, in the nodes file, or has an order."""
@@ -199,6 +206,7 @@ class NodeTable:
         if node is None:
             node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
             arrival, before = Arrival.FIRST, None
+            node.portion = self.portion(number)
             self._placement.set_access(number, node.access)
         else:
             arrival = self._again(node, announce, peer, now)
@@ -271,7 +279,7 @@ class NodeTable:
             node.given = given or NOT_COUNTED
         self.refresh(node)
 
-    def fix(self, fixed: Mapping[str, int]) -> None:
+    def fix(self, fixed: Mapping[str, int], portions: Mapping[int, Portion]) -> None:
         """Take a nodes file that has changed.
 
         Raises:
@@ -289,6 +297,11 @@ class NodeTable:
                 )
         for name, number in fixed.items():
             self._name(name, number)
+        self._portions = dict(portions)
+        for node in self:
+            node.portion = self.portion(node.number)
+            self._placement.set_access(node.number, node.access)
+            self.refresh(node)
         self._fixed = dict(fixed)
         self._name_of = {number: name for name, number in fixed.items()}
 

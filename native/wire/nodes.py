@@ -21,6 +21,7 @@ from native.wire.base import (
     Uid,
     demand_distinct,
 )
+from native.wire.status import Portion
 
 ORDERED_MAX = 1 << 13  # nodes of one order: the longest answer fits a message
 JOBS_MAX = 128  # that an answer names
@@ -72,6 +73,12 @@ class Reserve(Order, frozen=True, tag="node.reserve"):
 
 class Unreserve(Order, frozen=True, tag="node.unreserve"):
     """Give these nodes to jobs of all users again."""
+
+
+class Dedicate(Order, frozen=True, tag="node.dedicate"):
+    """Give these nodes to jobs of this kind only; those of others that are there go on."""
+
+    portion: Portion
 
 
 class OwnedJob(Part, frozen=True):
@@ -127,6 +134,7 @@ class NodeEventKind(Enum):
     RESUMED = "resumed"
     RESERVED = "reserved"
     UNRESERVED = "unreserved"
+    DEDICATED = "dedicated"  # to batch jobs, to interactive ones, to any
     TROUBLE = "trouble"
     WELL = "well"  # its trouble is over
 

@@ -148,6 +148,14 @@ class NodeState(Enum):
     TROUBLE = "trouble"
 
 
+class Portion(Enum):
+    """Which jobs a node is for. Other programs read the words."""
+
+    ANY = "any"
+    BATCH = "batch"
+    INTERACTIVE = "interactive"
+
+
 class NodeJob(Part, frozen=True):
     """One job on a node, as bebopd knows it."""
 
@@ -195,6 +203,7 @@ class NodeRow(Part, frozen=True):
         is_restarting: its PCT restarts when its jobs have ended.
         why: it is down, or in trouble; empty: it is not, or has not announced itself.
         reservation: None: it is given to jobs of all users.
+        portion: which jobs it is for.
     """
 
     node: NodeNumber
@@ -208,11 +217,13 @@ class NodeRow(Part, frozen=True):
     is_restarting: bool = False
     why: Text = ""
     reservation: NodeReservation | None = None
+    portion: Portion = Portion.ANY
 
     @property
     def has_orders(self) -> bool:
         """Operators have said something of it."""
-        return self.drain is not None or self.reservation is not None
+        kept = self.reservation is not None or self.portion is not Portion.ANY
+        return self.drain is not None or kept
 
 
 class Query(Message, frozen=True, tag="status.query"):

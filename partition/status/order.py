@@ -12,6 +12,7 @@ from native.wire.base import NAME_MAX
 from native.wire.nodes import (
     ORDERED_MAX,
     Changed,
+    Dedicate,
     Drain,
     Order,
     Reserve,
@@ -74,6 +75,9 @@ def told(order: Order, changed: Changed) -> list[str]:
                 of_busy = f"to restart when free of jobs; {jobs} still there"
         case Reserve():
             of_idle, of_busy = "reserved", f"reserved: {jobs} still there"
+        case Dedicate(_, portion):
+            of_idle = f"for {portion.value} jobs"
+            of_busy = f"{of_idle}: {jobs} still there"
         case Unreserve():
             of_idle = of_busy = "given to all users again"
             idle = list(changed.nodes)

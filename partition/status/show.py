@@ -175,6 +175,7 @@ def _record(row: NodeRow, reason: str) -> dict[str, Any]:
         "drain": row.drain and asdict(row.drain),
         "is_restarting": row.is_restarting,
         "reservation": row.reservation and asdict(row.reservation),
+        "portion": row.portion.value,
         "why": reason or None,
     }
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from native.limits import Limits
 from native.nodelist import named_nodes
 from native.text import plural, shown
-from native.wire.status import NodeJob, NodeRow, NodeState
+from native.wire.status import NodeJob, NodeRow, NodeState, Portion
 
 NAMED_MAX = 8  # jobs of one node
 STALE_HEARTBEATS = 2.0
@@ -69,6 +69,8 @@ def _reasons(row: NodeRow, now: float, stale_s: float) -> Iterator[str]:
         text = f": {shown(kept.reason)}" if kept.reason else ""
         who = f"{shown(kept.owner)} by {shown(kept.by)}"
         yield f"reserved for {who} since {_time(kept.since)}{text}"
+    if row.portion is not Portion.ANY:
+        yield f"for {row.portion.value} jobs only"
     if row.is_restarting:
         yield "to restart when free of jobs"
     pending = [job for job in row.jobs if job.is_pending]

@@ -135,6 +135,18 @@ def test_reserved_nodes_are_their_users_until_they_are_given_to_all_again(start_
     )
 
 
+@pytest.mark.usefixtures("needs_root")
+def test_nodes_for_batch_jobs_are_given_to_no_interactive_launch(local):
+    assert yodctl(local, "dedicate", "batch", "0..2").out == "nodes 0..2 for batch jobs\n"
+    shown = finish(local.start_command(BIN / "pingd")).out
+    assert "nodes 0..2 for batch jobs only\n" in shown
+    assert local.yod("sh", "-c", "echo $YOD_NODE").out == "3\n"
+    refused = local.yod("-sz", "5", "true")
+    assert refused.status == 125 and "nodes 0..2 are for batch jobs only" in refused.err
+    assert yodctl(local, "dedicate", "any", "0..2").status == 0
+    assert local.yod("-sz", "16", "true").status == 0
+
+
 def test_a_pct_restarts_in_its_process_when_its_job_has_ended(start_local):
     partition: Daemons = start_local(2, pct_options=("-D",))
     pct = partition.pcts[1]

@@ -59,7 +59,13 @@ def test_programs_read_a_line_for_each_node_and_job(local, job):
 def test_programs_may_read_json(local, job):
     nodes = json.loads(pingd(local, "--json", "1..2").out)["nodes"]
     (found,) = nodes[0].pop("jobs")
-    both = {"slots": 4, "drain": None, "is_restarting": False, "reservation": None}
+    both = {
+        "slots": 4,
+        "drain": None,
+        "is_restarting": False,
+        "reservation": None,
+        "portion": "any",
+    }
     job_id, me = found["id"], pwd.getpwuid(os.getuid()).pw_name
     assert nodes == [
         {

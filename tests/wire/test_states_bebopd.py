@@ -49,6 +49,7 @@ def _said_by(sender: str, label: str) -> Message:
         "node.drain": nodes.Drain((0,), "fan"),
         "node.reserve": nodes.Reserve((0,), 1000),
         "node.unreserve": nodes.Unreserve((0,)),
+        "node.dedicate": nodes.Dedicate((0,), status.Portion.BATCH),
         "node.resume": nodes.Resume((0,)),
         "node.restart": nodes.Restart((0,)),
         "node.ask_events": nodes.AskNodeEvents((), 1),

@@ -146,7 +146,7 @@ def test_a_message_of_another_conversation_is_logged_and_changes_nothing():
 def test_a_nodes_file_that_has_changed_gives_new_names_their_numbers():
     partition = Partition(0, fixed_names={"c0": 0})
     partition.announce(-1, source=PortalId(7, 0), name="c0")
-    partition.machine.nodes.fix({"c0": 0, "c5": 5, "c1": 1})
+    partition.machine.nodes.fix({"c0": 0, "c5": 5, "c1": 1}, {})
     for name, number in [("other", 2), ("c5", 5), ("c1", 1)]:
         source = PortalId(7, 10 + number)
         assert partition.announce(-1, source=source, name=name)[-1] == accepted(number, source)
@@ -160,6 +160,6 @@ def test_a_nodes_file_that_moves_a_node_that_is_there_changes_nothing(fixed, sai
     partition = Partition(0, fixed_names={"c0": 0})
     partition.announce(-1, source=PortalId(7, 0), name="c0")
     with pytest.raises(NodeConflictError, match=said):
-        partition.machine.nodes.fix({"c9": 9, **fixed})
+        partition.machine.nodes.fix({"c9": 9, **fixed}, {})
     source = PortalId(7, 1)
     assert partition.announce(-1, source=source, name="c9")[-1] == accepted(1, source)

@@ -3,6 +3,7 @@
 import pytest
 
 from allocator.host.ledger import Ledger
+from allocator.nodes.access import Claim
 from allocator.nodes.orders import Drain, Orders, OrdersRecorded, RecordOrders, Reservation
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.placement_list import ListPlacement
@@ -180,6 +181,6 @@ def test_what_is_ordered_is_in_the_nodes_history(partition):
 def test_a_batch_job_waits_only_for_what_its_user_may_have(partition):
     give(partition, BOBS)
     requests = partition.machine._requests
-    requests.could(BOB.uid, spec(3))
+    requests.could(Claim(BOB.uid, is_batch=True), spec(3))
     with pytest.raises(Exception, match="reserved for bob"):
-        requests.could(ALICE.uid, spec(3))
+        requests.could(Claim(ALICE.uid, is_batch=True), spec(3))

@@ -3,7 +3,17 @@
 import pytest
 
 from native.errors import UsageError
-from native.wire.nodes import Changed, Drain, OwnedJob, Restart, Resume
+from native.wire.nodes import (
+    Changed,
+    Dedicate,
+    Drain,
+    OwnedJob,
+    Reserve,
+    Restart,
+    Resume,
+    Unreserve,
+)
+from native.wire.status import Portion
 from partition.status import order
 
 JOBS = (OwnedJob(12, "alice"), OwnedJob(13, "bob"))
@@ -47,6 +57,21 @@ def test_a_drain_needs_a_reason_that_others_can_read(text, error):
     ("given", "changed", "lines"),
     [
         (Drain((4, 3), "fan"), Changed((3, 4), (), (), 0), ["nodes 3..4 drained"]),
+        (
+            Reserve((3, 4), 1000),
+            Changed((3, 4), (4,), (OwnedJob(12, "bob"),), 1),
+            ["node 3 reserved", "node 4 reserved: job 12 (bob) still there"],
+        ),
+        (
+            Unreserve((3, 4)),
+            Changed((3,), (3,), (OwnedJob(12, "bob"),), 1),
+            ["node 3 given to all users again", "node 4 not reserved before"],
+        ),
+        (
+            Dedicate((3, 4), Portion.BATCH),
+            Changed((3, 4), (4,), (OwnedJob(12, "bob"),), 1),
+            ["node 3 for batch jobs", "node 4 for batch jobs: job 12 (bob) still there"],
+        ),
         (
             Drain((3, 4, 5), "fan"),
             Changed((3, 4, 5), (4,), JOBS, 2),
