@@ -9,7 +9,7 @@ Pure: no clock, no transport, no key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
@@ -89,6 +89,7 @@ class Bebopd:
         remembered_names: Mapping[str, int] | None = None,
         orders: Mapping[int, Orders] | None = None,
         portions: Mapping[int, Portion] | None = None,
+        exclusive: Collection[int] = (),
         batch_limits: BatchLimits | None = None,
         began: float = float("-inf"),
         allocation: str = "",
@@ -110,10 +111,9 @@ class Bebopd:
             wall_clock: unix time, seconds.
             name: the partition's, for texts.
             only_uid: the one user whose jobs the PCTs can run; None: any user's.
-            fixed_names, remembered_names: number by node name, from the nodes file, and from an
-                earlier bebopd.
+            fixed_names, remembered_names: number by name, by the nodes file; by an earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
-            portions: which jobs nodes are for, from the nodes file.
+            portions, exclusive: as for the table of nodes.
             began: seconds, monotonic; a refusal soon after it says that nodes may still come.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
@@ -121,9 +121,8 @@ class Bebopd:
             expected: so many nodes will come; requests wait for them.
             contain: called with an exception of the deadline of one job.
         """
-        self.nodes = NodeTable(
-            placement, fixed_names or {}, remembered_names or {}, orders or {}, portions or {}
-        )
+        names = fixed_names or {}, remembered_names or {}
+        self.nodes = NodeTable(placement, *names, orders or {}, portions or {}, exclusive)
         self.jobs = JobTable(self.nodes, limits, contain)
         self.accounting = Accounting(limits, wall_clock, earlier_rows)
         self._placement = placement
@@ -170,12 +169,9 @@ class Bebopd:
         self._dependents = Dependents(
             self._requests, self.jobs, self.batch, limits, lambda: self.refuses, allocation
         )
+        parts = self.nodes, self.jobs, self.accounting, self.batch, self._requests
         self._asked = BatchRequests(
-            self.nodes,
-            self.jobs,
-            self.accounting,
-            self.batch,
-            self._requests,
+            *parts,
             limits,
             name,
             is_taken=earlier is not None,
@@ -201,8 +197,8 @@ class Bebopd:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
         accounting = self.accounting.deadline()
         look_at = self._watching.deadline() if self._watching is not None else None
-        mine = earliest(self._sweep_at, look_at)
-        return earliest(mine, self.jobs.deadline(), self.batch.deadline(), accounting)
+        jobs, batch_jobs = self.jobs.deadline(), self.batch.deadline()
+        return earliest(self._sweep_at, look_at, jobs, batch_jobs, accounting)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -320,8 +316,8 @@ class Bebopd:
                 return [Send(source, table) for table in tables(self.nodes, self.jobs, now)]
             case Watch(since) if principal.kind in _DAEMON_OR_USER:
                 return self._watched(source, principal.uid, since, now)
-            case AskNodeEvents(numbers, count) if principal.kind in _DAEMON_OR_USER:
-                return [SendNodeEvents(source, numbers, count)]
+            case AskNodeEvents(of, count) if principal.kind in _DAEMON_OR_USER:
+                return [SendNodeEvents(source, of, count)]
             case Order() if principal.kind in _DAEMON_OR_USER:
                 return self._ordered(source, principal, message, now)
         return violation(source, principal, message)
@@ -418,8 +414,7 @@ class Bebopd:
     def _watched(self, source: PortalId, uid: int, since: int, now: float) -> list[Action]:
         from allocator.watching import Watching
 
-        if self._watching is None:
-            self._watching = Watching(self.nodes, self.jobs, self._limits)
+        self._watching = self._watching or Watching(self.nodes, self.jobs, self._limits)
         return self._watching.asked(source, uid, since, now)
 
     # yod is through
@@ -427,8 +422,7 @@ class Bebopd:
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:
-        may = self._is_operator(principal)
-        by = Releaser(source, principal.uid, may, self._requests.name_of)
+        by = Releaser(source, principal.uid, self._is_operator(principal), self._requests.name_of)
         return release_asked(by, release, self.jobs, self.accounting, now)
 
     # Operators

@@ -158,6 +158,7 @@ def command(
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
         fixed_names=there.numbers,
         portions=there.portions,
+        exclusive=there.exclusive,
         remembered_names=ledger.names(),
         orders=ledger.orders(),
         earlier=ledger.batch.earlier(),
@@ -276,7 +277,7 @@ def _read_again(
     try:
         if nodes_file:
             there = _read_nodes(nodes_file)
-            nodes.fix(there.numbers, there.portions)
+            nodes.fix(there.numbers, there.portions, there.exclusive)
             say(f"SIGHUP: nodes file {shown(nodes_file)} is in force")
         if site.path and config.read(site.path) != site:
             say(f"SIGHUP: {shown(site.path)} has changed, and will be in force at the next start")

@@ -346,7 +346,8 @@ class Requests:
                 f"{runs.size} ranks lie in {changes} pieces on their nodes, at most {_RUNS_MAX}:"
                 " deal more at a time (--distribution=plane=K)",
             )
-        if request.is_exclusive or any(spec.cores > 1 for spec in request.specs):
+        is_whole = request.is_exclusive or (self._nodes.has_exclusive and not request.overlaps)
+        if is_whole or any(spec.cores > 1 for spec in request.specs):
             spans = self._slots.widened(spans, request, picks)
         nodes = self._nodes.placed(spans)
         held = self._jobs.nodes_of_batch(request.batch_job)

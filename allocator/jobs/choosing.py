@@ -105,8 +105,10 @@ class Chooser:
     ) -> list[NodeSpan]:
         """The same nodes with all slots that the request gets there."""
         slots = slots_on(request.specs, picks)
-        if request.is_exclusive:
-            slots = {n: node.slots for n in slots if (node := self._nodes.get(n)) is not None}
+        for number in slots:
+            node = self._nodes.get(number)
+            if node is not None and (request.is_exclusive or node.is_exclusive):
+                slots[number] = node.slots
         numbers = (number for span in spans for number in range(span.node, span.node + span.count))
         return spans_of((number, slots[number]) for number in numbers)
 

@@ -36,6 +36,7 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
         gpus: the kind of each.
         cores: that ranks can be bound to.
         portion: which jobs it is for, by the nodes file.
+        is_exclusive: it is given to one job at a time, as a whole.
         trouble: why its PCT finds it not fit for jobs; empty: it is.
         given: memory, GPUs and cores by job; of jobs that have asked for none there is nothing.
     """
@@ -58,6 +59,7 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
     given: Mapping[int, Share] = NOT_COUNTED
     trouble: str = ""
     portion: Portion = Portion.ANY
+    is_exclusive: bool = False
 
     @property
     def access(self) -> Access:
@@ -91,6 +93,8 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
             return 0
         if not self.held:
             return self.slots
+        if self.is_exclusive and self.used():
+            return 0
         # The difference is negative when a PCT came back with fewer slots than are held.
         return max(0, self.slots - self.used())
 

@@ -3,7 +3,8 @@
 Either line n, counted from 0, is the name of node n, as in Cplant's ``cplant-map``, or
 every line is ``number name``. Blank lines and comments after ``#`` are not counted; the
 two forms cannot be mixed. Behind the name words ``key=value`` say more of a node:
-``at=X,Y,Z`` its coordinates, ``for=batch`` or ``for=interactive`` which jobs it is for.
+``at=X,Y,Z`` its coordinates, ``for=batch`` or ``for=interactive`` which jobs it is for,
+``share=no`` that one job at a time has it.
 
 The file of an order has the numbers of nodes in their order, as node lists.
 """
@@ -30,11 +31,13 @@ class NodesFile(Struct):
         numbers: by name.
         at: coordinates by number, of all nodes or none.
         portions: which jobs nodes are for, by number, of those that are not for any.
+        exclusive: nodes that one job at a time has.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
     at: dict[int, Coordinates] = field(default_factory=dict)
     portions: dict[int, Portion] = field(default_factory=dict)
+    exclusive: set[int] = field(default_factory=set)
 
 
 def parse(text: str, path: str) -> NodesFile:
@@ -107,8 +110,11 @@ def _take(found: NodesFile, number: int, word: str, where: str) -> None:
             raise UsageError(f"{where}: `{word}`: one of for=batch and for=interactive is meant")
         found.portions[number] = Portion(value)
         return
+    if word == "share=no":
+        found.exclusive.add(number)
+        return
     if key != "at":
-        raise UsageError(f"{where}: `{word}` is none of `at=X,Y,Z`, `for=batch`")
+        raise UsageError(f"{where}: `{word}` is none of `at=X,Y,Z`, `for=batch`, `share=no`")
     if number in found.at:
         raise UsageError(f"{where}: node {number} has `at=` twice")
     found.at[number] = _coordinates(value, where)

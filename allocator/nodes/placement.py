@@ -92,11 +92,11 @@ class ArrayPlacement:
         """The same, with free slots on those nodes only of which no job has any."""
         return self._with(np.where(self._is_unused, self._free, 0))
 
-    def free_slots(self) -> npt.NDArray[np.int64]:
+    def free_slots(self) -> Ints:
         """The free slots by node number; the caller's own."""
         return self._free.copy()
 
-    def with_free(self, free: npt.NDArray[np.int64]) -> ArrayPlacement:
+    def with_free(self, free: Ints) -> ArrayPlacement:
         """The same, with other free slots: those of another time. It is not kept up to date."""
         return self._with(free)
 

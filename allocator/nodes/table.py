@@ -11,7 +11,7 @@ Pure: no clock, no transport.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -103,6 +103,7 @@ class NodeTable:
         remembered: Mapping[str, int],
         orders: Mapping[int, Orders],
         portions: Mapping[int, Portion],
+        exclusive: Collection[int] = (),
     ) -> None:
         """Begin without nodes.
 
@@ -112,11 +113,13 @@ class NodeTable:
             remembered: number by name, from an earlier bebopd.
             orders: what operators have ordered for nodes, likewise.
             portions: which jobs nodes are for, from the nodes file.
+            exclusive: nodes that one job at a time has, likewise.
         """
         self.to_restart: set[int] = set()
         self.closed: set[int] = set()
         self._orders = dict(orders)
         self._placement = placement
+        self._exclusive = frozenset(exclusive)
         self._portions = dict(portions)
         self._fixed = dict(fixed)
         self._name_of = {number: name for name, number in fixed.items()}
@@ -159,6 +162,11 @@ class NodeTable:
             node.orders = orders
             self._placement.set_access(number, node.access)
             self.refresh(node)
+
+    @property
+    def has_exclusive(self) -> bool:
+        """One job at a time has some of the nodes."""
+        return bool(self._exclusive)
 
     def portion(self, number: int) -> Portion:
         """Which jobs a node is for, by the nodes file."""
@@ -206,7 +214,7 @@ class NodeTable:
         if node is None:
             node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
             arrival, before = Arrival.FIRST, None
-            node.portion = self.portion(number)
+            node.portion, node.is_exclusive = self.portion(number), number in self._exclusive
             self._placement.set_access(number, node.access)
         else:
             arrival = self._again(node, announce, peer, now)
@@ -256,6 +264,9 @@ class NodeTable:
             for number in range(span.node, span.node + span.count):
                 node = nodes[number]
                 node.held = {**node.held, **only} if node.held else only
+        for number in self._exclusive if not overlaps else ():
+            if (taken := nodes.get(number)) is not None and job_id in taken.held:
+                self.refresh(taken)  # what is left is for nobody else
         self.changes += len(spans)
         restarts = [n for n, orders in self._orders.items() if orders.restart is not None]
         self.to_restart.update(n for n in restarts if n in nodes and job_id in nodes[n].held)
@@ -279,7 +290,12 @@ class NodeTable:
             node.given = given or NOT_COUNTED
         self.refresh(node)
 
-    def fix(self, fixed: Mapping[str, int], portions: Mapping[int, Portion]) -> None:
+    def fix(
+        self,
+        fixed: Mapping[str, int],
+        portions: Mapping[int, Portion],
+        exclusive: Collection[int] = (),
+    ) -> None:
         """Take a nodes file that has changed.
 
         Raises:
@@ -297,9 +313,10 @@ class NodeTable:
                 )
         for name, number in fixed.items():
             self._name(name, number)
-        self._portions = dict(portions)
+        self._portions, self._exclusive = dict(portions), frozenset(exclusive)
         for node in self:
-            node.portion = self.portion(node.number)
+            number = node.number
+            node.portion, node.is_exclusive = self.portion(number), number in self._exclusive
             self._placement.set_access(node.number, node.access)
             self.refresh(node)
         self._fixed = dict(fixed)

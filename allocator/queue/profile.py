@@ -124,11 +124,13 @@ class Profile:
         is_alone = request.is_exclusive or (
             given_to is None and any(spec.needs is not None for spec in request.specs)
         )
+        unshared = [n for n in slots if (node := self._nodes.get(n)) and node.is_exclusive]
         first = bisect_left(self._times, start.at)
         del self._since_now[first:]
         for index in range(first, self._split(start.at + time_s)):
             row = self._rows[index]
             row[numbers] = 0 if is_alone else row[numbers] - taken
+            row[unshared] = 0
             self._sums[index] = int(row.sum(dtype=np.int64))
 
     def _split(self, at: float) -> int:

@@ -60,7 +60,7 @@ OF_A_LAUNCH = {
     "allocator.jobs": (
         "accounting assign batch choosing dependencies grants ids job line outcomes selection table"
     ),
-    "allocator.nodes": "access node orders placement_list rules table",
+    "allocator.nodes": "access node orders placement_list rules table tally",
     "allocator.queue": "policy",
     "native": (
         "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"
@@ -74,7 +74,7 @@ OF_A_LAUNCH = {
     "partition": "open",
     "partition.find": "discover state",
     "partition.up": "embedded",
-    "pct": "account admission brokers driver events node peers pmi_events reservation",
+    "pct": "account admission brokers driver events hosted node peers pmi_events reservation",
     "pct.host": (
         "connections fabrics hostfiles keeper leftovers objects pmi_port ranks removal "
         "reports services store streams"
