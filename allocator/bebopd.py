@@ -21,7 +21,7 @@ from allocator.dependents import Dependents
 from allocator.jobs.accounting import Accounting
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
-from allocator.jobs.grants import Keys, Owner
+from allocator.jobs.grants import Keys, Operators, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
 from allocator.nodes.node import Node
@@ -85,6 +85,7 @@ class Bebopd:
         limits: Limits,
         name: str = "local",
         only_uid: int | None = None,
+        operators: Operators | None = None,
         fixed_names: Mapping[str, int] | None = None,
         remembered_names: Mapping[str, int] | None = None,
         orders: Mapping[int, Orders] | None = None,
@@ -109,6 +110,7 @@ class Bebopd:
             wall_clock: unix time, seconds.
             name: the partition's, for texts.
             only_uid: the one user whose jobs the PCTs can run; None: any user's.
+            operators: beside root and ``only_uid``; None: nobody.
             fixed_names, remembered_names: number by node name, from the nodes file, and from an
                 earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
@@ -127,6 +129,7 @@ class Bebopd:
         self._ids = JobIds(next_job_id)
         self._wall_clock = wall_clock
         self._only_uid = only_uid
+        self._operators = operators or Operators()
         self._limits = limits
         self._name = name
         self._requests = Requests(
@@ -428,9 +431,10 @@ class Bebopd:
     # Operators
 
     def _is_operator(self, principal: Principal) -> bool:
-        """Root, the user that bebopd runs as, and who holds the partition's key."""
-        is_daemon = principal.kind is PrincipalKind.PARTITION
-        return is_daemon or principal.uid in (0, self._only_uid)
+        """Root, the user that bebopd runs as, operators, and who holds the partition's key."""
+        kind, uid = principal.kind, principal.uid
+        is_named = kind is PrincipalKind.PARTITION or uid in (0, self._only_uid)
+        return is_named or (kind is PrincipalKind.USER and self._operators.has(uid))
 
     def _ordered(
         self, source: PortalId, principal: Principal, order: Order, now: float
@@ -442,7 +446,7 @@ class Bebopd:
             if not self._is_operator(principal):
                 ours = self._only_uid
                 owner = None if ours is None else self._requests.name_of(ours)
-                raise not_permitted(by, self._name, owner)
+                raise not_permitted(by, self._name, owner, self._operators.group)
             owner_of, wall_s = self._requests.owner_of, self._wall_clock()
             return ordered(source, order, self.nodes, owner_of, by, wall_s)
         except RequestRefused as refused:

@@ -20,7 +20,7 @@ from allocator.nodes import nodesfile
 from allocator.nodes.table import NodeConflictError, NodeTable
 from native import options
 from native.errors import UsageError, YodError
-from native.host import config, stdio, systemd, userdirs
+from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
 from native.host.log import DaemonLog
 from native.host.rlimits import raise_soft
 from native.loop.daemon import take_signals
@@ -30,6 +30,7 @@ from native.text import shown
 
 FAILED = 1
 WRONG_USAGE = 2
+OPERATORS = "bebop"  # as in Cplant
 
 
 @click.command(context_settings={"help_option_names": ["--help"]})
@@ -41,13 +42,26 @@ WRONG_USAGE = 2
     help="Where PCTs and yods reach it; port 0 is any free one.",
 )
 @click.option("--advertise", metavar="HOST", help="The address that others reach this host at.")
-@click.option("--unix", "unix_path", metavar="PATH", help="A Unix socket to listen on as well.")
+@click.option(
+    "--unix",
+    "unix_path",
+    metavar="PATH",
+    help="A Unix socket to listen on as well; `none`: none. Default: root's /run/yod/bebopd.sock.",
+)
 @click.option(
     "--key-file",
     metavar="FILE",
-    help="The partition's key, made at the first start; default: STATE-DIR/key.",
+    help="The partition's key, made at the first start; default: STATE-DIR/key, "
+    "root's /etc/yod/key if it is there.",
 )
 @click.option("--state-dir", metavar="DIR", help="Where records are kept.")
+@click.option(
+    "--operators",
+    default=OPERATORS,
+    show_default=True,
+    metavar="GROUP",
+    help="Members of this group may what root may; of a bebopd of root's.",
+)
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
 @click.option(
@@ -75,6 +89,7 @@ def command(
     unix_path: str | None,
     key_file: str | None,
     state_dir: str | None,
+    operators: str,
     nodes_file: str | None,
     name: str,
     log_file: str | None,
@@ -95,12 +110,13 @@ def command(
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
     ledger = Ledger(directory, in_force, Aside(reactor))
-    key = keys.read_or_make(key_file or str(directory / "key"))
+    key = keys.read_or_make(key_file or _default_key() or str(directory / "key"))
+    unix_path = _unix_path(unix_path, say)
     try:
         port = PortalsPort(
             listen=numeric(listen, "--listen"),
             advertise=advertise,
-            unix_path=os.path.abspath(unix_path) if unix_path else None,
+            unix_path=unix_path or None,
             partition_key=key,
             connect_timeout_s=in_force.connect_s,
             liveness_s=in_force.liveness_s,
@@ -125,10 +141,13 @@ def command(
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from allocator.bebopd import Bebopd
     from allocator.host.owners import Owners
+    from allocator.jobs.grants import Operators
     from allocator.nodes.placement import ArrayPlacement
     from allocator.queue.backfill import Backfill
     from native import auth
 
+    owners = Owners()
+    is_roots = os.geteuid() == 0  # another's is operated by nobody but them and root
     machine = Bebopd(
         ArrayPlacement(),
         policy=Backfill,
@@ -136,11 +155,14 @@ def command(
         next_job_id=ledger.first_job_id(),
         sign=lambda data: auth.sign(key, data),
         job_key=lambda job_id, uid, expires: auth.derive_job_key(key, job_id, uid, expires),
-        owner_of=Owners().find,
+        owner_of=owners.find,
         wall_clock=time.time,
         limits=in_force,
         name=name,
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
+        operators=Operators(operators, lambda uid: owners.is_in(uid, operators))
+        if operators and is_roots
+        else None,
         fixed_names=names,
         remembered_names=ledger.names(),
         orders=ledger.orders(),
@@ -236,6 +258,23 @@ def _default_state_directory() -> Path:
         raise YodError(
             f"no place for records: {shown(error.filename)}: {error.strerror}; say --state-dir DIR"
         ) from None
+
+
+def _default_key() -> str:
+    """The key file of a site's daemons; empty: there is none, or this is none of them."""
+    return keyfile.default(os.environ) if os.geteuid() == 0 else ""
+
+
+def _unix_path(said: str | None, say: Callable[[str], None]) -> str:
+    """Where to listen for users of this host; empty: nowhere."""
+    if said == sitedirs.NONE:
+        return ""
+    if said or os.geteuid() != 0:
+        return os.path.abspath(said) if said else ""
+    path, why = sitedirs.for_root(os.environ)
+    if why:
+        say(f"no Unix socket for all users: {why}; --unix PATH names another place")
+    return path
 
 
 def _read_nodes(path: str) -> dict[str, int]:

@@ -12,7 +12,7 @@ import click
 
 from native import options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import config, hookfile, starting, stdio, systemd
+from native.host import config, hookfile, keyfile, starting, stdio, systemd
 from native.host.again import execute_again
 from native.host.keyfile import VARIABLE as KEY_VARIABLE
 from native.host.keyfile import read_partition_key, take_key
@@ -42,7 +42,11 @@ RESTART = -1  # not an exit status: execute this program anew
 
 @click.command(add_help_option=False, context_settings={"max_content_width": 100})
 @click.option("--bebopd", metavar="ADDRESS", help="host:port or unix:PATH of the allocator.")
-@click.option("--key-file", metavar="FILE", help="The partition's key, 32 bytes, mode 0600.")
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    help="The partition's key; default: /etc/yod/key for root, ~/.config/yod/key.",
+)
 @click.option("--listen", metavar="HOST:PORT", default="0.0.0.0:0", help="Where to listen.")
 @click.option(
     "--advertise",
@@ -108,9 +112,12 @@ def command(
     if wants_help:
         click.echo(context.get_help())
         return 0
-    has_key = key_file is not None or is_in_job or starter_fd is not None
-    if bebopd is None or not (has_key or KEY_VARIABLE in os.environ):
-        raise UsageError("--bebopd and --key-file are needed (pct -help)")
+    has_key = is_in_job or starter_fd is not None or KEY_VARIABLE in os.environ
+    if key_file is None and not has_key:
+        key_file = keyfile.default(os.environ) or None
+    if bebopd is None or not (has_key or key_file):
+        place = shown(keyfile.place(os.environ))
+        raise UsageError(f"--bebopd and --key-file, or {place}, are needed (pct -help)")
     root = os.environ.get(capacity.ROOT_VARIABLE) or "/"
     if starter_fd is not None:  # one that restarts has its key where an allocation's PCTs have it
         os.environ[KEY_VARIABLE] = starting.read_key(starter_fd)

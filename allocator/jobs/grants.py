@@ -28,6 +28,18 @@ class Owner(Struct, frozen=True):
     groups: tuple[int, ...] = ()
 
 
+class Operators(Struct, frozen=True):
+    """Users who may what root may do with a partition: those of a group.
+
+    Attributes:
+        group: its name; empty: there is none.
+        has: whether a user, by uid, is in it.
+    """
+
+    group: str = ""
+    has: Callable[[int], bool] = lambda uid: False
+
+
 class Keys(Struct, frozen=True):
     """The operations of the partition's key. The key itself is not here.
 

@@ -2,7 +2,8 @@
 
 A partition's key is 32 bytes as they are. A user's is a line ``user UID HEX``: the
 key that follows from the partition's for that uid, made by ``yodctl key``. Either
-must be readable by its owner only.
+must be readable by its owner only. Where nobody names a file it is ``/etc/yod/key`` for
+root, and for others ``yod/key`` in ``$XDG_CONFIG_HOME`` or ``~/.config``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from native.text import shown
 KEY_BYTES = auth.KEY_BYTES
 FILE_MAX_BYTES = 256
 VARIABLE = "YOD_PCT_KEY"  # an allocation's key, hex: only its user can read the environment
+
+
+SITE = "/etc/yod/key"
 
 
 class KeyFileError(YodError):
@@ -61,6 +65,24 @@ def read_any_key(path: str) -> tuple[int | None, bytes]:
     except ValueError:
         pass
     raise KeyFileError(f"key file {shown(path)}: neither a partition's key nor a user's")
+
+
+def place(environment: Mapping[str, str]) -> str:
+    """Where this user's key is if nobody names a file. It need not be there."""
+    if os.geteuid() == 0:
+        return SITE
+    chosen = environment.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(chosen):  # the XDG specification: another is to be ignored
+        from native.host.userdirs import home
+
+        chosen = os.path.join(home(environment), ".config")
+    return os.path.join(chosen, "yod", "key")
+
+
+def default(environment: Mapping[str, str]) -> str:
+    """The same; empty: there is no such file."""
+    path = place(environment)
+    return path if os.path.exists(path) else ""
 
 
 def take_key(environment: Mapping[str, str]) -> bytes:

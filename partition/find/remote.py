@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from native.errors import PartitionError
+from native.host import keyfile
 from native.host.keyfile import read_any_key
 from native.ids import PortalId
 from native.limits import Limits
 from native.port.address import facing, numeric
 from native.port.portals import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
+from native.text import shown
 from native.wire.alloc import Grant
 from native.wire.placed import GrantedNode
 from partition.find.discover import Where
@@ -61,9 +65,10 @@ def reach(where: Where) -> Reach:
     if address.startswith("unix:"):
         return Reach(address)
     if not where.key_file:
+        place = shown(keyfile.place(os.environ))
         raise PartitionError(
-            f"{where.name}: a key is needed for host:port; "
-            "name its file in YOD_KEY_FILE, or use unix:PATH on bebopd's host"
+            f"{where.name}: a key is needed for host:port; have one in {place}, "
+            "or name its file in YOD_KEY_FILE, or use unix:PATH on bebopd's host"
         )
     uid, key = read_any_key(where.key_file)
     return Reach(address, key, uid)

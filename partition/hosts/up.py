@@ -123,7 +123,7 @@ def _with_bebopd(
     own, _, port = found.address.rpartition(":")
     choice = allocator.Choice(found.name, own, int(port), wish.debug)
     begun = allocator.start(where, choice, environment, len(found.started))
-    return replace(found, daemons=begun.daemons), True
+    return replace(found, daemons=begun.daemons, unix_address=begun.unix_address), True
 
 
 def _nodes_up(found: State, limits: Limits) -> set[str]:

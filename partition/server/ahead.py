@@ -20,6 +20,7 @@ MODULES = (
     "native._native",
     "native.duration",
     "native.hooks",
+    "native.host.keyfile",
     "native.memory",
     "native.wire.rank",
     "partition.find.batch",
