@@ -21,6 +21,7 @@ from allocator.nodes.table import NodeConflictError, NodeTable
 from native import options
 from native.errors import UsageError, YodError
 from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
+from native.host.keyring import Keyring
 from native.host.log import DaemonLog
 from native.host.rlimits import raise_soft
 from native.loop.daemon import take_signals
@@ -110,14 +111,15 @@ def command(
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
     ledger = Ledger(directory, in_force, Aside(reactor))
-    key = keys.read_or_make(key_file or _default_key() or str(directory / "key"))
+    key_file = key_file or _default_key() or str(directory / "key")
+    ring = Keyring(keys.read_or_make(key_file))
     unix_path = _unix_path(unix_path, say)
     try:
         port = PortalsPort(
             listen=numeric(listen, "--listen"),
             advertise=advertise,
             unix_path=unix_path or None,
-            partition_key=key,
+            partition_key=ring.keys[0],
             connect_timeout_s=in_force.connect_s,
             liveness_s=in_force.liveness_s,
             max_unproven=in_force.unproven_count,
@@ -126,6 +128,7 @@ def command(
     except PtlError as error:
         where = shown(f"{listen} and {unix_path}" if unix_path else listen)
         raise YodError(f"cannot listen at {where}: {error.reason}") from None
+    port.hold_keys(ring.keys)
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
     if until_fd is not None:  # nothing is ever written there
@@ -144,7 +147,6 @@ def command(
     from allocator.jobs.grants import Operators
     from allocator.nodes.placement import ArrayPlacement
     from allocator.queue.backfill import Backfill
-    from native import auth
 
     owners = Owners()
     is_roots = os.geteuid() == 0  # another's is operated by nobody but them and root
@@ -153,8 +155,8 @@ def command(
         policy=Backfill,
         epoch=time.time_ns() // 1000,  # a later bebopd has a larger one
         next_job_id=ledger.first_job_id(),
-        sign=lambda data: auth.sign(key, data),
-        job_key=lambda job_id, uid, expires: auth.derive_job_key(key, job_id, uid, expires),
+        sign=ring.sign,
+        job_key=ring.job_key,
         owner_of=owners.find,
         wall_clock=time.time,
         limits=in_force,
@@ -175,6 +177,7 @@ def command(
 
     def read_again() -> None:
         log.open_again()
+        say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
         _read_again(machine.nodes, nodes_file, site, say)
 
     take_signals(reactor, say, lambda: machine.state(reactor.monotonic()), read_again)

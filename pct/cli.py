@@ -15,7 +15,8 @@ from native.errors import PartitionError, UsageError, YodError
 from native.host import config, hookfile, keyfile, starting, stdio, systemd
 from native.host.again import execute_again
 from native.host.keyfile import VARIABLE as KEY_VARIABLE
-from native.host.keyfile import read_partition_key, take_key
+from native.host.keyfile import read_partition_keys, take_key
+from native.host.keyring import Keyring
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.host.rlimits import raise_soft, restore
@@ -149,7 +150,7 @@ def command(
     name = name or os.uname().nodename.partition(".")[0]
     log = DaemonLog("pct", name, log_file or "", os.environ)
     raise_soft()  # a daemon holds many connections
-    key = take_key(os.environ) if key_file is None else _key(key_file)
+    ring = Keyring((take_key(os.environ),) if key_file is None else _keys(key_file))
     reactor = Reactor()
     address = numeric(bebopd, "--bebopd")
     if advertise is None and listen.startswith("0.0.0.0:"):
@@ -158,7 +159,7 @@ def command(
         port = PortalsPort(
             listen=numeric(listen, "--listen"),
             advertise=advertise,
-            partition_key=key,
+            partition_key=ring.keys[0],
             connect_timeout_s=limits.connect_s,
             liveness_s=limits.liveness_s,
             max_unproven=limits.unproven_count,
@@ -167,11 +168,10 @@ def command(
         )
     except PtlError as error:
         raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None
+    port.hold_keys(ring.keys)
     become_subreaper()
     hooks = _hooks(is_in_job, limits)
     own_cgroup = Cgroup.enter(ForJobs(cgroups))
-    from native.auth import derive_ranks_key, is_signed
-
     machine = Node(
         name=name,
         slots=slots or len(os.sched_getaffinity(0)),
@@ -180,7 +180,7 @@ def command(
         wanted=node,
         incarnation=int.from_bytes(os.urandom(8), "little") >> 1,
         limits=limits,
-        is_signed=lambda data, mac: is_signed(key, data, mac),
+        is_signed=ring.is_signed,
         unix_time=time.time,
         contain=log.contain,
         memory=here.memory,
@@ -207,12 +207,18 @@ def command(
         on_leave=lambda text: end(FAILED),
         on_restart=lambda: end(RESTART),
         contain=log.contain,
-        ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
+        ranks_key=ring.ranks_key,
         cgroup=own_cgroup if own_cgroup is not None and own_cgroup.for_jobs else None,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, lambda: end(status if status == FAILED else 0))
-    take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), log.open_again)
+
+    def read_again() -> None:
+        log.open_again()
+        if key_file is not None:
+            log.say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
+
+    take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), read_again)
     starter = starting.Starter(reactor, starter_fd, ready_fd, str(port.id), lambda: end(FAILED))
     if starter.waits_for_bebopd:
         driver.when_taken(starter.ready)
@@ -258,9 +264,9 @@ def _hooks(is_in_job: bool, limits: Limits) -> Site | None:
     return Site(found)
 
 
-def _key(path: str) -> bytes:
+def _keys(path: str) -> tuple[bytes, ...]:
     try:
-        return read_partition_key(path)
+        return read_partition_keys(path)
     except FileNotFoundError as error:
         raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
 

@@ -1,7 +1,7 @@
 """Where all users of a host find the partition that root runs there.
 
 Its socket is in ``/run/yod``, which only root can write. ``YOD_RUN_DIRECTORY`` names another
-directory, for a second partition or for tests.
+directory; ``none``: there is no such partition.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from native.text import shown
 RUN = "/run/yod"
 VARIABLE = "YOD_RUN_DIRECTORY"
 SOCKET = "bebopd.sock"
-NONE = "none"  # in the place of a socket's path
+NONE = "none"  # in the place of a path
 UNIX_PATH_MAX = 107  # bytes of a socket's path, sockaddr_un without its NUL
 
 
 def socket_path(environment: Mapping[str, str]) -> str:
-    """The path of the socket, which need not be there."""
-    return os.path.join(environment.get(VARIABLE) or RUN, SOCKET)
+    """The path of the socket, which need not be there; empty: there is to be none."""
+    directory = environment.get(VARIABLE) or RUN
+    return "" if directory == NONE else f"{directory}/{SOCKET}"
 
 
 def has_socket(path: str) -> bool:
@@ -78,9 +79,10 @@ def for_root(environment: Mapping[str, str]) -> tuple[str, str]:
     """Where a bebopd of root's listens for all users of the host.
 
     Returns:
-        The path, and nothing; or nothing, and why it is not for all users.
+        The path, and nothing; or nothing, and why it is not for all users, if it was to be.
     """
-    path = socket_path(environment)
+    if not (path := socket_path(environment)):
+        return "", ""
     if why := make(path):
         return "", why
     if is_answered(path):

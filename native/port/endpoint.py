@@ -9,6 +9,7 @@ closes its slabs. One thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -178,6 +179,12 @@ class NetworkInterface(Object):
         key.expires = expires
         ffi.memmove(key.secret, secret, len(secret))
         check(lib.PtlxUseKey(self.handle, _process(*target)[0], key), "PtlxUseKey")
+
+    def hold_keys(self, keys: Sequence[bytes]) -> None:
+        """Hold these keys of the partition from now on; see PtlxPartitionKeys."""
+        if any(len(key) != KEY_BYTES for key in keys):
+            raise ValueError(f"a key has {KEY_BYTES} bytes")
+        check(lib.PtlxPartitionKeys(self.handle, b"".join(keys), len(keys)), "PtlxPartitionKeys")
 
     @in_range
     def set_address(self, nid: int, address: bytes | None) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from native._native import lib
@@ -213,6 +213,10 @@ class PortalsPort:
                 )
             case LocalKey():
                 self._interface.use_key(place, Key.LOCAL)
+
+    def hold_keys(self, keys: Sequence[bytes]) -> None:
+        """Hold these keys of the partition: the first to dial with, all are accepted."""
+        self._interface.hold_keys(keys)
 
     def resolve(self, address: str) -> PortalId:
         """The id to dial for ``"127.0.0.1:1234"`` or ``"unix:/path"``.

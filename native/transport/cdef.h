@@ -327,6 +327,7 @@ int PtlxNIFini (uint32_t ni, uint32_t flush_ms);
 int PtlxFd (uint32_t ni, int *fd);
 int PtlxNotify (uint32_t ni, uint32_t eq);
 int PtlxUseKey (uint32_t ni, ptl_process_t target, const struct ptlx_key *key);
+int PtlxPartitionKeys (uint32_t ni, const uint8_t *keys, uint32_t n);
 int PtlxSetAddress (uint32_t ni, uint32_t nid, const char *address);
 int PtlxEvents (uint32_t ni, uint32_t eq, struct ptlx_event *events, int room,
                 int *count);

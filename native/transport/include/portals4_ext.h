@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 #define PTLX_KEY_BYTES 32
+#define PTLX_KEYS_MAX 4 /* of a partition, while its key is changed */
 #define PTLX_DIGEST_BYTES 32
 #define PTLX_MESSAGE_MAX_BYTES (256u * 1024) /* one fragment */
 #define PTLX_NO_LISTEN 0xffffffffu
@@ -147,6 +148,13 @@ PTL_API int PtlxNotify (ptl_handle_ni_t ni, ptl_handle_eq_t eq);
  * kind PTLX_KEY_NONE takes it away again. */
 PTL_API int PtlxUseKey (ptl_handle_ni_t ni, ptl_process_t target,
                         const struct ptlx_key *key);
+
+/* Hold n keys of the partition (PTLX_KEY_BYTES each, 1 to PTLX_KEYS_MAX) from
+ * now on: the first is dialled with, all are accepted. Connections go on.
+ *   PTL_ARG_INVALID  a wrong number, or the interface was made without one
+ */
+PTL_API int PtlxPartitionKeys (ptl_handle_ni_t ni, const uint8_t *keys,
+                               uint32_t n);
 
 /* Entry `nid` (1 to 2^24-1) of the address table: "/path" of a Unix socket
  * or "[ipv6]:port". NULL removes it. */

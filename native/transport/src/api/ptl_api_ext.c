@@ -158,6 +158,21 @@ int PtlxUseKey (ptl_handle_ni_t handle, ptl_process_t target,
     return ptl_leave (NULL, PTL_OK);
 }
 
+int PtlxPartitionKeys (ptl_handle_ni_t handle, const uint8_t *keys,
+                       uint32_t n)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!keys || n == 0 || n > PTLX_KEYS_MAX
+        || ni->end->n_partition_keys == 0)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    ptl_end_hold_keys (ni->end, keys, n);
+    return ptl_leave (NULL, PTL_OK);
+}
+
 static void forget_address (struct ptl_end *end, uint32_t nid)
 {
     struct ptl_address *a;

@@ -54,6 +54,27 @@ static bool may_be_local (const struct ptl_conn *conn)
         && ptl_near_is_own_user (conn);
 }
 
+static void derive (const uint8_t *partition_key, struct ptlx_key *key)
+{
+    if (key->kind == PTLX_KEY_PARTITION)
+        memcpy (key->secret, partition_key, sizeof (key->secret));
+    else
+        ptl_auth_derive (partition_key, key);
+}
+
+/* While the partition's key is changed there are several: the one that the
+ * hint of m1 is of, else the first. */
+static void choose_key (const struct ptl_end *end, const struct ptl_hello *h,
+                        struct ptlx_key *key)
+{
+    for (unsigned i = 0; h->hint && i < end->n_partition_keys; i++) {
+        derive (end->partition_keys[i], key);
+        if (ptl_auth_hint (key->secret, h->nonce) == h->hint)
+            return;
+    }
+    derive (end->partition_keys[0], key);
+}
+
 /* Find the key that m1 names: our own, or one derived from the partition's. */
 static enum ptl_code find_key (struct ptl_conn *conn)
 {
@@ -70,11 +91,8 @@ static enum ptl_code find_key (struct ptl_conn *conn)
         return may_be_local (conn) ? PTL_CODE_READY : PTL_CODE_NOT_PERMITTED;
     if (key->kind == PTLX_KEY_JOB && (int64_t)h->expires < time (NULL))
         return PTL_CODE_EXPIRED;
-    if (end->holds_partition_key) {
-        if (key->kind == PTLX_KEY_PARTITION)
-            memcpy (key->secret, end->partition_key, sizeof (key->secret));
-        else
-            ptl_auth_derive (end->partition_key, key);
+    if (end->n_partition_keys > 0) {
+        choose_key (end, h, key);
         return PTL_CODE_READY;
     }
     if ((own->kind == PTLX_KEY_USER && key->kind == PTLX_KEY_USER

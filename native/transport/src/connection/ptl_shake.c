@@ -87,8 +87,12 @@ static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
     hello->intended_nid = conn->shake->intended_nid;
     hello->intended_pid = conn->shake->intended_pid;
     hello->offers = ptl_judge_offers (conn);
-    return getrandom (hello->nonce, sizeof (hello->nonce), 0)
-        == sizeof (hello->nonce);
+    if (getrandom (hello->nonce, sizeof (hello->nonce), 0)
+        != sizeof (hello->nonce))
+        return false;
+    if (conn->is_dialled && key->kind != PTLX_KEY_LOCAL)
+        hello->hint = ptl_auth_hint (key->secret, hello->nonce);
+    return true;
 }
 
 void ptl_shake_connected (struct ptl_conn *conn)

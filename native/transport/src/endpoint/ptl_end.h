@@ -74,8 +74,8 @@ struct ptl_end {
     const struct ptl_above *above; /* who uses it */
     struct ptlx_config config; /* no zeros where a default exists */
     char *unix_path;           /* to be removed at the end, or NULL */
-    bool holds_partition_key;
-    uint8_t partition_key[PTLX_KEY_BYTES];
+    unsigned n_partition_keys; /* 0: none is held */
+    uint8_t partition_keys[PTLX_KEYS_MAX][PTLX_KEY_BYTES]; /* own, then old */
     struct ptlx_key default_key;
     struct ptl_who self;
     uint64_t incarnation;
@@ -137,6 +137,10 @@ struct ptl_end {
     uint8_t *spare_small; /* of ptl_out.c, or NULL */
     unsigned n_bundles;   /* open: nothing is written before they end */
 };
+
+/* Hold n keys of the partition instead of those before: the first is dialled
+ * with, all are accepted. Connections go on. */
+void ptl_end_hold_keys (struct ptl_end *end, const uint8_t *keys, unsigned n);
 
 /* Make an endpoint; results as PtlxNIInit. */
 int ptl_end_alloc (const struct ptlx_config *config,

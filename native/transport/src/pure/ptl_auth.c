@@ -35,6 +35,15 @@ void ptl_auth_derive (const uint8_t partition_key[PTLX_KEY_BYTES],
     }
 }
 
+uint32_t ptl_auth_hint (const uint8_t *key,
+                        const uint8_t nonce[PTL_NONCE_BYTES])
+{
+    uint8_t mac[32];
+
+    ptl_auth_mac (key, "yod.hint", nonce, PTL_NONCE_BYTES, mac);
+    return ptl_get32 (mac);
+}
+
 bool ptl_auth_equal (const uint8_t *a, const uint8_t *b, size_t length)
 {
     volatile uint8_t difference = 0;
@@ -63,6 +72,7 @@ void ptl_auth_put_hello (uint8_t message, const struct ptl_hello *hello,
     ptl_put32 (out + 48, hello->intended_nid);
     ptl_put32 (out + 52, hello->intended_pid);
     ptl_put32 (out + 56, hello->offers);
+    ptl_put32 (out + 60, hello->hint);
     memcpy (out + 64, hello->nonce, PTL_NONCE_BYTES);
 }
 
@@ -84,6 +94,7 @@ int ptl_auth_get_hello (uint8_t message, const uint8_t in[PTL_HELLO_BYTES],
     hello->intended_nid = ptl_get32 (in + 48);
     hello->intended_pid = ptl_get32 (in + 52);
     hello->offers = ptl_get32 (in + 56);
+    hello->hint = ptl_get32 (in + 60);
     memcpy (hello->nonce, in + 64, PTL_NONCE_BYTES);
     if (hello->version_min == 0 || hello->version_min > hello->version_max
         || hello->key_kind < PTLX_KEY_PARTITION

@@ -54,6 +54,7 @@ struct ptl_hello {
     uint64_t incarnation;
     uint32_t intended_nid, intended_pid;
     uint32_t offers;
+    uint32_t hint; /* ptl_auth_hint, m1 only; 0: none */
     uint8_t nonce[PTL_NONCE_BYTES];
 };
 
@@ -64,6 +65,10 @@ void ptl_auth_mac (const uint8_t key[PTLX_KEY_BYTES], const char *person,
 /* The user's or job's secret that follows from the partition's. */
 void ptl_auth_derive (const uint8_t partition_key[PTLX_KEY_BYTES],
                       struct ptlx_key *key);
+
+/* Tells which of several keys a nonce was sent with, and nothing else. */
+uint32_t ptl_auth_hint (const uint8_t *key,
+                        const uint8_t nonce[PTL_NONCE_BYTES]);
 
 /* Compare in constant time. */
 bool ptl_auth_equal (const uint8_t *a, const uint8_t *b, size_t length);
