@@ -21,7 +21,6 @@ from allocator.nodes.table import NodeConflictError, NodeTable
 from native import options
 from native.errors import UsageError, YodError
 from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
-from native.host.keyring import Keyring
 from native.host.log import DaemonLog
 from native.host.rlimits import raise_soft
 from native.loop.daemon import take_signals
@@ -100,6 +99,7 @@ def command(
     until_fd: int | None,
 ) -> None:
     """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
+    from native.identity.keyring import Keyring
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
@@ -143,6 +143,7 @@ def command(
     # start a thread for each processor.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from allocator.bebopd import Bebopd
+    from allocator.host.credentials import Credentials
     from allocator.host.owners import Owners
     from allocator.jobs.grants import Operators
     from allocator.nodes.placement import ArrayPlacement
@@ -181,6 +182,8 @@ def command(
         _read_again(machine.nodes, nodes_file, site, say)
 
     take_signals(reactor, say, lambda: machine.state(reactor.monotonic()), read_again)
+    if is_roots:  # another's bebopd has one user, and a credential for it could not be opened
+        port.take_credentials(Credentials(port, reactor, say).take)
     driver = Driver(
         machine,
         port,

@@ -16,7 +16,6 @@ from native.host import config, hookfile, keyfile, starting, stdio, systemd
 from native.host.again import execute_again
 from native.host.keyfile import VARIABLE as KEY_VARIABLE
 from native.host.keyfile import read_partition_keys, take_key
-from native.host.keyring import Keyring
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.host.rlimits import raise_soft, restore
@@ -143,6 +142,7 @@ def command(
     for directory in store:
         if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
             raise UsageError(f"--store {shown(directory)}: no directory that can be written")
+    from native.identity.keyring import Keyring
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 

@@ -29,6 +29,7 @@ QUEUE_EVENTS = 1024  # messages that wait to be decoded
 MESSAGES = 0  # the portal table entry that messages go to
 MESSAGE_MAX_BYTES: int = lib.PTLX_MESSAGE_MAX_BYTES
 UINT32_MAX = 0xFFFFFFFF
+CREDENTIAL_MAX_BYTES: int = lib.PTLX_CREDENTIAL_MAX_BYTES
 
 
 class Key(IntEnum):
@@ -39,6 +40,7 @@ class Key(IntEnum):
     USER = lib.PTLX_KEY_USER
     JOB = lib.PTLX_KEY_JOB
     LOCAL = lib.PTLX_KEY_LOCAL
+    MUNGE = lib.PTLX_KEY_MUNGE
 
 
 def _process(nid: int, pid: int) -> Any:
@@ -185,6 +187,34 @@ class NetworkInterface(Object):
         if any(len(key) != KEY_BYTES for key in keys):
             raise ValueError(f"a key has {KEY_BYTES} bytes")
         check(lib.PtlxPartitionKeys(self.handle, b"".join(keys), len(keys)), "PtlxPartitionKeys")
+
+    def use_credential(self, credential: bytes) -> None:
+        """The credential that goes with keys of kind MUNGE."""
+        check(lib.PtlxUseCredential(self.handle, credential, len(credential)), "PtlxUseCredential")
+
+    def take_credentials(self) -> None:
+        """Take credentials from now on: an event for each."""
+        check(lib.PtlxTakeCredentials(self.handle), "PtlxTakeCredentials")
+
+    def credential(self, ticket: int) -> bytes | None:
+        """The credential of a ticket; None: who sent it is gone."""
+        length = ffi.new("size_t *", CREDENTIAL_MAX_BYTES)
+        copy = ffi.new("uint8_t[]", CREDENTIAL_MAX_BYTES)
+        if lib.PtlxCredential(self.handle, ticket, copy, length):
+            return None
+        return bytes(buffer(copy, length[0]))
+
+    def accept_credential(self, ticket: int, uid: int, secret: bytes) -> None:
+        """It is this user's."""
+        if len(secret) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(secret)}")
+        rc = lib.PtlxAnswerCredential(self.handle, ticket, uid, secret, 0)
+        check(rc, "PtlxAnswerCredential")
+
+    def refuse_credential(self, ticket: int, code: int) -> None:
+        """It proves nobody; a code of m4 says why."""
+        rc = lib.PtlxAnswerCredential(self.handle, ticket, 0, ffi.NULL, code)
+        check(rc, "PtlxAnswerCredential")
 
     @in_range
     def set_address(self, nid: int, address: bytes | None) -> None:

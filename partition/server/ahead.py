@@ -21,6 +21,7 @@ MODULES = (
     "native.duration",
     "native.hooks",
     "native.host.keyfile",
+    "native.identity.munge",
     "native.memory",
     "native.wire.rank",
     "partition.find.batch",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from native import auth
-from native.host.keyring import Keyring
+from native.identity.keyring import Keyring
 from native.port.port import Loss, PeerLost
 from native.port.portals import JobKey, PortalsPort, UserKey
 from native.wire import codec
@@ -32,7 +33,7 @@ def is_wrong_key(a: PortalsPort, b: PortalsPort) -> bool:
 
 def test_daemons_meet_at_each_step_of_a_change(port: Open) -> None:
     steps = [(OLD,), (OLD, NEW), (NEW, OLD), (NEW,)]
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         a, b = port(), port()
         a.hold_keys(before)
         b.hold_keys(after)

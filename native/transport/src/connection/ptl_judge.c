@@ -83,6 +83,12 @@ static enum ptl_code find_key (struct ptl_conn *conn)
     const struct ptl_hello *h = &conn->shake->theirs;
     struct ptlx_key *key = &conn->shake->key;
 
+    if (key->kind == PTLX_KEY_MUNGE) /* a credential has proven the user */
+        return h->key_kind == key->kind && h->uid == key->uid
+                   ? PTL_CODE_READY
+                   : PTL_CODE_WRONG_KEY;
+    if (h->key_kind == PTLX_KEY_MUNGE)
+        return PTL_CODE_NOT_PERMITTED;
     key->kind = h->key_kind;
     key->uid = h->uid;
     key->job_id = h->job_id;
@@ -115,6 +121,8 @@ bool ptl_judge_principal (struct ptl_conn *conn)
     conn->who.uid = key->kind == PTLX_KEY_PARTITION ? conn->shake->theirs.uid
                                                     : key->uid;
     conn->who.job_id = key->kind == PTLX_KEY_JOB ? key->job_id : 0;
+    if (key->kind == PTLX_KEY_MUNGE)
+        conn->who.kind = PTLX_KEY_USER;
     if (key->kind != PTLX_KEY_LOCAL)
         return true;
     if (getsockopt (conn->source.fd, SOL_SOCKET, SO_PEERCRED, &cred, &size))
@@ -206,6 +214,12 @@ uint32_t ptl_judge_loss (uint8_t code)
         return PTLX_LOSS_WRONG_KEY;
     case PTL_CODE_WRONG_PEER:
         return PTLX_LOSS_WRONG_PEER;
+    case PTL_CODE_NO_CREDENTIALS:
+    case PTL_CODE_CREDENTIAL:
+    case PTL_CODE_CREDENTIAL_OLD:
+    case PTL_CODE_CREDENTIAL_USED:
+    case PTL_CODE_NO_JUDGE:
+        return PTLX_LOSS_CREDENTIAL;
     default:
         return PTLX_LOSS_REFUSED;
     }

@@ -8,6 +8,7 @@
 #include "ptl_admit.h"
 #include "ptl_alive.h"
 #include "ptl_conn.h"
+#include "ptl_credential.h"
 #include "ptl_judge.h"
 #include "ptl_peer.h"
 #include "ptl_seal.h"
@@ -95,17 +96,26 @@ static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
     return true;
 }
 
-void ptl_shake_connected (struct ptl_conn *conn)
+static void send_m1 (struct ptl_conn *conn)
 {
     struct ptl_hello hello;
 
-    conn->state = PTL_CONN_SHAKING;
+    conn->shake->step = PTL_AWAIT_M2;
     if (!fill_hello (conn, &hello)) {
         ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, errno);
         return;
     }
     ptl_auth_put_hello (1, &hello, conn->shake->m1);
     if (!put (conn, conn->shake->m1, PTL_M1_BYTES))
+        hear_why (conn, errno);
+}
+
+void ptl_shake_connected (struct ptl_conn *conn)
+{
+    conn->state = PTL_CONN_SHAKING;
+    if (conn->shake->key.kind != PTLX_KEY_MUNGE)
+        send_m1 (conn);
+    else if (!ptl_credential_send (conn))
         hear_why (conn, errno);
 }
 
@@ -256,7 +266,10 @@ static void take_m4 (struct ptl_conn *conn)
         return;
     }
     if (code > PTL_CODE_COLLISION) {
-        ptl_conn_fail (conn, ptl_judge_loss (code), s->in[6] << 8 | s->in[7]);
+        ptl_conn_fail (conn, ptl_judge_loss (code),
+                       code >= PTL_CODE_NO_CREDENTIALS
+                           ? code
+                           : s->in[6] << 8 | s->in[7]);
         return;
     }
     ptl_auth_session (s->key.secret, "yod.s2c", s->m1, s->m2, s->m3, session);
@@ -281,7 +294,8 @@ static void take_m4 (struct ptl_conn *conn)
 
 static void take (struct ptl_conn *conn, uint8_t message)
 {
-    conn->shake->have = 0;
+    if (message != 5) /* the credential is read when it is judged */
+        conn->shake->have = 0;
     if (message == 1 && conn->shake->step == PTL_AWAIT_M1)
         take_m1 (conn);
     else if (message == 2 && conn->shake->step == PTL_AWAIT_M2)
@@ -290,6 +304,11 @@ static void take (struct ptl_conn *conn, uint8_t message)
         take_m3 (conn);
     else if (message == 4 && conn->is_dialled)
         take_m4 (conn);
+    else if (message == 5 && conn->shake->step == PTL_AWAIT_M1
+             && conn->shake->key.kind == PTLX_KEY_NONE)
+        ptl_credential_take (conn);
+    else if (message == 6 && conn->shake->step == PTL_AWAIT_M6)
+        send_m1 (conn);
     else
         ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
 }
@@ -301,6 +320,10 @@ void ptl_shake_read (struct ptl_conn *conn)
     size_t wanted = 8;
     ssize_t n;
 
+    if (s->step == PTL_AWAIT_ANSWER) { /* it has hung up, or cannot wait */
+        ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
+        return;
+    }
     for (;;) {
         if (s->have >= 8 && !(wanted = ptl_auth_length (s->in))) {
             ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);

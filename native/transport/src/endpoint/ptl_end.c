@@ -361,5 +361,6 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
     free (end->spare_small);
     explicit_bzero (end->partition_keys, sizeof (end->partition_keys));
     explicit_bzero (&end->default_key, sizeof (end->default_key));
+    explicit_bzero (end->credential, sizeof (end->credential));
     free (end);
 }

@@ -77,6 +77,9 @@ struct ptl_end {
     unsigned n_partition_keys; /* 0: none is held */
     uint8_t partition_keys[PTLX_KEYS_MAX][PTLX_KEY_BYTES]; /* own, then old */
     struct ptlx_key default_key;
+    bool takes_credentials; /* whoever drives us has them judged */
+    uint16_t credential_length;
+    uint8_t credential[PTLX_CREDENTIAL_MAX_BYTES]; /* ours, to dial with */
     struct ptl_who self;
     uint64_t incarnation;
     uint32_t seed; /* of pids for aliases */
