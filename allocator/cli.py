@@ -22,7 +22,8 @@ from native import options
 from native.errors import UsageError, YodError
 from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
 from native.host.log import DaemonLog
-from native.host.rlimits import raise_soft
+from native.host.logshares import LogShares
+from native.host.rlimits import connections_each, raise_soft
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
 from native.port.address import numeric
@@ -124,6 +125,8 @@ def command(
             liveness_s=in_force.liveness_s,
             max_unproven=in_force.unproven_count,
             max_unproven_each=in_force.unproven_each_count,
+            max_connections_each=connections_each(in_force.connections_each_count),
+            max_unread_each=in_force.unread_each_bytes,
         )
     except PtlError as error:
         where = shown(f"{listen} and {unix_path}" if unix_path else listen)
@@ -182,6 +185,7 @@ def command(
         _read_again(machine.nodes, nodes_file, site, say)
 
     take_signals(reactor, say, lambda: machine.state(reactor.monotonic()), read_again)
+    shares = LogShares(say, in_force.log_lines_each_count, reactor.monotonic)
     if is_roots:  # another's bebopd has one user, and a credential for it could not be opened
         port.take_credentials(Credentials(port, reactor, say).take)
     driver = Driver(
@@ -189,10 +193,12 @@ def command(
         port,
         reactor,
         ledger,
-        say=say,
-        warn=lambda text: say(f"warning: {text}"),
+        say=shares.say,
+        warn=lambda text: shares.say(f"warning: {text}"),
         on_event=lambda: ready.nodes(machine.nodes),
         contain=contain,
+        whose=shares.whose,
+        questions_each_count=in_force.questions_each_count,
     )
     say(f"partition {name} at {port.id}")
     reactor.run()

@@ -18,7 +18,7 @@ from native.host.keyfile import VARIABLE as KEY_VARIABLE
 from native.host.keyfile import read_partition_keys, take_key
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
-from native.host.rlimits import raise_soft, restore
+from native.host.rlimits import connections_each, raise_soft, restore
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
 from native.port.address import facing, numeric
@@ -164,6 +164,8 @@ def command(
             liveness_s=limits.liveness_s,
             max_unproven=limits.unproven_count,
             max_unproven_each=limits.unproven_each_count,
+            max_connections_each=connections_each(limits.connections_each_count),
+            max_unread_each=limits.unread_each_bytes,
             sending_bytes=limits.sending_bytes,
         )
     except PtlError as error:

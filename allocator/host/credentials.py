@@ -19,6 +19,7 @@ from native.port.losses import Verdict
 
 REMEMBERED_S = 300.0  # as long as munged takes a credential
 REMEMBERED_EACH_COUNT = 64  # of one user
+ASKED_MAX = 1024  # wait for munged
 SECRET_BYTES = 32
 
 Judge = Callable[[bytes], tuple[int, bytes] | Verdict]
@@ -55,7 +56,7 @@ class Credentials:
         self._judge = judge or by_munge
         self._monotonic = reactor.monotonic
         self._known: dict[bytes, Known] = {}
-        self._asked: deque[tuple[int, bytes]] = deque()  # at most one a connection
+        self._asked: deque[tuple[int, bytes]] = deque()
         self._called = threading.Condition()
         self._answers: deque[tuple[int, bytes, tuple[int, bytes] | Verdict]] = deque()
         self._reactor = reactor
@@ -68,6 +69,9 @@ class Credentials:
         self._forget()
         if (known := self._known.get(name)) is not None:
             self._door.accept_credential(ticket, known.uid, known.secret)
+            return
+        if len(self._asked) >= ASKED_MAX:  # munged hangs, and those who wait have left
+            self._door.refuse_credential(ticket, Verdict.NOBODY_TELLS)
             return
         if self._event < 0:
             self._begin()

@@ -64,8 +64,8 @@ class NetworkInterface(Object):
         partition_key: 32 bytes; None: this end does not hold it.
         uid: told to peers that hold the partition's key.
         connect_timeout_ms, handshake_timeout_ms, liveness_ms, max_unproven, max_unproven_each,
-            sending_bytes, ack_delay_ms, versions, wants_answers: as ``struct ptlx_config`` in
-            portals4_ext.h; 0: the default.
+            max_connections_each, max_unread_each, sending_bytes, ack_delay_ms, versions,
+            wants_answers: as ``struct ptlx_config`` in portals4_ext.h; 0: the default.
     """
 
     _what = "network interface"
@@ -86,6 +86,8 @@ class NetworkInterface(Object):
         liveness_ms: int = 0,
         max_unproven: int = 0,
         max_unproven_each: int = 0,
+        max_connections_each: int = 0,
+        max_unread_each: int = 0,
         sending_bytes: int = 0,
         ack_delay_ms: int = 0,
         versions: tuple[int, int] = (0, 0),
@@ -105,6 +107,8 @@ class NetworkInterface(Object):
             liveness_ms=liveness_ms,
             max_unproven=max_unproven,
             max_unproven_each=max_unproven_each,
+            max_connections_each=max_connections_each,
+            max_unread_each=max_unread_each,
             sending_bytes=sending_bytes,
             ack_delay_ms=ack_delay_ms,
             wants_answers=wants_answers,

@@ -33,6 +33,7 @@ _LOSS_TEXT = {
     Loss.RESTARTED: "has been restarted",
     Loss.MISBEHAVED: "broke the protocol and was cut off",
     Loss.REFUSED: "refused the connection",
+    Loss.UNREAD: "was cut off: its user leaves too much unread",
     Loss.CREDENTIAL: "does not take the credential of MUNGE",
     Loss.CROWDED: "refused the connection: too many connections have not proven who they are",
 }
@@ -52,6 +53,8 @@ def loss_text(loss: Loss, detail: int) -> str:
     text = _LOSS_TEXT[loss]
     if loss is Loss.CREDENTIAL:
         return f"{text}: {_CREDENTIAL_TEXT.get(detail, 'no reason is given')}"
+    if loss is Loss.CROWDED and detail == 2:
+        return "refused the connection: you have too many connections there"
     if loss is Loss.CROWDED and detail:
         return text.replace("connections", "connections of yours")
     if loss is Loss.DIED and detail in _SILENCE:

@@ -57,6 +57,7 @@ class Loss(IntEnum):
     REFUSED = 9  # it refused the connection for another reason
     CROWDED = 10  # it has too many connections that have not proven who they are
     CREDENTIAL = 11  # it does not take our credential of MUNGE
+    UNREAD = 12  # its user reads too little of what is sent
 
 
 class Received(Struct, frozen=True):

@@ -133,6 +133,8 @@ class PortalsPort:
         handshake_timeout_s: a connection that has not proven itself by then is closed.
         max_unproven: inbound connections that have not proven themselves, at most.
         max_unproven_each: the same of one user of this host, or of one other address.
+        max_connections_each: proven ones of one user, but for root; 0: any number.
+        max_unread_each: bytes of messages that wait until that user reads them; 0: any number.
         sending_bytes: buffers for all objects that are sent for one job.
         versions: lowest and highest protocol version, (0, 0): all known.
 
@@ -156,6 +158,8 @@ class PortalsPort:
         handshake_timeout_s: float = 5.0,
         max_unproven: int = 1024,
         max_unproven_each: int = 256,
+        max_connections_each: int = 0,
+        max_unread_each: int = 0,
         sending_bytes: int = 8 << 20,
         versions: tuple[int, int] = (0, 0),
     ) -> None:
@@ -176,6 +180,8 @@ class PortalsPort:
             liveness_ms=round(liveness_s * 1000),
             max_unproven=max_unproven,
             max_unproven_each=max_unproven_each,
+            max_connections_each=max_connections_each,
+            max_unread_each=max_unread_each,
             sending_bytes=sending_bytes,
             ack_delay_ms=ACK_DELAY_MS,
             versions=versions,

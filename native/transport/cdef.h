@@ -146,6 +146,8 @@ struct ptlx_config {
     uint32_t liveness_ms;
     uint32_t max_unproven;
     uint32_t max_unproven_each;
+    uint32_t max_connections_each;
+    uint64_t max_unread_each;
     uint32_t sending_bytes;
     uint32_t ack_delay_ms;
     uint8_t version_min, version_max;
@@ -163,7 +165,7 @@ enum ptlx_loss { PTLX_LOSS_UNREACHABLE, PTLX_LOSS_WRONG_KEY,
     PTLX_LOSS_WRONG_VERSION, PTLX_LOSS_WRONG_PEER, PTLX_LOSS_CLOSED,
     PTLX_LOSS_DIED, PTLX_LOSS_RESTARTED, PTLX_LOSS_MISBEHAVED,
     PTLX_LOSS_REFUSED, PTLX_LOSS_CROWDED,
-    PTLX_LOSS_CREDENTIAL, ... };
+    PTLX_LOSS_CREDENTIAL, PTLX_LOSS_UNREAD, ... };
 
 enum ptlx_object_fail { PTLX_OBJECT_PARENT_LOST, PTLX_OBJECT_CHILD_LOST,
     PTLX_OBJECT_CHILD_REFUSED, PTLX_OBJECT_FILE_SHRANK,

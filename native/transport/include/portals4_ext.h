@@ -58,6 +58,8 @@ struct ptlx_config {
     uint32_t liveness_ms;         /* 20000; a dead host is noticed by then */
     uint32_t max_unproven; /* 1024 connections that have to prove themselves */
     uint32_t max_unproven_each; /* 256 of a user of this host, or an address */
+    uint32_t max_connections_each; /* 0: any number; proven ones, of a user */
+    uint64_t max_unread_each; /* 0: any; bytes of messages that wait for them */
     uint32_t sending_bytes; /* 8 MiB; buffers of the objects that a job sends */
     uint32_t ack_delay_ms; /* 0; how long acks may wait for other frames */
     uint8_t version_min, version_max; /* of the protocol; for tests */
@@ -89,8 +91,9 @@ enum ptlx_loss {
     PTLX_LOSS_RESTARTED = 7,
     PTLX_LOSS_MISBEHAVED = 8,
     PTLX_LOSS_REFUSED = 9,
-    PTLX_LOSS_CROWDED = 10, /* detail: 1: by connections of ours */
-    PTLX_LOSS_CREDENTIAL = 11 /* detail: 11 to 15, the code of m4 */
+    PTLX_LOSS_CROWDED = 10, /* detail: 1: by connections of ours; 2: proven */
+    PTLX_LOSS_CREDENTIAL = 11, /* detail: 11 to 15, the code of m4 */
+    PTLX_LOSS_UNREAD = 12 /* its user reads too little of what is sent */
 };
 
 /* Why an object cannot be completed. */

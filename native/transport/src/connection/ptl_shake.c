@@ -12,6 +12,7 @@
 #include "ptl_judge.h"
 #include "ptl_peer.h"
 #include "ptl_seal.h"
+#include "ptl_share.h"
 
 static bool begin (struct ptl_conn *conn, enum ptl_shake_step step)
 {
@@ -234,6 +235,18 @@ static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)
     }
 }
 
+/* False: the user has as many connections as they may have. */
+static bool enter_share (struct ptl_conn *conn)
+{
+    const struct ptlx_config *c = &conn->end->config;
+
+    if ((c->max_connections_each == 0 && c->max_unread_each == 0)
+        || !ptl_share_is_for (&conn->who))
+        return true;
+    conn->share = ptl_share_enter (conn->end, conn->who.uid);
+    return conn->share != NULL;
+}
+
 static void take_m3 (struct ptl_conn *conn)
 {
     struct ptl_shake *s = conn->shake;
@@ -246,6 +259,10 @@ static void take_m3 (struct ptl_conn *conn)
     }
     if (!ptl_judge_principal (conn)) {
         ptl_shake_refuse (conn, PTL_CODE_NOT_PERMITTED);
+        return;
+    }
+    if (!enter_share (conn)) {
+        ptl_shake_refuse (conn, PTL_CODE_CONNECTIONS);
         return;
     }
     conn->incarnation = s->theirs.incarnation;
@@ -261,13 +278,14 @@ static void take_m4 (struct ptl_conn *conn)
     uint8_t session[PTLX_KEY_BYTES], m4[PTL_M4_BYTES];
     uint8_t code = s->in[5];
 
-    if (code == PTL_CODE_FULL || code == PTL_CODE_SHARE) {
+    if (code == PTL_CODE_FULL || code == PTL_CODE_SHARE
+        || code == PTL_CODE_CONNECTIONS) {
         ptl_peer_turned_away (conn->peer, code);
         return;
     }
     if (code > PTL_CODE_COLLISION) {
         ptl_conn_fail (conn, ptl_judge_loss (code),
-                       code >= PTL_CODE_NO_CREDENTIALS
+                       ptl_judge_loss (code) == PTLX_LOSS_CREDENTIAL
                            ? code
                            : s->in[6] << 8 | s->in[7]);
         return;

@@ -113,6 +113,8 @@ static void init_lists (struct ptl_end *end)
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (*lists); i++)
         ptl_list_init (lists[i]);
+    for (size_t i = 0; i < PTL_SHARE_LISTS; i++)
+        ptl_list_init (&end->shares[i]);
     end->epoll_fd = end->tcp.fd = end->local.fd = end->near.fd = -1;
     end->event.fd = end->timer.fd = -1;
     pthread_cond_init (&end->woken, NULL);
@@ -352,6 +354,7 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
     free_nodes (&end->addresses);
     free_nodes (&end->losses);
     ptl_op_table_free (&end->ops);
+    ptl_share_free_all (end);
     ptl_list_remove (&end->node);
     close_if_open (end->epoll_fd);
     close_if_open (end->event.fd);

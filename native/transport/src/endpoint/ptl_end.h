@@ -21,6 +21,7 @@
 #include "ptl_arrival.h"
 #include "ptl_list.h"
 #include "ptl_op.h"
+#include "ptl_share.h"
 #include "ptl_wire.h"
 
 #define PTL_BUDGET_FRAMES 64
@@ -120,6 +121,7 @@ struct ptl_end {
     struct ptl_peer **peers; /* hash table */
     size_t peer_slots, n_peers;
     struct ptl_node origins; /* of unproven connections (ptl_unproven.h) */
+    struct ptl_node shares[PTL_SHARE_LISTS]; /* by user (ptl_share.h) */
     size_t n_unproven;
     struct ptl_node conns, dirty, grave;
     struct ptl_node nears; /* connections with shared memory */

@@ -48,7 +48,8 @@ enum ptl_code {
     PTL_CODE_CREDENTIAL = 12,     /* it is not valid */
     PTL_CODE_CREDENTIAL_OLD = 13, /* or has expired, */
     PTL_CODE_CREDENTIAL_USED = 14, /* or was used before */
-    PTL_CODE_NO_JUDGE = 15 /* nobody there can tell: munged does not answer */
+    PTL_CODE_NO_JUDGE = 15, /* nobody there can tell: munged does not answer */
+    PTL_CODE_CONNECTIONS = 16 /* too many connections of this user */
 };
 
 /* What m1 and m2 say. */
