@@ -424,17 +424,16 @@ class Bebopd:
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:
-        may = self._is_operator(principal)
-        by = Releaser(source, principal.uid, may, self._requests.name_of)
+        by = Releaser(source, principal.uid, self._is_operator(principal), self._requests.name_of)
         return release_asked(by, release, self.jobs, self.accounting, now)
 
     # Operators
 
     def _is_operator(self, principal: Principal) -> bool:
         """Root, the user that bebopd runs as, operators, and who holds the partition's key."""
-        kind, uid = principal.kind, principal.uid
-        is_named = kind is PrincipalKind.PARTITION or uid in (0, self._only_uid)
-        return is_named or (kind is PrincipalKind.USER and self._operators.has(uid))
+        is_daemon = principal.kind is PrincipalKind.PARTITION
+        is_owner = principal.uid in (0, self._only_uid)
+        return is_daemon or is_owner or self._operators.include(principal)
 
     def _ordered(
         self, source: PortalId, principal: Principal, order: Order, now: float
@@ -444,8 +443,7 @@ class Bebopd:
         by = self._requests.name_of(principal.uid)
         try:
             if not self._is_operator(principal):
-                ours = self._only_uid
-                owner = None if ours is None else self._requests.name_of(ours)
+                owner = None if (ours := self._only_uid) is None else self._requests.name_of(ours)
                 raise not_permitted(by, self._name, owner, self._operators.group)
             owner_of, wall_s = self._requests.owner_of, self._wall_clock()
             return ordered(source, order, self.nodes, owner_of, by, wall_s)
