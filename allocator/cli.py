@@ -63,6 +63,7 @@ OPERATORS = "bebop"  # as in Cplant
     metavar="GROUP",
     help="Members of this group may what root may; of a bebopd of root's.",
 )
+@click.option("--user-log", metavar="FILE", help="A line for each job; run.log.MM-DD-YY beside it.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
 @click.option(
@@ -91,6 +92,7 @@ def command(
     key_file: str | None,
     state_dir: str | None,
     operators: str,
+    user_log: str | None,
     nodes_file: str | None,
     name: str,
     log_file: str | None,
@@ -111,7 +113,8 @@ def command(
     names = _read_nodes(nodes_file) if nodes_file else {}
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
-    ledger = Ledger(directory, in_force, Aside(reactor))
+    log_of_users = Path(os.path.abspath(user_log)) if user_log else None
+    ledger = Ledger(directory, in_force, Aside(reactor), log_of_users)
     key_file = key_file or _default_key() or str(directory / "key")
     ring = Keyring(keys.read_or_make(key_file))
     unix_path = _unix_path(unix_path, say)
