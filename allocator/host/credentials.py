@@ -55,7 +55,8 @@ class Credentials:
         self._say = say
         self._judge = judge or by_munge
         self._monotonic = reactor.monotonic
-        self._known: dict[bytes, Known] = {}
+        self._known: dict[bytes, Known] = {}  # the oldest first
+        self._of_user: dict[int, deque[bytes]] = {}  # the same, by uid
         self._asked: deque[tuple[int, bytes]] = deque()
         self._called = threading.Condition()
         self._answers: deque[tuple[int, bytes, tuple[int, bytes] | Verdict]] = deque()
@@ -90,8 +91,14 @@ class Credentials:
                 while not self._asked:
                     self._called.wait()
                 ticket, credential = self._asked.popleft()
-            self._answers.append((ticket, credential, self._judge(credential)))
+            self._answers.append((ticket, credential, self._judged(credential)))
             os.eventfd_write(self._event, 1)
+
+    def _judged(self, credential: bytes) -> tuple[int, bytes] | Verdict:
+        try:
+            return self._judge(credential)
+        except Exception:  # the thread goes on with the next one
+            return Verdict.NOBODY_TELLS
 
     def _take_answers(self) -> None:
         os.eventfd_read(self._event)
@@ -114,9 +121,10 @@ class Credentials:
 
     def _remember(self, credential: bytes, uid: int, secret: bytes) -> None:
         name = blake2b(credential, digest_size=32).digest()
-        theirs = [each for each, known in self._known.items() if known.uid == uid]
+        theirs = self._of_user.setdefault(uid, deque())
         if len(theirs) >= REMEMBERED_EACH_COUNT:
-            del self._known[theirs[0]]
+            del self._known[theirs.popleft()]
+        theirs.append(name)
         self._known[name] = Known(self._monotonic() + REMEMBERED_S, uid, secret)
 
     def _forget(self) -> None:
@@ -125,7 +133,10 @@ class Credentials:
             oldest = next(iter(self._known))
             if self._known[oldest].until > now:
                 return
-            del self._known[oldest]
+            uid = self._known.pop(oldest).uid
+            self._of_user[uid].popleft()
+            if not self._of_user[uid]:
+                del self._of_user[uid]
 
 
 def by_munge(credential: bytes) -> tuple[int, bytes] | Verdict:
