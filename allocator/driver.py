@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -31,7 +32,6 @@ from allocator.nodes.orders import (
     RecordOrders,
     SendNodeEvents,
 )
-from allocator.questions import Questions
 from allocator.records import FLUSH_AFTER_S, FLUSH_AGAIN_S, Ledger, LedgerError
 from allocator.requests import ReserveJobIds
 from native.errors import Refusal
@@ -53,6 +53,9 @@ from native.wire import alloc
 from native.wire.base import Message, clipped
 from native.wire.batch import Start
 from native.wire.nodes import NodeEvent
+
+if TYPE_CHECKING:
+    from allocator.questions import Questions
 
 
 class Driver:
@@ -94,7 +97,8 @@ class Driver:
         self._contain = contain
         self._whose = whose
         self._asker: Principal | None = None
-        self._questions = Questions(questions_each_count)
+        self._questions_each_count = questions_each_count
+        self._questions: Questions | None = None  # nobody has asked
         self._watch = port.listen(reactor, self._ready)
         self._timer = reactor.timer(self._due)
         self._timer.set(machine.deadline())
@@ -238,13 +242,18 @@ class Driver:
         from allocator.past import answers  # few launches are asked about
 
         target, asker = action.target, self._asker
-        if not self._questions.begin(asker):
-            text = f"you have {self._questions.most} questions to the history that wait"
+        if self._questions is None:
+            from allocator.questions import Questions
+
+            self._questions = Questions(self._questions_each_count)
+        questions = self._questions
+        if not questions.begin(asker):
+            text = f"you have {questions.most} questions to the history that wait"
             self._send(target, alloc.Refused(Refusal.BUSY, text))
             return
 
         def send(found: Sequence[Message] | LedgerError) -> None:
-            self._questions.end(asker)
+            questions.end(asker)
             if isinstance(found, LedgerError):
                 self._warn(str(found))
                 text = clipped(str(found))

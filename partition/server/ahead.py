@@ -14,6 +14,7 @@ MODULES = (
     "allocator.nodes.counted",
     "allocator.operators",
     "allocator.past",
+    "allocator.questions",
     "allocator.rows",
     "allocator.watching",
     "fcntl",
