@@ -419,15 +419,13 @@ class Bebopd:
             self._watching = Watching(self.nodes, self.jobs, self._limits)
         return self._watching.asked(source, uid, since, now)
 
-    # yod is through
+    # yod is through; operators give orders
 
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:
         by = Releaser(source, principal.uid, self._is_operator(principal), self._requests.name_of)
         return release_asked(by, release, self.jobs, self.accounting, now)
-
-    # Operators
 
     def _is_operator(self, principal: Principal) -> bool:
         """Root, the user that bebopd runs as, operators, and who holds the partition's key."""
