@@ -21,7 +21,7 @@ from allocator.dependents import Dependents
 from allocator.jobs.accounting import Accounting
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import BatchLimits
-from allocator.jobs.grants import Keys, Owner
+from allocator.jobs.grants import Keys, Operators, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
 from allocator.nodes.node import Node, trouble_news
@@ -85,6 +85,7 @@ class Bebopd:
         limits: Limits,
         name: str = "local",
         only_uid: int | None = None,
+        operators: Operators | None = None,
         fixed_names: Mapping[str, int] | None = None,
         remembered_names: Mapping[str, int] | None = None,
         orders: Mapping[int, Orders] | None = None,
@@ -111,6 +112,7 @@ class Bebopd:
             wall_clock: unix time, seconds.
             name: the partition's, for texts.
             only_uid: the one user whose jobs the PCTs can run; None: any user's.
+            operators: beside root and ``only_uid``; None: nobody.
             fixed_names, remembered_names: number by name, by the nodes file; by an earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
             portions, exclusive: as for the table of nodes.
@@ -130,6 +132,7 @@ class Bebopd:
         self._ids = JobIds(next_job_id)
         self._wall_clock = wall_clock
         self._only_uid = only_uid
+        self._operators = operators or Operators()
         self._limits = limits
         self._name = name
         self._requests = Requests(
@@ -417,7 +420,7 @@ class Bebopd:
         self._watching = self._watching or Watching(self.nodes, self.jobs, self._limits)
         return self._watching.asked(source, uid, since, now)
 
-    # yod is through
+    # yod is through; operators give orders
 
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
@@ -425,12 +428,11 @@ class Bebopd:
         by = Releaser(source, principal.uid, self._is_operator(principal), self._requests.name_of)
         return release_asked(by, release, self.jobs, self.accounting, now)
 
-    # Operators
-
     def _is_operator(self, principal: Principal) -> bool:
-        """Root, the user that bebopd runs as, and who holds the partition's key."""
+        """Root, the user that bebopd runs as, operators, and who holds the partition's key."""
         is_daemon = principal.kind is PrincipalKind.PARTITION
-        return is_daemon or principal.uid in (0, self._only_uid)
+        is_owner = principal.uid in (0, self._only_uid)
+        return is_daemon or is_owner or self._operators.include(principal)
 
     def _ordered(
         self, source: PortalId, principal: Principal, order: Order, now: float
@@ -440,9 +442,8 @@ class Bebopd:
         by = self._requests.name_of(principal.uid)
         try:
             if not self._is_operator(principal):
-                ours = self._only_uid
-                owner = None if ours is None else self._requests.name_of(ours)
-                raise not_permitted(by, self._name, owner)
+                owner = None if (ours := self._only_uid) is None else self._requests.name_of(ours)
+                raise not_permitted(by, self._name, owner, self._operators.group)
             owner_of, wall_s = self._requests.owner_of, self._wall_clock()
             return ordered(source, order, self.nodes, owner_of, by, wall_s)
         except RequestRefused as refused:

@@ -21,9 +21,10 @@ from allocator.nodes.nodesfile import NodesFile
 from allocator.nodes.table import NodeConflictError, NodeTable
 from native import options
 from native.errors import UsageError, YodError
-from native.host import config, stdio, systemd, userdirs
+from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
 from native.host.log import DaemonLog
-from native.host.rlimits import raise_soft
+from native.host.logshares import LogShares
+from native.host.rlimits import connections_each, raise_soft
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
 from native.port.address import numeric
@@ -32,6 +33,7 @@ from native.text import shown
 FAILED = 1
 WRONG_USAGE = 2
 POLICIES = ("lowest", "first-fit", "best-fit", "minimal-span", "sum-of-squares")
+OPERATORS = "bebop"  # as in Cplant
 
 
 @click.command(context_settings={"help_option_names": ["--help"]})
@@ -43,13 +45,27 @@ POLICIES = ("lowest", "first-fit", "best-fit", "minimal-span", "sum-of-squares")
     help="Where PCTs and yods reach it; port 0 is any free one.",
 )
 @click.option("--advertise", metavar="HOST", help="The address that others reach this host at.")
-@click.option("--unix", "unix_path", metavar="PATH", help="A Unix socket to listen on as well.")
+@click.option(
+    "--unix",
+    "unix_path",
+    metavar="PATH",
+    help="A Unix socket to listen on as well; `none`: none. Default: root's /run/yod/bebopd.sock.",
+)
 @click.option(
     "--key-file",
     metavar="FILE",
-    help="The partition's key, made at the first start; default: STATE-DIR/key.",
+    help="The partition's key, made at the first start; default: STATE-DIR/key, "
+    "root's /etc/yod/key if it is there.",
 )
 @click.option("--state-dir", metavar="DIR", help="Where records are kept.")
+@click.option(
+    "--operators",
+    default=OPERATORS,
+    show_default=True,
+    metavar="GROUP",
+    help="Members of this group may what root may; of a bebopd of root's.",
+)
+@click.option("--user-log", metavar="FILE", help="A line for each job; run.log.MM-DD-YY beside it.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("-remap", "--remap", "order_file", metavar="FILE", help="The order of the nodes.")
 @click.option(
@@ -86,6 +102,8 @@ def command(
     unix_path: str | None,
     key_file: str | None,
     state_dir: str | None,
+    operators: str,
+    user_log: str | None,
     nodes_file: str | None,
     order_file: str | None,
     placement: str,
@@ -97,6 +115,7 @@ def command(
     until_fd: int | None,
 ) -> None:
     """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
+    from native.identity.keyring import Keyring
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
@@ -108,22 +127,28 @@ def command(
     line = _read_order(order_file) if order_file else []
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
-    ledger = Ledger(directory, in_force, Aside(reactor))
-    key = keys.read_or_make(key_file or str(directory / "key"))
+    log_of_users = Path(os.path.abspath(user_log)) if user_log else None
+    ledger = Ledger(directory, in_force, Aside(reactor), log_of_users)
+    key_file = key_file or _default_key() or str(directory / "key")
+    ring = Keyring(keys.read_or_make(key_file))
+    unix_path = _unix_path(unix_path, say)
     try:
         port = PortalsPort(
             listen=numeric(listen, "--listen"),
             advertise=advertise,
-            unix_path=os.path.abspath(unix_path) if unix_path else None,
-            partition_key=key,
+            unix_path=unix_path or None,
+            partition_key=ring.keys[0],
             connect_timeout_s=in_force.connect_s,
             liveness_s=in_force.liveness_s,
             max_unproven=in_force.unproven_count,
             max_unproven_each=in_force.unproven_each_count,
+            max_connections_each=connections_each(in_force.connections_each_count),
+            max_unread_each=in_force.unread_each_bytes,
         )
     except PtlError as error:
         where = shown(f"{listen} and {unix_path}" if unix_path else listen)
         raise YodError(f"cannot listen at {where}: {error.reason}") from None
+    port.hold_keys(ring.keys)
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, reactor.stop)
     if until_fd is not None:  # nothing is ever written there
@@ -138,24 +163,30 @@ def command(
     # start a thread for each processor.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from allocator.bebopd import Bebopd
+    from allocator.host.credentials import Credentials
     from allocator.host.owners import Owners
+    from allocator.jobs.grants import Operators
     from allocator.nodes import hilbert, policies
     from allocator.nodes.placement import ArrayPlacement
     from allocator.queue.backfill import Backfill
-    from native import auth
 
+    owners = Owners()
+    is_roots = os.geteuid() == 0  # another's is operated by nobody but them and root
     machine = Bebopd(
         ArrayPlacement(policies.POLICIES[placement], line or hilbert.order(there.at)),
         policy=Backfill,
         epoch=time.time_ns() // 1000,  # a later bebopd has a larger one
         next_job_id=ledger.first_job_id(),
-        sign=lambda data: auth.sign(key, data),
-        job_key=lambda job_id, uid, expires: auth.derive_job_key(key, job_id, uid, expires),
-        owner_of=Owners().find,
+        sign=ring.sign,
+        job_key=ring.job_key,
+        owner_of=owners.find,
         wall_clock=time.time,
         limits=in_force,
         name=name,
         only_uid=os.geteuid() or None,  # only root's PCTs can become another user
+        operators=Operators(operators, lambda uid: owners.is_in(uid, operators))
+        if operators and is_roots
+        else None,
         fixed_names=there.numbers,
         portions=there.portions,
         exclusive=there.exclusive,
@@ -170,18 +201,24 @@ def command(
 
     def read_again() -> None:
         log.open_again()
+        say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
         _read_again(machine.nodes, nodes_file, site, say)
 
     take_signals(reactor, say, lambda: machine.state(reactor.monotonic()), read_again)
+    shares = LogShares(say, in_force.log_lines_each_count, reactor.monotonic)
+    if is_roots:  # another's bebopd has one user, and a credential for it could not be opened
+        port.take_credentials(Credentials(port, reactor, say).take)
     driver = Driver(
         machine,
         port,
         reactor,
         ledger,
-        say=say,
-        warn=lambda text: say(f"warning: {text}"),
+        say=shares.say,
+        warn=lambda text: shares.say(f"warning: {text}"),
         on_event=lambda: ready.nodes(machine.nodes),
         contain=contain,
+        whose=shares.whose,
+        questions_each_count=in_force.questions_each_count,
     )
     say(f"partition {name} at {port.id}")
     reactor.run()
@@ -253,6 +290,23 @@ def _default_state_directory() -> Path:
         raise YodError(
             f"no place for records: {shown(error.filename)}: {error.strerror}; say --state-dir DIR"
         ) from None
+
+
+def _default_key() -> str:
+    """The key file of a site's daemons; empty: there is none, or this is none of them."""
+    return keyfile.default(os.environ) if os.geteuid() == 0 else ""
+
+
+def _unix_path(said: str | None, say: Callable[[str], None]) -> str:
+    """Where to listen for users of this host; empty: nowhere."""
+    if said == sitedirs.NONE:
+        return ""
+    if said or os.geteuid() != 0:
+        return os.path.abspath(said) if said else ""
+    path, why = sitedirs.for_root(os.environ)
+    if why:
+        say(f"no Unix socket for all users: {why}; --unix PATH names another place")
+    return path
 
 
 def _read_nodes(path: str) -> NodesFile:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -34,7 +35,7 @@ from allocator.nodes.orders import (
 from allocator.records import FLUSH_AFTER_S, FLUSH_AGAIN_S, Ledger, LedgerError
 from allocator.requests import ReserveJobIds
 from native.errors import Refusal
-from native.ids import PortalId
+from native.ids import PortalId, Principal
 from native.loop.reactor import Reactor
 from native.machine import (
     Action,
@@ -53,16 +54,21 @@ from native.wire.base import Message, clipped
 from native.wire.batch import Start
 from native.wire.nodes import NodeEvent
 
+if TYPE_CHECKING:
+    from allocator.questions import Questions
+
 
 class Driver:
     """Runs one :class:`allocator.bebopd.Bebopd` on a port and a reactor.
 
     Args:
         ledger: where records go.
+        questions_each_count: the limit.
         say: takes a line for the log, and the job that it is about; 0: none.
         warn: takes a line about what went wrong.
         on_event: called after each event, when its actions have been carried out.
         contain: takes what was raised on behalf of a peer, whose connection ends.
+        whose: told who causes the lines that follow; None: nobody else.
     """
 
     def __init__(
@@ -72,11 +78,13 @@ class Driver:
         reactor: Reactor,
         ledger: Ledger,
         *,
+        questions_each_count: int = 32,
         say: Callable[[str, int], None] = lambda text, job_id: None,
         warn: Callable[[str], None] = lambda text: None,
         on_event: Callable[[], None] = lambda: None,
         wall_clock: Callable[[], float] = time.time,
         contain: Contain = propagate,
+        whose: Callable[[Principal | None], None] = lambda principal: None,
     ) -> None:
         self._machine = machine
         self._port = port
@@ -87,6 +95,10 @@ class Driver:
         self._on_event = on_event
         self._wall_clock = wall_clock
         self._contain = contain
+        self._whose = whose
+        self._asker: Principal | None = None
+        self._questions_each_count = questions_each_count
+        self._questions: Questions | None = None  # nobody has asked
         self._watch = port.listen(reactor, self._ready)
         self._timer = reactor.timer(self._due)
         self._timer.set(machine.deadline())
@@ -107,6 +119,7 @@ class Driver:
 
     def _ready(self) -> None:
         for event in self._port.events():
+            self._is_of(event.principal if isinstance(event, (Received, Refused)) else None)
             match event:
                 case Received(source, principal, message):
                     received = MessageReceived(source, principal, message)
@@ -117,6 +130,12 @@ class Driver:
                     self._warn(f"from {source}: {reason}")
                 case _:
                     raise AssertionError(f"bebopd handles no objects: {event!r}")
+        self._is_of(None)
+
+    def _is_of(self, principal: Principal | None) -> None:
+        """What is done from now on is done for this one; None: for nobody else."""
+        self._asker = principal
+        self._whose(principal)
 
     def _due(self) -> None:
         self._handle(DeadlineReached())
@@ -222,9 +241,19 @@ class Driver:
         """Answer when the history has answered; nothing else waits for that."""
         from allocator.past import answers  # few launches are asked about
 
-        target = action.target
+        target, asker = action.target, self._asker
+        if self._questions is None:
+            from allocator.questions import Questions
+
+            self._questions = Questions(self._questions_each_count)
+        questions = self._questions
+        if not questions.begin(asker):
+            text = f"you have {questions.most} questions to the history that wait"
+            self._send(target, alloc.Refused(Refusal.BUSY, text))
+            return
 
         def send(found: Sequence[Message] | LedgerError) -> None:
+            questions.end(asker)
             if isinstance(found, LedgerError):
                 self._warn(str(found))
                 text = clipped(str(found))

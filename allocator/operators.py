@@ -132,14 +132,16 @@ def _restarted(
     return changes
 
 
-def not_permitted(by: str, partition: str, owner: str | None) -> RequestRefused:
+def not_permitted(by: str, partition: str, owner: str | None, group: str) -> RequestRefused:
     """Somebody who is no operator has given an order.
 
     Args:
         owner: whom the partition belongs to, beside root; None: nobody.
+        group: whose members may, too; empty: there is none.
     """
-    may = "" if owner is None else f" and {owner}"
-    text = f"{by} may not change nodes of partition `{partition}`: root{may} may"
+    may = ["root", *([owner] if owner else []), *([f"group {shown(group)}"] if group else [])]
+    names = " and ".join([", ".join(may[:-1]), may[-1]] if may[1:] else may)
+    text = f"{by} may not change nodes of partition `{partition}`: {names} may"
     return RequestRefused(Refusal.NOT_PERMITTED, text)
 
 

@@ -87,6 +87,7 @@ def by_slurm(count: int, rounds: int, scratch: Path) -> Times:
             **slurm.environment,
             "HOME": str(scratch),
             "XDG_RUNTIME_DIR": str(scratch),
+            "YOD_RUN_DIRECTORY": "none",
             "XDG_STATE_HOME": str(scratch),
             "YOD_LAUNCH_SERVER": "cold",
         }

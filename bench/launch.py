@@ -192,6 +192,7 @@ def up(yodctl: str, stack: ExitStack, place: Path, *words: str) -> dict[str, str
         "HOME": str(place / "home"),
         "XDG_RUNTIME_DIR": str(place / "run"),
         "XDG_STATE_HOME": str(place / "state"),
+        "YOD_RUN_DIRECTORY": "none",
     }
 
     def control(*words: str, check: bool = True) -> None:

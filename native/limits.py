@@ -60,6 +60,10 @@ class Limits(Struct, frozen=True):
     notice_s: float = 2.0
     unproven_count: int = 1024
     unproven_each_count: int = 256
+    connections_each_count: int = 16384
+    unread_each_bytes: int = 256 * 1024 * 1024
+    questions_each_count: int = 32
+    log_lines_each_count: int = 6000
     arguments_inline_bytes: int = 64 * 1024
     arguments_max_bytes: int = 8 * 1024 * 1024
     store_user_percent: int = 50
@@ -129,6 +133,10 @@ MEANINGS = {
     "notice_s": "yod says what it waits for after this, then at double times",
     "unproven_count": "connections to a daemon that have not proven an identity yet",
     "unproven_each_count": "the same of one user of its host, or of one other address",
+    "connections_each_count": "connections of one user to a daemon, and half of its descriptors",
+    "unread_each_bytes": "what a daemon has sent to one user and they have not read",
+    "questions_each_count": "of one user, so many questions to bebopd's history wait for it",
+    "log_lines_each_count": "lines of a daemon's log in a minute that one user causes",
     "arguments_inline_bytes": "larger arguments and environments travel as an object",
     "arguments_max_bytes": "arguments of all members and the environment, as encoded",
     "store_user_percent": "share of a file system for one user's objects, if the pct is root's",
@@ -169,6 +177,10 @@ _SMALLEST = {
     "arguments_max_bytes": 256 * 1024,
     "unproven_count": 1,
     "unproven_each_count": 1,
+    "connections_each_count": 1,
+    "unread_each_bytes": 1024 * 1024,
+    "questions_each_count": 1,
+    "log_lines_each_count": 1,
     "prepare_s": 0.001,
     "web_clients_count": 1,
     "web_request_s": 0.001,
@@ -192,6 +204,7 @@ _LARGEST = {
     "arguments_max_bytes": 256 << 20,
     "unproven_count": 1 << 20,
     "unproven_each_count": 1 << 20,
+    "connections_each_count": 1 << 20,
     "launches_count": 65536,
     "ssh_fanout_count": 4096,
     "output_window_bytes": 1 << 30,

@@ -12,7 +12,7 @@ import click
 
 from native import limits, options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import config, stdio
+from native.host import config, keyfile, stdio
 from native.host.keyfile import read_partition_key, user_key_line
 from native.text import shown
 from native.wire import nodes as wire
@@ -307,20 +307,22 @@ def events(lists: tuple[str, ...], count: int, is_json: bool, partition: str) ->
 
 @command.command("key")
 @click.argument("user")
-@click.option("--key-file", metavar="FILE", help="The partition's key; default: that of `up`.")
+@click.option(
+    "--key-file", metavar="FILE", help="The partition's key; default: that of `up`, /etc/yod/key."
+)
 def user_key(user: str, key_file: str | None) -> None:
     """Print the key of USER (a name or a uid) for the partition.
 
-    The user keeps it in a file of mode 0600 and names that file in YOD_KEY_FILE. With it
-    yod reaches the partition at host:port; it proves this one user's identity.
+    The user keeps it in ~/.config/yod/key, with mode 0600, or names another file in YOD_KEY_FILE.
+    With it yod reaches the partition at host:port; it proves this one user's identity.
     """
     if key_file == "":
         raise UsageError("--key-file needs a value, got an empty one")
     if key_file is None:
         found = state.load()
-        if found is None:
+        key_file = found.key_file if found is not None else keyfile.default(os.environ)
+        if not key_file:
             raise PartitionError("no partition is up; name its key with --key-file")
-        key_file = found.key_file
     try:
         uid = int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid
     except KeyError:

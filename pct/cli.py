@@ -13,13 +13,13 @@ import click
 
 from native import options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import config, hookfile, starting, stdio, systemd
+from native.host import config, hookfile, keyfile, starting, stdio, systemd
 from native.host.again import execute_again
 from native.host.keyfile import VARIABLE as KEY_VARIABLE
-from native.host.keyfile import read_partition_key, take_key
+from native.host.keyfile import read_partition_keys, take_key
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
-from native.host.rlimits import raise_soft, restore
+from native.host.rlimits import connections_each, raise_soft, restore
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
 from native.port.address import facing, numeric
@@ -45,7 +45,11 @@ RESTART = -1  # not an exit status: execute this program anew
 
 @click.command(add_help_option=False, context_settings={"max_content_width": 100})
 @click.option("--bebopd", metavar="ADDRESS", help="host:port or unix:PATH of the allocator.")
-@click.option("--key-file", metavar="FILE", help="The partition's key, 32 bytes, mode 0600.")
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    help="The partition's key; default: /etc/yod/key for root, ~/.config/yod/key.",
+)
 @click.option("--listen", metavar="HOST:PORT", default="0.0.0.0:0", help="Where to listen.")
 @click.option(
     "--advertise",
@@ -111,9 +115,12 @@ def command(
     if wants_help:
         click.echo(context.get_help())
         return 0
-    has_key = key_file is not None or is_in_job or starter_fd is not None
-    if bebopd is None or not (has_key or KEY_VARIABLE in os.environ):
-        raise UsageError("--bebopd and --key-file are needed (pct -help)")
+    has_key = is_in_job or starter_fd is not None or KEY_VARIABLE in os.environ
+    if key_file is None and not has_key:
+        key_file = keyfile.default(os.environ) or None
+    if bebopd is None or not (has_key or key_file):
+        place = shown(keyfile.place(os.environ))
+        raise UsageError(f"--bebopd and --key-file, or {place}, are needed (pct -help)")
     root = os.environ.get(capacity.ROOT_VARIABLE) or "/"
     if starter_fd is not None:  # one that restarts has its key where an allocation's PCTs have it
         os.environ[KEY_VARIABLE] = starting.read_key(starter_fd)
@@ -138,6 +145,7 @@ def command(
     for directory in store:
         if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
             raise UsageError(f"--store {shown(directory)}: no directory that can be written")
+    from native.identity.keyring import Keyring
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
@@ -145,7 +153,7 @@ def command(
     name = name or os.uname().nodename.partition(".")[0]
     log = DaemonLog("pct", name, log_file or "", os.environ)
     raise_soft()  # a daemon holds many connections
-    key = take_key(os.environ) if key_file is None else _key(key_file)
+    ring = Keyring((take_key(os.environ),) if key_file is None else _keys(key_file))
     reactor = Reactor()
     address = numeric(bebopd, "--bebopd")
     if advertise is None and listen.startswith("0.0.0.0:"):
@@ -154,20 +162,21 @@ def command(
         port = PortalsPort(
             listen=numeric(listen, "--listen"),
             advertise=advertise,
-            partition_key=key,
+            partition_key=ring.keys[0],
             connect_timeout_s=limits.connect_s,
             liveness_s=limits.liveness_s,
             max_unproven=limits.unproven_count,
             max_unproven_each=limits.unproven_each_count,
+            max_connections_each=connections_each(limits.connections_each_count),
+            max_unread_each=limits.unread_each_bytes,
             sending_bytes=limits.sending_bytes,
         )
     except PtlError as error:
         raise PartitionError(f"cannot listen at {listen}: {error.reason}") from None
+    port.hold_keys(ring.keys)
     become_subreaper()
     hooks = _hooks(is_in_job, limits)
     own_cgroup = Cgroup.enter(ForJobs(cgroups))
-    from native.auth import derive_ranks_key, is_signed
-
     machine = Node(
         name=name,
         slots=slots or len(os.sched_getaffinity(0)),
@@ -176,7 +185,7 @@ def command(
         wanted=node,
         incarnation=int.from_bytes(os.urandom(8), "little") >> 1,
         limits=limits,
-        is_signed=lambda data, mac: is_signed(key, data, mac),
+        is_signed=ring.is_signed,
         unix_time=time.time,
         contain=log.contain,
         memory=here.memory,
@@ -205,12 +214,18 @@ def command(
         on_leave=lambda text: end(FAILED),
         on_restart=lambda: end(RESTART),
         contain=log.contain,
-        ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
+        ranks_key=ring.ranks_key,
         cgroup=own_cgroup if own_cgroup is not None and own_cgroup.for_jobs else None,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, lambda: end(status if status == FAILED else 0))
-    take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), log.open_again)
+
+    def read_again() -> None:
+        log.open_again()
+        if key_file is not None:
+            log.say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
+
+    take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), read_again)
     starter = starting.Starter(reactor, starter_fd, ready_fd, str(port.id), lambda: end(FAILED))
     if starter.waits_for_bebopd:
         driver.when_taken(starter.ready)
@@ -289,9 +304,9 @@ def _hooks(is_in_job: bool, limits: Limits) -> Site | None:
     return Site(found)
 
 
-def _key(path: str) -> bytes:
+def _keys(path: str) -> tuple[bytes, ...]:
     try:
-        return read_partition_key(path)
+        return read_partition_keys(path)
     except FileNotFoundError as error:
         raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import convert
 
 from allocator.batch.job import Viewer
+from allocator.host import site_logs
 from allocator.records import LedgerError, Statement
 from native.limits import Limits
 from native.wire.batch import NO_STEP, SPANS_MAX, Happened, Row
@@ -84,12 +85,13 @@ class History:
 
     Args:
         path: the file, which is made where there is none.
+        user_log: where the site's logs are written; None: there are none.
 
     Raises:
         LedgerError: it cannot be read or written.
     """
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: Limits, user_log: Path | None = None) -> None:
         self._path = path
         self._limits = limits
         self._written = 0  # statements since rows were removed
@@ -100,6 +102,7 @@ class History:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT")
             self._prune()
+            self._logs = self._site_logs(user_log) if user_log is not None else None
         except sqlite3.Error as error:
             raise LedgerError(f"{path}: {error}") from None
 
@@ -122,6 +125,29 @@ class History:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise LedgerError(f"{self._path}: {error}") from None
+
+    def write_logs(self) -> None:
+        """Write what is not in the site's logs yet.
+
+        Raises:
+            LedgerError: that is impossible; it is tried again the next time.
+        """
+        if self._logs is None:
+            return
+        try:
+            self._logs.catch_up()
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise LedgerError(f"{self._path}: {error}") from None
+
+    def _site_logs(self, user_log: Path) -> site_logs.SiteLogs:
+        self._db.executescript(f"BEGIN; {site_logs.SCHEMA} COMMIT")
+        return site_logs.SiteLogs(user_log, self._db, self._rows_above)
+
+    def _rows_above(self, number: int, count: int) -> list[tuple[int, Row]]:
+        select = f"SELECT number, {_ROW} FROM past WHERE number > ? ORDER BY number LIMIT ?"
+        return [(each[0], _row(*each[1:])) for each in self._query(select, (number, count))]
 
     def rows(self, job_ids: Iterable[int], viewer: Viewer) -> list[Row]:
         """The rows of these jobs, without their steps, ids ascending."""

@@ -1,6 +1,6 @@
 """The partition's key: a file of 32 random bytes that only its owner can read.
 
-bebopd makes it at its first start and never changes it; every daemon of the partition
+bebopd makes it at its first start, and operators change it; every daemon of the partition
 has the same key.
 """
 
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 
-from native.host.keyfile import KEY_BYTES, KeyFileError, read_partition_key
+from native.host.keyfile import KEY_BYTES, KeyFileError, read_partition_keys
 from native.text import shown
 
 
-def read_or_make(path: str) -> bytes:
-    """The key in a file; a new one when there is no file.
+def read_or_make(path: str) -> tuple[bytes, ...]:
+    """The keys in a file, of which the first is used; a new one when there is no file.
 
     Raises:
         KeyFileError: others can read it, it has another length, or the system
             refuses.
     """
     try:
-        return read_partition_key(path)
+        return read_partition_keys(path)
     except FileNotFoundError:
         pass
     # The file gets its name when it is complete, so that two first starts agree on one key.
@@ -38,4 +38,4 @@ def read_or_make(path: str) -> bytes:
             os.unlink(temporary)
     except OSError as error:
         raise KeyFileError(f"key file {shown(path)}: {error.strerror}") from None
-    return read_partition_key(path)
+    return read_partition_keys(path)

@@ -94,12 +94,17 @@ class Ledger:
     """
 
     def __init__(
-        self, directory: Path, limits: Limits | None = None, worker: Worker | None = None
+        self,
+        directory: Path,
+        limits: Limits | None = None,
+        worker: Worker | None = None,
+        user_log: Path | None = None,
     ) -> None:
         """Open the ledger of a state directory, which is made where its parent is there.
 
         Args:
             worker: does the work of the history; None: it is done at once.
+            user_log: the site's log of jobs that are over; None: there is none.
 
         Raises:
             LedgerError: another bebopd has it, or it cannot be read or written.
@@ -126,7 +131,7 @@ class Ledger:
                 f"{shown(str(directory))}: another bebopd keeps its records here"
             ) from None
         try:
-            self._history = History(directory / history.NAME, limits or Limits())
+            self._history = History(directory / history.NAME, limits or Limits(), user_log)
         except LedgerError:
             os.close(self._lock)
             raise
@@ -152,6 +157,7 @@ class Ledger:
         ids = [row.job_id for row in self.open_jobs()]
         done = self._history.rows(ids, Viewer(None)) if ids else []
         self._write([_removed(row.job_id) for row in done])
+        self._history.write_logs()
 
     def first_job_id(self) -> int:
         """The first id of a block that nobody has used, now reserved."""
@@ -286,6 +292,7 @@ class Ledger:
             self._hand_over()
             self._worker.close()
             self.flush()
+            self._history.write_logs()  # of what the worker has written last
         finally:
             self._db.close()
             self._history.close()
@@ -312,9 +319,15 @@ class Ledger:
             if isinstance(result, LedgerError):
                 self._past[:0], self._moved[:0] = past, moved
                 self.on_waiting(f"{result}{self._lost_text()}")
-            elif moved:
+                return
+            if moved:
                 self._waiting += moved
                 self.on_waiting("")
+            self._worker.give(self._history.write_logs, logged)
+
+        def logged(result: LedgerError | None) -> None:
+            if isinstance(result, LedgerError):
+                self.on_waiting(f"lines of the site's logs: {result}")
 
         self._worker.give(lambda: self._history.write(past), written)
 

@@ -20,6 +20,7 @@ class Owners:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._known: dict[int, tuple[float, Owner | None]] = {}
+        self._groups: dict[str, tuple[float, int | None]] = {}
 
     def find(self, uid: int) -> Owner | None:
         """A user by uid; None: no such user."""
@@ -29,6 +30,25 @@ class Owners:
             owner = _look_up(uid)
             self._known[uid] = (now + REMEMBERED_S, owner)
         return owner
+
+    def is_in(self, uid: int, group: str) -> bool:
+        """Whether a user is in a group, by its name; in one that does not exist is nobody."""
+        now = self._monotonic()
+        until, gid = self._groups.get(group, (0.0, None))
+        if now >= until:
+            gid = _gid(group)
+            self._groups[group] = (now + REMEMBERED_S, gid)
+        owner = self.find(uid) if gid is not None else None
+        return owner is not None and gid in (owner.gid, *owner.groups)
+
+
+def _gid(group: str) -> int | None:
+    import grp  # few partitions are operated
+
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        return None
 
 
 def _look_up(uid: int) -> Owner | None:

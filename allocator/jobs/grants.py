@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from allocator.jobs.assign import Picks
+from native.ids import Principal, PrincipalKind
 from native.wire import codec
 from native.wire.alloc import Credential, Grant, NodeShare
 from native.wire.base import MESSAGE_MAX_BYTES
@@ -26,6 +27,22 @@ class Owner(Struct, frozen=True):
     name: str
     gid: int
     groups: tuple[int, ...] = ()
+
+
+class Operators(Struct, frozen=True):
+    """Users who may what root may do with a partition: those of a group.
+
+    Attributes:
+        group: its name; empty: there is none.
+        has: whether a user, by uid, is in it.
+    """
+
+    group: str = ""
+    has: Callable[[int], bool] = lambda uid: False
+
+    def include(self, principal: Principal) -> bool:
+        """Whether this is one of them, who has proven to be that user and not a job's owner."""
+        return principal.kind is PrincipalKind.USER and self.has(principal.uid)
 
 
 class Keys(Struct, frozen=True):

@@ -1,8 +1,10 @@
 """Key files: the partition's, which daemons hold, and a user's own.
 
-A partition's key is 32 bytes as they are. A user's is a line ``user UID HEX``: the
+A partition's key is 32 bytes as they are; while it is changed the file has several keys, the
+first of which is used, and all are accepted. A user's is a line ``user UID HEX``: the
 key that follows from the partition's for that uid, made by ``yodctl key``. Either
-must be readable by its owner only.
+must be readable by its owner only. Where nobody names a file it is ``/etc/yod/key`` for
+root, and for others ``yod/key`` in ``$XDG_CONFIG_HOME`` or ``~/.config``.
 """
 
 from __future__ import annotations
@@ -16,25 +18,44 @@ from native.errors import YodError
 from native.text import shown
 
 KEY_BYTES = auth.KEY_BYTES
+KEYS_MAX = 4  # PTLX_KEYS_MAX of portals4_ext.h
 FILE_MAX_BYTES = 256
 VARIABLE = "YOD_PCT_KEY"  # an allocation's key, hex: only its user can read the environment
+
+
+SITE = "/etc/yod/key"
 
 
 class KeyFileError(YodError):
     """The key file cannot be used; the text says why and what to do."""
 
 
-def read_partition_key(path: str) -> bytes:
-    """The key that the daemons of a partition share.
+def read_partition_keys(path: str) -> tuple[bytes, ...]:
+    """The keys that the daemons of a partition share; mostly it is one.
 
     Raises:
         FileNotFoundError: there is no such file.
         KeyFileError: others can read it, or it is no partition's key.
     """
-    data = _read(path)
-    if len(data) != KEY_BYTES:
-        raise KeyFileError(f"key file {shown(path)}: {len(data)} bytes, a key has {KEY_BYTES}")
-    return data
+    keys = _split(data := _read(path))
+    if not keys:
+        many = f", a file has at most {KEYS_MAX}" if len(data) > KEY_BYTES else ""
+        text = f"{len(data)} bytes, a key has {KEY_BYTES}{many}"
+        raise KeyFileError(f"key file {shown(path)}: {text}")
+    return keys
+
+
+def read_partition_key(path: str) -> bytes:
+    """The first of them."""
+    return read_partition_keys(path)[0]
+
+
+def _split(data: bytes) -> tuple[bytes, ...]:
+    """The keys of a partition's file; none: it is no such file."""
+    count, rest = divmod(len(data), KEY_BYTES)
+    if rest or not 1 <= count <= KEYS_MAX:
+        return ()
+    return tuple(data[at : at + KEY_BYTES] for at in range(0, len(data), KEY_BYTES))
 
 
 def read_any_key(path: str) -> tuple[int | None, bytes]:
@@ -50,8 +71,8 @@ def read_any_key(path: str) -> tuple[int | None, bytes]:
         data = _read(path)
     except FileNotFoundError as error:
         raise KeyFileError(f"key file {shown(path)}: {error.strerror}") from None
-    if len(data) == KEY_BYTES:
-        return None, data
+    if keys := _split(data):
+        return None, keys[0]
     words = data.split()
     try:
         if len(words) == 3 and words[0] == b"user":
@@ -61,6 +82,24 @@ def read_any_key(path: str) -> tuple[int | None, bytes]:
     except ValueError:
         pass
     raise KeyFileError(f"key file {shown(path)}: neither a partition's key nor a user's")
+
+
+def place(environment: Mapping[str, str]) -> str:
+    """Where this user's key is if nobody names a file. It need not be there."""
+    if os.geteuid() == 0:
+        return SITE
+    chosen = environment.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(chosen):  # the XDG specification: another is to be ignored
+        from native.host.userdirs import home
+
+        chosen = os.path.join(home(environment), ".config")
+    return os.path.join(chosen, "yod", "key")
+
+
+def default(environment: Mapping[str, str]) -> str:
+    """The same; empty: there is no such file."""
+    path = place(environment)
+    return path if os.path.exists(path) else ""
 
 
 def take_key(environment: Mapping[str, str]) -> bytes:

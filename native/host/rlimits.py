@@ -45,6 +45,14 @@ def restore() -> None:
             _before = ()
 
 
+def connections_each(most: int) -> int:
+    """How many connections one user may have: so many, and half of the descriptors at most."""
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft_limit == resource.RLIM_INFINITY:
+        return most
+    return min(most, max(1, soft_limit // 2))
+
+
 @contextmanager
 def as_before() -> Iterator[None]:
     """Have the limits as the user has set them, for a child that is started in the block."""

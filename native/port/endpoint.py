@@ -9,6 +9,7 @@ closes its slabs. One thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -28,6 +29,7 @@ QUEUE_EVENTS = 1024  # messages that wait to be decoded
 MESSAGES = 0  # the portal table entry that messages go to
 MESSAGE_MAX_BYTES: int = lib.PTLX_MESSAGE_MAX_BYTES
 UINT32_MAX = 0xFFFFFFFF
+CREDENTIAL_MAX_BYTES: int = lib.PTLX_CREDENTIAL_MAX_BYTES
 
 
 class Key(IntEnum):
@@ -38,6 +40,7 @@ class Key(IntEnum):
     USER = lib.PTLX_KEY_USER
     JOB = lib.PTLX_KEY_JOB
     LOCAL = lib.PTLX_KEY_LOCAL
+    MUNGE = lib.PTLX_KEY_MUNGE
 
 
 def _process(nid: int, pid: int) -> Any:
@@ -61,8 +64,8 @@ class NetworkInterface(Object):
         partition_key: 32 bytes; None: this end does not hold it.
         uid: told to peers that hold the partition's key.
         connect_timeout_ms, handshake_timeout_ms, liveness_ms, max_unproven, max_unproven_each,
-            sending_bytes, ack_delay_ms, versions, wants_answers: as ``struct ptlx_config`` in
-            portals4_ext.h; 0: the default.
+            max_connections_each, max_unread_each, sending_bytes, ack_delay_ms, versions,
+            wants_answers: as ``struct ptlx_config`` in portals4_ext.h; 0: the default.
     """
 
     _what = "network interface"
@@ -83,6 +86,8 @@ class NetworkInterface(Object):
         liveness_ms: int = 0,
         max_unproven: int = 0,
         max_unproven_each: int = 0,
+        max_connections_each: int = 0,
+        max_unread_each: int = 0,
         sending_bytes: int = 0,
         ack_delay_ms: int = 0,
         versions: tuple[int, int] = (0, 0),
@@ -102,6 +107,8 @@ class NetworkInterface(Object):
             liveness_ms=liveness_ms,
             max_unproven=max_unproven,
             max_unproven_each=max_unproven_each,
+            max_connections_each=max_connections_each,
+            max_unread_each=max_unread_each,
             sending_bytes=sending_bytes,
             ack_delay_ms=ack_delay_ms,
             wants_answers=wants_answers,
@@ -178,6 +185,40 @@ class NetworkInterface(Object):
         key.expires = expires
         ffi.memmove(key.secret, secret, len(secret))
         check(lib.PtlxUseKey(self.handle, _process(*target)[0], key), "PtlxUseKey")
+
+    def hold_keys(self, keys: Sequence[bytes]) -> None:
+        """Hold these keys of the partition from now on; see PtlxPartitionKeys."""
+        if any(len(key) != KEY_BYTES for key in keys):
+            raise ValueError(f"a key has {KEY_BYTES} bytes")
+        check(lib.PtlxPartitionKeys(self.handle, b"".join(keys), len(keys)), "PtlxPartitionKeys")
+
+    def use_credential(self, credential: bytes) -> None:
+        """The credential that goes with keys of kind MUNGE."""
+        check(lib.PtlxUseCredential(self.handle, credential, len(credential)), "PtlxUseCredential")
+
+    def take_credentials(self) -> None:
+        """Take credentials from now on: an event for each."""
+        check(lib.PtlxTakeCredentials(self.handle), "PtlxTakeCredentials")
+
+    def credential(self, ticket: int) -> bytes | None:
+        """The credential of a ticket; None: who sent it is gone."""
+        length = ffi.new("size_t *", CREDENTIAL_MAX_BYTES)
+        copy = ffi.new("uint8_t[]", CREDENTIAL_MAX_BYTES)
+        if lib.PtlxCredential(self.handle, ticket, copy, length):
+            return None
+        return bytes(buffer(copy, length[0]))
+
+    def accept_credential(self, ticket: int, uid: int, secret: bytes) -> None:
+        """It is this user's."""
+        if len(secret) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(secret)}")
+        rc = lib.PtlxAnswerCredential(self.handle, ticket, uid, secret, 0)
+        check(rc, "PtlxAnswerCredential")
+
+    def refuse_credential(self, ticket: int, code: int) -> None:
+        """It proves nobody; a code of m4 says why."""
+        rc = lib.PtlxAnswerCredential(self.handle, ticket, 0, ffi.NULL, code)
+        check(rc, "PtlxAnswerCredential")
 
     @in_range
     def set_address(self, nid: int, address: bytes | None) -> None:

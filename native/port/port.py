@@ -56,6 +56,8 @@ class Loss(IntEnum):
     MISBEHAVED = 8  # it broke the transport's protocol and was cut off
     REFUSED = 9  # it refused the connection for another reason
     CROWDED = 10  # it has too many connections that have not proven who they are
+    CREDENTIAL = 11  # it does not take our credential of MUNGE
+    UNREAD = 12  # its user reads too little of what is sent
 
 
 class Received(Struct, frozen=True):

@@ -13,16 +13,17 @@ bounded however many peers send, and nothing is lost.
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from native._native import lib
-from native.errors import PeerProtocolError, UsageError
+from native.errors import PeerProtocolError, UsageError, YodError
 from native.ids import NID_ANY, PID_ANY, ObjectKey, PortalId, Principal, PrincipalKind
 from native.port import endpoint
 from native.port.endpoint import Key
+from native.port.losses import Verdict, loss_text
 from native.port.port import (
     EVENTS_PER_TURN,
     Listener,
@@ -55,6 +56,7 @@ _PEER_LOST: int = lib.PTLX_EVENT_PEER_LOST
 _ARRIVED: int = lib.PTLX_EVENT_OBJECT_ARRIVED
 _SENT: int = lib.PTLX_EVENT_OBJECT_SENT
 _LEFT: int = lib.PTLX_EVENT_PEER_LEFT
+_CREDENTIAL: int = lib.PTLX_EVENT_CREDENTIAL
 
 
 class PartitionKey(NamedTuple):
@@ -83,7 +85,19 @@ class LocalKey(NamedTuple):
     """No secret: the Unix socket's peer credentials prove the user."""
 
 
-AnyKey = PartitionKey | UserKey | JobKey | LocalKey
+class MungeKey(NamedTuple):
+    """Proves a user by a credential of MUNGE; an end has one at most.
+
+    Attributes:
+        secret: in the credential, where only the other end can read it.
+    """
+
+    uid: int
+    secret: bytes
+    credential: bytes
+
+
+AnyKey = PartitionKey | UserKey | JobKey | LocalKey | MungeKey
 
 
 def parse_ipv4(text: str) -> tuple[int, int]:
@@ -119,6 +133,8 @@ class PortalsPort:
         handshake_timeout_s: a connection that has not proven itself by then is closed.
         max_unproven: inbound connections that have not proven themselves, at most.
         max_unproven_each: the same of one user of this host, or of one other address.
+        max_connections_each: proven ones of one user, but for root; 0: any number.
+        max_unread_each: bytes of messages that wait until that user reads them; 0: any number.
         sending_bytes: buffers for all objects that are sent for one job.
         versions: lowest and highest protocol version, (0, 0): all known.
 
@@ -142,6 +158,8 @@ class PortalsPort:
         handshake_timeout_s: float = 5.0,
         max_unproven: int = 1024,
         max_unproven_each: int = 256,
+        max_connections_each: int = 0,
+        max_unread_each: int = 0,
         sending_bytes: int = 8 << 20,
         versions: tuple[int, int] = (0, 0),
     ) -> None:
@@ -162,6 +180,8 @@ class PortalsPort:
             liveness_ms=round(liveness_s * 1000),
             max_unproven=max_unproven,
             max_unproven_each=max_unproven_each,
+            max_connections_each=max_connections_each,
+            max_unread_each=max_unread_each,
             sending_bytes=sending_bytes,
             ack_delay_ms=ACK_DELAY_MS,
             versions=versions,
@@ -174,6 +194,8 @@ class PortalsPort:
         self._next_nid = TABLE_NIDS - 1  # own entries grow down, granted ones are low
         self._last: Message | None = None  # the next one sent is often the same, to another child
         self._last_data = b""
+        self._makers: dict[PortalId, Callable[[], AnyKey]] = {}
+        self._judge: Callable[[int, bytes], None] | None = None  # of credentials
         self._is_off = False  # the entry has turned itself off
         self._interface.receive_messages()
         self._slabs = [
@@ -211,8 +233,41 @@ class PortalsPort:
                 self._interface.use_key(
                     place, Key.JOB, secret, uid=uid, job_id=job_id, expires=expires
                 )
+            case MungeKey(uid, secret, credential):
+                self._interface.use_credential(credential)
+                self._interface.use_key(place, Key.MUNGE, secret, uid=uid)
             case LocalKey():
                 self._interface.use_key(place, Key.LOCAL)
+
+    def renew_key(self, target: PortalId, make: Callable[[], AnyKey]) -> None:
+        """Have another key made when the target is lost, for the next connection to it.
+
+        Args:
+            make: gives it, or raises YodError: the key stays as it is.
+        """
+        self._makers[target] = make
+
+    def hold_keys(self, keys: Sequence[bytes]) -> None:
+        """Hold these keys of the partition: the first to dial with, all are accepted."""
+        self._interface.hold_keys(keys)
+
+    def take_credentials(self, judge: Callable[[int, bytes], None]) -> None:
+        """Take credentials of MUNGE from users of other hosts.
+
+        Args:
+            judge: called with a ticket and the credential; it has :meth:`accept_credential` or
+                :meth:`refuse_credential` called with that ticket, in time.
+        """
+        self._judge = judge
+        self._interface.take_credentials()
+
+    def accept_credential(self, ticket: int, uid: int, secret: bytes) -> None:
+        """The credential of this ticket is a user's, with this secret in it."""
+        self._interface.accept_credential(ticket, uid, secret)
+
+    def refuse_credential(self, ticket: int, verdict: Verdict) -> None:
+        """The credential of this ticket proves nobody."""
+        self._interface.refuse_credential(ticket, verdict)
 
     def resolve(self, address: str) -> PortalId:
         """The id to dial for ``"127.0.0.1:1234"`` or ``"unix:/path"``.
@@ -271,6 +326,10 @@ class PortalsPort:
                 events.append(self._peer_lost(event))
             elif kind == _LEFT:
                 self._peers.pop(event.serial, None)
+            elif kind == _CREDENTIAL:
+                credential = self._interface.credential(event.serial)
+                if credential is not None and self._judge is not None:
+                    self._judge(event.serial, credential)
             elif kind >= _ARRIVED:
                 events.append(self._about_object(kind, event))
         return events
@@ -307,8 +366,11 @@ class PortalsPort:
     def _peer_lost(self, event: Any) -> PeerLost:
         self._peers.pop(event.serial, None)
         peer = PortalId(event.nid, event.pid)
+        if peer in self._makers:
+            with suppress(YodError):  # the next connection says what is wrong
+                self.use_key(peer, self._makers[peer]())
         loss = Loss(event.reason)
-        return PeerLost(peer, loss, _loss_text(loss, event.detail))
+        return PeerLost(peer, loss, loss_text(loss, event.detail))
 
     def disconnect(self, peer: PortalId) -> None:
         """End the connection to a peer; unsent messages to it are flushed first."""
@@ -364,40 +426,6 @@ def _match_bits(key: ObjectKey) -> int:
     if not (0 <= key.job_id < 1 << 48 and 0 <= key.number < 1 << 16):
         raise ValueError(f"{key} is no object of a job")
     return key.job_id << 16 | key.number
-
-
-_ENOKEY = 126  # errno: we lack a key, not the peer
-_SILENCE = {  # errno: whose
-    errno.ETIME: "does not answer: its process is stopped or hangs",
-    errno.ETIMEDOUT: "does not answer: its host is gone, or cut off",
-}
-_LOSS_TEXT = {
-    Loss.UNREACHABLE: "cannot be reached",
-    Loss.WRONG_KEY: "does not hold the same key",
-    Loss.WRONG_VERSION: "speaks no version of the protocol that we do",
-    Loss.WRONG_PEER: "is not the process that was dialled",
-    Loss.CLOSED: "has closed the connection",
-    Loss.DIED: "has died, or its connection is broken",
-    Loss.RESTARTED: "has been restarted",
-    Loss.MISBEHAVED: "broke the protocol and was cut off",
-    Loss.REFUSED: "refused the connection",
-    Loss.CROWDED: "refused the connection: too many connections have not proven who they are",
-}
-
-
-def _loss_text(loss: Loss, detail: int) -> str:
-    if loss is Loss.WRONG_KEY and detail == _ENOKEY:
-        return "cannot be dialled: there is no key for it"
-    text = _LOSS_TEXT[loss]
-    if loss is Loss.CROWDED and detail:
-        return text.replace("connections", "connections of yours")
-    if loss is Loss.DIED and detail in _SILENCE:
-        return _SILENCE[detail]
-    if loss in (Loss.UNREACHABLE, Loss.DIED) and detail:
-        return f"{text}: {os.strerror(detail)}"
-    if loss is Loss.WRONG_VERSION and detail:
-        return f"{text}: its versions are {detail >> 8} to {detail & 255}"
-    return text
 
 
 _CONSEQUENCES = (1, 2, 3)

@@ -99,6 +99,7 @@ typedef struct {
 #define PTL_NID_ANY ...
 #define PTL_PID_ANY ...
 #define PTL_UID_ANY ...
+#define PTLX_CREDENTIAL_MAX_BYTES ...
 #define PTL_PT_ANY ...
 #define PTL_EQ_NONE ...
 #define PTL_CT_NONE ...
@@ -122,7 +123,7 @@ typedef struct {
 #define PTLX_NO_LISTEN ...
 
 enum ptlx_key_kind { PTLX_KEY_NONE, PTLX_KEY_PARTITION, PTLX_KEY_USER,
-    PTLX_KEY_JOB, PTLX_KEY_LOCAL, ... };
+    PTLX_KEY_JOB, PTLX_KEY_LOCAL, PTLX_KEY_MUNGE, ... };
 
 struct ptlx_key {
     uint32_t kind;
@@ -145,6 +146,8 @@ struct ptlx_config {
     uint32_t liveness_ms;
     uint32_t max_unproven;
     uint32_t max_unproven_each;
+    uint32_t max_connections_each;
+    uint64_t max_unread_each;
     uint32_t sending_bytes;
     uint32_t ack_delay_ms;
     uint8_t version_min, version_max;
@@ -156,12 +159,13 @@ struct ptlx_config {
 
 enum ptlx_event_kind { PTLX_EVENT_PEER_LOST, PTLX_EVENT_OBJECT_ARRIVED,
     PTLX_EVENT_OBJECT_SENT, PTLX_EVENT_OBJECT_FAILED,
-    PTLX_EVENT_PEER_LEFT, ... };
+    PTLX_EVENT_PEER_LEFT, PTLX_EVENT_CREDENTIAL, ... };
 
 enum ptlx_loss { PTLX_LOSS_UNREACHABLE, PTLX_LOSS_WRONG_KEY,
     PTLX_LOSS_WRONG_VERSION, PTLX_LOSS_WRONG_PEER, PTLX_LOSS_CLOSED,
     PTLX_LOSS_DIED, PTLX_LOSS_RESTARTED, PTLX_LOSS_MISBEHAVED,
-    PTLX_LOSS_REFUSED, PTLX_LOSS_CROWDED, ... };
+    PTLX_LOSS_REFUSED, PTLX_LOSS_CROWDED,
+    PTLX_LOSS_CREDENTIAL, PTLX_LOSS_UNREAD, ... };
 
 enum ptlx_object_fail { PTLX_OBJECT_PARENT_LOST, PTLX_OBJECT_CHILD_LOST,
     PTLX_OBJECT_CHILD_REFUSED, PTLX_OBJECT_FILE_SHRANK,
@@ -327,6 +331,12 @@ int PtlxNIFini (uint32_t ni, uint32_t flush_ms);
 int PtlxFd (uint32_t ni, int *fd);
 int PtlxNotify (uint32_t ni, uint32_t eq);
 int PtlxUseKey (uint32_t ni, ptl_process_t target, const struct ptlx_key *key);
+int PtlxPartitionKeys (uint32_t ni, const uint8_t *keys, uint32_t n);
+int PtlxUseCredential (uint32_t ni, const void *credential, size_t length);
+int PtlxTakeCredentials (uint32_t ni);
+int PtlxCredential (uint32_t ni, uint64_t ticket, void *copy, size_t *length);
+int PtlxAnswerCredential (uint32_t ni, uint64_t ticket, uint32_t uid,
+                          const uint8_t *secret, uint32_t code);
 int PtlxSetAddress (uint32_t ni, uint32_t nid, const char *address);
 int PtlxEvents (uint32_t ni, uint32_t eq, struct ptlx_event *events, int room,
                 int *count);

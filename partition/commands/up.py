@@ -9,6 +9,7 @@ import click
 
 from native import limits
 from native.errors import UsageError, YodError
+from native.host import sitedirs
 from native.text import shown
 from partition.find import state
 from partition.find import warm as find_warm
@@ -116,6 +117,9 @@ def of_job(job: BatchJob) -> None:
 def chosen_otherwise(found: State | None) -> str:
     """A line for the user if yod will not use what `up` has started; else empty."""
     chosen = os.environ.get("YOD_PARTITION", "")
+    for_all = sitedirs.socket_path(os.environ)
+    if not chosen and found is None and sitedirs.has_socket(for_all):
+        return f"yod uses that of this host at {shown(for_all)}"
     if not chosen or (found is not None and chosen in (found.address, found.unix_address)):
         return ""
     return f"YOD_PARTITION is set: yod and pingd use {shown(chosen)}"

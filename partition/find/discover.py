@@ -1,6 +1,9 @@
 """Chooses a partition. The first of these that is given decides: ``--partition``,
-YOD_PARTITION, the state file of ``yodctl up``, a site's cplant-host file; with none of
-them it is the embedded one.
+YOD_PARTITION, the state file of ``yodctl up``, a cplant-host file that CPLANT_HOST_FILE names,
+the partition that root runs on this host, the site's cplant-host file; with none of them it is
+the embedded one.
+
+A key is in the file that YOD_KEY_FILE names, else where keys are by default.
 
 A chosen partition that does not answer is an error; yod never falls back to another one.
 """
@@ -21,6 +24,7 @@ from native.allocated import (
     outer_name,
 )
 from native.errors import PartitionError
+from native.host import sitedirs
 from native.text import shown
 
 if TYPE_CHECKING:
@@ -65,7 +69,15 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
     Raises:
         PartitionError: the chosen address is malformed.
     """
-    key_file = environment.get(KEY_VARIABLE, "")
+    where = _find(option, environment, environment.get(KEY_VARIABLE, ""))
+    if where.address and not where.key_file and not where.address.startswith("unix:"):
+        from native.host import keyfile
+
+        return replace(where, key_file=keyfile.default(environment))
+    return where
+
+
+def _find(option: str, environment: Mapping[str, str], key_file: str) -> Where:
     if option == BATCH:
         return _batch(environment, key_file, option)
     if option:
@@ -78,6 +90,8 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
 
     if (up := state.load()) is not None:
         return of_state(up, key_file)
+    if HOST_FILE_VARIABLE not in environment and (all_users := _for_all(environment)) is not None:
+        return all_users
     if (site := _site(environment, key_file)) is not None:
         return site
     return _batch(environment, key_file) if "SLURM_JOB_ID" in environment else Where(EMBEDDED)
@@ -88,6 +102,14 @@ def of_state(up: State, key_file: str = "") -> Where:
     address = up.unix_address or up.address
     source = up.name if up.is_of_job else "yodctl up"
     return Where(f"{shown(address)} ({source})", address, key_file or up.key_file)
+
+
+def _for_all(environment: Mapping[str, str]) -> Where | None:
+    """The partition that root runs on this host; None: there is none."""
+    path = sitedirs.socket_path(environment)
+    if not sitedirs.has_socket(path):
+        return None
+    return Where(f"unix:{shown(path)} (this host's)", f"unix:{path}")
 
 
 def _batch(environment: Mapping[str, str], key_file: str, option: str = "") -> Where:

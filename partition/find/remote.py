@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 from native.errors import PartitionError
-from native.host.keyfile import read_any_key
+from native.host import keyfile
+from native.host.keyfile import KEY_BYTES, read_any_key
 from native.ids import PortalId
 from native.limits import Limits
 from native.port.address import facing, numeric
-from native.port.portals import JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
+from native.port.portals import (
+    AnyKey,
+    JobKey,
+    LocalKey,
+    MungeKey,
+    PartitionKey,
+    PortalsPort,
+    UserKey,
+)
+from native.text import shown
 from native.wire.alloc import Grant
 from native.wire.placed import GrantedNode
 from partition.find.discover import Where
 from yod.plan.prepared import Reach
 
+CREDENTIAL_S = 200.0  # munged takes one for 300 s
 _NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address
 
 
@@ -31,6 +45,10 @@ class RemotePartition:
             sending_bytes=limits.sending_bytes,
         )
         self.bebopd: PortalId = self.port.resolve(reach.address)
+        if reach.credential:
+            self.port.renew_key(self.bebopd, lambda: _key(_renewed(reach)))
+            if time.time() > reach.made + CREDENTIAL_S:
+                reach = _renewed(reach)
         self.port.use_key(self.bebopd, _key(reach))
 
     def use_grant(self, grant: Grant) -> None:
@@ -61,12 +79,39 @@ def reach(where: Where) -> Reach:
     if address.startswith("unix:"):
         return Reach(address)
     if not where.key_file:
-        raise PartitionError(
-            f"{where.name}: a key is needed for host:port; "
-            "name its file in YOD_KEY_FILE, or use unix:PATH on bebopd's host"
-        )
+        return _by_munge(where, address)
     uid, key = read_any_key(where.key_file)
     return Reach(address, key, uid)
+
+
+def _renewed(reach: Reach) -> Reach:
+    """With a credential that has not been used."""
+    return _by_munge(Where(reach.address), reach.address)
+
+
+def _by_munge(where: Where, address: str) -> Reach:
+    """By a credential of MUNGE, where this host has a munged.
+
+    Raises:
+        PartitionError: it has none, or that one does not answer.
+    """
+    from native.identity import munge  # loads ctypes
+
+    if not (socket := munge.socket_path(os.environ)):
+        place = shown(keyfile.place(os.environ))
+        raise PartitionError(
+            f"{where.name}: a key is needed for host:port; have one in {place}, or name its file"
+            " in YOD_KEY_FILE, or use MUNGE, or unix:PATH on bebopd's host"
+        )
+    secret = os.urandom(KEY_BYTES)
+    try:
+        # root's bebopd has users of other hosts, and no other one.
+        credential = munge.encode(munge.LABEL + secret, 0, socket)
+    except munge.MungeError as error:
+        raise PartitionError(
+            f"{where.name}: MUNGE does not prove who you are: {error}; is munged up?"
+        ) from None
+    return Reach(address, secret, os.geteuid(), credential, time.time())
 
 
 def facing_node(node: GrantedNode) -> str:
@@ -80,7 +125,10 @@ def facing_node(node: GrantedNode) -> str:
     return facing(str(PortalId(node.nid, node.pid)))
 
 
-def _key(reach: Reach) -> LocalKey | PartitionKey | UserKey:
+def _key(reach: Reach) -> AnyKey:
     if not reach.key:
         return LocalKey()
+    if reach.credential:
+        assert reach.key_uid is not None
+        return MungeKey(reach.key_uid, reach.key, reach.credential)
     return PartitionKey(reach.key) if reach.key_uid is None else UserKey(reach.key_uid, reach.key)

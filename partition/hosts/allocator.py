@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from native.errors import PartitionError
-from native.host import programs, userdirs
+from native.host import programs, sitedirs, userdirs
 from partition.find import state
 from partition.find.state import Daemon, State
 from partition.up import directory, processes
@@ -84,14 +84,15 @@ class Starting:
         self._log = where / directory.LOGS / "bebopd.log"
         self._name = choice.name
         self._key_file = str(where / directory.KEY)
-        self._unix_path = directory.socket_path(where)
+        is_for_all = choice.until_fd < 0  # a batch job's is for nobody else
+        self._unix_path = directory.socket_path(where, environment, is_for_all=is_for_all)
         self._data = b""
         self._reader, writer = os.pipe2(os.O_CLOEXEC)
         records = choice.records or str(state.records_directory(environment))
         argv = [
             *programs.command_line("bebopd"),
             *("--listen", f"0.0.0.0:{choice.port}", "--advertise", choice.address),
-            *(["--unix", self._unix_path] if self._unix_path else []),
+            *("--unix", self._unix_path or sitedirs.NONE),
             *("--name", choice.name, "--key-file", self._key_file, "--state-dir", records),
             *("--ready-fd", str(processes.READY_FD), "--expect", str(expected)),
             *(["--until-fd", str(choice.until_fd)] if choice.until_fd >= 0 else []),

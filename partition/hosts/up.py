@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from native.errors import PartitionError
+from native.host.keyfile import read_partition_key
 from native.limits import Limits
 from native.wire.status import NodeState
 from partition.find import discover, state
@@ -123,7 +124,7 @@ def _with_bebopd(
     own, _, port = found.address.rpartition(":")
     choice = allocator.Choice(found.name, own, int(port), wish.debug)
     begun = allocator.start(where, choice, environment, len(found.started))
-    return replace(found, daemons=begun.daemons), True
+    return replace(found, daemons=begun.daemons, unix_address=begun.unix_address), True
 
 
 def _nodes_up(found: State, limits: Limits) -> set[str]:
@@ -140,7 +141,7 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
     begun = {**before, **{name: Host(name, numbers[name], True) for name in hosts}}
     found = replace(found, hosts=tuple(begun.values()))
     state.save(found, where)
-    key = Path(found.key_file).read_bytes().hex().encode() + b"\n"
+    key = read_partition_key(found.key_file).hex().encode() + b"\n"
     machines = {name: Bringing(name, limits.host_up_s, found.address) for name in hosts}
     calls = [
         ssh.Call(

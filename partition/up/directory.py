@@ -10,21 +10,33 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from native.errors import PartitionError
-from native.host import userdirs
+from native.host import sitedirs, userdirs
 from native.text import shown
 from partition.find import state
 
 # Names in the directory. Without XDG_RUNTIME_DIR this is the user's persistent
 # directory, which also has bebopd's records and the user's log.
 KEY, SOCKET, LOGS = "key", "bebopd.sock", "logs"
-UNIX_PATH_MAX = 107  # bytes of a socket's path, sockaddr_un without its NUL
 TAIL_LINES = 12
 
 
-def socket_path(where: Path) -> str:
-    """Where bebopd's Unix socket is; empty: its path would be too long."""
+def socket_path(where: Path, environment: Mapping[str, str], *, is_for_all: bool) -> str:
+    """Where bebopd's Unix socket is; empty: its path would be too long.
+
+    Args:
+        is_for_all: it is where all users look if root starts it, and no other one is there.
+    """
+    if is_for_all and os.geteuid() == 0 and (path := sitedirs.for_root(environment)[0]):
+        return path
     path = str(where / SOCKET)
-    return path if len(os.fsencode(path)) <= UNIX_PATH_MAX else ""
+    return path if len(os.fsencode(path)) <= sitedirs.UNIX_PATH_MAX else ""
+
+
+def remove_socket(unix_address: str) -> None:
+    """Remove what a bebopd that was killed has left, wherever it is."""
+    path = unix_address.removeprefix("unix:")
+    if path and not sitedirs.is_answered(path):
+        Path(path).unlink(missing_ok=True)
 
 
 def make(where: Path, environment: Mapping[str, str]) -> None:

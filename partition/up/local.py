@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from native.errors import PartitionError
-from native.host import programs, userdirs
+from native.host import programs, sitedirs, userdirs
 from native.loop.reactor import Reactor
 from native.nodelist import format_cpus
 from native.waitstatus import how_it_ended
@@ -102,6 +102,8 @@ def down(
                 ended, killed = ended + there, killed + late
         if is_all:
             directory.clean(where)
+            if found is not None:
+                directory.remove_socket(found.unix_address)
         if found is not None and found.is_of_job:
             shutil.rmtree(where, ignore_errors=True)  # nothing of it outlives the job
     return None if found is None else (found, ended, killed)
@@ -138,7 +140,7 @@ class _Starter:
         self._failure = ""
         self._key_file = str(where / directory.KEY)
         self._records = state.records_directory(environment)
-        self._unix_path = directory.socket_path(where)
+        self._unix_path = directory.socket_path(where, environment, is_for_all=True)
 
     def start(self) -> State:
         """Start everything; see :func:`up`."""
@@ -180,7 +182,7 @@ class _Starter:
         self._reactor.close()
 
     def _spawn_bebopd(self, ready_fd: int) -> None:
-        unix = ["--unix", self._unix_path] if self._unix_path else []
+        unix = ["--unix", self._unix_path or sitedirs.NONE]
         self._spawn(
             [
                 *programs.command_line("bebopd"),

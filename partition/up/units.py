@@ -27,6 +27,7 @@ WantedBy=multi-user.target
 _BEBOPD = """\
 StateDirectory=yod
 RuntimeDirectory=yod
+RuntimeDirectoryPreserve=restart
 ProtectSystem=full
 # Every PCT and yod is a connection.
 LimitNOFILE=1048576

@@ -78,6 +78,8 @@ def for_shake() -> dict[str, bytes]:
         dialled = [S_PUT, 1, S_TURN, S_ACCEPT, S_READ, S_M2, *AS_IT_IS, S_READ, S_M4, 0, *AS_IT_IS]
         lives[f"dialled-{key}"] = bytes([key, *dialled, S_TURN])
         lives[f"refused-{key}"] = bytes([key, S_PUT, 1, S_ACCEPT, S_READ, S_M4, 3, *AS_IT_IS])
+    credential = MAGIC + bytes([5, 0, 4, 0]) + b"abcd"
+    lives["credential"] = bytes([0, S_DIAL, S_BYTES, len(credential)]) + credential
     crowd = chain(*([S_LINE, i, S_DIAL, S_M1, 0, *AS_IT_IS] for i in range(4)))
     lives["crowd"] = bytes([0, *crowd, S_PASS, 3, S_TURN, S_READ])
     return lives

@@ -15,7 +15,7 @@ from tests.support.partition import BIN, Done, Partition, Word, finish
 
 NOBODY = 65534
 # The project may lie below a directory that others cannot search.
-_AS_NOBODY = [
+AS_NOBODY = [
     *("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"),
     *("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"),
 ]
@@ -39,7 +39,7 @@ def as_nobody(
         env: added to their environment; ``None`` as a value takes a name out.
     """
     more = {"HOME": str(home), "XDG_RUNTIME_DIR": None, "XDG_STATE_HOME": None, **(env or {})}
-    return partition.start_command(*_AS_NOBODY, *words, env=more, cwd=home)
+    return partition.start_command(*AS_NOBODY, *words, env=more, cwd=home)
 
 
 def yod_as_nobody(partition: Partition, home: Path, *words: Any, **options: Any) -> Done:

@@ -48,6 +48,7 @@ class Place:
             **kept,
             MARK: self.mark,
             "YOD_LAUNCH_SERVER": "cold",  # a test that wants a launch server names its own
+            "YOD_RUN_DIRECTORY": "none",  # else tests that run at the same time would meet
             "YOD_NOTICE_S": "3600",  # a busy machine makes no lines of its own
             "HOME": str(self.directory / "home"),
             "XDG_RUNTIME_DIR": str(self.runtime),

@@ -65,7 +65,9 @@ OF_A_LAUNCH = {
     "native": (
         "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"
     ),
-    "native.host": "files heap hookfile jobsockets process rlimits stdio unixsockets userdirs",
+    "native.host": (
+        "files heap hookfile jobsockets process rlimits sitedirs stdio unixsockets userdirs"
+    ),
     "native.loop": "pidfds reactor slices",
     "native.port": "port",
     "native.wire": (

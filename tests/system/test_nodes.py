@@ -100,7 +100,9 @@ def test_another_user_is_refused(local, theirs):
     orders = ("drain 1 -reason mine", "resume 1", "restart 1 --force", "reserve 1 -user nobody")
     for words in map(str.split, orders):
         done = finish(as_nobody(local, theirs, BIN / "yodctl", *words))
-        text = "yodctl: nobody may not change nodes of partition `local`: root may\n"
+        text = (
+            "yodctl: nobody may not change nodes of partition `local`: root and group bebop may\n"
+        )
         assert done == (1, "", text)
     assert local.states() == ["free"] * 4
 

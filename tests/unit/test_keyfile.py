@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from native import auth
+from native.host import keyfile
 from native.host.keyfile import KeyFileError, read_any_key, user_key_line
 
 KEY = bytes(range(32))
@@ -42,3 +43,22 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match=f"{tmp_path}/key: No such file or directory"):
         read_any_key(str(tmp_path / "key"))
+
+
+def test_a_users_key_is_in_their_configuration_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    home = {"HOME": str(tmp_path)}
+    assert keyfile.place(home) == f"{tmp_path}/.config/yod/key"
+    assert keyfile.place({**home, "XDG_CONFIG_HOME": "relative"}) == f"{tmp_path}/.config/yod/key"
+    chosen = {**home, "XDG_CONFIG_HOME": str(tmp_path / "c")}
+    assert keyfile.default(chosen) == ""
+    (tmp_path / "c/yod").mkdir(parents=True)
+    path = write(tmp_path / "c/yod/key", KEY)
+    assert keyfile.default(chosen) == path == keyfile.place(chosen)
+
+
+def test_roots_key_is_the_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert keyfile.place({"XDG_CONFIG_HOME": "/c"}) == "/etc/yod/key"

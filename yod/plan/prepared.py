@@ -45,11 +45,15 @@ class Reach(Struct, frozen=True):
         address: ``host:port``, numeric, or ``unix:PATH``.
         key: empty: the kernel proves the user, over a Unix socket.
         key_uid: whose key it is; None: the partition's.
+        credential: of MUNGE, in which the key is; empty: there is none.
+        made: unix time, of the credential.
     """
 
     address: str
     key: bytes = b""
     key_uid: int | None = None
+    credential: bytes = b""
+    made: float = 0.0
 
 
 class Prepared(Struct, frozen=True):

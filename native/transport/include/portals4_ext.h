@@ -13,6 +13,8 @@ extern "C" {
 #endif
 
 #define PTLX_KEY_BYTES 32
+#define PTLX_KEYS_MAX 4 /* of a partition, while its key is changed */
+#define PTLX_CREDENTIAL_MAX_BYTES 1024
 #define PTLX_DIGEST_BYTES 32
 #define PTLX_MESSAGE_MAX_BYTES (256u * 1024) /* one fragment */
 #define PTLX_NO_LISTEN 0xffffffffu
@@ -23,7 +25,8 @@ enum ptlx_key_kind {
     PTLX_KEY_PARTITION = 1,
     PTLX_KEY_USER = 2,
     PTLX_KEY_JOB = 3,
-    PTLX_KEY_LOCAL = 4 /* no secret: peer credentials of a Unix socket */
+    PTLX_KEY_LOCAL = 4, /* no secret: peer credentials of a Unix socket */
+    PTLX_KEY_MUNGE = 5  /* the secret is in the credential (PtlxUseCredential) */
 };
 
 struct ptlx_key {
@@ -55,6 +58,8 @@ struct ptlx_config {
     uint32_t liveness_ms;         /* 20000; a dead host is noticed by then */
     uint32_t max_unproven; /* 1024 connections that have to prove themselves */
     uint32_t max_unproven_each; /* 256 of a user of this host, or an address */
+    uint32_t max_connections_each; /* 0: any number; proven ones, of a user */
+    uint64_t max_unread_each; /* 0: any; bytes of messages that wait for them */
     uint32_t sending_bytes; /* 8 MiB; buffers of the objects that a job sends */
     uint32_t ack_delay_ms; /* 0; how long acks may wait for other frames */
     uint8_t version_min, version_max; /* of the protocol; for tests */
@@ -71,7 +76,8 @@ enum ptlx_event_kind {
     PTLX_EVENT_OBJECT_ARRIVED, /* match_bits, digest, first_ns, last_ns */
     PTLX_EVENT_OBJECT_SENT,    /* match_bits */
     PTLX_EVENT_OBJECT_FAILED,  /* match_bits, reason, detail */
-    PTLX_EVENT_PEER_LEFT       /* PtlxDisconnect has ended; serial, nid, pid */
+    PTLX_EVENT_PEER_LEFT,      /* PtlxDisconnect has ended; serial, nid, pid */
+    PTLX_EVENT_CREDENTIAL      /* to be judged; serial: the ticket */
 };
 
 /* Why a peer is lost: values of native.port.port.Loss. */
@@ -85,7 +91,9 @@ enum ptlx_loss {
     PTLX_LOSS_RESTARTED = 7,
     PTLX_LOSS_MISBEHAVED = 8,
     PTLX_LOSS_REFUSED = 9,
-    PTLX_LOSS_CROWDED = 10 /* detail: 1: by connections of ours */
+    PTLX_LOSS_CROWDED = 10, /* detail: 1: by connections of ours; 2: proven */
+    PTLX_LOSS_CREDENTIAL = 11, /* detail: 11 to 15, the code of m4 */
+    PTLX_LOSS_UNREAD = 12 /* its user reads too little of what is sent */
 };
 
 /* Why an object cannot be completed. */
@@ -147,6 +155,34 @@ PTL_API int PtlxNotify (ptl_handle_ni_t ni, ptl_handle_eq_t eq);
  * kind PTLX_KEY_NONE takes it away again. */
 PTL_API int PtlxUseKey (ptl_handle_ni_t ni, ptl_process_t target,
                         const struct ptlx_key *key);
+
+/* Hold n keys of the partition (PTLX_KEY_BYTES each, 1 to PTLX_KEYS_MAX) from
+ * now on: the first is dialled with, all are accepted. Connections go on.
+ *   PTL_ARG_INVALID  a wrong number, or the interface was made without one
+ */
+PTL_API int PtlxPartitionKeys (ptl_handle_ni_t ni, const uint8_t *keys,
+                               uint32_t n);
+
+/* The credential that goes with keys of kind PTLX_KEY_MUNGE, in which their
+ * secret is. PTL_ARG_INVALID: it is too long.
+ */
+PTL_API int PtlxUseCredential (ptl_handle_ni_t ni, const void *credential,
+                               size_t length);
+
+/* Take credentials from now on: PTLX_EVENT_CREDENTIAL for each. */
+PTL_API int PtlxTakeCredentials (ptl_handle_ni_t ni);
+
+/* Copy the credential of a ticket; *length is the room, then its length.
+ * PTL_ARG_INVALID: who sent it is gone, or there is no room.
+ */
+PTL_API int PtlxCredential (ptl_handle_ni_t ni, uint64_t ticket, void *copy,
+                            size_t *length);
+
+/* It is this user's, with this secret; or, without a secret, it is refused with
+ * a code of m4 (12 to 15). A ticket whose sender is gone is ignored. */
+PTL_API int PtlxAnswerCredential (ptl_handle_ni_t ni, uint64_t ticket,
+                                  uint32_t uid, const uint8_t *secret,
+                                  uint32_t code);
 
 /* Entry `nid` (1 to 2^24-1) of the address table: "/path" of a Unix socket
  * or "[ipv6]:port". NULL removes it. */

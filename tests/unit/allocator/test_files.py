@@ -16,10 +16,10 @@ from native.host.keyfile import KeyFileError
 
 def test_the_key_is_made_once_for_its_owner_only(tmp_path):
     path = tmp_path / "key"
-    key = keys.read_or_make(str(path))
+    (key,) = keys.read_or_make(str(path))
     assert len(key) == 32
     assert path.stat().st_mode & 0o777 == 0o600
-    assert keys.read_or_make(str(path)) == key
+    assert keys.read_or_make(str(path)) == (key,)
     assert os.listdir(path.parent) == ["key"]
 
 

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from allocator.jobs.grants import Operators
 from allocator.nodes.orders import Drain, Orders, OrdersRecorded, RecordOrders, Restart
 from native.errors import Refusal
 from native.ids import PortalId, Principal, PrincipalKind
@@ -211,6 +212,27 @@ def test_root_and_the_user_of_the_daemons_may_give_orders(order, only_uid, princ
         record(partition, order, principal)
         return
     assert refusal(partition, order, principal) == Refused(Refusal.NOT_PERMITTED, text)
+
+
+@pytest.mark.parametrize("order", [FAN, wire.Resume((1,)), wire.Restart((1,), True)])
+def test_members_of_the_operators_group_may_give_orders_and_others_are_told_who_may(order):
+    partition = Partition(2, operators=Operators("bebop", lambda uid: uid == BOB.uid))
+    record(partition, order, BOB)
+    text = "alice may not change nodes of partition `local`: root and group bebop may"
+    assert refusal(partition, order, ALICE) == Refused(Refusal.NOT_PERMITTED, text)
+
+
+def test_a_member_of_the_operators_group_may_release_a_job_of_another_and_sees_all():
+    partition = Partition(1, operators=Operators("bebop", lambda uid: uid == BOB.uid))
+    job_id = partition.grant(spec(1)).job_id
+    assert partition.release(job_id, principal=BOB) == [Send(pct(0), Revoke(job_id))]
+
+
+def test_a_key_of_a_job_gives_nobody_the_rights_of_their_group():
+    partition = Partition(1, operators=Operators("bebop", lambda uid: True))
+    job_id = partition.grant(spec(1)).job_id
+    of_another_job = Principal(PrincipalKind.JOB, BOB.uid, job_id + 1)
+    assert Send(pct(0), Revoke(job_id)) not in partition.release(job_id, principal=of_another_job)
 
 
 def test_an_operator_may_release_a_job_of_another():

@@ -23,6 +23,15 @@ def test_a_user_comes_with_all_groups():
     assert member_of <= set(owner.groups)
 
 
+def test_a_group_has_whom_the_system_says_and_one_that_is_not_there_has_nobody():
+    entry = next(entry for entry in pwd.getpwall() if entry.pw_uid != os.geteuid())
+    name = grp.getgrgid(entry.pw_gid).gr_name
+    found = Owners()
+    assert found.is_in(entry.pw_uid, name)
+    assert not found.is_in(entry.pw_uid, "no-such-group-of-tests")
+    assert not found.is_in(1 << 30, name)
+
+
 def test_nobody_is_nobody():
     known = {entry.pw_uid for entry in pwd.getpwall()}
     stranger = next(uid for uid in range(60000, 1 << 20) if uid not in known)

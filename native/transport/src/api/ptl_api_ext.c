@@ -6,6 +6,7 @@
 #include "ptl_api.h"
 #include "ptl_auth.h"
 #include "ptl_blake2b.h"
+#include "ptl_credential.h"
 #include "ptl_eq.h"
 #include "ptl_ends.h"
 #include "ptl_err.h"
@@ -13,6 +14,7 @@
 #include "ptl_move.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
+#include "ptl_shake.h"
 #include "ptl_shared.h"
 #include "ptl_wake.h"
 
@@ -150,11 +152,92 @@ int PtlxUseKey (ptl_handle_ni_t handle, ptl_process_t target,
 
     if (rc != PTL_OK)
         return rc;
-    if (!key || key->kind > PTLX_KEY_LOCAL)
+    if (!key || key->kind > PTLX_KEY_MUNGE)
         return ptl_leave (NULL, PTL_ARG_INVALID);
     if (target.phys.nid != PTL_NID_ANY)
         return ptl_leave (NULL, use_key (ni->end, &target, key));
     ni->end->default_key = *key;
+    return ptl_leave (NULL, PTL_OK);
+}
+
+int PtlxPartitionKeys (ptl_handle_ni_t handle, const uint8_t *keys,
+                       uint32_t n)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!keys || n == 0 || n > PTLX_KEYS_MAX
+        || ni->end->n_partition_keys == 0)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    ptl_end_hold_keys (ni->end, keys, n);
+    return ptl_leave (NULL, PTL_OK);
+}
+
+int PtlxUseCredential (ptl_handle_ni_t handle, const void *credential,
+                       size_t length)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!credential || length == 0 || length > PTLX_CREDENTIAL_MAX_BYTES)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    memcpy (ni->end->credential, credential, length);
+    ni->end->credential_length = (uint16_t)length;
+    return ptl_leave (NULL, PTL_OK);
+}
+
+int PtlxTakeCredentials (ptl_handle_ni_t handle)
+{
+    struct ptl_ni *ni;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    ni->end->takes_credentials = true;
+    return ptl_leave (NULL, PTL_OK);
+}
+
+int PtlxCredential (ptl_handle_ni_t handle, uint64_t ticket, void *copy,
+                    size_t *length)
+{
+    struct ptl_ni *ni;
+    struct ptl_conn *conn;
+    size_t has;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!copy || !length || !(conn = ptl_credential_find (ni->end, ticket)))
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    has = conn->shake->have - PTL_START_BYTES;
+    if (has > *length)
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    memcpy (copy, conn->shake->in + PTL_START_BYTES, has);
+    *length = has;
+    return ptl_leave (NULL, PTL_OK);
+}
+
+int PtlxAnswerCredential (ptl_handle_ni_t handle, uint64_t ticket,
+                          uint32_t uid, const uint8_t *secret, uint32_t code)
+{
+    struct ptl_ni *ni;
+    struct ptl_conn *conn;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if (!secret && (code < PTL_CODE_CREDENTIAL || code > PTL_CODE_NO_JUDGE))
+        return ptl_leave (NULL, PTL_ARG_INVALID);
+    if (!(conn = ptl_credential_find (ni->end, ticket)))
+        return ptl_leave (NULL, PTL_OK);
+    if (secret)
+        ptl_credential_accept (conn, uid, secret);
+    else
+        ptl_shake_refuse (conn, (enum ptl_code)code);
     return ptl_leave (NULL, PTL_OK);
 }
 

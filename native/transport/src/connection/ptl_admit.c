@@ -107,5 +107,6 @@ enum ptl_code ptl_admit (struct ptl_conn *conn, uint32_t nid,
     conn->who.pid = pid;
     conn->peer = peer;
     peer->conn = conn;
+    peer->uid = conn->share ? conn->who.uid : 0;
     return PTL_CODE_READY;
 }

@@ -18,6 +18,7 @@
 #include "ptl_out.h"
 #include "ptl_peer.h"
 #include "ptl_seal.h"
+#include "ptl_share.h"
 #include "ptl_shake.h"
 
 #define DRAIN_MS 2000           /* wait for the end of the peer's stream */
@@ -264,6 +265,9 @@ void ptl_conn_close (struct ptl_conn *conn)
     conn->state = PTL_CONN_DEAD;
     conn->peer = NULL;
     ptl_shake_free (conn);
+    if (conn->share)
+        ptl_share_leave (conn->share);
+    conn->share = NULL;
     ptl_near_close (conn);
     end_arrivals (conn);
     close (conn->source.fd); /* leaves the epoll set with it */

@@ -20,6 +20,7 @@ struct ptl_op;
 struct ptl_pending;
 struct ptl_seal;
 struct ptl_shake;
+struct ptl_share;
 
 enum ptl_conn_state {
     PTL_CONN_CONNECTING,
@@ -54,6 +55,7 @@ struct ptl_conn {
     int64_t ping_end; /* where in `written` an unanswered ping is; 0: not yet */
     int64_t ack_ms; /* acks are sent by then; 0: none waits */
     struct ptl_shake *shake; /* until READY */
+    struct ptl_share *share; /* of whom it is, or NULL */
     struct ptl_near *near;   /* NULL: no memory is shared */
 
     struct ptl_seal *seal; /* of integrity, or NULL */

@@ -54,6 +54,27 @@ static bool may_be_local (const struct ptl_conn *conn)
         && ptl_near_is_own_user (conn);
 }
 
+static void derive (const uint8_t *partition_key, struct ptlx_key *key)
+{
+    if (key->kind == PTLX_KEY_PARTITION)
+        memcpy (key->secret, partition_key, sizeof (key->secret));
+    else
+        ptl_auth_derive (partition_key, key);
+}
+
+/* While the partition's key is changed there are several: the one that the
+ * hint of m1 is of, else the first. */
+static void choose_key (const struct ptl_end *end, const struct ptl_hello *h,
+                        struct ptlx_key *key)
+{
+    for (unsigned i = 0; h->hint && i < end->n_partition_keys; i++) {
+        derive (end->partition_keys[i], key);
+        if (ptl_auth_hint (key->secret, h->nonce) == h->hint)
+            return;
+    }
+    derive (end->partition_keys[0], key);
+}
+
 /* Find the key that m1 names: our own, or one derived from the partition's. */
 static enum ptl_code find_key (struct ptl_conn *conn)
 {
@@ -62,6 +83,12 @@ static enum ptl_code find_key (struct ptl_conn *conn)
     const struct ptl_hello *h = &conn->shake->theirs;
     struct ptlx_key *key = &conn->shake->key;
 
+    if (key->kind == PTLX_KEY_MUNGE) /* a credential has proven the user */
+        return h->key_kind == key->kind && h->uid == key->uid
+                   ? PTL_CODE_READY
+                   : PTL_CODE_WRONG_KEY;
+    if (h->key_kind == PTLX_KEY_MUNGE)
+        return PTL_CODE_NOT_PERMITTED;
     key->kind = h->key_kind;
     key->uid = h->uid;
     key->job_id = h->job_id;
@@ -70,11 +97,8 @@ static enum ptl_code find_key (struct ptl_conn *conn)
         return may_be_local (conn) ? PTL_CODE_READY : PTL_CODE_NOT_PERMITTED;
     if (key->kind == PTLX_KEY_JOB && (int64_t)h->expires < time (NULL))
         return PTL_CODE_EXPIRED;
-    if (end->holds_partition_key) {
-        if (key->kind == PTLX_KEY_PARTITION)
-            memcpy (key->secret, end->partition_key, sizeof (key->secret));
-        else
-            ptl_auth_derive (end->partition_key, key);
+    if (end->n_partition_keys > 0) {
+        choose_key (end, h, key);
         return PTL_CODE_READY;
     }
     if ((own->kind == PTLX_KEY_USER && key->kind == PTLX_KEY_USER
@@ -97,6 +121,8 @@ bool ptl_judge_principal (struct ptl_conn *conn)
     conn->who.uid = key->kind == PTLX_KEY_PARTITION ? conn->shake->theirs.uid
                                                     : key->uid;
     conn->who.job_id = key->kind == PTLX_KEY_JOB ? key->job_id : 0;
+    if (key->kind == PTLX_KEY_MUNGE)
+        conn->who.kind = PTLX_KEY_USER;
     if (key->kind != PTLX_KEY_LOCAL)
         return true;
     if (getsockopt (conn->source.fd, SOL_SOCKET, SO_PEERCRED, &cred, &size))
@@ -188,6 +214,12 @@ uint32_t ptl_judge_loss (uint8_t code)
         return PTLX_LOSS_WRONG_KEY;
     case PTL_CODE_WRONG_PEER:
         return PTLX_LOSS_WRONG_PEER;
+    case PTL_CODE_NO_CREDENTIALS:
+    case PTL_CODE_CREDENTIAL:
+    case PTL_CODE_CREDENTIAL_OLD:
+    case PTL_CODE_CREDENTIAL_USED:
+    case PTL_CODE_NO_JUDGE:
+        return PTLX_LOSS_CREDENTIAL;
     default:
         return PTLX_LOSS_REFUSED;
     }

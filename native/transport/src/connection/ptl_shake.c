@@ -8,9 +8,11 @@
 #include "ptl_admit.h"
 #include "ptl_alive.h"
 #include "ptl_conn.h"
+#include "ptl_credential.h"
 #include "ptl_judge.h"
 #include "ptl_peer.h"
 #include "ptl_seal.h"
+#include "ptl_share.h"
 
 static bool begin (struct ptl_conn *conn, enum ptl_shake_step step)
 {
@@ -87,21 +89,34 @@ static bool fill_hello (const struct ptl_conn *conn, struct ptl_hello *hello)
     hello->intended_nid = conn->shake->intended_nid;
     hello->intended_pid = conn->shake->intended_pid;
     hello->offers = ptl_judge_offers (conn);
-    return getrandom (hello->nonce, sizeof (hello->nonce), 0)
-        == sizeof (hello->nonce);
+    if (getrandom (hello->nonce, sizeof (hello->nonce), 0)
+        != sizeof (hello->nonce))
+        return false;
+    if (conn->is_dialled && key->kind != PTLX_KEY_LOCAL)
+        hello->hint = ptl_auth_hint (key->secret, hello->nonce);
+    return true;
 }
 
-void ptl_shake_connected (struct ptl_conn *conn)
+static void send_m1 (struct ptl_conn *conn)
 {
     struct ptl_hello hello;
 
-    conn->state = PTL_CONN_SHAKING;
+    conn->shake->step = PTL_AWAIT_M2;
     if (!fill_hello (conn, &hello)) {
         ptl_conn_fail (conn, PTLX_LOSS_UNREACHABLE, errno);
         return;
     }
     ptl_auth_put_hello (1, &hello, conn->shake->m1);
     if (!put (conn, conn->shake->m1, PTL_M1_BYTES))
+        hear_why (conn, errno);
+}
+
+void ptl_shake_connected (struct ptl_conn *conn)
+{
+    conn->state = PTL_CONN_SHAKING;
+    if (conn->shake->key.kind != PTLX_KEY_MUNGE)
+        send_m1 (conn);
+    else if (!ptl_credential_send (conn))
         hear_why (conn, errno);
 }
 
@@ -220,6 +235,18 @@ static void answer_m3 (struct ptl_conn *conn, enum ptl_code code)
     }
 }
 
+/* False: the user has as many connections as they may have. */
+static bool enter_share (struct ptl_conn *conn)
+{
+    const struct ptlx_config *c = &conn->end->config;
+
+    if ((c->max_connections_each == 0 && c->max_unread_each == 0)
+        || !ptl_share_is_for (&conn->who))
+        return true;
+    conn->share = ptl_share_enter (conn->end, conn->who.uid);
+    return conn->share != NULL;
+}
+
 static void take_m3 (struct ptl_conn *conn)
 {
     struct ptl_shake *s = conn->shake;
@@ -232,6 +259,10 @@ static void take_m3 (struct ptl_conn *conn)
     }
     if (!ptl_judge_principal (conn)) {
         ptl_shake_refuse (conn, PTL_CODE_NOT_PERMITTED);
+        return;
+    }
+    if (!enter_share (conn)) {
+        ptl_shake_refuse (conn, PTL_CODE_CONNECTIONS);
         return;
     }
     conn->incarnation = s->theirs.incarnation;
@@ -247,12 +278,16 @@ static void take_m4 (struct ptl_conn *conn)
     uint8_t session[PTLX_KEY_BYTES], m4[PTL_M4_BYTES];
     uint8_t code = s->in[5];
 
-    if (code == PTL_CODE_FULL || code == PTL_CODE_SHARE) {
+    if (code == PTL_CODE_FULL || code == PTL_CODE_SHARE
+        || code == PTL_CODE_CONNECTIONS) {
         ptl_peer_turned_away (conn->peer, code);
         return;
     }
     if (code > PTL_CODE_COLLISION) {
-        ptl_conn_fail (conn, ptl_judge_loss (code), s->in[6] << 8 | s->in[7]);
+        ptl_conn_fail (conn, ptl_judge_loss (code),
+                       ptl_judge_loss (code) == PTLX_LOSS_CREDENTIAL
+                           ? code
+                           : s->in[6] << 8 | s->in[7]);
         return;
     }
     ptl_auth_session (s->key.secret, "yod.s2c", s->m1, s->m2, s->m3, session);
@@ -277,7 +312,8 @@ static void take_m4 (struct ptl_conn *conn)
 
 static void take (struct ptl_conn *conn, uint8_t message)
 {
-    conn->shake->have = 0;
+    if (message != 5) /* the credential is read when it is judged */
+        conn->shake->have = 0;
     if (message == 1 && conn->shake->step == PTL_AWAIT_M1)
         take_m1 (conn);
     else if (message == 2 && conn->shake->step == PTL_AWAIT_M2)
@@ -286,6 +322,11 @@ static void take (struct ptl_conn *conn, uint8_t message)
         take_m3 (conn);
     else if (message == 4 && conn->is_dialled)
         take_m4 (conn);
+    else if (message == 5 && conn->shake->step == PTL_AWAIT_M1
+             && conn->shake->key.kind == PTLX_KEY_NONE)
+        ptl_credential_take (conn);
+    else if (message == 6 && conn->shake->step == PTL_AWAIT_M6)
+        send_m1 (conn);
     else
         ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
 }
@@ -297,6 +338,10 @@ void ptl_shake_read (struct ptl_conn *conn)
     size_t wanted = 8;
     ssize_t n;
 
+    if (s->step == PTL_AWAIT_ANSWER) { /* it has hung up, or cannot wait */
+        ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);
+        return;
+    }
     for (;;) {
         if (s->have >= 8 && !(wanted = ptl_auth_length (s->in))) {
             ptl_conn_fail (conn, PTLX_LOSS_MISBEHAVED, 0);

@@ -1,7 +1,7 @@
 /* ptl_shake.h - the handshake of one connection, step by step.
  *
  * The state exists while the connection is unproven. Nothing is allocated by
- * the peer's word; every message has a fixed length below 256 bytes.
+ * the peer's word; the longest message, a credential, has a kilobyte.
  */
 #ifndef PTL_SHAKE_H
 #define PTL_SHAKE_H
@@ -12,17 +12,25 @@
 struct ptl_conn;
 struct ptl_end;
 
-enum ptl_shake_step { PTL_AWAIT_M1, PTL_AWAIT_M2, PTL_AWAIT_M3, PTL_AWAIT_M4 };
+enum ptl_shake_step {
+    PTL_AWAIT_M1, /* or m5 */
+    PTL_AWAIT_M2,
+    PTL_AWAIT_M3,
+    PTL_AWAIT_M4,
+    PTL_AWAIT_ANSWER, /* of whoever judges the credential of m5 */
+    PTL_AWAIT_M6
+};
 
 struct ptl_shake {
     struct ptl_place place; /* of an inbound connection */
     enum ptl_shake_step step;
-    struct ptlx_key key;
+    struct ptlx_key key; /* of kind MUNGE: that of the credential */
     struct ptl_hello theirs;
     uint32_t intended_nid, intended_pid;
     uint8_t m1[PTL_M1_BYTES], m2[PTL_M2_BYTES], m3[PTL_M3_BYTES];
     uint8_t in[PTL_SHAKE_MAX_BYTES];
     size_t have;
+    uint64_t ticket; /* of the credential */
 };
 
 /* Begin as listener (wait for m1); room has been made. False: no memory. */

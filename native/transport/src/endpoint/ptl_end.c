@@ -23,6 +23,15 @@ static uint32_t or_default (uint32_t value, uint32_t standard)
     return value ? value : standard;
 }
 
+void ptl_end_hold_keys (struct ptl_end *end, const uint8_t *keys, unsigned n)
+{
+    explicit_bzero (end->partition_keys, sizeof (end->partition_keys));
+    memcpy (end->partition_keys, keys, (size_t)n * PTLX_KEY_BYTES);
+    end->n_partition_keys = n;
+    if (end->default_key.kind == PTLX_KEY_PARTITION)
+        memcpy (end->default_key.secret, keys, PTLX_KEY_BYTES);
+}
+
 static int configure (struct ptl_end *end, const struct ptlx_config *config)
 {
     struct ptlx_config *c = &end->config;
@@ -41,10 +50,8 @@ static int configure (struct ptl_end *end, const struct ptlx_config *config)
     if (config->unix_path && !(end->unix_path = strdup (config->unix_path)))
         return PTL_NO_SPACE;
     if (config->partition_key) {
-        end->holds_partition_key = true;
-        memcpy (end->partition_key, config->partition_key, PTLX_KEY_BYTES);
         end->default_key.kind = PTLX_KEY_PARTITION;
-        memcpy (end->default_key.secret, end->partition_key, PTLX_KEY_BYTES);
+        ptl_end_hold_keys (end, config->partition_key, 1);
     }
     return PTL_OK;
 }
@@ -88,8 +95,8 @@ static int choose_identity (struct ptl_end *end)
     end->self.pid = (uint32_t)(random[1] >> 32) | 1u << 16;
     if (end->self.pid == PTL_PID_ANY)
         end->self.pid--;
-    end->self.kind = end->holds_partition_key ? PTLX_KEY_PARTITION
-                                            : PTLX_KEY_USER;
+    end->self.kind = end->n_partition_keys > 0 ? PTLX_KEY_PARTITION
+                                               : PTLX_KEY_USER;
     end->self.uid = end->config.uid;
     return PTL_OK;
 }
@@ -106,6 +113,8 @@ static void init_lists (struct ptl_end *end)
 
     for (size_t i = 0; i < sizeof (lists) / sizeof (*lists); i++)
         ptl_list_init (lists[i]);
+    for (size_t i = 0; i < PTL_SHARE_LISTS; i++)
+        ptl_list_init (&end->shares[i]);
     end->epoll_fd = end->tcp.fd = end->local.fd = end->near.fd = -1;
     end->event.fd = end->timer.fd = -1;
     pthread_cond_init (&end->woken, NULL);
@@ -345,6 +354,7 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
     free_nodes (&end->addresses);
     free_nodes (&end->losses);
     ptl_op_table_free (&end->ops);
+    ptl_share_free_all (end);
     ptl_list_remove (&end->node);
     close_if_open (end->epoll_fd);
     close_if_open (end->event.fd);
@@ -352,7 +362,8 @@ void ptl_end_free (struct ptl_end *end, uint32_t flush_ms)
     pthread_cond_destroy (&end->woken);
     free (end->peers);
     free (end->spare_small);
-    explicit_bzero (end->partition_key, sizeof (end->partition_key));
+    explicit_bzero (end->partition_keys, sizeof (end->partition_keys));
     explicit_bzero (&end->default_key, sizeof (end->default_key));
+    explicit_bzero (end->credential, sizeof (end->credential));
     free (end);
 }

@@ -21,6 +21,7 @@
 #include "ptl_arrival.h"
 #include "ptl_list.h"
 #include "ptl_op.h"
+#include "ptl_share.h"
 #include "ptl_wire.h"
 
 #define PTL_BUDGET_FRAMES 64
@@ -74,9 +75,12 @@ struct ptl_end {
     const struct ptl_above *above; /* who uses it */
     struct ptlx_config config; /* no zeros where a default exists */
     char *unix_path;           /* to be removed at the end, or NULL */
-    bool holds_partition_key;
-    uint8_t partition_key[PTLX_KEY_BYTES];
+    unsigned n_partition_keys; /* 0: none is held */
+    uint8_t partition_keys[PTLX_KEYS_MAX][PTLX_KEY_BYTES]; /* own, then old */
     struct ptlx_key default_key;
+    bool takes_credentials; /* whoever drives us has them judged */
+    uint16_t credential_length;
+    uint8_t credential[PTLX_CREDENTIAL_MAX_BYTES]; /* ours, to dial with */
     struct ptl_who self;
     uint64_t incarnation;
     uint32_t seed; /* of pids for aliases */
@@ -117,6 +121,7 @@ struct ptl_end {
     struct ptl_peer **peers; /* hash table */
     size_t peer_slots, n_peers;
     struct ptl_node origins; /* of unproven connections (ptl_unproven.h) */
+    struct ptl_node shares[PTL_SHARE_LISTS]; /* by user (ptl_share.h) */
     size_t n_unproven;
     struct ptl_node conns, dirty, grave;
     struct ptl_node nears; /* connections with shared memory */
@@ -137,6 +142,10 @@ struct ptl_end {
     uint8_t *spare_small; /* of ptl_out.c, or NULL */
     unsigned n_bundles;   /* open: nothing is written before they end */
 };
+
+/* Hold n keys of the partition instead of those before: the first is dialled
+ * with, all are accepted. Connections go on. */
+void ptl_end_hold_keys (struct ptl_end *end, const uint8_t *keys, unsigned n);
 
 /* Make an endpoint; results as PtlxNIInit. */
 int ptl_end_alloc (const struct ptlx_config *config,

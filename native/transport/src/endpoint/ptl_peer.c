@@ -366,7 +366,9 @@ static void give_up (struct ptl_peer *peer)
 
     if (peer->dial_code) {
         ptl_peer_lost (peer, PTLX_LOSS_CROWDED,
-                       peer->dial_code == PTL_CODE_SHARE);
+                       peer->dial_code == PTL_CODE_SHARE
+                           ? 1
+                           : 2 * (peer->dial_code == PTL_CODE_CONNECTIONS));
         return;
     }
     if (is_short)

@@ -21,6 +21,7 @@ struct ptl_peer {
     struct ptl_end *end;
     uint32_t nid, pid;
     struct ptl_conn *conn; /* proven, or NULL */
+    uint32_t uid;          /* 0, or of the user in whose share it is */
     struct ptl_conn *dial; /* being opened by us, or NULL */
     int64_t dial_until_ms; /* 0: no dial is wanted */
     int64_t dial_again_ms; /* 0: no dial is planned */

@@ -10,6 +10,8 @@
 #include "ptl_md.h"
 #include "ptl_ni.h"
 #include "ptl_op.h"
+#include "ptl_peer.h"
+#include "ptl_share.h"
 
 #define LOCAL_NIDS (1u << 24) /* below: entries of the address table */
 
@@ -322,6 +324,8 @@ static void message_ended (struct ptl_op *op, int fail, uint64_t mlength,
     };
 
     (void)offset;
+    if (op->owner)
+        ptl_share_give_back (op->owner, op->length);
     if (fail == PTL_NI_UNDELIVERABLE
         || (fail == PTL_NI_OK && mlength == op->length))
         return;
@@ -333,13 +337,24 @@ static const struct ptl_op_class message_class = { NULL, message_ended, NULL };
 int ptl_move_message (struct ptl_end *end, uint32_t nid, uint32_t pid,
                       const void *data, size_t length)
 {
+    struct ptl_peer *peer = ptl_peer_find (end, nid, pid);
+    struct ptl_share *share
+        = peer && peer->uid ? ptl_share_find (end, peer->uid) : NULL;
     struct ptl_op *op;
 
     if (length > PTLX_MESSAGE_MAX_BYTES || nid == 0 || nid == PTL_NID_ANY
         || pid == 0 || (!data && length > 0))
         return PTL_ARG_INVALID;
-    if (!(op = ptl_op_alloc (end, &message_class, length)))
+    if (share && !ptl_share_hold (end, share, length)) {
+        ptl_peer_lost (peer, PTLX_LOSS_UNREAD, 0);
+        return PTL_OK;
+    }
+    if (!(op = ptl_op_alloc (end, &message_class, length))) {
+        if (share)
+            ptl_share_give_back (share, length);
         return PTL_NO_SPACE;
+    }
+    op->owner = share;
     if (length > 0)
         memcpy (op->copy, data, length);
     op->nid = nid;

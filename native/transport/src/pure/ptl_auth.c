@@ -35,6 +35,15 @@ void ptl_auth_derive (const uint8_t partition_key[PTLX_KEY_BYTES],
     }
 }
 
+uint32_t ptl_auth_hint (const uint8_t *key,
+                        const uint8_t nonce[PTL_NONCE_BYTES])
+{
+    uint8_t mac[32];
+
+    ptl_auth_mac (key, "yod.hint", nonce, PTL_NONCE_BYTES, mac);
+    return ptl_get32 (mac);
+}
+
 bool ptl_auth_equal (const uint8_t *a, const uint8_t *b, size_t length)
 {
     volatile uint8_t difference = 0;
@@ -63,6 +72,7 @@ void ptl_auth_put_hello (uint8_t message, const struct ptl_hello *hello,
     ptl_put32 (out + 48, hello->intended_nid);
     ptl_put32 (out + 52, hello->intended_pid);
     ptl_put32 (out + 56, hello->offers);
+    ptl_put32 (out + 60, hello->hint);
     memcpy (out + 64, hello->nonce, PTL_NONCE_BYTES);
 }
 
@@ -84,10 +94,11 @@ int ptl_auth_get_hello (uint8_t message, const uint8_t in[PTL_HELLO_BYTES],
     hello->intended_nid = ptl_get32 (in + 48);
     hello->intended_pid = ptl_get32 (in + 52);
     hello->offers = ptl_get32 (in + 56);
+    hello->hint = ptl_get32 (in + 60);
     memcpy (hello->nonce, in + 64, PTL_NONCE_BYTES);
     if (hello->version_min == 0 || hello->version_min > hello->version_max
         || hello->key_kind < PTLX_KEY_PARTITION
-        || hello->key_kind > PTLX_KEY_LOCAL || hello->nid == 0
+        || hello->key_kind > PTLX_KEY_MUNGE || hello->nid == 0
         || hello->nid == PTL_NID_ANY || hello->pid == 0
         || hello->pid == PTL_PID_ANY)
         return PTL_FAIL;
@@ -148,13 +159,41 @@ void ptl_auth_put_m4 (const uint8_t *session, uint8_t code,
         ptl_auth_mac (session, "yod.ready", m4, 8, m4 + 8);
 }
 
+static void put_start (uint8_t message, size_t length, uint8_t *out)
+{
+    memset (out, 0, PTL_START_BYTES);
+    memcpy (out, magic, sizeof (magic));
+    out[4] = message;
+    out[6] = (uint8_t)length;
+    out[7] = (uint8_t)(length >> 8);
+}
+
+void ptl_auth_put_m5 (const uint8_t *credential, size_t length, uint8_t *m5)
+{
+    put_start (5, length, m5);
+    memcpy (m5 + PTL_START_BYTES, credential, length);
+}
+
+void ptl_auth_put_m6 (uint8_t m6[PTL_START_BYTES])
+{
+    put_start (6, 0, m6);
+}
+
 size_t ptl_auth_length (const uint8_t start[8])
 {
     static const size_t lengths[] = {
         0, PTL_M1_BYTES, PTL_M2_BYTES, PTL_M3_BYTES, PTL_M4_BYTES,
+        0, PTL_START_BYTES,
     };
+    size_t length;
 
-    if (memcmp (start, magic, sizeof (magic)) != 0 || start[4] > 4)
+    if (memcmp (start, magic, sizeof (magic)) != 0 || start[4] > 6)
         return 0;
+    if (start[4] == 5) {
+        length = (size_t)start[6] | (size_t)start[7] << 8;
+        return length == 0 || length > PTLX_CREDENTIAL_MAX_BYTES
+                   ? 0
+                   : PTL_START_BYTES + length;
+    }
     return lengths[start[4]];
 }

@@ -5,6 +5,7 @@
  *   m1 dialler   hello
  *   m2 listener  hello, proof MAC (K, m1 | hello)
  *   m3 dialler   proof MAC (K, m1 | m2)
+ *   (m5, m6: ptl_credential.h)
  *   m4 listener  code, proof MAC (session key, code); a refusal before the
  *                key is known carries a proof of zeros and is never trusted
  */
@@ -24,7 +25,8 @@
 #define PTL_M2_BYTES (PTL_HELLO_BYTES + PTL_TAG_BYTES)
 #define PTL_M3_BYTES (8 + PTL_TAG_BYTES)
 #define PTL_M4_BYTES (8 + PTL_TAG_BYTES)
-#define PTL_SHAKE_MAX_BYTES 256
+#define PTL_START_BYTES 8 /* of each message; m6 has no more */
+#define PTL_SHAKE_MAX_BYTES (PTL_START_BYTES + PTLX_CREDENTIAL_MAX_BYTES)
 
 #define PTL_OFFER_INTEGRITY 1u
 #define PTL_OFFER_MEMORY 2u
@@ -41,7 +43,13 @@ enum ptl_code {
     PTL_CODE_NOT_PERMITTED = 7, /* no key, over TCP */
     PTL_CODE_MALFORMED = 8,
     PTL_CODE_INTEGRITY = 9, /* it is required here, and was not offered */
-    PTL_CODE_SHARE = 10 /* too many unproven connections of one origin */
+    PTL_CODE_SHARE = 10, /* too many unproven connections of one origin */
+    PTL_CODE_NO_CREDENTIALS = 11, /* none is taken here */
+    PTL_CODE_CREDENTIAL = 12,     /* it is not valid */
+    PTL_CODE_CREDENTIAL_OLD = 13, /* or has expired, */
+    PTL_CODE_CREDENTIAL_USED = 14, /* or was used before */
+    PTL_CODE_NO_JUDGE = 15, /* nobody there can tell: munged does not answer */
+    PTL_CODE_CONNECTIONS = 16 /* too many connections of this user */
 };
 
 /* What m1 and m2 say. */
@@ -54,6 +62,7 @@ struct ptl_hello {
     uint64_t incarnation;
     uint32_t intended_nid, intended_pid;
     uint32_t offers;
+    uint32_t hint; /* ptl_auth_hint, m1 only; 0: none */
     uint8_t nonce[PTL_NONCE_BYTES];
 };
 
@@ -64,6 +73,10 @@ void ptl_auth_mac (const uint8_t key[PTLX_KEY_BYTES], const char *person,
 /* The user's or job's secret that follows from the partition's. */
 void ptl_auth_derive (const uint8_t partition_key[PTLX_KEY_BYTES],
                       struct ptlx_key *key);
+
+/* Tells which of several keys a nonce was sent with, and nothing else. */
+uint32_t ptl_auth_hint (const uint8_t *key,
+                        const uint8_t nonce[PTL_NONCE_BYTES]);
 
 /* Compare in constant time. */
 bool ptl_auth_equal (const uint8_t *a, const uint8_t *b, size_t length);
@@ -90,6 +103,10 @@ void ptl_auth_session (const uint8_t *key, const char *person,
 void ptl_auth_put_m4 (const uint8_t *session, uint8_t code,
                       uint8_t version_min, uint8_t version_max,
                       uint8_t m4[PTL_M4_BYTES]);
+
+/* m5: a credential of at most PTLX_CREDENTIAL_MAX_BYTES; m6: it was taken. */
+void ptl_auth_put_m5 (const uint8_t *credential, size_t length, uint8_t *m5);
+void ptl_auth_put_m6 (uint8_t m6[PTL_START_BYTES]);
 
 /* Length of a message by its first 8 bytes; 0 when they begin none. */
 size_t ptl_auth_length (const uint8_t start[8]);
