@@ -159,7 +159,7 @@ def status() -> None:
     click.echo(f"  bebopd     process {found.daemons[0].unix_pid}{'' if alive[0] else ', gone'}")
     if found.is_of_job:
         click.echo(
-            f"  srun       process {found.daemons[1].unix_pid}{'' if alive[1] else ', gone'}"
+            f"  starter    process {found.daemons[1].unix_pid}{'' if alive[1] else ', gone'}"
         )
     elif found.tag:
         click.echo(f"  ssh        {found.ssh}")

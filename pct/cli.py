@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -19,11 +20,14 @@ from native.host.keyfile import read_partition_key, take_key
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.host.rlimits import raise_soft, restore
+from native.ids import PortalId, Principal, PrincipalKind
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
+from native.machine import MessageReceived
 from native.port.address import facing, numeric
 from native.text import shown
-from native.wire.base import NODE_MAX, SLOTS_MAX
+from native.wire.base import NODE_MAX, SLOTS_MAX, Message
+from native.wire.nodes import RestartNow, SignalRanks
 from pct.driver import Driver
 from pct.host import capacity
 from pct.host.cgroups.own import Cgroup, ForJobs
@@ -66,6 +70,17 @@ RESTART = -1  # not an exit status: execute this program anew
     type=int,
     help="The key is there; its end before we are up ends us.",
 )
+@click.option("--until-fd", type=int, metavar="FD", help="End when nobody has the other end of it.")
+@click.option(
+    "--job-secret", metavar="VARIABLE", help="The key follows from this variable and the tag."
+)
+@click.option(
+    "--grace",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="S",
+    help="At SIGTERM pass it to the ranks, and wait so long for them to end.",
+)
 @click.option("--tag", metavar="WORD", help="Of the partition, for who looks for this process.")
 @click.option(
     "--cgroups",
@@ -98,6 +113,9 @@ def command(
     ready_fd: int | None,
     is_in_job: bool,
     starter_fd: int | None,
+    until_fd: int | None,
+    job_secret: str | None,
+    grace: int,
     tag: str | None,
     cgroups: str,
     log_file: str | None,
@@ -108,12 +126,15 @@ def command(
     if wants_help:
         click.echo(context.get_help())
         return 0
-    has_key = key_file is not None or is_in_job or starter_fd is not None
+    has_key = bool(key_file or is_in_job or job_secret) or starter_fd is not None
     if bebopd is None or not (has_key or KEY_VARIABLE in os.environ):
         raise UsageError("--bebopd and --key-file are needed (pct -help)")
     root = os.environ.get(capacity.ROOT_VARIABLE) or "/"
     if starter_fd is not None:  # one that restarts has its key where an allocation's PCTs have it
         os.environ[KEY_VARIABLE] = starting.read_key(starter_fd)
+    elif job_secret is not None:
+        found = starting.key_of_secret(os.environ, job_secret, tag or "")
+        os.environ[KEY_VARIABLE] = found.hex()
     if is_in_job:  # a job's rank, which is one node of an allocation
         node = int(os.environ.get("YOD_NODE", node))
         name = os.environ.get("YOD_NODE_NAME", name)
@@ -198,15 +219,29 @@ def command(
         say=log.say,
         trace=log.say if debug else lambda line, job_id: None,
         on_leave=lambda text: end(FAILED),
-        on_restart=lambda: end(RESTART),
         contain=log.contain,
         ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
         cgroup=own_cgroup if own_cgroup is not None and own_cgroup.for_jobs else None,
     )
+
+    def leave() -> None:
+        end(status if status == FAILED else 0)
+
+    grace_period = _Grace(grace, driver, port.resolve(address), reactor, leave)
+    driver.on_restart = lambda: leave() if grace_period.has_begun else end(RESTART)
     for number in (signal.SIGTERM, signal.SIGINT):
-        reactor.on_signal(number, lambda: end(status if status == FAILED else 0))
+        reactor.on_signal(number, grace_period.begin)
     take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), log.open_again)
-    starter = starting.Starter(reactor, starter_fd, ready_fd, str(port.id), lambda: end(FAILED))
+    starter = starting.Starter(
+        reactor,
+        starter_fd,
+        ready_fd,
+        str(port.id),
+        lambda: end(FAILED),
+        is_kept=until_fd is not None and until_fd == starter_fd,
+    )
+    if until_fd is not None and until_fd != starter_fd:  # nothing is ever written there
+        reactor.watch(until_fd, leave)
     if starter.waits_for_bebopd:
         driver.when_taken(starter.ready)
     else:
@@ -229,6 +264,49 @@ def command(
     if status == RESTART:
         log.say("begins again")
     return status
+
+
+class _Grace:
+    """The time between SIGTERM and the end of a PCT.
+
+    A batch system sends SIGTERM to all processes of a job, and kills what is left some time
+    later. Ranks hear of it through their PCT, also where the batch system does not know them.
+
+    Args:
+        seconds: how long; 0: it ends at once.
+        bebopd: for which the ranks are signalled, as when an allocation ends.
+        leave: ends the PCT, and all jobs on it.
+    """
+
+    def __init__(
+        self,
+        seconds: int,
+        driver: Driver,
+        bebopd: PortalId,
+        reactor: Reactor,
+        leave: Callable[[], None],
+    ) -> None:
+        self._seconds = seconds
+        self._driver = driver
+        self._bebopd = bebopd
+        self._reactor = reactor
+        self._leave = leave
+        self._timer = reactor.timer(leave)
+        self.has_begun = False
+
+    def begin(self) -> None:
+        """Pass SIGTERM on, and leave when no job is left. A second call leaves at once."""
+        if self.has_begun or not self._seconds:
+            self._leave()
+            return
+        self.has_begun = True
+        self._timer.set(self._reactor.monotonic() + self._seconds)
+        for message in (SignalRanks(signal.SIGTERM), RestartNow(is_forced=False)):
+            self._handle(message)
+
+    def _handle(self, message: Message) -> None:
+        principal = Principal(PrincipalKind.PARTITION, os.getuid())
+        self._driver.handle(MessageReceived(self._bebopd, principal, message))
 
 
 def _hooks(is_in_job: bool, limits: Limits) -> Site | None:

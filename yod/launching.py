@@ -104,6 +104,7 @@ def prepare(
         limits=limits,
         partition=where.name,
         reach=reach,
+        slots=where.slots,
         shared_directory=environment.get(SHARED_VARIABLE, SHARED_DEFAULT),
         records=Records(
             has_summary=records.has_summary,
@@ -341,6 +342,7 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
             prepared.reach,
             reactor,
             prepared.limits,
+            slots=prepared.slots,
             will_offer_pmix=Protocol.PMIX in plan.mpi.offered,
             has_needs=any(spec.needs is not None for spec in plan.specs),
         )

@@ -42,6 +42,7 @@ class Where(Struct, frozen=True):
         allocation: the id of the allocation that it is; empty: it is none.
         can_begin: nothing has been chosen, and this process is in a batch job of several nodes,
             which can be a partition.
+        slots: of the embedded one, which is a batch job's only node; None: any number.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Where(Struct, frozen=True):
     key_file: str = ""
     allocation: str = ""
     can_begin: bool = False
+    slots: int | None = None
 
     @property
     def is_embedded(self) -> bool:
@@ -80,7 +82,7 @@ def find(option: str, environment: Mapping[str, str]) -> Where:
         return of_state(up, key_file)
     if (site := _site(environment, key_file)) is not None:
         return site
-    return _batch(environment, key_file) if "SLURM_JOB_ID" in environment else Where(EMBEDDED)
+    return _batch(environment, key_file) if state.may_be_in_job(environment) else Where(EMBEDDED)
 
 
 def of_state(up: State, key_file: str = "") -> Where:
@@ -90,19 +92,26 @@ def of_state(up: State, key_file: str = "") -> Where:
     return Where(f"{shown(address)} ({source})", address, key_file or up.key_file)
 
 
+def of_one_host(job: str, slots: int) -> Where:
+    """The embedded partition, in a batch job that has this host alone."""
+    return Where(f"{EMBEDDED} ({job})", slots=slots)
+
+
 def _batch(environment: Mapping[str, str], key_file: str, option: str = "") -> Where:
     """The partition of this batch job, which may have to be started.
 
     Raises:
-        PartitionError: it was asked for, and there is no batch job of several nodes.
+        PartitionError: it was asked for, and there is no batch job, or its hosts are not known.
     """
     from partition.find import batch, state
 
     job = batch.job(environment)
-    if job is None or not job.needs_pcts:
+    if job is None:
         if option:
-            raise PartitionError("--partition batch: this is no batch job of several nodes")
+            raise PartitionError("--partition batch: this is no batch job")
         return Where(EMBEDDED)
+    if not job.needs_pcts:
+        return of_one_host(str(job), job.slots[0])
     if option and (up := state.load()) is not None:
         return of_state(up, key_file)
     return Where(EMBEDDED, can_begin=True)

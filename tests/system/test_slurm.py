@@ -156,7 +156,7 @@ def test_another_partition_may_be_chosen_in_a_job(site):
     assert (done.status, done.err) == (0, "")
     done = finish(site.start("yod", "--partition", "batch", "true"))
     assert done.status == 125
-    assert done.err == "yod: --partition batch: this is no batch job of several nodes\n"
+    assert done.err == "yod: --partition batch: this is no batch job\n"
 
 
 def test_a_warm_yod_does_the_same(site):
