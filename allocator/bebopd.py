@@ -18,9 +18,10 @@ from allocator.asked import BatchRequests
 from allocator.batch.job import BatchRecorded, Earlier, RecordEvent
 from allocator.batch.table import BatchJobs
 from allocator.dependents import Dependents
+from allocator.gate import BatchSystemSaid, Gate
 from allocator.jobs.accounting import Accounting
 from allocator.jobs.assign import RequestRefused
-from allocator.jobs.batch import BatchLimits
+from allocator.jobs.batch import NO_BATCH, BatchLimits
 from allocator.jobs.grants import Keys, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
@@ -88,7 +89,7 @@ class Bebopd:
         fixed_names: Mapping[str, int] | None = None,
         remembered_names: Mapping[str, int] | None = None,
         orders: Mapping[int, Orders] | None = None,
-        batch_limits: BatchLimits | None = None,
+        batch_limits: BatchLimits = NO_BATCH,
         began: float = float("-inf"),
         allocation: str = "",
         earlier: Earlier | None = None,
@@ -112,6 +113,7 @@ class Bebopd:
             fixed_names, remembered_names: number by node name, from the nodes file, and from an
                 earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
+            batch_limits: what a batch system says that its jobs may have.
             began: seconds, monotonic; a refusal soon after it says that nodes may still come.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
@@ -166,6 +168,8 @@ class Bebopd:
         self._dependents = Dependents(
             self._requests, self.jobs, self.batch, limits, lambda: self.refuses, allocation
         )
+        take = self._dependents.requested
+        self._gate = Gate(batch_limits, self._requests, self.jobs, self.accounting, limits, take)
         self._asked = BatchRequests(
             self.nodes,
             self.jobs,
@@ -195,10 +199,9 @@ class Bebopd:
 
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
-        accounting = self.accounting.deadline()
         look_at = self._watching.deadline() if self._watching is not None else None
-        mine = earliest(self._sweep_at, look_at)
-        return earliest(mine, self.jobs.deadline(), self.batch.deadline(), accounting)
+        mine = earliest(self._sweep_at, look_at, self._gate.deadline(), self.accounting.deadline())
+        return earliest(mine, self.jobs.deadline(), self.batch.deadline())
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -238,6 +241,7 @@ class Bebopd:
                 down = self._down(node, text, now) if node is not None else []
                 if self._watching is not None:
                     self._watching.gone(peer)
+                self._gate.gone(peer)
                 self._requests.gone(peer)
                 self._dependents.gone(peer)
                 self.batch.questions.gone(peer)
@@ -245,9 +249,11 @@ class Bebopd:
                 return down + self.jobs.requester_gone(peer, text, now) + gone
             case DeadlineReached():
                 due = self._sweep(now) + self.jobs.due(now) + self.batch.due(now)
-                return due + self.accounting.due(now)
+                return due + self.accounting.due(now) + self._gate.due(now)
             case BatchRecorded():
                 return self.batch.recorded(event, now)
+            case BatchSystemSaid():
+                return self._gate.said(event, now)
             case OrdersRecorded():
                 from allocator.operators import recorded
 
@@ -297,7 +303,7 @@ class Bebopd:
             case batch.BrokerEnded() if node is not None:
                 return self.batch.broker_ended(node, message, now)
             case NodeRequest() if principal.kind in _DAEMON_OR_USER:
-                return self._dependents.requested(source, principal, message, now)
+                return self._gate.requested(source, principal, message, now)
             case Release(job_id, end) if principal.kind in _DAEMON_OR_USER or (
                 principal.job_id == job_id  # the broker of a batch job has no other key
             ):
@@ -421,16 +427,14 @@ class Bebopd:
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:
-        may = self._is_operator(principal)
-        by = Releaser(source, principal.uid, may, self._requests.name_of)
+        by = Releaser(source, principal.uid, self._is_operator(principal), self._requests.name_of)
         return release_asked(by, release, self.jobs, self.accounting, now)
 
     # Operators
 
     def _is_operator(self, principal: Principal) -> bool:
         """Root, the user that bebopd runs as, and who holds the partition's key."""
-        is_daemon = principal.kind is PrincipalKind.PARTITION
-        return is_daemon or principal.uid in (0, self._only_uid)
+        return principal.kind is PrincipalKind.PARTITION or principal.uid in (0, self._only_uid)
 
     def _ordered(
         self, source: PortalId, principal: Principal, order: Order, now: float

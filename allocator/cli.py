@@ -16,6 +16,7 @@ from allocator.driver import Driver
 from allocator.host import keys
 from allocator.host.aside import Aside
 from allocator.host.ledger import Ledger
+from allocator.jobs.batch import NO_BATCH, BatchLimits, Word, Words
 from allocator.nodes import nodesfile
 from allocator.nodes.table import NodeConflictError, NodeTable
 from native import options
@@ -51,6 +52,19 @@ WRONG_USAGE = 2
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
 @click.option(
+    "--batch",
+    "batch_system",
+    type=click.Choice(["pbs", "slurm"]),
+    help="Hold batch jobs to what this system has given them.",
+)
+@click.option(
+    "--interactive",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="With --batch: nodes for jobs outside of batch jobs.",
+)
+@click.option(
     "--config", metavar="FILE", expose_value=False, help="Limits and options; see yod.conf."
 )
 @click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
@@ -77,6 +91,8 @@ def command(
     state_dir: str | None,
     nodes_file: str | None,
     name: str,
+    batch_system: str | None,
+    interactive: int,
     log_file: str | None,
     debug: bool,
     ready_fd: int | None,
@@ -94,6 +110,13 @@ def command(
     names = _read_nodes(nodes_file) if nodes_file else {}
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
+    limits_of: BatchLimits = NO_BATCH
+    ask = _no_batch
+    if batch_system is not None:
+        from allocator.host.batch_system import BatchSystem
+
+        ask = BatchSystem(batch_system, reactor, in_force.batch_answer_s, os.environ).ask
+        limits_of = Words(batch_system, interactive, in_force.batch_word_s)
     ledger = Ledger(directory, in_force, Aside(reactor))
     key = keys.read_or_make(key_file or str(directory / "key"))
     try:
@@ -144,6 +167,7 @@ def command(
         fixed_names=names,
         remembered_names=ledger.names(),
         orders=ledger.orders(),
+        batch_limits=limits_of,
         earlier=ledger.batch.earlier(),
         earlier_rows=ledger.open_jobs(),
         # With --expect the starter waits until all nodes are up: no more will come.
@@ -165,6 +189,7 @@ def command(
         warn=lambda text: say(f"warning: {text}"),
         on_event=lambda: ready.nodes(machine.nodes),
         contain=contain,
+        ask=ask,
     )
     say(f"partition {name} at {port.id}")
     reactor.run()
@@ -197,6 +222,10 @@ def main() -> None:
 
 
 _HELP = options.Option(("--help",))
+
+
+def _no_batch(batch_job: str, then: Callable[[Word | None, str], None]) -> None:
+    raise AssertionError(f"nobody asks about {batch_job}")
 
 
 class _Ready:

@@ -22,7 +22,9 @@ from allocator.batch.job import (
     StartBroker,
 )
 from allocator.bebopd import Bebopd
+from allocator.gate import AskBatchSystem, BatchSystemSaid
 from allocator.jobs.accounting import RecordGrant, RecordPast
+from allocator.jobs.batch import Word
 from allocator.jobs.table import RecordEnd
 from allocator.nodes.orders import (
     OrdersRecorded,
@@ -63,6 +65,7 @@ class Driver:
         warn: takes a line about what went wrong.
         on_event: called after each event, when its actions have been carried out.
         contain: takes what was raised on behalf of a peer, whose connection ends.
+        ask: asks the batch system about a job, and calls with what it says.
     """
 
     def __init__(
@@ -77,7 +80,9 @@ class Driver:
         on_event: Callable[[], None] = lambda: None,
         wall_clock: Callable[[], float] = time.time,
         contain: Contain = propagate,
+        ask: Callable[[str, Callable[[Word | None, str], None]], None] = lambda job, then: None,
     ) -> None:
+        self._ask = ask
         self._machine = machine
         self._port = port
         self._reactor = reactor
@@ -164,6 +169,8 @@ class Driver:
                 self._answer_from_history(action)
             case RecordOrders():
                 self._keep_orders(action)
+            case AskBatchSystem(batch_job):
+                self._ask(batch_job, lambda *said: self._handle(BatchSystemSaid(batch_job, *said)))
             case _:
                 raise AssertionError(f"no case for {action!r}")
 

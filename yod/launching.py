@@ -88,6 +88,8 @@ def prepare(
     if where.allocation:
         asker = _step(environment.get("YOD_JOB_ID", ""), where.allocation)
         plan = replace(plan, allocation=where.allocation, asker=asker)
+    elif batch_job := _batch_job(environment):
+        plan = replace(plan, batch_job=batch_job)
     if options.after:
         plan = replace(plan, after=_after(options.after, where))
     reach = None
@@ -118,6 +120,17 @@ def prepare(
         ),
         resolve_s=monotonic() - began,
     )
+
+
+def _batch_job(environment: Mapping[str, str]) -> str:
+    """What the batch system calls the job that this process belongs to; empty: to none."""
+    from partition.find import state
+
+    if not state.may_be_in_job(environment):
+        return ""
+    from partition.find import batch
+
+    return batch.id_of(environment)
 
 
 def _after(text: str, where: Where) -> Dependency:
