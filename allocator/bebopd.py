@@ -418,8 +418,7 @@ class Bebopd:
     def _watched(self, source: PortalId, uid: int, since: int, now: float) -> list[Action]:
         from allocator.watching import Watching
 
-        if self._watching is None:
-            self._watching = Watching(self.nodes, self.jobs, self._limits)
+        self._watching = self._watching or Watching(self.nodes, self.jobs, self._limits)
         return self._watching.asked(source, uid, since, now)
 
     # yod is through
@@ -444,10 +443,9 @@ class Bebopd:
         by = self._requests.name_of(principal.uid)
         try:
             if not self._is_operator(principal):
-                ours = self._only_uid
-                owner = None if ours is None else self._requests.name_of(ours)
+                owner = self._requests.name_of(self._only_uid) if self._only_uid else None
                 raise not_permitted(by, self._name, owner)
-            owner_of, wall_s = self._requests.owner_of, self._wall_clock()
-            return ordered(source, order, self.nodes, owner_of, by, wall_s)
+            owner_of = self._requests.owner_of
+            return ordered(source, order, self.nodes, owner_of, by, self._wall_clock())
         except RequestRefused as refused:
             return self._requests.refuse(source, principal.uid, refused, now)

@@ -112,6 +112,18 @@ def test_yod_starts_pcts_by_the_systems_own_command_once(site):
     wait_until(lambda: not site.processes())
 
 
+@pytest.mark.parametrize("site", ["oar"], indirect=True)
+def test_status_and_down_say_what_would_be_lost(site):
+    began = "mkfifo out; yod -sz 2 sh -c 'echo go; exec sleep 600' >out & exec 3<out; read go <&3"
+    script = f"cd $TMPDIR; {began}; yodctl status; yodctl down; yodctl down --force; wait; rm out"
+    done = site.run(script)
+    assert "`yodctl down --force` would end job 1 (root)\n" in done.out
+    assert "  until      the end of oar job 4242, or `yodctl down`\n" in done.out
+    assert "job 1 (root) would end: to end jobs say `yodctl down --force`" in done.err
+    assert "ended with it: job 1 (root)\n" in done.out
+    assert "the hosts stay those of oar job 4242: the next yod there starts pcts again" in done.out
+
+
 @pytest.mark.parametrize("site", ["oar", "flux"], indirect=True)
 def test_pcts_end_with_the_process_that_holds_them(site):
     shown = site.run("yodctl up >/dev/null; yodctl status").out
