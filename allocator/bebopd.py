@@ -421,8 +421,6 @@ class Bebopd:
         self._watching = self._watching or Watching(self.nodes, self.jobs, self._limits)
         return self._watching.asked(source, uid, since, now)
 
-    # yod is through
-
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:

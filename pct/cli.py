@@ -32,6 +32,7 @@ from pct.driver import Driver
 from pct.host import capacity
 from pct.host.cgroups.own import Cgroup, ForJobs
 from pct.host.spawn.orphans import Orphans
+from pct.host.spawn.spawner import OwnSpawner
 from pct.host.store import Store, default_directories
 from pct.node import Node
 from pct.wireup import clients  # noqa: F401  # the first rank that speaks PMI would wait for it
@@ -218,6 +219,8 @@ def command(
         Store(list(store) or default_directories(), reactor, share),
         say=log.say,
         trace=log.say if debug else lambda line, job_id: None,
+        # What is for all processes of our session would end a keeper, and its ranks.
+        own_spawner=OwnSpawner(reactor, in_sessions=grace > 0),
         on_leave=lambda text: end(FAILED),
         contain=log.contain,
         ranks_key=lambda job_id, uid: derive_ranks_key(key, job_id, uid),
@@ -229,8 +232,8 @@ def command(
 
     grace_period = _Grace(grace, driver, port.resolve(address), reactor, leave)
     driver.on_restart = lambda: leave() if grace_period.has_begun else end(RESTART)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        reactor.on_signal(number, grace_period.begin)
+    reactor.on_signal(signal.SIGTERM, grace_period.begin)
+    reactor.on_signal(signal.SIGINT, leave)
     take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), log.open_again)
     starter = starting.Starter(
         reactor,
@@ -295,9 +298,13 @@ class _Grace:
         self.has_begun = False
 
     def begin(self) -> None:
-        """Pass SIGTERM on, and leave when no job is left. A second call leaves at once."""
-        if self.has_begun or not self._seconds:
+        """Pass SIGTERM on, and leave when no job is left.
+
+        A second call changes nothing: PBS and `pbsdsh` both send the job's SIGTERM.
+        """
+        if not self._seconds:
             self._leave()
+        if self.has_begun or not self._seconds:
             return
         self.has_begun = True
         self._timer.set(self._reactor.monotonic() + self._seconds)

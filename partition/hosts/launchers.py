@@ -42,7 +42,8 @@ _SCRIPT = (
     "l=${XDG_STATE_HOME:-$HOME/.local/state}/yod/logs; "
     '{ mkdir -p "$l" && l=$l/pct.$n.log && : >"$l"; } 2>/dev/null || '
     '{ echo "yod: no log can be written in $l on $n" >&2; exit 1; }; '
-    'unset XDG_RUNTIME_DIR; "$p" "$@" >"$l" 2>&1; s=$?; '
+    # A signal to all processes of the task is the pct's.
+    'unset XDG_RUNTIME_DIR; trap : TERM; "$p" "$@" >"$l" 2>&1; s=$?; '
     '[ $s -eq 0 ] || [ $s -ge 128 ] || echo "yod: $n: $(tail -n 1 "$l")" >&2; exit $s'
 )
 

@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -209,9 +210,10 @@ class Job:
         self.is_ending = True
         self._tell_qstat("E")
         self._signal(signal.SIGTERM, self._pbs.hosts[self.lines[0]])
+        until = time.monotonic() + KILL_DELAY_S
         for _, task in self._tasks:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                task.wait(KILL_DELAY_S)
+                task.wait(max(0.0, until - time.monotonic()))
         self.kill()
 
     def kill(self) -> None:

@@ -89,7 +89,10 @@ class Site:
         return [command_line(unix_pid) for unix_pid in marked(self.place.mark)]
 
 
-@pytest.fixture(params=list(_JOBS))
+_LONG = [pytest.param(system, marks=pytest.mark.long) for system in ("lsf", "hosts")]
+
+
+@pytest.fixture(params=["oar", "flux", *_LONG])
 def site(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> Iterator[Site]:
     directory = tmp_path / "site"
     directory.mkdir()
@@ -124,7 +127,7 @@ def test_status_and_down_say_what_would_be_lost(site):
     assert "the hosts stay those of oar job 4242: the next yod there starts pcts again" in done.out
 
 
-@pytest.mark.parametrize("site", ["oar", "flux"], indirect=True)
+@pytest.mark.parametrize("site", ["oar"], indirect=True)
 def test_pcts_end_with_the_process_that_holds_them(site):
     shown = site.run("yodctl up >/dev/null; yodctl status").out
     holder = int(shown.partition("  starter    process ")[2].split()[0])
@@ -132,17 +135,12 @@ def test_pcts_end_with_the_process_that_holds_them(site):
     wait_until(lambda: not site.processes())
 
 
-@pytest.mark.parametrize("site", ["lsf", "flux"], indirect=True)
+@pytest.mark.parametrize("site", ["lsf"], indirect=True)
 def test_a_host_without_yod_ends_all_with_its_words(site):
-    # The last words of what was to start a pct are in the starter's log.
-    for name in _STAND_INS:
-        path = Path(site.env["PATH"].partition(":")[0], name)
-        if name != "flux":
-            path.write_text('#!/bin/sh\necho "n1: Connection refused" >&2\nexit 255\n')
-        else:
-            path.write_text(path.read_text().replace("exec) ", "exec) exit 7; "))
+    path = Path(site.env["PATH"].partition(":")[0], "blaunch")
+    path.write_text('#!/bin/sh\necho "$1: Connection refused" >&2\nexit 255\n')
     done = site.run("yod true")
     assert done.status == 125
     assert f"yod: {_NAMES[site.system]}" in done.err and " has ended\n" in done.err
-    assert "ended with exit code" in done.err
+    assert ": Connection refused\n" in done.err and "blaunch: ended with exit code 255" in done.err
     wait_until(lambda: not site.processes())

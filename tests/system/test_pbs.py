@@ -78,6 +78,7 @@ def test_the_end_of_the_job_reaches_all_ranks_as_sigterm_and_leaves_none(site):
     ], out
 
 
+@pytest.mark.long
 def test_what_ignores_the_end_of_the_job_is_killed_with_it(site):
     stubborn = 'trap "" TERM; echo began; while :; do sleep 600; done'
     script = f"trap '' TERM; yod -sz 3 setsid -w sh -c '{stubborn}'; sleep 600"
@@ -99,6 +100,7 @@ def test_a_yod_that_is_killed_while_it_brings_hosts_up_leaves_none(site):
     job.qdel()
 
 
+@pytest.mark.long
 def test_pcts_that_cannot_begin_are_an_error_with_their_words(site):
     job = site.qsub("yod true; echo status $?", [0, 1], YOD_MEMORY="much")
     out = job.wait()
@@ -129,6 +131,7 @@ def test_a_job_without_its_secret_or_its_file_is_an_error_with_a_way_out(site):
     ]
 
 
+@pytest.mark.long
 def test_yodctl_in_a_job_is_about_its_hosts(site):
     script = "yodctl up; yodctl status; yodctl up; yodctl down; yodctl status"
     out = site.qsub(script, [0, 1, 1, 2]).wait()
