@@ -18,9 +18,10 @@ from allocator.asked import BatchRequests
 from allocator.batch.job import BatchRecorded, Earlier, RecordEvent
 from allocator.batch.table import BatchJobs
 from allocator.dependents import Dependents
+from allocator.gate import BatchSystemSaid, Gate
 from allocator.jobs.accounting import Accounting
 from allocator.jobs.assign import RequestRefused
-from allocator.jobs.batch import BatchLimits
+from allocator.jobs.batch import NO_BATCH, BatchLimits
 from allocator.jobs.grants import Keys, Operators, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
@@ -91,7 +92,7 @@ class Bebopd:
         orders: Mapping[int, Orders] | None = None,
         portions: Mapping[int, Portion] | None = None,
         exclusive: Collection[int] = (),
-        batch_limits: BatchLimits | None = None,
+        batch_limits: BatchLimits = NO_BATCH,
         began: float = float("-inf"),
         allocation: str = "",
         earlier: Earlier | None = None,
@@ -106,8 +107,7 @@ class Bebopd:
             policy: makes what decides who is next.
             epoch: a larger number for each later bebopd of a partition.
             next_job_id: the first of ``ids.BLOCK`` ids that nobody else uses.
-            sign: the MAC of bytes by the partition's key.
-            job_key: of a job id, a uid and an expiry (unix time).
+            sign, job_key: a MAC by the partition's key; of a job id, a uid and an expiry (unix time).
             owner_of: a user by uid; None: no such user.
             wall_clock: unix time, seconds.
             name: the partition's, for texts.
@@ -115,7 +115,7 @@ class Bebopd:
             operators: beside root and ``only_uid``; None: nobody.
             fixed_names, remembered_names: number by name, by the nodes file; by an earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
-            portions, exclusive: as for the table of nodes.
+            portions, exclusive, batch_limits: as for the nodes; what a batch system's jobs may have.
             began: seconds, monotonic; a refusal soon after it says that nodes may still come.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
@@ -172,6 +172,8 @@ class Bebopd:
         self._dependents = Dependents(
             self._requests, self.jobs, self.batch, limits, lambda: self.refuses, allocation
         )
+        take = self._dependents.requested
+        self._gate = Gate(batch_limits, self._requests, self.jobs, self.accounting, limits, take)
         parts = self.nodes, self.jobs, self.accounting, self.batch, self._requests
         self._asked = BatchRequests(
             *parts,
@@ -198,10 +200,9 @@ class Bebopd:
 
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
-        accounting = self.accounting.deadline()
         look_at = self._watching.deadline() if self._watching is not None else None
-        jobs, batch_jobs = self.jobs.deadline(), self.batch.deadline()
-        return earliest(self._sweep_at, look_at, jobs, batch_jobs, accounting)
+        mine = earliest(self._sweep_at, look_at, self._gate.deadline(), self.accounting.deadline())
+        return earliest(mine, self.jobs.deadline(), self.batch.deadline())
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -241,6 +242,7 @@ class Bebopd:
                 down = self._down(node, text, now) if node is not None else []
                 if self._watching is not None:
                     self._watching.gone(peer)
+                self._gate.gone(peer)
                 self._requests.gone(peer)
                 self._dependents.gone(peer)
                 self.batch.questions.gone(peer)
@@ -248,9 +250,11 @@ class Bebopd:
                 return down + self.jobs.requester_gone(peer, text, now) + gone
             case DeadlineReached():
                 due = self._sweep(now) + self.jobs.due(now) + self.batch.due(now)
-                return due + self.accounting.due(now)
+                return due + self.accounting.due(now) + self._gate.due(now)
             case BatchRecorded():
                 return self.batch.recorded(event, now)
+            case BatchSystemSaid():
+                return self._gate.said(event, now)
             case OrdersRecorded():
                 from allocator.operators import recorded
 
@@ -300,7 +304,7 @@ class Bebopd:
             case batch.BrokerEnded() if node is not None:
                 return self.batch.broker_ended(node, message, now)
             case NodeRequest() if principal.kind in _DAEMON_OR_USER:
-                return self._dependents.requested(source, principal, message, now)
+                return self._gate.requested(source, principal, message, now)
             case Release(job_id, end) if principal.kind in _DAEMON_OR_USER or (
                 principal.job_id == job_id  # the broker of a batch job has no other key
             ):
@@ -420,8 +424,6 @@ class Bebopd:
         self._watching = self._watching or Watching(self.nodes, self.jobs, self._limits)
         return self._watching.asked(source, uid, since, now)
 
-    # yod is through; operators give orders
-
     def _release_asked(
         self, source: PortalId, principal: Principal, release: Release, now: float
     ) -> list[Action]:
@@ -430,9 +432,8 @@ class Bebopd:
 
     def _is_operator(self, principal: Principal) -> bool:
         """Root, the user that bebopd runs as, operators, and who holds the partition's key."""
-        is_daemon = principal.kind is PrincipalKind.PARTITION
-        is_owner = principal.uid in (0, self._only_uid)
-        return is_daemon or is_owner or self._operators.include(principal)
+        is_own = principal.kind is PrincipalKind.PARTITION or principal.uid in (0, self._only_uid)
+        return is_own or self._operators.include(principal)
 
     def _ordered(
         self, source: PortalId, principal: Principal, order: Order, now: float
@@ -444,7 +445,8 @@ class Bebopd:
             if not self._is_operator(principal):
                 owner = None if (ours := self._only_uid) is None else self._requests.name_of(ours)
                 raise not_permitted(by, self._name, owner, self._operators.group)
-            owner_of, wall_s = self._requests.owner_of, self._wall_clock()
-            return ordered(source, order, self.nodes, owner_of, by, wall_s)
+            return ordered(
+                source, order, self.nodes, self._requests.owner_of, by, self._wall_clock()
+            )
         except RequestRefused as refused:
             return self._requests.refuse(source, principal.uid, refused, now)

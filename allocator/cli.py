@@ -16,6 +16,7 @@ from allocator.driver import Driver
 from allocator.host import keys
 from allocator.host.aside import Aside
 from allocator.host.ledger import Ledger
+from allocator.jobs.batch import NO_BATCH, BatchLimits, Word, Words
 from allocator.nodes import nodesfile
 from allocator.nodes.nodesfile import NodesFile
 from allocator.nodes.table import NodeConflictError, NodeTable
@@ -78,6 +79,19 @@ OPERATORS = "bebop"  # as in Cplant
 )
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
 @click.option(
+    "--batch",
+    "batch_system",
+    type=click.Choice(["pbs", "slurm"]),
+    help="Hold batch jobs to what this system has given them.",
+)
+@click.option(
+    "--interactive",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="With --batch: nodes for jobs outside of batch jobs.",
+)
+@click.option(
     "--config", metavar="FILE", expose_value=False, help="Limits and options; see yod.conf."
 )
 @click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
@@ -108,6 +122,8 @@ def command(
     order_file: str | None,
     placement: str,
     name: str,
+    batch_system: str | None,
+    interactive: int,
     log_file: str | None,
     debug: bool,
     ready_fd: int | None,
@@ -127,6 +143,13 @@ def command(
     line = _read_order(order_file) if order_file else []
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
+    limits_of: BatchLimits = NO_BATCH
+    ask = _no_batch
+    if batch_system is not None:
+        from allocator.host.batch_system import BatchSystem
+
+        ask = BatchSystem(batch_system, reactor, in_force.batch_answer_s, os.environ).ask
+        limits_of = Words(batch_system, interactive, in_force.batch_word_s)
     log_of_users = Path(os.path.abspath(user_log)) if user_log else None
     ledger = Ledger(directory, in_force, Aside(reactor), log_of_users)
     key_file = key_file or _default_key() or str(directory / "key")
@@ -192,6 +215,7 @@ def command(
         exclusive=there.exclusive,
         remembered_names=ledger.names(),
         orders=ledger.orders(),
+        batch_limits=limits_of,
         earlier=ledger.batch.earlier(),
         earlier_rows=ledger.open_jobs(),
         # With --expect the starter waits until all nodes are up: no more will come.
@@ -219,6 +243,7 @@ def command(
         contain=contain,
         whose=shares.whose,
         questions_each_count=in_force.questions_each_count,
+        ask=ask,
     )
     say(f"partition {name} at {port.id}")
     reactor.run()
@@ -251,6 +276,10 @@ def main() -> None:
 
 
 _HELP = options.Option(("--help",))
+
+
+def _no_batch(batch_job: str, then: Callable[[Word | None, str], None]) -> None:
+    raise AssertionError(f"nobody asks about {batch_job}")
 
 
 class _Ready:

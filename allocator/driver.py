@@ -23,7 +23,9 @@ from allocator.batch.job import (
     StartBroker,
 )
 from allocator.bebopd import Bebopd
+from allocator.gate import AskBatchSystem, BatchSystemSaid
 from allocator.jobs.accounting import RecordGrant, RecordPast
+from allocator.jobs.batch import Word
 from allocator.jobs.table import RecordEnd
 from allocator.nodes.orders import (
     OrdersRecorded,
@@ -69,6 +71,7 @@ class Driver:
         on_event: called after each event, when its actions have been carried out.
         contain: takes what was raised on behalf of a peer, whose connection ends.
         whose: told who causes the lines that follow; None: nobody else.
+        ask: asks the batch system about a job, and calls with what it says.
     """
 
     def __init__(
@@ -85,7 +88,9 @@ class Driver:
         wall_clock: Callable[[], float] = time.time,
         contain: Contain = propagate,
         whose: Callable[[Principal | None], None] = lambda principal: None,
+        ask: Callable[[str, Callable[[Word | None, str], None]], None] = lambda job, then: None,
     ) -> None:
+        self._ask = ask
         self._machine = machine
         self._port = port
         self._reactor = reactor
@@ -183,6 +188,8 @@ class Driver:
                 self._answer_from_history(action)
             case RecordOrders():
                 self._keep_orders(action)
+            case AskBatchSystem(batch_job):
+                self._ask(batch_job, lambda *said: self._handle(BatchSystemSaid(batch_job, *said)))
             case _:
                 raise AssertionError(f"no case for {action!r}")
 

@@ -13,7 +13,7 @@ from allocator.batch.job import BatchJob, RecordEvent
 from allocator.jobs import ids
 from allocator.jobs.accounting import Accounting, row_of
 from allocator.jobs.assign import RequestRefused, fits_beside, shares_on
-from allocator.jobs.batch import BatchLimits, BatchTable, over_limit
+from allocator.jobs.batch import BatchLimits, over_limit
 from allocator.jobs.choosing import Chooser, claim_of
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
 from allocator.jobs.ids import JobIds
@@ -67,7 +67,7 @@ class Requests:
         limits: Limits,
         name: str,
         only_uid: int | None,
-        batch: BatchLimits | None,
+        batch: BatchLimits,
         began: float,
         allocation: str,
         expected: int,
@@ -88,7 +88,7 @@ class Requests:
         self._limits = limits
         self._name = name
         self._only_uid = only_uid
-        self._batch = batch or BatchTable()
+        self._batch = batch
         self._began = began
         self._allocation = allocation
         self._expected = expected
@@ -350,9 +350,10 @@ class Requests:
         if is_whole or any(spec.cores > 1 for spec in request.specs):
             spans = self._slots.widened(spans, request, picks)
         nodes = self._nodes.placed(spans)
-        held = self._jobs.nodes_of_batch(request.batch_job)
-        if text := over_limit(request.batch_job, self._batch, held, nodes.numbers()):
-            raise RequestRefused(Refusal.BATCH_LIMIT, text)
+        if (limit := self._batch.limit(request.batch_job)) is not None:
+            held = self._jobs.nodes_of_batch(request.batch_job)
+            if text := over_limit(request.batch_job, limit, held, nodes.numbers()):
+                raise RequestRefused(Refusal.BATCH_LIMIT, text)
         shares = shares_on(request.specs, picks, self._nodes)
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")

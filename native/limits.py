@@ -54,6 +54,8 @@ class Limits(Struct, frozen=True):
     watch_s: float = 0.2
     watchers_each_count: int = 16
     node_fail_s: float = 300.0
+    batch_word_s: float = 60.0
+    batch_answer_s: float = 10.0
     spool_bytes: int = 64 * 1024 * 1024
     connect_s: float = 5.0
     liveness_s: float = 20.0
@@ -128,6 +130,8 @@ MEANINGS = {
     "watchers_each_count": "of one user, so many wait for changes at a time",
     "spool_bytes": "output of a detached job that is kept; of more the middle is dropped",
     "node_fail_s": "a batch job ends when the node of its script has been down for this long",
+    "batch_word_s": "bebopd --batch believes what the batch system says of a job for this long",
+    "batch_answer_s": "the batch system answers bebopd --batch within this",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "notice_s": "yod says what it waits for after this, then at double times",
@@ -167,6 +171,7 @@ _SMALLEST = {
     "unkillable_s": 0.001,
     "heartbeat_s": 0.001,
     "announce_retry_s": 0.001,
+    "batch_word_s": 0.001,
     "notice_s": 0.001,
     "phase_s": 0.001,
     "orphan_s": 0.001,

@@ -21,6 +21,7 @@ def open_partition(
     reactor: Reactor,
     limits: Limits,
     *,
+    slots: int | None = None,
     will_offer_pmix: bool = False,
     has_needs: bool = False,
 ) -> Opened:
@@ -28,6 +29,7 @@ def open_partition(
 
     Args:
         reach: None: the embedded one.
+        slots: of the embedded one; None: any number.
         will_offer_pmix: the coming job offers PMIx. Its server in an embedded partition
             then starts while the partition's modules are imported, which takes as long.
         has_needs: the coming job asks for memory, GPUs or cores of its own.
@@ -42,7 +44,7 @@ def open_partition(
             from pct.host.capacity import here
 
             share = here(os.environ)
-        partition = EmbeddedPartition(reactor, limits, spawner, server, share=share)
+        partition = EmbeddedPartition(reactor, limits, spawner, server, slots=slots, share=share)
         return partition.open(on_close=partition.close)
     from partition.find.remote import RemotePartition
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -37,11 +38,19 @@ def jobs(found: State | None, server_pid: int | None, limits: Limits) -> str:
             names |= _of_partition(found, limits)
         except PartitionError:  # bebopd is gone, or is stopped
             more = _on_nodes(found)
-    listed = [f"{job_id} ({shown(owner)})" for job_id, owner in names.items()]
-    if len(listed) > NAMED_MAX:
-        listed[NAMED_MAX:] = [f"and {len(listed) - NAMED_MAX} more"]
-    said = ("job " if len(names) == 1 else "jobs ") + ", ".join(listed) if listed else ""
-    return " and ".join(filter(None, (said, more)))
+    return " and ".join(filter(None, (listed(names), more)))
+
+
+def listed(names: Mapping[str, str]) -> str:
+    """``jobs 3 (ann), 4 (bob)``; empty: there are none.
+
+    Args:
+        names: their owners, by id.
+    """
+    words = [f"{job_id} ({shown(owner)})" for job_id, owner in names.items()]
+    if len(words) > NAMED_MAX:
+        words[NAMED_MAX:] = [f"and {len(words) - NAMED_MAX} more"]
+    return ("job " if len(names) == 1 else "jobs ") + ", ".join(words) if words else ""
 
 
 def _of_server(unix_pid: int, limits: Limits) -> dict[str, str]:

@@ -159,8 +159,9 @@ def status() -> None:
     click.echo(f"  bebopd     process {found.daemons[0].unix_pid}{'' if alive[0] else ', gone'}")
     if found.is_of_job:
         click.echo(
-            f"  srun       process {found.daemons[1].unix_pid}{'' if alive[1] else ', gone'}"
+            f"  starter    process {found.daemons[1].unix_pid}{'' if alive[1] else ', gone'}"
         )
+        click.echo(f"  until      the end of {found.name}, or `yodctl down`")
     elif found.tag:
         click.echo(f"  ssh        {found.ssh}")
     else:
@@ -172,6 +173,8 @@ def status() -> None:
     out = why.out_of_use(rows, time.time(), why.stale_s(limits.load(os.environ)))
     for line in (*show.totals(rows), *out):
         click.echo(line)
+    if running := _running(rows):
+        click.echo(f"`yodctl down --force` would end {running}")
     if chosen := bringing.chosen_otherwise(found):
         click.echo(chosen)
     if not all(alive):
@@ -191,8 +194,9 @@ def status() -> None:
 @_FORCE
 def down(is_forced: bool) -> None:
     """End the launch server and every daemon of the partition; with -force jobs as well."""
-    if not is_forced:
-        _demand_no_jobs()
+    lost = _jobs()
+    if lost and not is_forced:
+        raise JobsRunError(f"{lost} would end: to end jobs say `yodctl down --force`")
     ended_pid = warm_server.down(os.environ)
     if ended_pid is not None:
         click.echo(f"ended the launch server (process {ended_pid})")
@@ -207,6 +211,10 @@ def down(is_forced: bool) -> None:
     notes = [f"{killed} had to be killed" if killed else "", f"{gone} were gone" if gone else ""]
     said = ", ".join(filter(None, notes))
     click.echo(f"ended {ended} daemons of {len(found.daemons)}" + (f" ({said})" if said else ""))
+    if lost:
+        click.echo(f"ended with it: {lost}")
+    if found.is_of_job:
+        click.echo(f"the hosts stay those of {found.name}: the next yod there starts pcts again")
     if found.started:
         from partition.hosts import told
 
@@ -420,17 +428,19 @@ def _rows(found: State) -> list[NodeRow]:
     return show.merge(reached.rows(where, limits.load(os.environ)))
 
 
-def _demand_no_jobs() -> None:
-    """Refuse to end jobs that nobody has said to end.
+def _running(rows: list[NodeRow]) -> str:
+    """The jobs on these nodes; empty: none."""
+    from partition import running
 
-    Raises:
-        JobsRunError: there are some; the text names them.
-    """
+    return running.listed({str(job.job_id): job.owner for row in rows for job in row.jobs})
+
+
+def _jobs() -> str:
+    """The jobs that would be lost with partition and launch server; empty: none."""
     from partition import running
 
     server_pid = warm_server.running(os.environ)
-    if names := running.jobs(state.load_any(), server_pid, limits.load(os.environ)):
-        raise JobsRunError(f"{names} would end: to end jobs say `yodctl down --force`")
+    return running.jobs(state.load_any(), server_pid, limits.load(os.environ))
 
 
 def _order(given: wire.Order, partition: str) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -20,11 +20,14 @@ from native.host.keyfile import read_partition_keys, take_key
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.host.rlimits import connections_each, raise_soft, restore
+from native.ids import PortalId, Principal, PrincipalKind
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
+from native.machine import MessageReceived
 from native.port.address import facing, numeric
 from native.text import shown
-from native.wire.base import NODE_MAX, SLOTS_MAX
+from native.wire.base import NODE_MAX, SLOTS_MAX, Message
+from native.wire.nodes import RestartNow, SignalRanks
 from pct.driver import Driver
 from pct.host import capacity
 from pct.host.cgroups.own import Cgroup, ForJobs
@@ -73,6 +76,17 @@ RESTART = -1  # not an exit status: execute this program anew
     type=int,
     help="The key is there; its end before we are up ends us.",
 )
+@click.option("--until-fd", type=int, metavar="FD", help="End when nobody has the other end of it.")
+@click.option(
+    "--job-secret", metavar="VARIABLE", help="The key follows from this variable and the tag."
+)
+@click.option(
+    "--grace",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="S",
+    help="At SIGTERM pass it to the ranks, and wait so long for them to end.",
+)
 @click.option("--tag", metavar="WORD", help="Of the partition, for who looks for this process.")
 @click.option(
     "--cgroups",
@@ -105,6 +119,9 @@ def command(
     ready_fd: int | None,
     is_in_job: bool,
     starter_fd: int | None,
+    until_fd: int | None,
+    job_secret: str | None,
+    grace: int,
     tag: str | None,
     cgroups: str,
     log_file: str | None,
@@ -115,7 +132,7 @@ def command(
     if wants_help:
         click.echo(context.get_help())
         return 0
-    has_key = is_in_job or starter_fd is not None or KEY_VARIABLE in os.environ
+    has_key = is_in_job or bool(job_secret) or starter_fd is not None or KEY_VARIABLE in os.environ
     if key_file is None and not has_key:
         key_file = keyfile.default(os.environ) or None
     if bebopd is None or not (has_key or key_file):
@@ -124,6 +141,9 @@ def command(
     root = os.environ.get(capacity.ROOT_VARIABLE) or "/"
     if starter_fd is not None:  # one that restarts has its key where an allocation's PCTs have it
         os.environ[KEY_VARIABLE] = starting.read_key(starter_fd)
+    elif job_secret is not None:
+        found = starting.key_of_secret(os.environ, job_secret, tag or "")
+        os.environ[KEY_VARIABLE] = found.hex()
     if is_in_job:  # a job's rank, which is one node of an allocation
         node = int(os.environ.get("YOD_NODE", node))
         name = os.environ.get("YOD_NODE_NAME", name)
@@ -202,7 +222,9 @@ def command(
         status = with_status
         reactor.stop()
 
-    stores, spawner = list(store) or default_directories(), OwnSpawner(reactor)
+    stores = list(store) or default_directories()
+    # What is for all processes of our session would end a keeper, and its ranks.
+    spawner = OwnSpawner(reactor, in_sessions=grace > 0)
     driver = Driver(
         machine,
         port,
@@ -212,21 +234,34 @@ def command(
         say=log.say,
         trace=log.say if debug else lambda line, job_id: None,
         on_leave=lambda text: end(FAILED),
-        on_restart=lambda: end(RESTART),
         contain=log.contain,
         ranks_key=ring.ranks_key,
         cgroup=own_cgroup if own_cgroup is not None and own_cgroup.for_jobs else None,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        reactor.on_signal(number, lambda: end(status if status == FAILED else 0))
 
     def read_again() -> None:
         log.open_again()
         if key_file is not None:
             log.say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
 
+    def leave() -> None:
+        end(status if status == FAILED else 0)
+
+    grace_period = _Grace(grace, driver, port.resolve(address), reactor, leave)
+    driver.on_restart = lambda: leave() if grace_period.has_begun else end(RESTART)
+    reactor.on_signal(signal.SIGTERM, grace_period.begin)
+    reactor.on_signal(signal.SIGINT, leave)
     take_signals(reactor, log.say, lambda: machine.state(reactor.monotonic()), read_again)
-    starter = starting.Starter(reactor, starter_fd, ready_fd, str(port.id), lambda: end(FAILED))
+    starter = starting.Starter(
+        reactor,
+        starter_fd,
+        ready_fd,
+        str(port.id),
+        lambda: end(FAILED),
+        is_kept=until_fd is not None and until_fd == starter_fd,
+    )
+    if until_fd is not None and until_fd != starter_fd:  # nothing is ever written there
+        reactor.watch(until_fd, leave)
     if starter.waits_for_bebopd:
         driver.when_taken(starter.ready)
     else:
@@ -282,6 +317,53 @@ def _watch_health(
         name=name,
         tell=lambda trouble: driver.handle(HealthChecked(trouble)),
     )
+
+
+class _Grace:
+    """The time between SIGTERM and the end of a PCT.
+
+    A batch system sends SIGTERM to all processes of a job, and kills what is left some time
+    later. Ranks hear of it through their PCT, also where the batch system does not know them.
+
+    Args:
+        seconds: how long; 0: it ends at once.
+        bebopd: for which the ranks are signalled, as when an allocation ends.
+        leave: ends the PCT, and all jobs on it.
+    """
+
+    def __init__(
+        self,
+        seconds: int,
+        driver: Driver,
+        bebopd: PortalId,
+        reactor: Reactor,
+        leave: Callable[[], None],
+    ) -> None:
+        self._seconds = seconds
+        self._driver = driver
+        self._bebopd = bebopd
+        self._reactor = reactor
+        self._leave = leave
+        self._timer = reactor.timer(leave)
+        self.has_begun = False
+
+    def begin(self) -> None:
+        """Pass SIGTERM on, and leave when no job is left.
+
+        A second call changes nothing: PBS and `pbsdsh` both send the job's SIGTERM.
+        """
+        if not self._seconds:
+            self._leave()
+        if self.has_begun or not self._seconds:
+            return
+        self.has_begun = True
+        self._timer.set(self._reactor.monotonic() + self._seconds)
+        for message in (SignalRanks(signal.SIGTERM), RestartNow(is_forced=False)):
+            self._handle(message)
+
+    def _handle(self, message: Message) -> None:
+        principal = Principal(PrincipalKind.PARTITION, os.getuid())
+        self._driver.handle(MessageReceived(self._bebopd, principal, message))
 
 
 def _hooks(is_in_job: bool, limits: Limits) -> Site | None:

@@ -107,7 +107,7 @@ class Driver:
         self._say = say
         self._trace = trace
         self._on_leave = on_leave
-        self._on_restart = on_restart
+        self.on_restart = on_restart
         self._contain = contain
         self._performing: list[set[int]] = []  # for each list of actions: jobs to pass over
         self._early_servers = {early_server.job_id: early_server} if early_server else {}
@@ -241,7 +241,7 @@ class Driver:
             case events.Leave(text):
                 self._on_leave(text)
             case events.Restart():
-                self._on_restart()
+                self.on_restart()
             case brokers.BrokerAction(job_id):
                 faulty = partial(self._broker_fault, job_id)
                 self._reactor.run_for(faulty, self._perform_of_broker, action)

@@ -88,6 +88,8 @@ def prepare(
     if where.allocation:
         asker = _step(environment.get("YOD_JOB_ID", ""), where.allocation)
         plan = replace(plan, allocation=where.allocation, asker=asker)
+    elif batch_job := _batch_job(environment):
+        plan = replace(plan, batch_job=batch_job)
     if options.after:
         plan = replace(plan, after=_after(options.after, where))
     reach = None
@@ -104,6 +106,7 @@ def prepare(
         limits=limits,
         partition=where.name,
         reach=reach,
+        slots=where.slots,
         shared_directory=environment.get(SHARED_VARIABLE, SHARED_DEFAULT),
         records=Records(
             has_summary=records.has_summary,
@@ -117,6 +120,17 @@ def prepare(
         ),
         resolve_s=monotonic() - began,
     )
+
+
+def _batch_job(environment: Mapping[str, str]) -> str:
+    """What the batch system calls the job that this process belongs to; empty: to none."""
+    from partition.find import state
+
+    if not state.may_be_in_job(environment):
+        return ""
+    from partition.find import batch
+
+    return batch.id_of(environment)
 
 
 def _after(text: str, where: Where) -> Dependency:
@@ -341,6 +355,7 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
             prepared.reach,
             reactor,
             prepared.limits,
+            slots=prepared.slots,
             will_offer_pmix=Protocol.PMIX in plan.mpi.offered,
             has_needs=any(spec.needs is not None for spec in plan.specs),
         )

@@ -33,6 +33,7 @@ from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import named_nodes
 from native.wire.alloc import NodeShare, Released, Revoke, Share
+from native.wire.load import Reset
 from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
 from native.wire.status import HostedJob
@@ -95,8 +96,8 @@ class JobTable:
         return found
 
     def nodes_of_batch(self, batch_job: str) -> list[int]:
-        """Nodes that the jobs of a batch job hold; of no batch job none."""
-        jobs = [job for job in self if job.batch_job == batch_job] if batch_job else []
+        """Nodes that the jobs of a batch job hold; without a name, those of no batch job."""
+        jobs = [job for job in self if job.batch_job == batch_job]
         return [number for job in jobs for number in job.holdings]
 
     def deadline(self) -> float | None:
@@ -279,6 +280,11 @@ class JobTable:
             case JobState.PENDING | JobState.REVOKING:
                 actions += self._ask(job, job.holdings, now)
         return actions + self._confirm(job)
+
+    def reset(self, job: Job) -> list[Action]:
+        """Have all of its PCTs end a job, whatever its yod wants."""
+        nodes = [self._node(number) for number in job.holdings]
+        return [Send(node.peer, Reset(job.job_id)) for node in nodes if node.is_up]
 
     def requester_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
         """A yod is gone. The PCTs of a running job notice that themselves."""

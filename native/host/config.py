@@ -32,6 +32,7 @@ PATH = "/etc/yod/yod.conf"
 SECTIONS = ("limits", "bebopd", "pct")
 FOR_STARTERS = (  # not in a file
     *("config", "ready-fd", "until-fd", "starter-fd", "tag", "expect", "in-job", "help", "version"),
+    "job-secret",
 )
 
 

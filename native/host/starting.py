@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from _blake2 import blake2b
+from collections.abc import Callable, Mapping
 
+from native.auth import KEY_BYTES
 from native.errors import UsageError
 from native.loop.reactor import Reactor
 
@@ -29,6 +31,18 @@ def read_key(fd: int) -> str:
     return data.decode("ascii", "replace").strip()
 
 
+def key_of_secret(environment: Mapping[str, str], variable: str, tag: str) -> bytes:
+    """The key of a partition whose hosts share a secret that others do not have.
+
+    Raises:
+        UsageError: there is no secret in the environment.
+    """
+    if not (secret := environment.get(variable, "")):
+        raise UsageError(f"--job-secret {variable}: it is not set")
+    data = b"\0".join(map(os.fsencode, (secret, tag)))
+    return blake2b(data, digest_size=KEY_BYTES, person=b"yod job secret").digest()
+
+
 class Starter:
     """Tells the starter that this pct is ready; until then its end is the pct's.
 
@@ -36,6 +50,7 @@ class Starter:
 
     Args:
         fd: the starter has the other end of it; None: it has none.
+        is_kept: the end of that descriptor ends this pct also later.
         ready_fd: where to write the line; None: nowhere.
         on_gone: called when the starter has ended, and this pct is not ready.
     """
@@ -47,8 +62,11 @@ class Starter:
         ready_fd: int | None,
         line: str,
         on_gone: Callable[[], None],
+        *,
+        is_kept: bool = False,
     ) -> None:
         self._fd = fd
+        self._is_kept = is_kept
         self._ready_fd = ready_fd
         self._line = line
         self._on_gone = on_gone
@@ -61,10 +79,11 @@ class Starter:
 
     def ready(self) -> None:
         """Tell the starter, and forget it."""
-        if self._watch is not None and self._fd is not None:
-            self._watch.close()
-            _give_up(self._fd)
-        self._watch = self._fd = None
+        if not self._is_kept:
+            if self._watch is not None and self._fd is not None:
+                self._watch.close()
+                _give_up(self._fd)
+            self._watch = self._fd = None
         if (fd := self._ready_fd) is None:
             return
         self._ready_fd = None

@@ -49,6 +49,7 @@ class Wanted(Struct, frozen=True):
         time_s: how long the allocation may last; infinity: any time.
         warning: a signal before the time is over; None: there is none.
         is_exclusive: all slots of nodes that nobody else uses.
+        batch_job: of the batch system that yod runs in; empty: none.
     """
 
     spec: NodeSpec
@@ -57,6 +58,7 @@ class Wanted(Struct, frozen=True):
     time_s: float = inf
     warning: EarlySignal | None = None
     is_exclusive: bool = False
+    batch_job: str = ""
 
 
 class Phase(Enum):
@@ -225,6 +227,7 @@ class Holding:
         request = NodeRequest(
             (wanted.spec.packed(),),
             program,
+            wanted.batch_job,
             waits=wanted.wait_s > 0,
             is_exclusive=wanted.is_exclusive,
         )

@@ -15,6 +15,7 @@ from native.wire.base import SIZE_MAX
 from partition.broker.driver import hold
 from partition.broker.machine import Wanted
 from partition.commands.words import SIGNAL, bound
+from partition.find import batch
 from partition.submit.signals import early
 from yod.plan.shape import made, spec_of
 
@@ -91,6 +92,7 @@ def alloc(
         inf if time_s is None else time_s,
         early(warning, time_s),
         is_exclusive,
+        batch.id_of(os.environ),
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)

@@ -13,7 +13,7 @@ from native.host import sitedirs
 from native.text import shown
 from partition.find import state
 from partition.find import warm as find_warm
-from partition.find.batch import BatchJob
+from partition.find.batch import SLURM, BatchJob
 from partition.find.state import State
 from partition.up import local
 from partition.up import warm as server
@@ -105,12 +105,17 @@ def of_job(job: BatchJob) -> None:
 
     began = time.monotonic()
     os.umask(0o077)
+    job = allocated.with_hosts(job, os.environ)
+    if not job.needs_pcts:
+        warm(job.slots[0])
+        return
     found, is_new = allocated.bring_up(job, limits.load(os.environ), os.environ)
     up = "are up" if is_new else "are up already"
     took_s = time.monotonic() - began
     click.echo(f"{len(job.slots)} nodes of {job} {up} at {address_of(found)} ({took_s:.2f} s)")
     click.echo(chosen_otherwise(found) or "yod finds them by itself; they end with the job")
-    if server.running(os.environ) is None:
+    # Not every batch system would end a launch server with the job.
+    if job.system == SLURM and server.running(os.environ) is None:
         warm(None)
 
 

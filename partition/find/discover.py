@@ -46,6 +46,7 @@ class Where(Struct, frozen=True):
         allocation: the id of the allocation that it is; empty: it is none.
         can_begin: nothing has been chosen, and this process is in a batch job of several nodes,
             which can be a partition.
+        slots: of the embedded one, which is a batch job's only node; None: any number.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Where(Struct, frozen=True):
     key_file: str = ""
     allocation: str = ""
     can_begin: bool = False
+    slots: int | None = None
 
     @property
     def is_embedded(self) -> bool:
@@ -94,7 +96,7 @@ def _find(option: str, environment: Mapping[str, str], key_file: str) -> Where:
         return all_users
     if (site := _site(environment, key_file)) is not None:
         return site
-    return _batch(environment, key_file) if "SLURM_JOB_ID" in environment else Where(EMBEDDED)
+    return _batch(environment, key_file) if state.may_be_in_job(environment) else Where(EMBEDDED)
 
 
 def of_state(up: State, key_file: str = "") -> Where:
@@ -112,19 +114,26 @@ def _for_all(environment: Mapping[str, str]) -> Where | None:
     return Where(f"unix:{shown(path)} (this host's)", f"unix:{path}")
 
 
+def of_one_host(job: str, slots: int) -> Where:
+    """The embedded partition, in a batch job that has this host alone."""
+    return Where(f"{EMBEDDED} ({job})", slots=slots)
+
+
 def _batch(environment: Mapping[str, str], key_file: str, option: str = "") -> Where:
     """The partition of this batch job, which may have to be started.
 
     Raises:
-        PartitionError: it was asked for, and there is no batch job of several nodes.
+        PartitionError: it was asked for, and there is no batch job, or its hosts are not known.
     """
     from partition.find import batch, state
 
     job = batch.job(environment)
-    if job is None or not job.needs_pcts:
+    if job is None:
         if option:
-            raise PartitionError("--partition batch: this is no batch job of several nodes")
+            raise PartitionError("--partition batch: this is no batch job")
         return Where(EMBEDDED)
+    if not job.needs_pcts:
+        return of_one_host(str(job), job.slots[0])
     if option and (up := state.load()) is not None:
         return of_state(up, key_file)
     return Where(EMBEDDED, can_begin=True)

@@ -22,7 +22,13 @@ if TYPE_CHECKING:  # takes 3 ms to import, and every launch looks for this file
     from pathlib import Path
 
 FILE_NAME = "partition.json"
-BATCH = "slurm-"  # how the name of the directory of a batch job's partition starts
+# A batch job's partition has a directory of its own: SYSTEM-ID@HOST, as `batch.BatchJob.place`.
+OF_JOBS = "*-*@"
+# Where one of these is set there may be a batch job; they are those of `batch.SYSTEMS`.
+BATCH_MARKS = (
+    *("FLUX_URI", "SLURM_JOB_ID", "PBS_JOBID", "OAR_JOB_ID", "OAR_JOBID", "LSB_JOBID"),
+    "YOD_HOST_FILE",
+)
 STARTER = -2  # in the place of a node's number: the process that has started the PCTs
 TEMPORARY = f".{FILE_NAME}."  # how the name of one that is being written starts
 
@@ -44,7 +50,7 @@ class Daemon(Struct, frozen=True):
     def __str__(self) -> str:
         what = "bebopd" if self.node < 0 else f"pct of node {self.node}"
         if self.node == STARTER:
-            what = "srun of the pcts"
+            what = "starter of the pcts"
         return f"{what} (process {self.unix_pid})"
 
 
@@ -111,6 +117,11 @@ def directory(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(_place(environment))
 
 
+def may_be_in_job(environment: Mapping[str, str]) -> bool:
+    """A batch system has set one of its variables."""
+    return any(mark in environment for mark in BATCH_MARKS)
+
+
 def records_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """The directory for bebopd's records, which outlive the partition."""
     from pathlib import Path
@@ -154,13 +165,13 @@ def load_from(place: str) -> State | None:
 
 def _place(environment: Mapping[str, str]) -> str:
     runtime = userdirs.runtime(environment)
-    if "SLURM_JOB_ID" not in environment:
+    if not may_be_in_job(environment):
         return runtime
     from partition.find import batch
 
     if (job := batch.job(environment)) is None or not job.needs_pcts:
         return runtime
-    return os.path.join(runtime, f"{BATCH}{job.id}@{os.uname().nodename}")
+    return os.path.join(runtime, f"{job.place}@{os.uname().nodename}")
 
 
 def save(state: State, where: Path) -> None:

@@ -6,28 +6,28 @@ ends with the process that starts them: it has a descriptor whose other end only
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from secrets import token_hex
 
 from msgspec.structs import replace
 
 from native.errors import PartitionError, UsageError
+from native.host import starting
 from native.limits import Limits
 from partition.find import batch, discover, state
 from partition.find.batch import BatchJob
 from partition.find.discover import Where
-from partition.find.state import STARTER, Daemon, State
-from partition.hosts import address, allocator, names, slurm
+from partition.find.state import Daemon, State
+from partition.hosts import address, allocator, flux, launchers, names, starters
+from partition.hosts.starters import Starter
 from partition.up import directory, local, processes
-from partition.up.own import own_directory
 
 RECORDS = "records"  # in the directory of the job, which they end with
-FIRST_FD = 10  # below are the descriptors that a started process is given
 
 
 def found(environment: Mapping[str, str], limits: Limits) -> tuple[Where, list[str]]:
@@ -38,12 +38,24 @@ def found(environment: Mapping[str, str], limits: Limits) -> tuple[Where, list[s
     """
     job = batch.job(environment)
     assert job is not None  # as discover.find has seen
+    job = with_hosts(job, environment)
+    if not job.needs_pcts:
+        return discover.of_one_host(str(job), job.slots[0]), []
     began = time.monotonic()
     up, is_new = bring_up(job, limits, environment)
     line = (
         f"{len(job.slots)} nodes of {job} are up, until it ends ({time.monotonic() - began:.1f} s)"
     )
     return discover.of_state(up), [line] if is_new else []
+
+
+def with_hosts(job: BatchJob, environment: Mapping[str, str]) -> BatchJob:
+    """The job with its hosts, where its variables do not name them.
+
+    Raises:
+        PartitionError: the batch system does not name them either.
+    """
+    return job if job.slots else flux.with_hosts(job, environment)
 
 
 def bring_up(job: BatchJob, limits: Limits, environment: Mapping[str, str]) -> tuple[State, bool]:
@@ -73,78 +85,72 @@ def _lives(found: State) -> bool:
 
 
 def _begin(where: Path, job: BatchJob, limits: Limits, environment: Mapping[str, str]) -> State:
+    tag = token_hex(8)
     with ExitStack() as undo, ExitStack() as descriptors:
-        reader, writer = _pipe(descriptors)
-        inherited = _for_child(reader)
-        try:
+        undo.callback(_remove, where)
+        if job.system == batch.PBS:
+            _write_key(where, job, tag, environment)
+        starter = Starter(descriptors)
+        with starter.lifetime() as inherited:
             choice = allocator.Choice(
-                str(job), _own_address(job), records=str(where / RECORDS), until_fd=inherited
+                str(job),
+                _own_address(job),
+                records=str(where / RECORDS),
+                until_fd=inherited,
+                tag=tag,
             )
-            undo.callback(_remove, where)
             bebopd = allocator.Starting(where, choice, environment, len(job.slots))
-        finally:
-            os.close(inherited)
         descriptors.callback(bebopd.close)
         undo.callback(bebopd.abandon)
         found = bebopd.listening()
-        key_reader, key_writer = _pipe(descriptors)
-        srun = _spawn(where, job, found, environment, key_reader, writer)
-        undo.callback(processes.end, [srun], local.END_S)
-        found = replace(found, daemons=(*found.daemons, srun))
+        plan = starters.plan(job, found, environment)
+        daemon = starter.start(where, plan)
+        undo.callback(processes.end, [daemon], local.END_S)
+        found = replace(found, daemons=(*found.daemons, daemon))
         state.save(found, where)
         # Until the PCTs are taken by bebopd they end with this pipe.
-        os.write(key_writer, Path(found.key_file).read_bytes().hex().encode() + b"\n")
-        if (pidfd := processes.open_pidfd(srun)) >= 0:
+        starter.tell(plan.told(Path(found.key_file).read_bytes()))
+        if (pidfd := processes.open_pidfd(daemon)) >= 0:
             descriptors.callback(os.close, pidfd)
         if pidfd < 0 or not bebopd.has_nodes(limits.host_up_s, pidfd):
-            raise PartitionError(_failure(job, srun, limits))
+            raise PartitionError(_failure(job, plan.name, daemon, limits))
+        starter.tell(plan.told_up)
         found = replace(found, is_up=True)
         state.save(found, where)
         undo.pop_all()
         return found
 
 
-def _spawn(
-    where: Path,
-    job: BatchJob,
-    found: State,
-    environment: Mapping[str, str],
-    key_fd: int,
-    life_fd: int,
-) -> Daemon:
-    """Start the PCTs, by a process that has the one end of bebopd's life."""
-    command = slurm.command(job, own_directory(), found.address, found.tag)
-    if (program := shutil.which(command[0], path=environment.get("PATH"))) is None:
-        raise PartitionError(f"{job}: no {command[0]} in PATH")
-    log = where / directory.LOGS / f"{command[0]}.log"
-    inherited = _for_child(life_fd)
-    try:
-        given = slurm.environment(environment)
-        unix_pid = processes.spawn([program, *command[1:]], given, log, stdin_fd=key_fd)
-    finally:
-        os.close(inherited)
-    return Daemon(unix_pid, processes.start_ticks(unix_pid), str(log), STARTER)
+def _write_key(where: Path, job: BatchJob, tag: str, environment: Mapping[str, str]) -> None:
+    """Write the key that the PCTs make of the job's secret, before bebopd makes one."""
+    variable = launchers.COOKIE
+    if variable not in environment:
+        raise PartitionError(f"{job}: no {variable} is set, by which its hosts know one another")
+    fd = os.open(where / directory.KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(fd, "wb") as file:
+        file.write(starting.key_of_secret(environment, variable, tag))
 
 
-def _failure(job: BatchJob, srun: Daemon, limits: Limits) -> str:
-    if processes.is_alive(srun):
+def _failure(job: BatchJob, name: str, daemon: Daemon, limits: Limits) -> str:
+    if processes.is_alive(daemon):
         what = f"its {len(job.slots)} nodes are not up in {limits.host_up_s:g} s"
     else:
-        what = "srun has ended"
-    return f"{job}: {what}{directory.tail(srun.log)}"
+        what = f"{name} has ended"
+    return f"{job}: {what}{directory.tail(daemon.log)}"
 
 
 def _own_address(job: BatchJob) -> str:
     """The address of this host that the job's nodes can reach."""
+    others = [name for name in job.hosts if not batch.is_this_host(name)]
     try:
-        return address.towards(names.parse(job.node_list), "false")
-    except (PartitionError, UsageError):  # Slurm may know its nodes by other names
+        return address.towards(others or names.parse(job.node_list), "false")
+    except (PartitionError, UsageError):  # the batch system may know its nodes by other names
         return address.check(os.uname().nodename)
 
 
 def _remove_earlier(where: Path) -> None:
     """Remove the directories of batch jobs of this host that have ended."""
-    for path in where.parent.glob(f"{state.BATCH}*@{os.uname().nodename}"):
+    for path in where.parent.glob(f"{state.OF_JOBS}{os.uname().nodename}"):
         if path == where:
             continue
         try:
@@ -158,15 +164,3 @@ def _remove_earlier(where: Path) -> None:
 def _remove(where: Path) -> None:
     directory.clean(where, removes_itself=False)
     shutil.rmtree(where / RECORDS, ignore_errors=True)
-
-
-def _pipe(descriptors: ExitStack) -> tuple[int, int]:
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    descriptors.callback(os.close, reader)
-    descriptors.callback(os.close, writer)
-    return reader, writer
-
-
-def _for_child(fd: int) -> int:
-    """The same descriptor, for a process that is started now, by another number."""
-    return fcntl.fcntl(fd, fcntl.F_DUPFD, FIRST_FD)

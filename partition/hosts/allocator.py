@@ -32,6 +32,7 @@ class Choice(Struct, frozen=True):
         debug: it writes more to its log.
         records: directory of its records; empty: the user's.
         until_fd: a descriptor that it inherits, and whose end is its own; -1: it has none.
+        tag: of the partition's PCTs; empty: a new one.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Choice(Struct, frozen=True):
     debug: bool = False
     records: str = ""
     until_fd: int = -1
+    tag: str = ""
 
 
 def start(where: Path, choice: Choice, environment: Mapping[str, str], expected: int = 0) -> State:
@@ -83,6 +85,7 @@ class Starting:
         (where / directory.LOGS).mkdir(mode=0o700, exist_ok=True)
         self._log = where / directory.LOGS / "bebopd.log"
         self._name = choice.name
+        self._tag = choice.tag or secrets.token_hex(8)
         self._key_file = str(where / directory.KEY)
         is_for_all = choice.until_fd < 0  # a batch job's is for nobody else
         self._unix_path = directory.socket_path(where, environment, is_for_all=is_for_all)
@@ -126,7 +129,7 @@ class Starting:
             boot_id=userdirs.boot_id(),
             began=time.time(),
             daemons=(Daemon(self._unix_pid, ticks, str(self._log)),),
-            tag=secrets.token_hex(8),
+            tag=self._tag,
         )
 
     def has_nodes(self, wait_s: float, unless_fd: int = -1) -> bool:

@@ -20,10 +20,13 @@ def spawn(
     log: Path,
     ready_fd: int = -1,
     stdin_fd: int = -1,
+    *,
+    stays_in_session: bool = False,
 ) -> int:
     """Start a process in a session of its own; its output goes to a log file.
 
     Args:
+        stays_in_session: it is a process group of the caller's session instead.
         ready_fd: becomes its READY_FD; -1: it gets none.
         stdin_fd: becomes its standard input; -1: that is empty.
 
@@ -39,9 +42,8 @@ def spawn(
         actions[0] = (os.POSIX_SPAWN_DUP2, stdin_fd, 0)
     if ready_fd >= 0:
         actions.append((os.POSIX_SPAWN_DUP2, ready_fd, READY_FD))
-    return os.posix_spawn(
-        argv[0], argv, environment, file_actions=actions, setsid=True, setsigmask=()
-    )
+    group = {"setpgroup": 0} if stays_in_session else {"setsid": True}
+    return os.posix_spawn(argv[0], argv, environment, file_actions=actions, setsigmask=(), **group)
 
 
 def spawn_attached(argv: list[str], environment: Mapping[str, str], fd: int) -> int:

@@ -55,7 +55,7 @@ RARE = {
 # The modules of ours that a launch of `true` in the embedded partition imports, by room.
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
-    "allocator": "asked bebopd dependents driver records releases requests violation",
+    "allocator": "asked bebopd dependents driver gate records releases requests violation",
     "allocator.batch": "dependencies job outcome questions queue running submissions table times",
     "allocator.jobs": (
         "accounting assign batch choosing dependencies grants ids job line outcomes selection table"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,7 +157,7 @@ def test_another_partition_may_be_chosen_in_a_job(site):
     assert (done.status, done.err) == (0, "")
     done = finish(site.start("yod", "--partition", "batch", "true"))
     assert done.status == 125
-    assert done.err == "yod: --partition batch: this is no batch job of several nodes\n"
+    assert done.err == "yod: --partition batch: this is no batch job\n"
 
 
 def test_a_warm_yod_does_the_same(site):
@@ -180,3 +181,43 @@ def test_yodctl_up_local_in_a_job_is_a_partition_of_this_host(site):
     done = site.salloc("-N3", "--exclusive", script=script)
     assert (done.status, done.err) == (0, "")
     assert "ended 3 daemons of 3" in done.out
+
+
+def test_a_script_that_pbs_commands_hand_in_has_the_nodes_of_its_slurm_job(site, tmp_path):
+    if shutil.which("generate_pbs_nodefile") is None:
+        pytest.skip("needs slurm-wlm-torque")
+    script, out = tmp_path / "job", tmp_path / "out"
+    script.write_text(
+        "#!/bin/sh\n"
+        "PBS_NODEFILE=$(generate_pbs_nodefile) && export PBS_NODEFILE PBS_JOBID=$SLURM_JOB_ID\n"
+        "yod -sz 6 sh -c 'echo $YOD_NODE_NAME'\nrm $PBS_NODEFILE\n"
+    )
+    words = ["qsub", "-V", "-o", str(out), "-e", str(tmp_path / "err")]
+    done = finish(site.start(*words, "-l", "nodes=3:ppn=2", str(script)))
+    assert done.status == 0, done.err
+    wait_until(lambda: out.exists() and len(out.read_text().split()) >= 6)
+    said = out.read_text().split()
+    assert (len(said), set(said)) == (6, {"n0", "n1", "n2"})
+
+
+@pytest.mark.parametrize("system", ["slurm", "pbs"])
+def test_a_sites_bebopd_holds_a_job_to_its_nodes(site, start_local, tmp_path, system):
+    """By squeue, and by the qstat of PBS's commands for Slurm."""
+    if system == "pbs" and shutil.which("generate_pbs_nodefile") is None:
+        pytest.skip("needs slurm-wlm-torque")
+    options = ["--batch", system]
+    partition = start_local(4, bebopd_options=options, env={"SLURM_CONF": site.env["SLURM_CONF"]})
+    host_file = tmp_path / "cplant-host"
+    host_file.write_text(f"bebopd unix:{partition.socket}\n")
+    script = "yod -sz 8 sh -c 'echo $YOD_NODE' | sort -u; yod -sz 9 true; yod -list 0 true"
+    env = {"CPLANT_HOST_FILE": str(host_file)}
+    done = site.salloc("-N2", script=script, env=env)
+    assert done.out == "0\n1\n", done.err
+    assert " has 2 nodes, 0 of them in use: 3 more requested" in done.err
+    assert "chooses none: no -list" in done.err
+    done = finish(site.start("yod", "true", env=env))
+    assert "0 nodes are for jobs outside of batch jobs" in done.err
+    told = {**env, "SLURM_JOB_ID": "999999"}
+    assert (
+        f"{system} has no job 999999 that runs" in finish(site.start("yod", "true", env=told)).err
+    )

@@ -63,6 +63,7 @@ class Prepared(Struct, frozen=True):
         arguments: the encoded arguments, if they are object 0; else empty.
         partition: name of the partition, for the user.
         reach: None: it is the embedded partition.
+        slots: of that one; None: any number.
         shared_directory: in a file system that all nodes see, for objects without room.
         resolve_s: how long the preparation took.
     """
@@ -75,3 +76,4 @@ class Prepared(Struct, frozen=True):
     shared_directory: str
     records: Records
     resolve_s: float = 0.0
+    slots: int | None = None

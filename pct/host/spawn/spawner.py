@@ -97,8 +97,11 @@ class OwnSpawner:
         strangers: Callable[[], Collection[int]] = frozenset,
         program: str = KEEPER,
         on_first: Callable[[], None] | None = None,
+        *,
+        in_sessions: bool = False,
     ) -> None:
         self._reactor = reactor
+        self._in_sessions = in_sessions
         self._program = program
         self._on_first = on_first
         self._living: set[int] = set()  # keepers that have not been reaped
@@ -120,7 +123,7 @@ class OwnSpawner:
         Raises:
             OSError: no keeper program, no process, no descriptor.
         """
-        unix_pid = _spawn(self._program, fds)
+        unix_pid = _spawn(self._program, fds, self._in_sessions)
         self._living.add(unix_pid)
         on_first, self._on_first = self._on_first, None
         if on_first is not None:
@@ -177,7 +180,7 @@ class Departed:
         return frozenset()
 
 
-def _spawn(program: str, fds: tuple[int, ...]) -> int:
+def _spawn(program: str, fds: tuple[int, ...], in_session: bool) -> int:
     """Start a keeper with these descriptors, which close here."""
     held = list(fds)
     try:
@@ -197,8 +200,9 @@ def _spawn(program: str, fds: tuple[int, ...]) -> int:
                 (os.POSIX_SPAWN_DUP2, 0, 1),
                 *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(held, _FIRST_FD)),
             ],
-            setpgroup=0,  # so that Ctrl-C on a terminal does not reach the keeper
             setsigmask=(),
+            # So that Ctrl-C on a terminal does not reach the keeper.
+            **({"setsid": True} if in_session else {"setpgroup": 0}),
         )
     finally:
         for fd in held:

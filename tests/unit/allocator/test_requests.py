@@ -3,7 +3,7 @@
 import pytest
 
 from allocator.jobs.accounting import RecordGrant
-from allocator.jobs.batch import BatchTable
+from allocator.jobs.batch import Word, Words
 from allocator.requests import ReserveJobIds
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
@@ -358,14 +358,20 @@ def test_ranks_that_change_their_node_too_often_are_refused():
 
 
 def test_a_batch_job_holds_no_more_nodes_than_it_was_given():
-    partition = Partition(6, slots=2, batch_limits=BatchTable({"12": 3}))
+    words = Words("pbs", interactive=2, believed_s=60.0)
+    words.take("12", Word("alice", 3), 1000.0)
+    partition = Partition(6, slots=2, batch_limits=words)
     partition.grant(spec(3), batch_job="12")  # nodes 0 and 1
     assert partition.request(spec(5), batch_job="12") == Refused(
         Refusal.BATCH_LIMIT, "batch job 12 has 3 nodes, 2 of them in use: 2 more requested"
     )
     partition.grant(spec(3), batch_job="12")  # the rest of node 1, and node 2
-    partition.grant(spec(4))  # of no batch job
     assert partition.request(spec(1), batch_job="12").code is Refusal.BATCH_LIMIT
+    partition.grant(spec(3))  # of no batch job
+    assert partition.request(spec(2)) == Refused(
+        Refusal.BATCH_LIMIT,
+        "2 nodes are for jobs outside of batch jobs, 2 of them in use: 1 more requested",
+    )
 
 
 def test_job_ids_are_reserved_before_they_are_used():
