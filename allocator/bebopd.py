@@ -107,7 +107,7 @@ class Bebopd:
             policy: makes what decides who is next.
             epoch: a larger number for each later bebopd of a partition.
             next_job_id: the first of ``ids.BLOCK`` ids that nobody else uses.
-            sign, job_key: a MAC by the partition's key; of a job id, a uid and an expiry (unix time).
+            sign, job_key: a MAC by the partition's key; of a job id, a uid, an expiry (unix time).
             owner_of: a user by uid; None: no such user.
             wall_clock: unix time, seconds.
             name: the partition's, for texts.
@@ -115,7 +115,7 @@ class Bebopd:
             operators: beside root and ``only_uid``; None: nobody.
             fixed_names, remembered_names: number by name, by the nodes file; by an earlier bebopd.
             orders: what operators have ordered for nodes, from an earlier bebopd.
-            portions, exclusive, batch_limits: as for the nodes; what a batch system's jobs may have.
+            portions, exclusive, batch_limits: as for the nodes; what a batch job may have.
             began: seconds, monotonic; a refusal soon after it says that nodes may still come.
             allocation: whose steps the jobs are; empty: they are none.
             earlier: batch jobs of an earlier bebopd; None: this one takes none.
@@ -153,7 +153,7 @@ class Bebopd:
             allocation=allocation,
             expected=expected,
             policy=lambda slots: policy(
-                self.nodes, self.jobs, placement, slots, limits, self._time_left
+                self.nodes, self.jobs, placement, slots, limits, lambda i: self.batch.time_left(i)
             ),
             on_granted=lambda *granted: self.batch.granted(*granted),
             on_refused=lambda *refused: self.batch.refused(*refused),
@@ -185,9 +185,6 @@ class Bebopd:
         self.refuses = ""
         self._has_begun = False
         self._sweep_at: float | None = None  # when a node may have been silent too long
-
-    def _time_left(self, job_id: int) -> float | None:
-        return self.batch.time_left(job_id)
 
     @property
     def next_job_id(self) -> int:
