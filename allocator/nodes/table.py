@@ -92,6 +92,7 @@ class NodeTable:
     Attributes:
         changes: of free slots, counted.
         closed: nodes of which no slot is given.
+        exclusive: nodes that one job at a time has, whole.
         to_restart: nodes with an order to restart of which something has changed since
             somebody has taken them out.
     """
@@ -119,7 +120,7 @@ class NodeTable:
         self.closed: set[int] = set()
         self._orders = dict(orders)
         self._placement = placement
-        self._exclusive = frozenset(exclusive)
+        self.exclusive = frozenset(exclusive)
         self._portions = dict(portions)
         self._fixed = dict(fixed)
         self._name_of = {number: name for name, number in fixed.items()}
@@ -166,7 +167,7 @@ class NodeTable:
     @property
     def has_exclusive(self) -> bool:
         """One job at a time has some of the nodes."""
-        return bool(self._exclusive)
+        return bool(self.exclusive)
 
     def portion(self, number: int) -> Portion:
         """Which jobs a node is for, by the nodes file."""
@@ -214,7 +215,7 @@ class NodeTable:
         if node is None:
             node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
             arrival, before = Arrival.FIRST, None
-            node.portion, node.is_exclusive = self.portion(number), number in self._exclusive
+            node.portion, node.is_exclusive = self.portion(number), number in self.exclusive
             self._placement.set_access(number, node.access)
         else:
             arrival = self._again(node, announce, peer, now)
@@ -264,7 +265,7 @@ class NodeTable:
             for number in range(span.node, span.node + span.count):
                 node = nodes[number]
                 node.held = {**node.held, **only} if node.held else only
-        for number in self._exclusive if not overlaps else ():
+        for number in self.exclusive if not overlaps else ():
             if (taken := nodes.get(number)) is not None and job_id in taken.held:
                 self.refresh(taken)  # what is left is for nobody else
         self.changes += len(spans)
@@ -313,10 +314,10 @@ class NodeTable:
                 )
         for name, number in fixed.items():
             self._name(name, number)
-        self._portions, self._exclusive = dict(portions), frozenset(exclusive)
+        self._portions, self.exclusive = dict(portions), frozenset(exclusive)
         for node in self:
             number = node.number
-            node.portion, node.is_exclusive = self.portion(number), number in self._exclusive
+            node.portion, node.is_exclusive = self.portion(number), number in self.exclusive
             self._placement.set_access(node.number, node.access)
             self.refresh(node)
         self._fixed = dict(fixed)

@@ -12,6 +12,7 @@ predictability, workloads, and user runtime estimates in scheduling the IBM SP2 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.choosing import Chooser
@@ -28,7 +29,7 @@ from native.limits import Limits
 from native.text import plural
 from native.wire.alloc import NodeRequest
 
-UNLIMITED_S = 365 * 86400.0  # that is taken for the time of what has no limit
+UNLIMITED_S = 365 * 86400.0  # after which what has no limit is expected to end; it needs more
 OVERDUE_S = 1.0  # that one is expected to need which ends, or should have ended
 
 _ENDING = (JobState.REVOKING, JobState.RELEASING)
@@ -105,7 +106,7 @@ class Backfill:
             before = self._nodes.changes
             yield Turn(waiting, start.placement)
             if self._nodes.changes != before:  # it was given them
-                time_s = _time_of(waiting) + unix_time - plan.at
+                time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
                 plan.profile.take(start, waiting.request, time_s, waiting.job_id)
         plan.keep(self._nodes, line)
 
@@ -118,16 +119,16 @@ class Backfill:
         alike = (request.specs, request.is_exclusive, waiting.claim, waiting.time_s)
         if alike in plan.too_much and not is_kept:
             return None
-        time_s = _time_of(waiting) + unix_time - plan.at
-        before = float("inf") if is_kept else OVERDUE_S
-        start = plan.profile.earliest(request, waiting.claim, time_s, before)
+        elapsed_s, before = unix_time - plan.at, inf if is_kept else OVERDUE_S
+        needed_s = (waiting.time_s or inf) + elapsed_s
+        start = plan.profile.earliest(request, waiting.claim, needed_s, before)
         if start is None:
             plan.too_much.add(alike)
         elif not start.at:
             return start
         elif is_kept:
             plan.kept += 1
-            plan.profile.take(start, request, time_s)
+            plan.profile.take(start, request, (waiting.time_s or UNLIMITED_S) + elapsed_s)
             waiting.expected = plan.at + start.at if start.at < UNLIMITED_S else 0.0
         return None
 
@@ -147,7 +148,7 @@ class Backfill:
         """Slots that nobody who waits is expected to need."""
         if not line or self._slots.held:
             return None
-        start = self._left(request, claim, line, unix_time, UNLIMITED_S)
+        start = self._left(request, claim, line, unix_time, inf)
         if start is None and self._slots.fits(request, claim):
             raise RequestRefused(Refusal.BUSY, self._kept_text(line, claim))
         return None if start is None else start.placement
@@ -158,7 +159,7 @@ class Backfill:
         """What the first in the line lacks; of a later one its place, which costs little."""
         if not line or self._slots.held:
             return self._slots.lacks(request, claim)
-        if self._left(request, claim, line, unix_time, time_s or UNLIMITED_S) is not None:
+        if self._left(request, claim, line, unix_time, time_s or inf) is not None:
             return ""
         if self._slots.fits(request, claim):
             return self._kept_text(line, claim)
@@ -182,7 +183,7 @@ class Backfill:
         plan = Plan(self._profile(), unix_time)
         for plan.count, waiting in enumerate(line):
             if (start := self._start(plan, waiting, unix_time)) is not None:
-                plan.profile.take(start, waiting.request, _time_of(waiting))
+                plan.profile.take(start, waiting.request, waiting.time_s or UNLIMITED_S)
         return plan
 
     def _profile(self) -> Profile:
@@ -193,7 +194,3 @@ class Backfill:
             return OVERDUE_S, job
         left = self._time_left(job.job_id)
         return (UNLIMITED_S if left is None else max(left, OVERDUE_S)), job
-
-
-def _time_of(waiting: Waiting) -> float:
-    return waiting.time_s or UNLIMITED_S

@@ -70,6 +70,10 @@ class Profile:
             self._ended.append((at, job.job_id))
             for first, count, slots in job.spans():
                 row[first : first + count] += slots
+        for number in self._nodes.exclusive:
+            node = self._nodes.get(number)
+            if node is not None and row[number]:
+                row[number] = node.slots
         row[list(self._nodes.closed)] = 0
         self._times.append(at)
         self._rows.append(row)

@@ -87,6 +87,16 @@ def test_a_job_that_has_no_limit_passes_nobody_who_could_need_its_slots():
     assert partition.has_slots(wide, unlimited) == [False, False]
 
 
+def test_nor_does_it_where_those_before_it_have_no_limit_either():
+    partition = Backfilled(2, 1)
+    partition.job(1)
+    wide, unlimited = partition.job(2), partition.job(1)
+    assert partition.has_slots(wide, unlimited) == [False, False]
+    assert isinstance(partition.request(spec(1)), Refused)
+    short = partition.job(1, HOUR_S)
+    assert partition.has_slots(wide, unlimited, short) == [False, False, True]
+
+
 def test_slots_that_the_first_does_not_need_are_free_for_any_time():
     partition = Backfilled(2, 2)
     partition.job(1, HOUR_S, spec=spec(1, 0))
