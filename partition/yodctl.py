@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sys
 import time
 from importlib import import_module
@@ -12,8 +11,7 @@ import click
 
 from native import limits, options
 from native.errors import PartitionError, UsageError, YodError
-from native.host import config, keyfile, stdio
-from native.host.keyfile import read_partition_key, user_key_line
+from native.host import config, stdio
 from native.text import shown
 from native.wire import nodes as wire
 from native.wire.base import SLOTS_MAX
@@ -324,22 +322,9 @@ def user_key(user: str, key_file: str | None) -> None:
     The user keeps it in ~/.config/yod/key, with mode 0600, or names another file in YOD_KEY_FILE.
     With it yod reaches the partition at host:port; it proves this one user's identity.
     """
-    if key_file == "":
-        raise UsageError("--key-file needs a value, got an empty one")
-    if key_file is None:
-        found = state.load()
-        key_file = found.key_file if found is not None else keyfile.default(os.environ)
-        if not key_file:
-            raise PartitionError("no partition is up; name its key with --key-file")
-    try:
-        uid = int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid
-    except KeyError:
-        raise UsageError(f"no user {shown(user)} here") from None
-    try:
-        partition_key = read_partition_key(key_file)
-    except FileNotFoundError as error:
-        raise PartitionError(f"key file {shown(key_file)}: {error.strerror}") from None
-    click.echo(user_key_line(partition_key, uid), nl=False)
+    from partition.commands import keys
+
+    click.echo(keys.user_key(user, key_file), nl=False)
 
 
 @command.command("limits")

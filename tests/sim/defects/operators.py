@@ -44,8 +44,8 @@ def an_order_is_answered_before_it_is_on_the_disk(patch: Patch) -> None:
 def orders_are_forgotten_by_the_next_bebopd(patch: Patch) -> None:
     original = NodeTable.__init__
 
-    def begin(self: Any, placement: Any, fixed: Any, remembered: Any, orders: Any) -> None:
-        original(self, placement, fixed, remembered, {})
+    def begin(self: Any, placement: Any, fixed: Any, remembered: Any, _: Any, *more: Any) -> None:
+        original(self, placement, fixed, remembered, {}, *more)
 
     patch.setattr(NodeTable, "__init__", begin)
 
