@@ -24,6 +24,7 @@ from tests.support.standing import Key, Lent, Standing, Stays
 from tests.support.warm import LaunchServer, Warm
 
 _HOSTS = pytest.param("hosts", marks=pytest.mark.hosts)
+_WARM_LOCAL = pytest.param("warm-local", marks=pytest.mark.long)
 _KINDS = {
     "embedded": ("embedded",),
     "here": ("embedded", "local"),
@@ -31,7 +32,7 @@ _KINDS = {
 }
 _WARM_KINDS = {
     "embedded": ("warm",),
-    "here": ("warm", "warm-local"),
+    "here": ("warm", _WARM_LOCAL),
     "anywhere": ("warm", "warm-local"),
 }
 

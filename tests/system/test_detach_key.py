@@ -29,7 +29,9 @@ def env(request, tmp_path) -> dict[str, str | None]:
     return {"HOME": str(tmp_path), "XDG_STATE_HOME": None}
 
 
-@pytest.fixture(params=["embedded", "local", "warm", "warm local"])
+@pytest.fixture(
+    params=["embedded", "local", "warm", pytest.param("warm local", marks=pytest.mark.long)]
+)
 def there(request, start_local) -> Partition:
     """The partition of yod alone, that of a launch server, and one of daemons."""
     partition = start_local(2, slots=2) if "local" in request.param else Partition()

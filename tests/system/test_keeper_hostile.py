@@ -29,14 +29,15 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 Compile = Callable[..., Path]
 
 
-@pytest.fixture
-def compiled(tmp_path: Path) -> Compile:
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
     """Compile with sanitizers and the keeper's headers; gives the program's path."""
     if not shutil.which("cc"):
         pytest.skip("needs a C compiler")
+    directory = tmp_path_factory.mktemp("compiled")
 
     def compiled(name: str, *sources: Path) -> Path:
-        target = tmp_path / name
+        target = directory / name
         sources = (*sources, PROGRAMS / "sanitizer_options.c")
         subprocess.run(
             ["cc", *FLAGS, *SANITIZERS, f"-I{SOURCES}", "-o", target, *sources], check=True
@@ -143,7 +144,7 @@ def run_keeper(keeper: str, spec: bytes, *commands: bytes) -> tuple[int, bytes]:
     return os.waitstatus_to_exitcode(os.waitpid(unix_pid, 0)[1]), kinds
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sanitized(compiled: Compile) -> str:
     """A keeper with sanitizers."""
     return str(compiled("yod-keeper", *sorted(SOURCES.glob("*.c"))))

@@ -89,7 +89,7 @@ def test_a_program_has_64_ranks(embedded, portals, name, kind):
 
 
 @pytest.mark.warm
-@pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
+@pytest.mark.parametrize("transport", ["tcp", pytest.param("unix", marks=pytest.mark.long), "shm"])
 @pytest.mark.parametrize("name", ["alltoall", "messages"])
 def test_ranks_with_few_descriptors_take_turns(embedded, portals, name, transport):
     script = f"ulimit -n 20; exec {portals.program(name)}"
