@@ -1,8 +1,8 @@
 """Traces of batch systems in the Standard Workload Format: read, and made by a seed.
 
 The format is that of the Parallel Workloads Archive: a line for each job with 18 numbers, -1 for
-what is not known; comments begin with ``;``. Of these a placement needs four: when the job was
-submitted, how long it ran, and how many processors it got, or asked for.
+what is not known; comments begin with ``;``. Of these we need five: when the job was submitted, how
+long it ran, how many processors it got, or asked for, and the time that it asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 FIELDS_COUNT = 18
-_SUBMITTED, _RUNS, _ALLOCATED, _REQUESTED = 1, 3, 4, 7  # places in a line
+_SUBMITTED, _RUNS, _ALLOCATED, _REQUESTED, _LIMIT = 1, 3, 4, 7, 8  # places in a line
 
 
 class TraceJob(Struct, frozen=True):
@@ -22,11 +22,13 @@ class TraceJob(Struct, frozen=True):
 
     Attributes:
         submitted_s: since the trace begins.
+        limit_s: that it asked for; 0: not known.
     """
 
     submitted_s: float
     runs_s: float
     size: int
+    limit_s: float = 0.0
 
 
 def read(lines: Iterable[str]) -> Iterator[TraceJob]:
@@ -47,7 +49,8 @@ def read(lines: Iterable[str]) -> Iterator[TraceJob]:
             raise ValueError(f"line {number}: {len(values)} numbers, there are {FIELDS_COUNT}")
         size = int(values[_ALLOCATED] if values[_ALLOCATED] > 0 else values[_REQUESTED])
         if size > 0 and values[_RUNS] > 0:
-            yield TraceJob(max(0.0, values[_SUBMITTED]), values[_RUNS], size)
+            limit_s = max(0.0, values[_LIMIT])
+            yield TraceJob(max(0.0, values[_SUBMITTED]), values[_RUNS], size, limit_s)
 
 
 def made(nodes: int, jobs: int, load: float, seed: int) -> Iterator[str]:
@@ -57,7 +60,7 @@ def made(nodes: int, jobs: int, load: float, seed: int) -> Iterator[str]:
         nodes: of the machine; no job is larger than half of it.
         load: the part of the machine that is asked for on average.
     """
-    draw = random.Random(seed)
+    draw, draw_limit = random.Random(seed), random.Random(-seed)
     yield f"; MaxNodes: {nodes}"
     yield f"; Note: made by seed {seed}, load {load:g}"
     largest = math.log2(nodes / 2)
@@ -72,5 +75,6 @@ def made(nodes: int, jobs: int, load: float, seed: int) -> Iterator[str]:
     at = 0.0
     for number, (size, time_s) in enumerate(zip(sizes, times, strict=True), 1):
         at += draw.expovariate(1 / between_s)
-        known = [number, round(at), -1, round(time_s), size, -1, -1, size]
+        limit_s = round(time_s * draw_limit.uniform(1, 5))  # users ask for too much
+        known = [number, round(at), -1, round(time_s), size, -1, -1, size, limit_s]
         yield " ".join(map(str, known + [-1] * (FIELDS_COUNT - len(known))))

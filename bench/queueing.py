@@ -1,0 +1,269 @@
+"""Queue policies compared: how long jobs wait, and what it costs bebopd to decide.
+
+    python bench/queueing.py [--trace FILE.swf] [--nodes 256] [--jobs 1000] [--write FILE]
+
+bebopd's own machine on a clock of its own, with nodes of one slot. Jobs are submitted, begin when
+they are granted slots, and end after the time that they ran in the trace; their time limits are
+those of the trace. Traces are in the Standard Workload Format, or made by seeds. Waiting times and
+the like are of simulated quantities: how busy this host is makes no difference to them, but to the
+last column.
+
+The yardstick is EASY, as it was published: one request has its start kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+import results
+import swf
+from launch import machine, table
+from msgspec import Struct, field
+
+from allocator.batch.job import BatchRecorded, Earlier, RecordBatchJob, SendRows, StartBroker
+from allocator.bebopd import Bebopd
+from allocator.jobs.grants import Owner
+from allocator.nodes.placement import ArrayPlacement
+from allocator.queue.backfill import Backfill
+from allocator.queue.policy import PolicyMaker, first_in_first_out
+from native.ids import PortalId, Principal, PrincipalKind
+from native.limits import Limits
+from native.machine import Event, MessageReceived
+from native.wire import batch
+from native.wire.alloc import Freed, NodeSpec
+from native.wire.status import Announce
+
+DAEMON = Principal(PrincipalKind.PARTITION, 0)
+ALICE = Principal(PrincipalKind.USER, 1000)
+SEEDS = (1, 2, 3)
+LOAD = 0.8
+BOUND_S = 10.0  # no shorter job counts for its slowdown
+FOREVER_S = 1e12
+POLICIES: dict[str, tuple[PolicyMaker, int]] = {
+    "first in, first out": (first_in_first_out, 1),
+    "EASY: 1 start is kept": (Backfill, 1),
+    "50 starts are kept": (Backfill, 50),
+    "500 starts are kept": (Backfill, 500),
+}
+
+
+class Figures(Struct):
+    """What became of the jobs of one or more traces.
+
+    Attributes:
+        used: of each trace the part of the nodes' time that jobs had, until the last submission.
+        passed: jobs that began before one that had been submitted earlier.
+        late: times that the promise to the first in the line was broken.
+        decided_ms: an event at bebopd.
+    """
+
+    waits_s: list[float] = field(default_factory=list)
+    slowdowns: list[float] = field(default_factory=list)
+    used: list[float] = field(default_factory=list)
+    passed: list[bool] = field(default_factory=list)
+    late: int = 0
+    decided_ms: list[float] = field(default_factory=list)
+
+
+class Partition:
+    """A bebopd with its nodes and its jobs, in virtual time."""
+
+    def __init__(self, nodes: int, policy: PolicyMaker, kept: int, figures: Figures) -> None:
+        self.now = 1e6
+        self._nodes = nodes
+        self._figures = figures
+        self._ends: list[tuple[float, int]] = []
+        self._jobs: dict[int, swf.TraceJob] = {}  # by id
+        self._waiting: dict[int, swf.TraceJob] = {}
+        self._promised: dict[int, float] = {}
+        self._begun: list[tuple[float, swf.TraceJob]] = []
+        self._numbers = count(1)
+        limits = Limits(
+            silent_s=FOREVER_S,
+            pending_s=FOREVER_S,
+            submitted_count=1 << 30,
+            submitted_each_count=1 << 30,
+            backfill_count=kept,
+        )
+        self._machine = Bebopd(
+            ArrayPlacement(),
+            policy=policy,
+            epoch=1,
+            next_job_id=1,
+            sign=lambda data: bytes(16),
+            job_key=lambda job_id, uid, expires: bytes(32),
+            owner_of=lambda uid: Owner(uid, "alice", uid),
+            wall_clock=lambda: self.now,
+            limits=limits,
+            earlier=Earlier(),
+        )
+        for number in range(nodes):
+            at = _pct(number)
+            self._tell(at, Announce(number, f"n{number}", 1, at.nid, at.pid, 1, ()), DAEMON)
+        figures.decided_ms.clear()
+
+    def run(self, jobs: Sequence[swf.TraceJob]) -> None:
+        """All jobs, from the first submission to the last end."""
+        began, work_s = self.now, 0.0
+        coming = sorted(jobs, key=lambda job: job.submitted_s)
+        last = began + coming[-1].submitted_s
+        for job in coming:
+            self._until(began + job.submitted_s)
+            self._submit(job)
+        while self._ends:
+            self._until(self._ends[0][0])
+        assert not self._waiting, "a job never began"
+        for at, job in self._begun:
+            work_s += job.size * max(0.0, min(at + job.runs_s, last) - at)
+        self._figures.used.append(work_s / (self._nodes * (last - began)))
+
+    def _submit(self, job: swf.TraceJob) -> None:
+        number = next(self._numbers)
+        token = number.to_bytes(batch.TOKEN_BYTES, "big")
+        limit_s = max(job.limit_s, job.runs_s)
+        message = batch.Submit(token, NodeSpec(job.size), "job", limit_s, b"task")
+        self._jobs[number] = self._waiting[number] = job  # ids rise as submissions do
+        self._tell(PortalId(1, 70_000 + number), message, ALICE)
+        self._look_at_promise()
+
+    def _until(self, at: float) -> None:
+        """Let jobs end up to a time."""
+        while self._ends and self._ends[0][0] <= at:
+            self.now, job_id = heapq.heappop(self._ends)
+            self._end(job_id)
+            self._look_at_promise()
+        self.now = max(self.now, at)
+
+    def _end(self, job_id: int) -> None:
+        held = self._machine.jobs[job_id]
+        root = _pct(held.root)
+        numbers = sorted(held.holdings)
+        self._tell(root, batch.BrokerEnded(job_id, 0, b""), DAEMON)
+        self._tell(root, Freed.of(job_id, numbers), DAEMON)
+
+    def _begins(self, job_id: int) -> None:
+        job = self._waiting.pop(job_id)
+        self._begun.append((self.now, job))
+        waited_s = self.now - 1e6 - job.submitted_s
+        self._figures.waits_s.append(waited_s)
+        counted_s = max(job.runs_s, BOUND_S)
+        self._figures.slowdowns.append(max(1.0, (waited_s + job.runs_s) / counted_s))
+        self._figures.passed.append(bool(self._waiting) and min(self._waiting) < job_id)
+        if self.now > self._promised.get(job_id, float("inf")) + 1.0:
+            self._figures.late += 1
+        heapq.heappush(self._ends, (self.now + job.runs_s, job_id))
+        root = _pct(self._machine.jobs[job_id].root)
+        self._tell(root, batch.Started(job_id), DAEMON)
+
+    def _look_at_promise(self) -> None:
+        """The first in the line is told when it begins at the latest."""
+        first = min(self._waiting, default=0)
+        if not first or first in self._promised:
+            return
+        asked = MessageReceived(PortalId(1, 70_000), ALICE, batch.Ask((first,)))
+        for action in self._machine.handle(asked, self.now):
+            if isinstance(action, SendRows):
+                self._promised[first] = action.rows[0].expected or float("inf")
+
+    def _tell(self, source: PortalId, message: object, by: Principal) -> None:
+        self._handle(MessageReceived(source, by, message))  # type: ignore[arg-type]
+
+    def _handle(self, event: Event) -> None:
+        began = time.perf_counter()
+        actions = self._machine.handle(event, self.now)
+        self._figures.decided_ms.append((time.perf_counter() - began) * 1e3)
+        recorded = [action.job.job_id for action in actions if isinstance(action, RecordBatchJob)]
+        if recorded:
+            self._handle(BatchRecorded(tuple(dict.fromkeys(recorded))))
+        for action in actions:
+            if isinstance(action, StartBroker):
+                self._begins(action.job.job_id)
+
+
+def _pct(number: int) -> PortalId:
+    return PortalId((10 << 24) + number, 7117)
+
+
+def row(name: str, figures: Figures) -> list[str]:
+    """The means of one policy."""
+    ordered = sorted(figures.decided_ms)
+    return [
+        name,
+        f"{statistics.mean(figures.waits_s) / 60:.1f}",
+        f"{statistics.quantiles(figures.waits_s, n=20)[-1] / 60:.0f}",
+        f"{statistics.mean(figures.slowdowns):.1f}",
+        f"{100 * statistics.mean(figures.used):.1f} %",
+        f"{100 * statistics.mean(figures.passed):.0f} %",
+        str(figures.late),
+        f"{statistics.mean(ordered):.2f} ({ordered[-1]:.1f})",
+    ]
+
+
+def compare(traces: Sequence[Sequence[swf.TraceJob]], nodes: int) -> list[list[str]]:
+    rows = []
+    for name, (policy, kept) in POLICIES.items():
+        figures = Figures()
+        for jobs in traces:
+            partition = Partition(nodes, policy, kept, figures)
+            partition.run(jobs)
+        rows.append(row(name, figures))
+        print(rows[-1], file=sys.stderr)
+    return rows
+
+
+def report(rows: list[list[str]], what: str, nodes: int) -> str:
+    """The results as a section of Markdown."""
+    heads = ["policy", "wait, min", "95 % wait below, min", "slowdown", "used", "passed others"]
+    heads += ["promises broken", "an event, ms: mean (most)"]
+    lines = [
+        "# Queue policies",
+        "",
+        f"bebopd's machine in virtual time: {what},",
+        f"on {nodes} nodes of one slot. *Slowdown*: a job's time from its submission to its end for",
+        "each second that it ran, at least ten seconds counted. *Used*: the part of the nodes' time",
+        "until the last submission.",
+        "*Promises broken*: jobs that began later than the first expected start that they were told",
+        "as the first in the line.",
+        "",
+        *table(heads, rows),
+        "",
+        "## Machine and command",
+        "",
+        *machine(),
+        "",
+        "    python bench/queueing.py",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trace", type=Path, help="a trace; default: three made by seeds")
+    parser.add_argument("--nodes", type=int, default=256, help="of the partition (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1000, help="of a made trace (%(default)s)")
+    parser.add_argument("--write", type=Path, help="also write the result into this file")
+    options = parser.parse_args()
+    if options.trace is not None:
+        with options.trace.open(encoding="latin-1") as lines:
+            traces = [[job for job in swf.read(lines) if job.size <= options.nodes]]
+        what = f"{len(traces[0])} jobs of {options.trace.name}"
+    else:
+        made = [swf.made(options.nodes, options.jobs, LOAD, seed) for seed in SEEDS]
+        traces = [list(swf.read(lines)) for lines in made]
+        what = f"{options.jobs} jobs of each of {len(SEEDS)} made traces with a load of {LOAD:g}"
+    text = report(compare(traces, options.nodes), what, options.nodes)
+    print(text)
+    if options.write:
+        results.write(options.write, text)
+
+
+if __name__ == "__main__":
+    main()
