@@ -2,8 +2,8 @@
 
 The first requests in the line that do not fit have an expected start each, with slots that are
 kept for it (conservative backfill; with one such request it is EASY). Others may have slots that
-are free for all of their time, whatever the first ones get then. A job without a time limit, and a
-yod, is taken to run for a year: it passes nobody whose slots it could need.
+are free for all of their time, whatever the first ones get then. What has no time limit, as a
+launch by yod, needs its slots for ever: it passes nobody who could need them.
 
 See D. Lifka, *The ANL/IBM SP scheduling system* (EASY), and A. Mu'alem, D. Feitelson, *Utilization,
 predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling*.
