@@ -364,8 +364,11 @@ def doctor(partition: str, config_file: str | None) -> None:
     if config_file:
         return
     findings = [*host.findings(os.environ)]
-    if not finding.has_problem(findings):  # which may be a limit's
+    try:
         in_force = limits.load(os.environ)
+    except UsageError:  # it is among the findings
+        pass
+    else:
         findings += of_partition.findings(partition, os.environ, in_force)
     click.echo("\n".join(finding.lines(findings)))
     if finding.has_problem(findings):
