@@ -116,6 +116,9 @@ class BatchRequests:
                         return self._batch.times.change(job, time_s, source, by)
                     case batch.SignalScript(_, number):
                         actions = running.signal(job, running.host_of(job, self._nodes), number)
+                    case batch.Hold(_, is_on):
+                        is_other = principal.uid != job.uid
+                        return self._batch.holds.change(job, is_on, source, by, is_other)
                     case batch.Suspend(_, is_on):
                         host = running.host_of(job, self._nodes)
                         actions = running.suspend(job, host, is_on, by)

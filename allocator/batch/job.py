@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from msgspec import Struct
 
 from native.ids import PortalId
@@ -15,6 +17,14 @@ TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
 
 
+class Held(IntEnum):
+    """Who keeps a job from the line; the higher one counts."""
+
+    BY_NOBODY = 0
+    BY_USER = 1
+    BY_OPERATOR = 2
+
+
 class BatchJob(Struct, eq=False):
     """One job, from its submission to its end.
 
@@ -25,6 +35,7 @@ class BatchJob(Struct, eq=False):
         time_s: how long it may run; 0: any time.
         after: the jobs that it waits for.
         is_exclusive: it takes whole nodes, that no other job has slots of.
+        held: who keeps it from the line while it is pending.
         reason: what it waits for, or why it has ended.
         nodes: that it has or had, each a first number and a count, in the order of its ranks;
             the very first runs its broker.
@@ -52,6 +63,7 @@ class BatchJob(Struct, eq=False):
     submitted: float
     after: Dependency = NO_DEPENDENCY
     is_exclusive: bool = False
+    held: Held = Held.BY_NOBODY
     state: State = State.PENDING
     reason: str = ""
     nodes: tuple[tuple[int, int], ...] = ()

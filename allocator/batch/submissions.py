@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from allocator.batch.dependencies import Dependencies
-from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
+from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, Held, RecordBatchJob
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
@@ -77,6 +77,7 @@ class Submissions:
             time_s=message.time_s,
             after=message.after,
             is_exclusive=message.is_exclusive,
+            held=Held.BY_USER if message.is_held else Held.BY_NOBODY,
             submitted=self._unix_time(),
             asker=source,
         )

@@ -22,10 +22,12 @@ from collections.abc import Callable, Collection, Iterator
 
 from allocator.batch import running
 from allocator.batch.dependencies import Dependencies
+from allocator.batch.holds import Holds, text_of
 from allocator.batch.job import (
     BatchJob,
     BatchRecorded,
     Earlier,
+    Held,
     RecordBatchJob,
     RecordEvent,
     StartBroker,
@@ -59,7 +61,7 @@ class BatchJobs:
 
     Attributes:
         questions: of users, which are not answered yet.
-        times: changes of time limits, which are not on the disk yet.
+        times, holds: changes of time limits and holds, which are not on the disk yet.
         news: jobs that have begun or ended, for whoever waits for that and is no batch job.
 
     Args:
@@ -102,6 +104,7 @@ class BatchJobs:
         self._due: Deadlines[int] = Deadlines()
         self.questions = Questions(self._jobs, slots, queue)
         self.times = TimeLimits()
+        self.holds = Holds(queue)
         self.news: set[int] = set()
 
     def __len__(self) -> int:
@@ -119,9 +122,8 @@ class BatchJobs:
         return self._dependencies.progress_of(job_id)
 
     def time_left(self, job_id: int) -> float | None:
-        """How long a job may still run, in seconds; None: for any time."""
-        job = self._jobs.get(job_id)
-        return None if job is None else time_left(job, self._unix_time())
+        """Until the limit of a job, in seconds; None: it has none."""
+        return time_left(self._jobs.get(job_id), self._unix_time())
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
@@ -146,7 +148,7 @@ class BatchJobs:
             if job.state is State.PENDING:
                 actions += self._enqueue(job, now)[0]
             else:
-                self._place(job)
+                self._by_root[job.root].add(job.job_id)
                 self._due.set(job_id, now + self._limits.node_fail_s)
         return actions
 
@@ -167,6 +169,8 @@ class BatchJobs:
             if (job := self._jobs.get(job_id)) is None:
                 continue
             actions += self.times.recorded(job, event.error, self._nodes.get(job.root))
+            if (told := self.holds.recorded(job, event.error)) and job.state is State.PENDING:
+                actions += [*told, *self._enqueue(job, now)[0]]
             if event.error:
                 actions += self._not_recorded(job, event.error, now)
             elif not job.is_recorded:
@@ -196,6 +200,9 @@ class BatchJobs:
         owner = self._owner_of(job.uid)
         if owner is None:
             return self._end(job, State.FAILED, f"no user has uid {job.uid} any more", now), ""
+        if job.held is not Held.BY_NOBODY:
+            job.reason = text_of(job)
+            return [], job.reason
         verdict, text = self._dependencies.look(job)
         if verdict is Verdict.NEVER:
             return self._end(job, State.CANCELLED, text, now), ""
@@ -228,8 +235,6 @@ class BatchJobs:
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
         return actions
 
-    # -- slots ------------------------------------------------------------
-
     def granted(self, job_id: int, grant: Grant, now: float) -> list[Action]:
         """A job has its slots. They are used when the disk knows."""
         job = self._jobs[job_id]
@@ -240,7 +245,7 @@ class BatchJobs:
         node = self._nodes.get(job.root)
         assert node is not None
         job.incarnation = node.incarnation
-        self._place(job)
+        self._by_root[job.root].add(job.job_id)
         return [RecordBatchJob(job)]
 
     def refused(self, job_id: int, text: str, now: float) -> list[Action]:
@@ -386,8 +391,6 @@ class BatchJobs:
                 actions += self._end(job, State.NODE_FAIL, text, now)
         return actions
 
-    # -- what users ask ---------------------------------------------------
-
     def cancel(self, job: BatchJob, by: str, now: float) -> list[Action]:
         """End a job."""
         if job.state.is_final:
@@ -412,8 +415,7 @@ class BatchJobs:
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
         job.state, job.reason, job.ended = state, reason, self._unix_time()
-        job.is_suspended = False
-        job.grant, job.reach = None, ("", b"")
+        job.grant, job.reach, job.is_suspended = None, ("", b""), False
         self._due.set(job.job_id, None)
         said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
@@ -440,9 +442,6 @@ class BatchJobs:
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
         self._submissions.ended(job)
-
-    def _place(self, job: BatchJob) -> None:
-        self._by_root[job.root].add(job.job_id)
 
     def _unplace(self, job: BatchJob) -> None:
         self._by_root[job.root].discard(job.job_id)

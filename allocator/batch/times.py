@@ -30,9 +30,11 @@ class Change(Struct, frozen=True):
     before_s: float
 
 
-def time_left(job: BatchJob, unix_time: float) -> float | None:
+def time_left(job: BatchJob | None, unix_time: float) -> float | None:
     """How long a job may still run, in seconds; negative: it should be over. None: any time."""
-    return job.began + job.time_s - unix_time if job.time_s and job.began else None
+    if job is None or not job.time_s or not job.began:
+        return None
+    return job.began + job.time_s - unix_time
 
 
 class TimeLimits:

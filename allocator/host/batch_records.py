@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import convert, msgpack
 
-from allocator.batch.job import OUTCOMES_COUNT, TOKENS_COUNT, BatchJob, Earlier, RecordBatchJob
+from allocator.batch.job import (
+    OUTCOMES_COUNT,
+    TOKENS_COUNT,
+    BatchJob,
+    Earlier,
+    Held,
+    RecordBatchJob,
+)
 from allocator.records import Statement
 from native.wire import codec
 from native.wire.alloc import NodeSpec
@@ -40,7 +47,8 @@ CREATE TABLE IF NOT EXISTS batch (
     is_cancelled INTEGER NOT NULL,
     task BLOB,                -- NULL: it has ended
     waits_for BLOB,           -- the jobs that it waits for, encoded
-    is_exclusive INTEGER      -- whole nodes; NULL: no
+    is_exclusive INTEGER,     -- whole nodes; NULL: no
+    held INTEGER              -- kept from the line: 1 by its user, 2 by an operator; NULL: no
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -50,15 +58,15 @@ CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are
     is_ok INTEGER NOT NULL
 );
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 21)})"
+_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 22)})"
 _UPDATE = """
-UPDATE batch SET time_s = ?, state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?,
+UPDATE batch SET time_s = ?, held = ?, state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?,
     ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
     task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
-MORE_COLUMNS = {"batch": {"waits_for": "BLOB", "is_exclusive": "INTEGER"}}
+MORE_COLUMNS = {"batch": {"waits_for": "BLOB", "is_exclusive": "INTEGER", "held": "INTEGER"}}
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
     time_s, exit_status, signal"""
 
@@ -89,7 +97,7 @@ class BatchRecords:
 
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
-        ours = "token, spec, waits_for, is_exclusive, incarnation, is_cancelled"
+        ours = "token, spec, waits_for, is_exclusive, held, incarnation, is_cancelled"
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = """SELECT uid, token, job_id FROM batch UNION SELECT uid, token, job_id FROM ended
             ORDER BY job_id DESC LIMIT ?"""
@@ -142,7 +150,8 @@ def _statement(record: RecordBatchJob) -> Statement:
     nodes = json.dumps(job.nodes)
     if record.task is None:
         place = (nodes, job.incarnation)
-        changed = (job.time_s, job.shown_state.value, job.reason, *place, job.began, job.ended)
+        state = (job.shown_state.value, job.reason)
+        changed = (job.time_s, int(job.held), *state, *place, job.began, job.ended)
         is_over = job.ended > 0
         last = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
         return _UPDATE, (*changed, *last)
@@ -150,7 +159,7 @@ def _statement(record: RecordBatchJob) -> Statement:
     second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
-    return _INSERT, (*first, *second, *third, *fourth)
+    return _INSERT, (*first, *second, *third, *fourth, int(job.held))
 
 
 def _job(
@@ -158,6 +167,7 @@ def _job(
     spec: bytes,
     waits_for: bytes | None,
     is_exclusive: int | None,
+    held: int | None,
     incarnation: int,
     is_cancelled: int,
     *columns: object,
@@ -175,6 +185,7 @@ def _job(
         submitted=row.submitted,
         after=msgpack.decode(waits_for, type=Dependency) if waits_for else NO_DEPENDENCY,
         is_exclusive=bool(is_exclusive),
+        held=Held(held or 0),
         state=State.RUNNING if row.state is State.SUSPENDED else row.state,
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,

@@ -53,6 +53,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
         task: an encoded :class:`Task`, which bebopd does not read.
         after: the jobs that it waits for before it waits for slots.
         is_exclusive: it takes whole nodes, that no other job has slots of.
+        is_held: it waits until it is released.
     """
 
     token: Token
@@ -62,6 +63,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     task: TaskData
     after: Dependency = NO_DEPENDENCY
     is_exclusive: bool = False
+    is_held: bool = False
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):
@@ -230,6 +232,16 @@ class Suspend(JobMessage, frozen=True, tag="batch.suspend"):
 
     Attributes:
         is_on: false: continue them.
+    """
+
+    is_on: bool
+
+
+class Hold(JobMessage, frozen=True, tag="batch.hold"):
+    """Keep a job that waits from the line.
+
+    Attributes:
+        is_on: false: let it in again.
     """
 
     is_on: bool

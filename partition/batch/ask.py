@@ -26,7 +26,7 @@ class RefusedError(PartitionError):
         super().__init__(refused.text)
 
 
-Order = batch.Cancel | batch.SignalScript | batch.LimitTime | batch.Suspend
+Order = batch.Cancel | batch.SignalScript | batch.LimitTime | batch.Suspend | batch.Hold
 
 
 def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batch.Row]:

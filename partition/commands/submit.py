@@ -64,6 +64,7 @@ from partition.submit import handing
 )
 @click.option("--after", "after", metavar="afterok:ID", help="When other jobs have ended well.")
 @SIGNAL
+@click.option("-hold", "--hold", "-H", "is_held", is_flag=True, help="Until `yodjob release`.")
 @click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")
 @PARTITION

@@ -1,17 +1,20 @@
-"""Commands that suspend jobs, and resume them."""
+"""Commands that suspend jobs, and resume them; that hold batch jobs, and release them."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 import click
 
 from native import limits
+from native.host import stdio
+from native.text import shown
 from native.wire import job
-from native.wire.batch import Suspend
+from native.wire.batch import Hold, Suspend
 from partition.batch.ids import Asked
 from partition.commands.asked import demand_done
-from partition.commands.words import IDS, PARTITION
+from partition.commands.words import FAILED, IDS, PARTITION
 from partition.jobs.ask import ask
 
 
@@ -29,6 +32,32 @@ def suspend(job_ids: tuple[str, ...], partition: str) -> None:
 def resume(job_ids: tuple[str, ...], partition: str) -> None:
     """Continue jobs that are suspended."""
     _order(job_ids, partition, is_on=False)
+
+
+@click.command()
+@PARTITION
+@IDS
+def hold(job_ids: tuple[str, ...], partition: str) -> None:
+    """Keep batch jobs that wait from the line. What an operator holds, operators release."""
+    _hold(job_ids, partition, is_on=True)
+
+
+@click.command()
+@PARTITION
+@IDS
+def release(job_ids: tuple[str, ...], partition: str) -> None:
+    """Let batch jobs that are held in the line again, behind all others."""
+    _hold(job_ids, partition, is_on=False)
+
+
+def _hold(job_ids: tuple[str, ...], partition: str, *, is_on: bool) -> None:
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    others = asked.order(job_ids, lambda job_id: Hold(job_id, is_on))
+    for job_id in others:
+        stdio.say(f"yodjob: {shown(job_id)}: no batch job of this id waits here")
+    demand_done([], asked)
+    if others:
+        sys.exit(FAILED)
 
 
 def _order(job_ids: tuple[str, ...], partition: str, *, is_on: bool) -> None:

@@ -23,7 +23,7 @@ from yod.plan.shape import ANY, is_about, with_option
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
 _AFTER = "--after"
-_EXCLUSIVE = "--exclusive"  # has no value
+_EXCLUSIVE, _HOLD = "--exclusive", "-hold"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("n", "ntasks"), _SIZE),
@@ -96,10 +96,10 @@ def _head(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _check(words: list[str]) -> None:
-    """Refuse values that cannot be; each option but --exclusive has one."""
+    """Refuse values that cannot be; each option but --exclusive and -hold has one."""
     rest = iter(words)
     for name in rest:
-        if name == _EXCLUSIVE:
+        if name in (_EXCLUSIVE, _HOLD):
             continue
         value = next(rest)
         match name:
@@ -132,7 +132,7 @@ def _yod(words: list[str], known: Sequence[Option], found: Read) -> None:
 
 def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
     ours = {name: option for names, option in SLURM for name in names}
-    for name, value in _pairs(words, _SLURM_FLAGS | {"exclusive"}):
+    for name, value in _pairs(words, _SLURM_FLAGS | {"exclusive", "H", "hold"}):
         if name in ours:
             found.words += [ours[name], value]
         elif name == "gres":
@@ -148,6 +148,8 @@ def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
                 found.warnings.append(f"#SBATCH {_dashed(name)}: `:{shown(inside)}` is ignored")
         elif name == "exclusive" and not value:
             found.words.append(_EXCLUSIVE)
+        elif name in ("H", "hold"):
+            found.words.append(_HOLD)
         elif name in _SLURM_COSMETIC | _SLURM_FLAGS:
             found.warnings.append(f"#SBATCH {_dashed(name)}: ignored")
         else:
@@ -163,8 +165,10 @@ def _gres(value: str) -> str:
 
 
 def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
-    for name, value in _pairs(words, _PBS_FLAGS):
+    for name, value in _pairs(words, _PBS_FLAGS | {"h"}):
         match name:
+            case "h":
+                found.words.append(_HOLD)
             case "N":
                 found.words += [_NAME, value]
             case "o":

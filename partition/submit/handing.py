@@ -55,6 +55,7 @@ _OPTIONS = {
     "threads": Option(("--threads-per-core",), True),
     "distribution": Option(("--distribution",), True),
     "is_exclusive": Option(("--exclusive",), False),
+    "is_held": Option(("-hold", "--hold", "-H"), False),
     "time_text": Option(("-time",), True),
     "output": Option(("-o", "-output"), True),
     "name": Option(("-name", "-J"), True),
@@ -115,6 +116,7 @@ def submit(
         if (value := chosen[name]) is not None:
             shape = with_option(shape, _OPTIONS[name].spellings[0], value)
     is_exclusive = bool(given.get("is_exclusive")) or "--exclusive" in said
+    is_held = bool(given.get("is_held")) or "-hold" in said
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
     message = submission(
@@ -128,6 +130,7 @@ def submit(
         partition,
         None if chosen["after"] is None else parse_after(chosen["after"]),
         is_exclusive,
+        is_held,
     )
     return _handed(message, partition, environment, read.warnings)
 

@@ -90,6 +90,7 @@ def submission(
     partition: str = "",
     after: Dependency | None = None,
     is_exclusive: bool = False,
+    is_held: bool = False,
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
@@ -126,7 +127,8 @@ def submission(
         )
     title = (name or script.name)[:NAME_MAX].encode(errors="replace").decode()
     waits_for = after or NO_DEPENDENCY
-    return Submit(os.urandom(TOKEN_BYTES), spec, title, time_s, task, waits_for, is_exclusive)
+    said = (spec, title, time_s, task, waits_for, is_exclusive, is_held)
+    return Submit(os.urandom(TOKEN_BYTES), *said)
 
 
 def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:

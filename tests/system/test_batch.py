@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 
+from native.host import userdirs
 from native.wire.batch import TASK_MAX_BYTES
 from tests.support.nobody import as_nobody
 from tests.support.partition import BIN, finish
@@ -124,6 +126,17 @@ def test_a_job_that_is_over_before_goes_first_and_why_says_by_when_the_other_beg
     assert jobs.yodjob("why", wide).out.startswith(f"job {wide}: completed, ended ")
     done = jobs.yodjob("why", "9999")
     assert (done.status, done.err) == (1, "yodjob: 9999: no batch job of this id is known here\n")
+
+
+def test_a_job_that_is_held_waits_until_it_is_released(jobs):
+    held = jobs.submit("-hold", "--wrap", "echo ran")
+    assert jobs.wait(jobs.submit("--wrap", "true")) == 0
+    assert f"pending: held by {userdirs.user_name(os.getuid())}" in jobs.yodjob("why", held).out
+    assert jobs.yodjob("release", held).status == 0
+    assert (jobs.wait(held), jobs.output(held)) == (0, "ran\n")
+    done = jobs.yodjob("hold", held)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == f"yodjob: no batch job {held} waits or runs here\n"
 
 
 def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(jobs):

@@ -63,6 +63,7 @@ def _said_by(sender: str, label: str) -> Message:
         "batch.signal": batch.SignalScript(1, 10),
         "batch.limit_time": batch.LimitTime(1, 60.0),
         "batch.suspend": batch.Suspend(1, True),
+        "batch.hold": batch.Hold(1, True),
         "batch.steps": batch.Steps(1, 0, ()),
     }[name]
 

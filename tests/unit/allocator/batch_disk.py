@@ -47,6 +47,11 @@ class Disk:
         (row,) = self.batch.rows([job_id])
         return row.time_s
 
+    def is_held(self, job_id):
+        """Whether the disk says that a job is kept from the line."""
+        (held,) = self._query("SELECT held FROM batch WHERE job_id = ?", (job_id,)).fetchone()
+        return bool(held)
+
     def nodes(self, job_id):
         """The nodes that are recorded of a job."""
         (row,) = self.batch.rows([job_id])

@@ -1,5 +1,6 @@
 """What the users of the world around bebopd's batch jobs do."""
 
+from allocator.batch.job import Held
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
 from native.wire.base import NO_DEPENDENCY, After, AfterKind, Dependency, State
@@ -97,6 +98,27 @@ class Users:
         peer = next(self.peers)
         self.suspending.add(peer)
         self.receive(peer, batch.Suspend(job_id, is_on))
+
+    def hold(self):
+        """Or release."""
+        job_id = self.choose.choice(list(self.accepted.values()))
+        job = self.machine.batch.get(job_id)
+        if job is not None and job.state is State.PENDING and not self.unkept:
+            self.say_hold(job_id, job.held is Held.BY_NOBODY)
+
+    def say_hold(self, job_id, is_on):
+        peer = next(self.peers)
+        self.holding[peer] = is_on
+        self.receive(peer, batch.Hold(job_id, is_on))
+
+    def release_held(self):
+        for job in [] if self.unkept else list(self.machine.batch):
+            if job.held is not Held.BY_NOBODY and job.state is State.PENDING:
+                self.say_hold(job.job_id, False)
+
+    def ordering(self):
+        """Who has ordered something, by their connections."""
+        return {*self.limiting, *self.suspending, *self.holding, *self.cancelling}
 
     def wait_for(self):
         asked = tuple(self.choose.sample(list(self.accepted.values()), 1))

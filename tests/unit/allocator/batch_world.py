@@ -69,12 +69,11 @@ class World(Users):
         self.after = {}  # dependency by token
         self.exclusive = set()  # tokens
         self.running, self.begun = Counter(), set()
-        self.submitting, self.waiting = {}, {}
+        self.submitting, self.waiting, self.holding = {}, {}, {}
         self.limiting = {}  # seconds that users have asked for, by their connections
         self.suspending = set()  # connections of users who have jobs suspended or resumed
-        self.cancelling = set()
+        self.cancelling, self.cancelled = set(), set()
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
-        self.cancelled = set()
         self.scripts_end = choose.random() < 0.6
         self.backfills = choose.random() < 0.5
         self.pcts = [Pct(number, self) for number in range(3)]
@@ -173,10 +172,11 @@ class World(Users):
                 assert self.disk.state(job_id) is not None, "answered before it is on the disk"
                 assert self.accepted.setdefault(token, job_id) == job_id, "one job, two ids"
                 self.submitting.pop(target, None)
-            case Refused(code) if target in {*self.limiting, *self.suspending, *self.cancelling}:
+            case Refused(code) if target in self.ordering():
                 ended = (Refusal.UNKNOWN_JOB, Refusal.BUSY)  # or it ends
                 assert code in (*ended, Refusal.NOT_RECORDED), message
                 self.limiting.pop(target, None)
+                self.holding.pop(target, None)
                 self.suspending.discard(target)
                 self.cancelling.discard(target)
             case Refused(code):
@@ -186,6 +186,8 @@ class World(Users):
                     assert refused.token not in self.accepted, "refused what was accepted"
             case batch.Done(job_id) if target in self.limiting:
                 assert self.disk.time_s(job_id) == self.limiting.pop(target), "not on the disk"
+            case batch.Done(job_id) if target in self.holding:
+                assert self.disk.is_held(job_id) == self.holding.pop(target), "not on the disk"
             case batch.Done() if target in self.suspending:
                 self.suspending.remove(target)
             case batch.Done(job_id):
@@ -206,6 +208,7 @@ class World(Users):
     def check_start(self, target, job):
         state = self.disk.state(job.job_id)
         assert state is State.CONFIGURING, f"started while the disk says {state}"
+        assert not self.disk.is_held(job.job_id), "started though it is held"
         after = self.after[job.token]
         met = [self.is_met(each) for each in after.on]
         assert any(met) if after.is_any and met else all(met), "started before its turn"
@@ -264,6 +267,7 @@ class World(Users):
                 yield from (self.cancel,) * 2
                 yield self.limit_time
                 yield self.suspend
+                yield self.hold
                 yield self.wait_for
             if self.waiting:
                 yield self.stop_waiting
@@ -357,6 +361,7 @@ class World(Users):
                 self.scripts_end = True
             if self.machine is None:
                 self.begin_bebopd()
+            self.release_held()
             for each in self.pcts:
                 if each.connection != self.epoch:
                     self.lose_bebopd(each)

@@ -124,6 +124,11 @@ def test_whole_nodes_are_asked_for_without_a_value_among_options_that_have_one(m
     ]
 
 
+@pytest.mark.parametrize("line", ["#YOD -hold", "#SBATCH -H", "#SBATCH --hold", "#PBS -h"])
+def test_a_job_is_handed_in_held(line):
+    assert read(line, "#YOD -name x").words == ["-hold", "-name", "x"]
+
+
 NO_VALUES = ("#YOD -sz", "#SBATCH -n", "#SBATCH --time", "#PBS -N")
 WRONG = ("#YOD -sz many", "#YOD -time x", "#PBS -o %q", "#SBATCH -n x", "#SBATCH -N many")
 
