@@ -136,7 +136,7 @@ def test_a_job_that_is_held_waits_until_it_is_released(jobs):
     assert (jobs.wait(held), jobs.output(held)) == (0, "ran\n")
     done = jobs.yodjob("hold", held)
     assert (done.status, done.out) == (1, "")
-    assert done.err == f"yodjob: no batch job {held} waits or runs here\n"
+    assert done.err == f"yodjob: {held}: has ended\n"
 
 
 def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(jobs):
