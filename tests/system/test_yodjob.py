@@ -215,7 +215,7 @@ def test_a_stopped_yod_holds_up_nobody(embedded):
         (["signal", "NONE", "17"], 2, "no signal NONE: a name as USR1, or 1 to 64"),
         (["signal", "65", "17"], 2, "no signal 65: a name as USR1, or 1 to 64"),
         (["show"], 2, "Missing argument 'ID...'."),
-        (["hold", "17"], 2, "No such command 'hold'."),
+        (["park", "17"], 2, "No such command 'park'."),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_a_status(embedded, words, status, said):
