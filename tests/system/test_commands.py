@@ -56,7 +56,9 @@ RARE = {
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
     "allocator": "asked bebopd dependents driver gate records releases requests violation",
-    "allocator.batch": "dependencies holds job outcome questions queue running submissions table times",
+    "allocator.batch": (
+        "dependencies holds job outcome questions queue running submissions table times"
+    ),
     "allocator.jobs": (
         "accounting assign batch choosing dependencies grants ids job line outcomes selection table"
     ),
