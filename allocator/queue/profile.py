@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TypeVar
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ from native.wire.alloc import NodeRequest, Share
 ROWS_COUNT = 128  # of ends of running jobs; where there are more, some are taken for later
 
 Slots = npt.NDArray[np.int32]  # by node number
-_Item = TypeVar("_Item")
 
 
 class Start(Struct, frozen=True):
@@ -57,12 +56,10 @@ class Profile:
         self._times = [0.0]
         self._rows = [placement.free_slots().astype(np.int32)]
         self._since_now: list[Slots] = []  # what is free in all rows up to each
-        self._sums = [
-            int(self._rows[0].sum(dtype=np.int64))
-        ]  # of the rows: most are too small for a request
+        self._sums = [_sum(self._rows[0])]  # most rows are too small for a request
         self._ended: list[tuple[float, int]] = []  # times of ends, and jobs
-        for group in _grouped(sorted(ends, key=lambda end: end[0]), ROWS_COUNT):
-            self._add_ends(group[-1][0], [job for _, job in group])
+        for at, jobs in _by_end(ends).items():
+            self._add_ends(at, jobs)
 
     def _add_ends(self, at: float, jobs: Sequence[Job]) -> None:
         row = self._rows[-1].copy()
@@ -77,15 +74,15 @@ class Profile:
         row[list(self._nodes.closed)] = 0
         self._times.append(at)
         self._rows.append(row)
-        self._sums.append(int(row.sum(dtype=np.int64)))
+        self._sums.append(_sum(row))
 
     @property
     def next(self) -> float:
         """When something is expected to change first."""
-        return self._times[1] if len(self._times) > 1 else float("inf")
+        return self._times[1] if len(self._times) > 1 else inf
 
     def earliest(
-        self, request: NodeRequest, claim: Claim, time_s: float, before: float = float("inf")
+        self, request: NodeRequest, claim: Claim, time_s: float, before: float = inf
     ) -> Start | None:
         """When a request finds its slots free for so long; None: not as far as is known.
 
@@ -102,7 +99,7 @@ class Profile:
             free = self._lowest(index, last) if index else self._from_now(last)
             if request.is_exclusive:
                 free = np.where(free == self._totals, free, 0)
-            if int(free.sum(dtype=np.int64)) < wanted:
+            if _sum(free) < wanted:
                 continue
             placement = self._placement.with_free(free.astype(np.int64)).admitting(claim)
             picks = attempt(request.specs, self._nodes, placement, self._left_at(at))
@@ -135,11 +132,11 @@ class Profile:
             row = self._rows[index]
             row[numbers] = 0 if is_alone else row[numbers] - taken
             row[unshared] = 0
-            self._sums[index] = int(row.sum(dtype=np.int64))
+            self._sums[index] = _sum(row)
 
     def _split(self, at: float) -> int:
         """Let a row begin at a time; gives its index, or how many there are: it is never."""
-        if at == float("inf"):
+        if at == inf:
             return len(self._rows)
         index = bisect_left(self._times, at)
         if index == len(self._times) or self._times[index] != at:
@@ -186,7 +183,16 @@ class Profile:
         return left
 
 
-def _grouped(items: list[_Item], most: int) -> Iterable[list[_Item]]:
-    """At most so many lists, of about the same length."""
-    size = max(1, -(-len(items) // most))
-    return (items[first : first + size] for first in range(0, len(items), size))
+def _sum(row: Slots) -> int:
+    return int(row.sum(dtype=np.int64))
+
+
+def _by_end(ends: Iterable[tuple[float, Job]]) -> dict[float, list[Job]]:
+    """Jobs by the times of their ends, ascending; of very many times some are taken for later."""
+    ordered = sorted(ends, key=lambda end: end[0])
+    size = max(1, -(-len(ordered) // ROWS_COUNT))
+    found: dict[float, list[Job]] = {}
+    for first in range(0, len(ordered), size):
+        group = ordered[first : first + size]
+        found.setdefault(group[-1][0], []).extend(job for _, job in group)
+    return found

@@ -97,6 +97,17 @@ def test_nor_does_it_where_those_before_it_have_no_limit_either():
     assert partition.has_slots(wide, unlimited, short) == [False, False, True]
 
 
+def test_jobs_that_end_together_free_their_slots_together():
+    partition = Backfilled(4, 1)
+    for number in (0, 1):
+        partition.job(1, spec=spec(1, number))
+    wide = partition.job(3, spec=spec(3, 0, 1, 2))
+    partition.end(partition.job(1, 60.0, spec=spec(1, 3)))  # what is planned is planned anew
+    unlimited = partition.job(1)
+    assert partition.has_slots(wide, unlimited) == [False, True]
+    assert list(partition.machine.jobs[unlimited].holdings) == [3]
+
+
 def test_slots_that_the_first_does_not_need_are_free_for_any_time():
     partition = Backfilled(2, 2)
     partition.job(1, HOUR_S, spec=spec(1, 0))
