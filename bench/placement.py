@@ -37,7 +37,6 @@ from native.wire.placed import NodeSpan
 Coordinates = tuple[int, ...]
 
 JOBS_COUNT = 1000
-SEEDS = (1, 2, 3)
 LOAD = 0.6
 BY_NUMBER, HILBERT = "by number", "Hilbert"
 
@@ -188,13 +187,7 @@ def main() -> None:
     options = parser.parse_args()
     sizes = [int(word) for word in options.mesh.split("x")]
     nodes = int(np.prod(sizes))
-    if options.trace is not None:
-        with options.trace.open(encoding="latin-1") as lines:
-            traces = [[job for job in swf.read(lines) if job.size <= nodes]]
-        what = f"{len(traces[0])} jobs of {options.trace.name}"
-    else:
-        traces = [list(swf.read(swf.made(nodes, options.jobs, LOAD, seed))) for seed in SEEDS]
-        what = f"{options.jobs} jobs of each of {len(SEEDS)} made traces with a load of {LOAD:g}"
+    traces, what = swf.chosen(options.trace, nodes, options.jobs, LOAD)
     began = time.perf_counter()
     rows = compare(traces, sizes, options.stretch)
     print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr)

@@ -42,7 +42,6 @@ from native.wire.status import Announce
 
 DAEMON = Principal(PrincipalKind.PARTITION, 0)
 ALICE = Principal(PrincipalKind.USER, 1000)
-SEEDS = (1, 2, 3)
 LOAD = 0.8
 BOUND_S = 10.0  # no shorter job counts for its slowdown
 FOREVER_S = 1e12
@@ -250,14 +249,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1000, help="of a made trace (%(default)s)")
     parser.add_argument("--write", type=Path, help="also write the result into this file")
     options = parser.parse_args()
-    if options.trace is not None:
-        with options.trace.open(encoding="latin-1") as lines:
-            traces = [[job for job in swf.read(lines) if job.size <= options.nodes]]
-        what = f"{len(traces[0])} jobs of {options.trace.name}"
-    else:
-        made = [swf.made(options.nodes, options.jobs, LOAD, seed) for seed in SEEDS]
-        traces = [list(swf.read(lines)) for lines in made]
-        what = f"{options.jobs} jobs of each of {len(SEEDS)} made traces with a load of {LOAD:g}"
+    traces, what = swf.chosen(options.trace, options.nodes, options.jobs, LOAD)
     text = report(compare(traces, options.nodes), what, options.nodes)
     print(text)
     if options.write:

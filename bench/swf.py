@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
 FIELDS_COUNT = 18
+SEEDS = (1, 2, 3)  # of the traces of a benchmark
 _SUBMITTED, _RUNS, _ALLOCATED, _REQUESTED, _LIMIT = 1, 3, 4, 7, 8  # places in a line
 
 
@@ -51,6 +53,23 @@ def read(lines: Iterable[str]) -> Iterator[TraceJob]:
         if size > 0 and values[_RUNS] > 0:
             limit_s = max(0.0, values[_LIMIT])
             yield TraceJob(max(0.0, values[_SUBMITTED]), values[_RUNS], size, limit_s)
+
+
+def chosen(
+    path: Path | None, nodes: int, jobs: int, load: float
+) -> tuple[list[list[TraceJob]], str]:
+    """The traces of a benchmark, and what they are in words.
+
+    Args:
+        path: a trace; jobs that are too large are left out. None: ``SEEDS`` make them.
+        jobs, load: of each that is made.
+    """
+    if path is not None:
+        with path.open(encoding="latin-1") as lines:
+            found = [job for job in read(lines) if job.size <= nodes]
+        return [found], f"{len(found)} jobs of {path.name}"
+    traces = [list(read(made(nodes, jobs, load, seed))) for seed in SEEDS]
+    return traces, f"{jobs} jobs of each of {len(SEEDS)} made traces with a load of {load:g}"
 
 
 def made(nodes: int, jobs: int, load: float, seed: int) -> Iterator[str]:
