@@ -8,12 +8,13 @@ one: it is remembered for a while, and proves nothing without the secret that wa
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
+from native.loop.aside import Aside
 from native.loop.reactor import Reactor
 from native.port.losses import Verdict
 
@@ -57,11 +58,8 @@ class Credentials:
         self._monotonic = reactor.monotonic
         self._known: dict[bytes, Known] = {}  # the oldest first
         self._of_user: dict[int, deque[bytes]] = {}  # the same, by uid
-        self._asked: deque[tuple[int, bytes]] = deque()
-        self._called = threading.Condition()
-        self._answers: deque[tuple[int, bytes, tuple[int, bytes] | Verdict]] = deque()
         self._reactor = reactor
-        self._event = -1
+        self._thread: Aside | None = None  # nobody has come with one
         self._is_silent = False  # munged was, the last time
 
     def take(self, ticket: int, credential: bytes) -> None:
@@ -71,28 +69,13 @@ class Credentials:
         if (known := self._known.get(name)) is not None:
             self._door.accept_credential(ticket, known.uid, known.secret)
             return
-        if len(self._asked) >= ASKED_MAX:  # munged hangs, and those who wait have left
+        if self._thread is None:
+            self._thread = Aside(self._reactor, "munge")
+        if self._thread.count >= ASKED_MAX:  # munged hangs, and those who wait have left
             self._door.refuse_credential(ticket, Verdict.NOBODY_TELLS)
             return
-        if self._event < 0:
-            self._begin()
-        with self._called:
-            self._asked.append((ticket, credential))
-            self._called.notify()
-
-    def _begin(self) -> None:
-        self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._reactor.watch(self._event, self._take_answers)
-        threading.Thread(target=self._run, name="munge", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            with self._called:
-                while not self._asked:
-                    self._called.wait()
-                ticket, credential = self._asked.popleft()
-            self._answers.append((ticket, credential, self._judged(credential)))
-            os.eventfd_write(self._event, 1)
+        answered = partial(self._answered, ticket, credential)
+        self._thread.give(partial(self._judged, credential), answered)
 
     def _judged(self, credential: bytes) -> tuple[int, bytes] | Verdict:
         try:
@@ -100,17 +83,16 @@ class Credentials:
         except Exception:  # the thread goes on with the next one
             return Verdict.NOBODY_TELLS
 
-    def _take_answers(self) -> None:
-        os.eventfd_read(self._event)
-        while self._answers:
-            ticket, credential, answer = self._answers.popleft()
-            if isinstance(answer, Verdict):
-                self._note(answer)
-                self._door.refuse_credential(ticket, answer)
-            else:
-                self._is_silent = False
-                self._remember(credential, *answer)
-                self._door.accept_credential(ticket, *answer)
+    def _answered(
+        self, ticket: int, credential: bytes, answer: tuple[int, bytes] | Verdict
+    ) -> None:
+        if isinstance(answer, Verdict):
+            self._note(answer)
+            self._door.refuse_credential(ticket, answer)
+        else:
+            self._is_silent = False
+            self._remember(credential, *answer)
+            self._door.accept_credential(ticket, *answer)
 
     def _note(self, verdict: Verdict) -> None:
         """Say once that munged does not answer; strangers' credentials make no lines."""
