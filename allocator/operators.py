@@ -103,7 +103,7 @@ def _drained(numbers: list[int], nodes: NodeTable, drain: Drain) -> list[Change]
 
 
 def _changed_orders(numbers: list[int], nodes: NodeTable, **fields: None) -> list[Change]:
-    """The nodes of which this changes the orders."""
+    """The nodes whose orders this changes."""
     changes = [(number, replace(nodes.orders(number), **fields)) for number in numbers]
     return [(number, orders) for number, orders in changes if orders != nodes.orders(number)]
 
