@@ -135,7 +135,7 @@ class Profile:
             self._sums[index] = _sum(row)
 
     def _split(self, at: float) -> int:
-        """Let a row begin at a time. Gives its index; the count of rows for a time that never comes."""
+        """Let a row begin at a time. Gives its index; the count of rows if that never comes."""
         if at == inf:
             return len(self._rows)
         index = bisect_left(self._times, at)

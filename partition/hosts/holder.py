@@ -1,6 +1,6 @@
 """The process that has a command for each host of a batch job: starts them, ends with them.
 
-Its standard input brings the plan in one line, then the line ``up``. When it ends, bebopd ends, too.
+Its standard input brings the plan in one line, then the line ``up``. When it ends, bebopd does.
 It stays in the session of the batch job where that is how the batch system ends and signals it.
 """
 
