@@ -15,6 +15,10 @@ static const char *const launchers[] = {
 };
 static const char *const users[] = { "PMIX_MCA_", "PMIX_PREFIX", "PMI_DEBUG" };
 
+/* With it a loader lists the libraries of a program and does not start it, as
+ * ldd does. yod does so, too, before it starts a program. */
+#define LISTS_ONLY "LD_TRACE_LOADED_OBJECTS="
+
 static bool starts_with_one (const char *text, const char *const starts[],
                              size_t count)
 {
@@ -101,8 +105,9 @@ bool launched_by_us (pid_t unix_pid, const struct spec *spec,
     for (size_t at = 0; is_ours && at < bytes; at += strlen (text + at) + 1) {
         if (strchr (text + at, '='))
             n_variables++;
-        is_ours = !is_launchers (text + at)
-                  || was_given (text + at, spec, rank, pmi_fd);
+        is_ours = strncmp (text + at, LISTS_ONLY, strlen (LISTS_ONLY)) != 0
+                  && (!is_launchers (text + at)
+                      || was_given (text + at, spec, rank, pmi_fd));
     }
     /* The file is empty when the process has ended meanwhile. */
     if (bytes == 0 && !has_program (unix_pid))

@@ -15,8 +15,8 @@
 /* Whether a process began with no other variables of launchers than its rank
  * was given (it may have fewer).
  *
- * False: it has others; or it cannot be told: the file cannot be read, or the
- * process has written over it.
+ * False: it has others; its loader only lists what it would load; or it cannot
+ * be told: the file cannot be read, or the process has written over it.
  */
 bool launched_by_us (pid_t unix_pid, const struct spec *spec,
                      const struct spec_rank *rank, int pmi_fd);

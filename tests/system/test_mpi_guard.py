@@ -175,6 +175,35 @@ def test_the_ranks_of_a_yod_inside_the_job_get_its_line_only(embedded, mpi_direc
     assert done.err.count("joined no world") == (2 if options else 0)
 
 
+# The loader has mapped all libraries when it writes, and the pipe is full. A keeper looks
+# each time twice as long after the start as before, so it has looked before the pipe is read.
+LIST_SLOWLY = """
+import fcntl, os, subprocess, sys, time
+reader, writer = os.pipe()
+os.write(writer, bytes(fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)))
+environment = {**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}
+loader = subprocess.Popen([sys.argv[1]], env=environment, stdout=writer)
+os.close(writer)
+began, maps = float(sys.argv[2]), f"/proc/{loader.pid}/maps"
+while "libmpich" not in open(maps).read():
+    pass
+time.sleep(time.monotonic() - began + 1)
+assert loader.poll() is None
+open(reader, "rb").read()
+loader.wait()
+"""
+
+
+def test_a_loader_that_only_lists_the_libraries_of_a_program_is_not_told_of(
+    embedded, mpi_directory
+):
+    """As ldd does, and as a yod inside the job does to learn what its program speaks."""
+    program = mpi_named("debian-mpich", mpi_directory).program[0]
+    words = [sys.executable, "-c", LIST_SLOWLY, program, str(time.monotonic())]
+    done = embedded.yod("--mpi=none", "-sz", "2", *words)
+    assert (done.status, done.err) == (0, "")
+
+
 ALONE_BY_PMI = """
 #include <pmi.h>
 #include <stdio.h>
