@@ -10,6 +10,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from allocator.batch.job import BatchJob, RecordEvent
+from allocator.batch.queue import Expected
 from allocator.jobs import ids
 from allocator.jobs.accounting import Accounting, row_of
 from allocator.jobs.assign import RequestRefused, fits_beside, shares_on
@@ -191,8 +192,7 @@ class Requests:
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
-        specs = (job.spec.unpacked(),)
-        request = NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)
+        request = _request_of(job)
         claim = claim_of(owner.uid, request, is_batch=True)
         text = self._policy.why_not(request, claim, self._line, self._wall_clock(), job.time_s)
         waiting = Waiting(None, owner, request, now, text, job_id=job.job_id)
@@ -200,6 +200,19 @@ class Requests:
         self._line.add_batch(waiting)
         self._served_at = -1
         return text
+
+    def forecast(self, job: BatchJob, owner: Owner) -> Expected | None:
+        """When and where a batch job would begin that came into the line now; None: not known."""
+        if self._slots.held:
+            return None
+        request, unix_time = _request_of(job), self._wall_clock()
+        claim = claim_of(owner.uid, request, is_batch=True)
+        since_s = max(0.0, job.begins - unix_time)
+        times = (unix_time, job.time_s, since_s)
+        if (start := self._policy.forecast(request, claim, self._line, *times)) is None:
+            return None
+        spans, _ = runs_of(start.picks)
+        return Expected(unix_time + start.at, tuple((span.node, span.count) for span in spans))
 
     def waits(self, job_id: int) -> str:
         """Why a batch job waits; empty: it is not in the line."""
@@ -213,6 +226,15 @@ class Requests:
         """When a batch job is expected to have its slots: unix time; 0: not known."""
         waiting = self._line.of_batch(job_id)
         return 0.0 if waiting is None else waiting.expected
+
+    def has(self, job: BatchJob) -> bool:
+        """Whether a batch job is in the line; its time limit is taken as it is now."""
+        if (waiting := self._line.of_batch(job.job_id)) is None:
+            return False
+        if waiting.time_s != job.time_s:
+            waiting.time_s = job.time_s
+            self.limits_changed()
+        return True
 
     def withdraw(self, job_id: int) -> None:
         """A batch job waits no more."""
@@ -413,3 +435,9 @@ class Requests:
         """Note on the disk that ids will be used, ahead of use: no grant waits for a disk."""
         end = self._ids.reserve()
         return [ReserveJobIds(end)] if end else []
+
+
+def _request_of(job: BatchJob) -> NodeRequest:
+    """What a batch job asks for, as a yod would."""
+    specs = (job.spec.unpacked(),)
+    return NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)

@@ -35,6 +35,8 @@ class BatchJob(Struct, eq=False):
         time_s: how long it may run; 0: any time.
         after: the jobs that it waits for.
         is_exclusive: it takes whole nodes, that no other job has slots of.
+        begins: unix time before which it has no slots; 0: any time.
+        deadline: unix time by which it is to be over; 0: any time.
         held: who keeps it from the line while it is pending.
         reason: what it waits for, or why it has ended.
         nodes: that it has or had, each a first number and a count, in the order of its ranks;
@@ -63,6 +65,8 @@ class BatchJob(Struct, eq=False):
     submitted: float
     after: Dependency = NO_DEPENDENCY
     is_exclusive: bool = False
+    begins: float = 0.0
+    deadline: float = 0.0
     held: Held = Held.BY_NOBODY
     state: State = State.PENDING
     reason: str = ""
@@ -87,6 +91,11 @@ class BatchJob(Struct, eq=False):
     def root(self) -> int:
         """The node that runs its broker; -1: it has none."""
         return self.nodes[0][0] if self.nodes else -1
+
+    @property
+    def latest(self) -> float:
+        """Unix time by which it must begin to be over by its deadline."""
+        return self.deadline - self.time_s
 
     @property
     def shown_state(self) -> State:
@@ -123,6 +132,8 @@ class BatchJob(Struct, eq=False):
             exit_status=self.exit_status,
             signal=self.signal,
             expected=expected,
+            begins=self.begins,
+            deadline=self.deadline,
         )
 
 

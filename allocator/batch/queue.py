@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec import Struct
+
 from allocator.batch.job import BatchJob
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
 from native.wire.alloc import NodeSpec
+
+
+class Expected(Struct, frozen=True):
+    """When and where a job would begin.
+
+    Attributes:
+        at: unix time.
+        nodes: each a first number and a count, in the order of its ranks.
+    """
+
+    at: float
+    nodes: tuple[tuple[int, int], ...]
 
 
 class Queue(Protocol):
@@ -23,11 +37,17 @@ class Queue(Protocol):
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a job wait behind all others; what it waits for, empty: for nothing."""
 
+    def forecast(self, job: BatchJob, owner: Owner) -> Expected | None:
+        """When and where a job would begin that came into the line now; None: not known."""
+
     def waits(self, job_id: int) -> str:
         """Why a job waits; empty: it is not in the line."""
 
     def expected(self, job_id: int) -> float:
         """When a job is expected to have its slots: unix time; 0: not known."""
+
+    def has(self, job: BatchJob) -> bool:
+        """Whether a job is in the line; its time limit is taken as it is now."""
 
     def withdraw(self, job_id: int) -> None:
         """A job waits no more."""

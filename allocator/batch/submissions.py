@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from allocator.batch.dependencies import Dependencies
+from allocator.batch.entrance import demand_sensible
 from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, Held, RecordBatchJob
+from allocator.batch.queue import Queue
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
@@ -15,7 +17,6 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Send
 from native.wire import batch
-from native.wire.alloc import NodeSpec
 from native.wire.base import clipped
 
 
@@ -24,7 +25,7 @@ class Submissions:
 
     Args:
         jobs: those that have not ended, by id; new ones are added.
-        could: refuses what the partition can never give to somebody; raises RequestRefused.
+        queue: where they will wait.
         new_id: a job id that nobody has had.
         old_id: takes one back of which nobody has heard.
     """
@@ -36,7 +37,7 @@ class Submissions:
         earlier: Earlier,
         limits: Limits,
         *,
-        could: Callable[[Claim, NodeSpec], None],
+        queue: Queue,
         new_id: Callable[[], int],
         old_id: Callable[[int], None],
         unix_time: Callable[[], float],
@@ -46,7 +47,7 @@ class Submissions:
         self._tokens = dict(earlier.tokens)
         self._count_of = Counter(job.uid for job in jobs.values())
         self._limits = limits
-        self._could = could
+        self._queue = queue
         self._new_id = new_id
         self._old_id = old_id
         self._unix_time = unix_time
@@ -64,11 +65,30 @@ class Submissions:
         """
         if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
             return self._submitted_again(source, job_id, message.token)
-        self._could(Claim(owner.uid, is_batch=True), message.spec)
+        job = self._job(owner, message)
+        if message.is_test:
+            return [Send(source, self._forecast(job, owner))]
+        job.job_id, job.asker = self._new_id(), source
+        self._jobs[job.job_id] = job
+        self._tokens[job.uid, job.token] = job.job_id
+        if len(self._tokens) > TOKENS_COUNT:
+            del self._tokens[next(iter(self._tokens))]
+        self._count_of[job.uid] += 1
+        return [RecordBatchJob(job, message.task)]
+
+    def _job(self, owner: Owner, message: batch.Submit) -> BatchJob:
+        """A job that could be taken, without an id.
+
+        Raises:
+            RequestRefused: it could not.
+        """
+        self._queue.could(Claim(owner.uid, is_batch=True), message.spec)
         self._dependencies.demand_possible(message.after)
+        unix_time = self._unix_time()
+        demand_sensible(message.begins, message.deadline, message.time_s, unix_time)
         self._demand_room(owner)
-        job = BatchJob(
-            job_id=self._new_id(),
+        return BatchJob(
+            job_id=0,
             uid=owner.uid,
             owner=owner.name,
             name=message.name,
@@ -77,16 +97,22 @@ class Submissions:
             time_s=message.time_s,
             after=message.after,
             is_exclusive=message.is_exclusive,
+            begins=message.begins,
+            deadline=message.deadline,
             held=Held.BY_USER if message.is_held else Held.BY_NOBODY,
-            submitted=self._unix_time(),
-            asker=source,
+            submitted=unix_time,
         )
-        self._jobs[job.job_id] = job
-        self._tokens[job.uid, job.token] = job.job_id
-        if len(self._tokens) > TOKENS_COUNT:
-            del self._tokens[next(iter(self._tokens))]
-        self._count_of[job.uid] += 1
-        return [RecordBatchJob(job, message.task)]
+
+    def _forecast(self, job: BatchJob, owner: Owner) -> batch.Forecast:
+        """When and where a job would begin."""
+        if job.held is not Held.BY_NOBODY:
+            return batch.Forecast(0.0, text="begins when it is released")
+        if text := self._dependencies.waits_for(job.after):
+            return batch.Forecast(0.0, text=clipped(text))
+        if (found := self._queue.forecast(job, owner)) is None:
+            return batch.Forecast(0.0, text="what runs or waits before it has no time limit")
+        count = sum(count for _, count in found.nodes)
+        return batch.Forecast(found.at, found.nodes[: batch.SPANS_MAX], count)
 
     def _submitted_again(self, source: PortalId, job_id: int, token: bytes) -> list[Action]:
         """The answer was lost, or is not given yet."""

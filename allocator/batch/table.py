@@ -22,12 +22,12 @@ from collections.abc import Callable, Collection, Iterator
 
 from allocator.batch import running
 from allocator.batch.dependencies import Dependencies
-from allocator.batch.holds import Holds, text_of
+from allocator.batch.entrance import Entrance
+from allocator.batch.holds import Holds
 from allocator.batch.job import (
     BatchJob,
     BatchRecorded,
     Earlier,
-    Held,
     RecordBatchJob,
     RecordEvent,
     StartBroker,
@@ -37,7 +37,7 @@ from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
 from allocator.batch.submissions import Submissions
 from allocator.batch.times import TimeLimits, time_left
-from allocator.jobs.dependencies import Progress, Verdict
+from allocator.jobs.dependencies import Progress
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
 from allocator.jobs.table import JobTable
@@ -90,12 +90,13 @@ class BatchJobs:
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
         self._dependencies = Dependencies(self._jobs, earlier.outcomes)
+        self._entrance = Entrance(self._dependencies, queue, owner_of, unix_time)
         self._submissions = Submissions(
             self._jobs,
             self._dependencies,
             earlier,
             limits,
-            could=queue.could,
+            queue=queue,
             new_id=new_id,
             old_id=old_id,
             unix_time=unix_time,
@@ -168,9 +169,11 @@ class BatchJobs:
         for job_id in reversed(event.job_ids) if event.error else event.job_ids:
             if (job := self._jobs.get(job_id)) is None:
                 continue
-            actions += self.times.recorded(job, event.error, self._nodes.get(job.root))
-            if (told := self.holds.recorded(job, event.error)) and job.state is State.PENDING:
-                actions += [*told, *self._enqueue(job, now)[0]]
+            changed = self.times.recorded(job, event.error, self._nodes.get(job.root))
+            changed += self.holds.recorded(job, event.error)
+            actions += changed
+            if changed and job.state is State.PENDING:
+                actions += self._enqueue(job, now)[0]
             if event.error:
                 actions += self._not_recorded(job, event.error, now)
             elif not job.is_recorded:
@@ -197,19 +200,12 @@ class BatchJobs:
         return [*happened, *([Send(asker, answer)] if asker is not None else [])]
 
     def _enqueue(self, job: BatchJob, now: float) -> tuple[list[Action], str]:
-        owner = self._owner_of(job.uid)
-        if owner is None:
-            return self._end(job, State.FAILED, f"no user has uid {job.uid} any more", now), ""
-        if job.held is not Held.BY_NOBODY:
-            job.reason = text_of(job)
-            return [], job.reason
-        verdict, text = self._dependencies.look(job)
-        if verdict is Verdict.NEVER:
-            return self._end(job, State.CANCELLED, text, now), ""
-        if verdict is Verdict.READY:
-            text = self._queue.enqueue(job, owner, now)
-        job.reason = text
-        return [], text
+        found = self._entrance.look(job, now)
+        if found.end is not None:
+            return self._end(job, found.end, found.text, now), ""
+        self._due.set(job.job_id, found.again)
+        job.reason = found.text
+        return [], found.text
 
     def _look_at_dependents(self, job_id: int, now: float) -> list[Action]:
         """A job has begun or ended: others may have waited for that."""
@@ -239,6 +235,7 @@ class BatchJobs:
         """A job has its slots. They are used when the disk knows."""
         job = self._jobs[job_id]
         job.state, job.grant, job.began = State.CONFIGURING, grant, self._unix_time()
+        self._due.set(job_id, None)
         if not job.is_cancelled:
             job.reason = ""
         job.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)

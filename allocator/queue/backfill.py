@@ -165,6 +165,20 @@ class Backfill:
             return self._kept_text(line, claim)
         return f"{plural(len(line), 'request')} before it in the line"
 
+    def forecast(
+        self,
+        request: NodeRequest,
+        claim: Claim,
+        line: Line,
+        unix_time: float,
+        time_s: float,
+        since_s: float,
+    ) -> Start | None:
+        """After all that wait: it delays nobody, and its time is the latest that it may be."""
+        profile = self._planned(line, unix_time).profile
+        start = profile.earliest(request, claim, time_s or inf, since=since_s)
+        return start if start is not None and start.at < UNLIMITED_S else None
+
     def _left(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
     ) -> Start | None:

@@ -87,6 +87,7 @@ class State(Enum):
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
     NODE_FAIL = "NODE_FAIL"
+    DEADLINE = "DEADLINE"
 
     @property
     def is_final(self) -> bool:
@@ -94,7 +95,16 @@ class State(Enum):
         return self in _FINAL
 
 
-_FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
+_FINAL = frozenset(
+    (
+        State.COMPLETED,
+        State.CANCELLED,
+        State.FAILED,
+        State.TIMEOUT,
+        State.NODE_FAIL,
+        State.DEADLINE,
+    )
+)
 CODES = {
     State.PENDING: "PD",
     State.CONFIGURING: "CF",
@@ -106,6 +116,7 @@ CODES = {
     State.FAILED: "F",
     State.TIMEOUT: "TO",
     State.NODE_FAIL: "NF",
+    State.DEADLINE: "DL",
 }
 
 

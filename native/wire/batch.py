@@ -54,6 +54,9 @@ class Submit(Message, frozen=True, tag="batch.submit"):
         after: the jobs that it waits for before it waits for slots.
         is_exclusive: it takes whole nodes, that no other job has slots of.
         is_held: it waits until it is released.
+        begins: unix time before which it does not begin; 0: any time.
+        deadline: unix time by which it is to be over; 0: any time. It needs a time limit.
+        is_test: it is not taken: the answer says when and where it would begin.
     """
 
     token: Token
@@ -64,12 +67,31 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     after: Dependency = NO_DEPENDENCY
     is_exclusive: bool = False
     is_held: bool = False
+    begins: Seconds = 0.0
+    deadline: Seconds = 0.0
+    is_test: bool = False
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):
     """bebopd: it is on my disk. The text says what it waits for; empty: for nothing."""
 
     token: Token
+    text: Text = ""
+
+
+class Forecast(Message, frozen=True, tag="batch.forecast"):
+    """bebopd: this job would be taken, and would begin then and there.
+
+    Attributes:
+        at: unix time, at the latest, if all others keep to their time limits; 0: not known.
+        nodes: each a first number and a count, as many as fit.
+        node_count: how many they are.
+        text: what it would wait for; empty: for nothing.
+    """
+
+    at: Seconds
+    nodes: Annotated[tuple[tuple[NodeNumber, NodeCount], ...], Meta(max_length=SPANS_MAX)] = ()
+    node_count: Annotated[int, Meta(ge=0, le=NODE_MAX + 1)] = 0
     text: Text = ""
 
 
@@ -115,6 +137,7 @@ class Row(Part, frozen=True):
         slot_s: its slots, each times the seconds that it was held; 0: not known yet.
         expected: unix time at which a job that waits has its slots at the latest, if all others
             keep to their time limits; 0: not known.
+        begins, deadline: as in :class:`Submit`.
     """
 
     job_id: JobId
@@ -135,6 +158,8 @@ class Row(Part, frozen=True):
     step: StepNumber = NO_STEP
     slot_s: Seconds = 0.0
     expected: Seconds = 0.0
+    begins: Seconds = 0.0
+    deadline: Seconds = 0.0
 
 
 class Rows(Message, frozen=True, tag="batch.rows"):

@@ -57,7 +57,7 @@ RARE = {
 OF_A_LAUNCH = {
     "allocator": "asked bebopd dependents driver gate records releases requests violation",
     "allocator.batch": (
-        "dependencies holds job outcome questions queue running submissions table times"
+        "dependencies entrance holds job outcome questions queue running submissions table times"
     ),
     "allocator.jobs": (
         "accounting assign batch choosing dependencies grants ids job line outcomes selection table"

@@ -1,5 +1,7 @@
 """What the users of the world around bebopd's batch jobs do."""
 
+from msgspec.structs import replace
+
 from allocator.batch.job import Held
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
@@ -23,8 +25,16 @@ class Users:
         if token[0] < 26:  # one in ten
             self.exclusive.add(token)
         words = (self.choose.choice(SPECS), "a", 0.0, b"task", after, token in self.exclusive)
-        message = batch.Submit(token, *words)
-        self.say_submit(message)
+        self.say_submit(replace(batch.Submit(token, *words), **self.times(token)))
+
+    def times(self, token):
+        """One in eight jobs begins later, as many have a deadline."""
+        match token[1] % 8:
+            case 0:
+                return {"begins": self.unix_time() + token[2] / 8}
+            case 1:
+                return {"time_s": 60.0, "deadline": self.unix_time() + 61.0 + token[2] / 8}
+        return {}
 
     def dependency(self):
         """On jobs of before, of which some have ended."""
@@ -35,6 +45,18 @@ class Users:
         kinds = list(AfterKind)
         on = tuple(After(self.choose.choice(kinds), job_id) for job_id in job_ids)
         return Dependency(on, self.choose.random() < 0.3)
+
+    def is_met(self, after):
+        """By the disk, which is told of beginnings a moment later than the others."""
+        state = self.disk.state(after.job_id)
+        match after.kind:
+            case AfterKind.BEGUN:
+                return state is not State.PENDING
+            case AfterKind.ENDED:
+                return state.is_final
+            case AfterKind.OK:
+                return state is State.COMPLETED
+        return state.is_final and state is not State.COMPLETED
 
     def submit_again(self):
         """A user has lost the connection, or has not."""

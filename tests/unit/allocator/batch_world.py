@@ -30,7 +30,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import batch
 from native.wire.alloc import Refused, Release, Released
-from native.wire.base import AfterKind, State
+from native.wire.base import State
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.batch_node import SLOTS, Pct
 from tests.unit.allocator.batch_users import Users
@@ -209,24 +209,13 @@ class World(Users):
         state = self.disk.state(job.job_id)
         assert state is State.CONFIGURING, f"started while the disk says {state}"
         assert not self.disk.is_held(job.job_id), "started though it is held"
+        assert job.begins <= self.unix_time(), "started before its time"
         after = self.after[job.token]
         met = [self.is_met(each) for each in after.on]
         assert any(met) if after.is_any and met else all(met), "started before its turn"
         assert pct(self.disk.nodes(job.job_id)[0][0]) == target, "started elsewhere"
         if job.token in self.exclusive and job.grant is not None:
             assert {node.slots for node in job.grant.nodes} == {SLOTS}, "not alone on its nodes"
-
-    def is_met(self, after):
-        """By the disk, which is told of beginnings a moment later than the others."""
-        state = self.disk.state(after.job_id)
-        match after.kind:
-            case AfterKind.BEGUN:
-                return state is not State.PENDING
-            case AfterKind.ENDED:
-                return state.is_final
-            case AfterKind.OK:
-                return state is State.COMPLETED
-        return state.is_final and state is not State.COMPLETED
 
     def check_ended(self, asked):
         for job_id in asked:
