@@ -8,6 +8,7 @@ from allocator.batch.job import BatchJob
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
 from native.wire.alloc import NodeSpec
+from native.wire.batch import Factor
 
 
 class Queue(Protocol):
@@ -28,6 +29,12 @@ class Queue(Protocol):
 
     def expected(self, job_id: int) -> float:
         """When a job is expected to have its slots: unix time; 0: not known."""
+
+    def factors(self, job_id: int) -> tuple[Factor, ...]:
+        """What the priority of a job that waits is made of; nothing: it has none."""
+
+    def prioritised(self, job: BatchJob) -> None:
+        """The priority of a job, or what its user gives up of it, is another."""
 
     def withdraw(self, job_id: int) -> None:
         """A job waits no more."""

@@ -9,7 +9,9 @@ from allocator.batch.dependencies import Dependencies
 from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, Held, RecordBatchJob
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
+from allocator.jobs.ids import JobIds
 from allocator.nodes.access import Claim
+from allocator.queue.admission import Admission
 from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
@@ -25,8 +27,8 @@ class Submissions:
     Args:
         jobs: those that have not ended, by id; new ones are added.
         could: refuses what the partition can never give to somebody; raises RequestRefused.
-        new_id: a job id that nobody has had.
-        old_id: takes one back of which nobody has heard.
+        admission: the rules of the queues.
+        ids: gives those of new jobs.
     """
 
     def __init__(
@@ -37,8 +39,8 @@ class Submissions:
         limits: Limits,
         *,
         could: Callable[[Claim, NodeSpec], None],
-        new_id: Callable[[], int],
-        old_id: Callable[[int], None],
+        admission: Admission,
+        ids: JobIds,
         unix_time: Callable[[], float],
     ) -> None:
         self._jobs = jobs
@@ -47,8 +49,12 @@ class Submissions:
         self._count_of = Counter(job.uid for job in jobs.values())
         self._limits = limits
         self._could = could
-        self._new_id = new_id
-        self._old_id = old_id
+        self._admission = admission
+        for job in jobs.values():
+            admission.taken(job.uid, job.terms)
+            if job.began:
+                admission.begins(job.job_id, job.uid, job.terms, *_share_of(job), job.began)
+        self._ids = ids
         self._unix_time = unix_time
 
     def check(self, jobs: Mapping[int, BatchJob]) -> None:
@@ -64,20 +70,24 @@ class Submissions:
         """
         if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
             return self._submitted_again(source, job_id, message.token)
-        self._could(Claim(owner.uid, is_batch=True), message.spec)
+        asked = (message.terms, (message.spec,), message.time_s)
+        terms, time_s = self._admission.terms(owner, *asked, is_launch=False)
+        nodes = self._admission.nodes_of(terms)
+        self._could(Claim(owner.uid, is_batch=True, nodes=nodes), message.spec)
         self._dependencies.demand_possible(message.after)
         self._demand_room(owner)
         job = BatchJob(
-            job_id=self._new_id(),
+            job_id=self._ids.take(),
             uid=owner.uid,
             owner=owner.name,
             name=message.name,
             token=message.token,
             spec=message.spec,
-            time_s=message.time_s,
+            time_s=time_s,
             after=message.after,
             is_exclusive=message.is_exclusive,
             held=Held.BY_USER if message.is_held else Held.BY_NOBODY,
+            terms=terms,
             submitted=self._unix_time(),
             asker=source,
         )
@@ -86,6 +96,7 @@ class Submissions:
         if len(self._tokens) > TOKENS_COUNT:
             del self._tokens[next(iter(self._tokens))]
         self._count_of[job.uid] += 1
+        self._admission.taken(job.uid, terms)
         return [RecordBatchJob(job, message.task)]
 
     def _submitted_again(self, source: PortalId, job_id: int, token: bytes) -> list[Action]:
@@ -109,8 +120,14 @@ class Submissions:
     def refused(self, job: BatchJob) -> None:
         """The disk has not taken a new job: it never was."""
         self._tokens.pop((job.uid, job.token), None)
-        self._old_id(job.job_id)
+        self._ids.put_back(job.job_id)
 
     def ended(self, job: BatchJob) -> None:
         """A job is not among ``jobs`` any more."""
         self._count_of[job.uid] -= 1
+        self._admission.dropped(job.uid, job.terms)
+
+
+def _share_of(job: BatchJob) -> tuple[int, int]:
+    """Slots and nodes that a job has."""
+    return job.given or job.spec.slots, sum(count for _, count in job.nodes)
