@@ -6,12 +6,13 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from allocator.jobs.charges import Charge
 from native.ids import PortalId
 from native.machine import Action, Event
 from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
-from native.wire.base import NO_DEPENDENCY, Dependency, State, clipped
-from native.wire.batch import NO_STEP, SPANS_MAX, Row
+from native.wire.base import NO_DEPENDENCY, NO_TERMS, Dependency, State, Terms, clipped
+from native.wire.batch import BY_FACTORS, NO_STEP, SPANS_MAX, Row
 
 TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
@@ -38,11 +39,14 @@ class BatchJob(Struct, eq=False):
         begins: unix time before which it has no slots; 0: any time.
         deadline: unix time by which it is to be over; 0: any time.
         held: who keeps it from the line while it is pending.
+        terms: its queue and the like.
+        priority: an operator's; ``BY_FACTORS``: none.
         reason: what it waits for, or why it has ended.
         nodes: that it has or had, each a first number and a count, in the order of its ranks;
             the very first runs its broker.
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
+        given: slots that it has or had; 0: not yet, or as many as it asks for.
         is_cancelled: its end was asked for.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
         grant: until the broker is known to run; None: not this bebopd's.
@@ -53,6 +57,7 @@ class BatchJob(Struct, eq=False):
         has_no_slots: any more; its broker ends, or is killed.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
+        charge: what its user has used with it, when it has ended; None: nobody counts that.
     """
 
     job_id: int
@@ -68,6 +73,8 @@ class BatchJob(Struct, eq=False):
     begins: float = 0.0
     deadline: float = 0.0
     held: Held = Held.BY_NOBODY
+    terms: Terms = NO_TERMS
+    priority: int = BY_FACTORS
     state: State = State.PENDING
     reason: str = ""
     nodes: tuple[tuple[int, int], ...] = ()
@@ -76,6 +83,7 @@ class BatchJob(Struct, eq=False):
     ended: float = 0.0
     exit_status: int = 0
     signal: int = 0
+    given: int = 0
     is_cancelled: bool = False
     is_suspended: bool = False
     grant: Grant | None = None
@@ -86,6 +94,7 @@ class BatchJob(Struct, eq=False):
     has_no_slots: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None
+    charge: Charge | None = None
 
     @property
     def root(self) -> int:
@@ -122,7 +131,7 @@ class BatchJob(Struct, eq=False):
             name=self.name,
             state=state,
             reason=clipped(self.reason),
-            slots=self.spec.slots,
+            slots=self.given or self.spec.slots,
             nodes=self.nodes[:SPANS_MAX],
             node_count=sum(count for _, count in self.nodes),
             submitted=self.submitted,
@@ -134,6 +143,9 @@ class BatchJob(Struct, eq=False):
             expected=expected,
             begins=self.begins,
             deadline=self.deadline,
+            queue=self.terms.queue,
+            account=self.terms.account,
+            licences=self.terms.licences,
         )
 
 

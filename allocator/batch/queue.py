@@ -10,6 +10,7 @@ from allocator.batch.job import BatchJob
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
 from native.wire.alloc import NodeSpec
+from native.wire.batch import Factor
 
 
 class Expected(Struct, frozen=True):
@@ -48,6 +49,12 @@ class Queue(Protocol):
 
     def has(self, job: BatchJob) -> bool:
         """Whether a job is in the line; its time limit is taken as it is now."""
+
+    def factors(self, job_id: int) -> tuple[Factor, ...]:
+        """What the priority of a job that waits is made of; nothing: it has none."""
+
+    def prioritised(self, job: BatchJob) -> None:
+        """The priority of a job, or what its user gives up of it, is another."""
 
     def withdraw(self, job_id: int) -> None:
         """A job waits no more."""

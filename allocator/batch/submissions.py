@@ -11,7 +11,9 @@ from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, Held, RecordBat
 from allocator.batch.queue import Queue
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
+from allocator.jobs.ids import JobIds
 from allocator.nodes.access import Claim
+from allocator.queue.admission import Admission
 from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
@@ -26,8 +28,8 @@ class Submissions:
     Args:
         jobs: those that have not ended, by id; new ones are added.
         queue: where they will wait.
-        new_id: a job id that nobody has had.
-        old_id: takes one back of which nobody has heard.
+        admission: the rules of the queues.
+        ids: gives those of new jobs.
     """
 
     def __init__(
@@ -38,8 +40,8 @@ class Submissions:
         limits: Limits,
         *,
         queue: Queue,
-        new_id: Callable[[], int],
-        old_id: Callable[[int], None],
+        admission: Admission,
+        ids: JobIds,
         unix_time: Callable[[], float],
     ) -> None:
         self._jobs = jobs
@@ -48,8 +50,12 @@ class Submissions:
         self._count_of = Counter(job.uid for job in jobs.values())
         self._limits = limits
         self._queue = queue
-        self._new_id = new_id
-        self._old_id = old_id
+        self._admission = admission
+        for job in jobs.values():
+            admission.taken(job.uid, job.terms)
+            if job.began:
+                admission.begins(job.job_id, job.uid, job.terms, *_share_of(job), job.began)
+        self._ids = ids
         self._unix_time = unix_time
 
     def check(self, jobs: Mapping[int, BatchJob]) -> None:
@@ -68,12 +74,13 @@ class Submissions:
         job = self._job(owner, message)
         if message.is_test:
             return [Send(source, self._forecast(job, owner))]
-        job.job_id, job.asker = self._new_id(), source
+        job.job_id, job.asker = self._ids.take(), source
         self._jobs[job.job_id] = job
         self._tokens[job.uid, job.token] = job.job_id
         if len(self._tokens) > TOKENS_COUNT:
             del self._tokens[next(iter(self._tokens))]
         self._count_of[job.uid] += 1
+        self._admission.taken(job.uid, job.terms)
         return [RecordBatchJob(job, message.task)]
 
     def _job(self, owner: Owner, message: batch.Submit) -> BatchJob:
@@ -82,10 +89,13 @@ class Submissions:
         Raises:
             RequestRefused: it could not.
         """
-        self._queue.could(Claim(owner.uid, is_batch=True), message.spec)
+        asked = (message.terms, (message.spec,), message.time_s)
+        terms, time_s = self._admission.terms(owner, *asked, is_launch=False)
+        nodes = self._admission.nodes_of(terms)
+        self._queue.could(Claim(owner.uid, is_batch=True, nodes=nodes), message.spec)
         self._dependencies.demand_possible(message.after)
         unix_time = self._unix_time()
-        demand_sensible(message.begins, message.deadline, message.time_s, unix_time)
+        demand_sensible(message.begins, message.deadline, time_s, unix_time)
         self._demand_room(owner)
         return BatchJob(
             job_id=0,
@@ -94,12 +104,13 @@ class Submissions:
             name=message.name,
             token=message.token,
             spec=message.spec,
-            time_s=message.time_s,
+            time_s=time_s,
             after=message.after,
             is_exclusive=message.is_exclusive,
             begins=message.begins,
             deadline=message.deadline,
             held=Held.BY_USER if message.is_held else Held.BY_NOBODY,
+            terms=terms,
             submitted=unix_time,
         )
 
@@ -135,8 +146,14 @@ class Submissions:
     def refused(self, job: BatchJob) -> None:
         """The disk has not taken a new job: it never was."""
         self._tokens.pop((job.uid, job.token), None)
-        self._old_id(job.job_id)
+        self._ids.put_back(job.job_id)
 
     def ended(self, job: BatchJob) -> None:
         """A job is not among ``jobs`` any more."""
         self._count_of[job.uid] -= 1
+        self._admission.dropped(job.uid, job.terms)
+
+
+def _share_of(job: BatchJob) -> tuple[int, int]:
+    """Slots and nodes that a job has."""
+    return job.given or job.spec.slots, sum(count for _, count in job.nodes)

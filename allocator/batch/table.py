@@ -33,19 +33,21 @@ from allocator.batch.job import (
     StartBroker,
 )
 from allocator.batch.outcome import outcome_of
+from allocator.batch.priorities import Priorities
 from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
 from allocator.batch.submissions import Submissions
 from allocator.batch.times import TimeLimits, time_left
 from allocator.jobs.dependencies import Progress
 from allocator.jobs.grants import Owner
+from allocator.jobs.ids import JobIds
 from allocator.jobs.job import JobState
 from allocator.jobs.table import JobTable
 from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
+from allocator.queue.admission import Admission
 from native.deadlines import Deadlines
 from native.errors import Refusal
-from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.text import shown
@@ -60,12 +62,13 @@ class BatchJobs:
     """Every batch job that has not ended. Methods return the actions to carry out.
 
     Attributes:
+        submissions: takes what users hand in.
         questions: of users, which are not answered yet.
-        times, holds: changes of time limits and holds, which are not on the disk yet.
+        times, holds, priorities: changes of these, which are not on the disk yet.
         news: jobs that have begun or ended, for whoever waits for that and is no batch job.
 
     Args:
-        new_id, old_id: as for :class:`Submissions`.
+        admission, ids: as for :class:`Submissions`.
         earlier: what an earlier bebopd has left.
     """
 
@@ -76,8 +79,8 @@ class BatchJobs:
         queue: Queue,
         limits: Limits,
         *,
-        new_id: Callable[[], int],
-        old_id: Callable[[int], None],
+        admission: Admission,
+        ids: JobIds,
         owner_of: Callable[[int], Owner | None],
         unix_time: Callable[[], float],
         earlier: Earlier,
@@ -86,19 +89,20 @@ class BatchJobs:
         self._slots = slots
         self._queue = queue
         self._limits = limits
+        self._admission = admission
         self._owner_of = owner_of
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
         self._dependencies = Dependencies(self._jobs, earlier.outcomes)
         self._entrance = Entrance(self._dependencies, queue, owner_of, unix_time)
-        self._submissions = Submissions(
+        self.submissions = Submissions(
             self._jobs,
             self._dependencies,
             earlier,
             limits,
             queue=queue,
-            new_id=new_id,
-            old_id=old_id,
+            admission=admission,
+            ids=ids,
             unix_time=unix_time,
         )
         self._by_root: defaultdict[int, set[int]] = defaultdict(set)
@@ -106,6 +110,7 @@ class BatchJobs:
         self.questions = Questions(self._jobs, slots, queue)
         self.times = TimeLimits()
         self.holds = Holds(queue)
+        self.priorities = Priorities(queue)
         self.news: set[int] = set()
 
     def __len__(self) -> int:
@@ -136,7 +141,7 @@ class BatchJobs:
             assert job_id == job.job_id
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
             assert job.root < 0 or job_id in self._by_root.get(job.root, ()), job
-        self._submissions.check(self._jobs)
+        self.submissions.check(self._jobs)
         self._dependencies.check()
         assert self._due.keys() <= self._jobs.keys()
         self.questions.check()
@@ -153,16 +158,6 @@ class BatchJobs:
                 self._due.set(job_id, now + self._limits.node_fail_s)
         return actions
 
-    # -- submission -------------------------------------------------------
-
-    def submitted(self, source: PortalId, owner: Owner, message: batch.Submit) -> list[Action]:
-        """A user hands a job in.
-
-        Raises:
-            RequestRefused: it cannot be taken.
-        """
-        return self._submissions.submitted(source, owner, message)
-
     def recorded(self, event: BatchRecorded, now: float) -> list[Action]:
         """The disk has written jobs, or refused to."""
         actions: list[Action] = []
@@ -171,7 +166,7 @@ class BatchJobs:
                 continue
             changed = self.times.recorded(job, event.error, self._nodes.get(job.root))
             changed += self.holds.recorded(job, event.error)
-            actions += changed
+            actions += [*changed, *self.priorities.recorded(job, event.error)]
             if changed and job.state is State.PENDING:
                 actions += self._enqueue(job, now)[0]
             if event.error:
@@ -218,7 +213,7 @@ class BatchJobs:
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            self._submissions.refused(job)
+            self.submissions.refused(job)
             if job.asker is not None:
                 actions.append(Send(job.asker, Refused(Refusal.NOT_RECORDED, text)))
             return actions + self.questions.ended(job.job_id)
@@ -239,6 +234,7 @@ class BatchJobs:
         if not job.is_cancelled:
             job.reason = ""
         job.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
+        job.given = sum(span.slots * span.count for span in grant.nodes.spans)
         node = self._nodes.get(job.root)
         assert node is not None
         job.incarnation = node.incarnation
@@ -414,6 +410,7 @@ class BatchJobs:
         job.state, job.reason, job.ended = state, reason, self._unix_time()
         job.grant, job.reach, job.is_suspended = None, ("", b""), False
         self._due.set(job.job_id, None)
+        job.charge = self._admission.ended(job.row()) if job.began else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         actions += self.questions.told_reach(job)
@@ -438,9 +435,10 @@ class BatchJobs:
         self._dependencies.discard(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
-        self._submissions.ended(job)
+        self.submissions.ended(job)
 
     def _unplace(self, job: BatchJob) -> None:
         self._by_root[job.root].discard(job.job_id)
-        job.nodes, job.grant, job.began = (), None, 0.0
+        job.nodes, job.grant, job.began, job.given = (), None, 0.0, 0
+        self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
         job.is_granted = job.is_sent = job.is_told = job.has_no_slots = False

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import convert, msgpack
+from msgspec.structs import replace
 
 from allocator.batch.job import (
     OUTCOMES_COUNT,
@@ -19,11 +20,12 @@ from allocator.batch.job import (
     Held,
     RecordBatchJob,
 )
+from allocator.jobs.charges import Charge
 from allocator.records import Statement
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.base import NO_DEPENDENCY, Dependency, State
-from native.wire.batch import SPANS_MAX, Row
+from native.wire.base import NO_DEPENDENCY, NO_TERMS, Dependency, State, Terms
+from native.wire.batch import BY_FACTORS, SPANS_MAX, Row
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
@@ -50,7 +52,12 @@ CREATE TABLE IF NOT EXISTS batch (
     is_exclusive INTEGER,     -- whole nodes; NULL: no
     held INTEGER,             -- kept from the line: 1 by its user, 2 by an operator; NULL: no
     begins REAL,              -- unix time; NULL, 0: any time; so is deadline
-    deadline REAL
+    deadline REAL,
+    queue TEXT,               -- NULL: none; so is account
+    account TEXT,
+    terms BLOB,               -- these and the like, encoded
+    priority INTEGER,         -- an operator's; NULL: none
+    given INTEGER             -- slots that it has or had; NULL: as many as it asks for
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -59,11 +66,18 @@ CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are
     token BLOB NOT NULL,
     is_ok INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
+    account TEXT NOT NULL,
+    uid INTEGER NOT NULL,
+    slot_s REAL NOT NULL,
+    at REAL NOT NULL,         -- unix time
+    PRIMARY KEY (account, uid)
+) WITHOUT ROWID;
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 24)})"
+_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 29)})"
 _UPDATE = """
-UPDATE batch SET time_s = ?, held = ?, state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?,
-    ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
+UPDATE batch SET time_s = ?, held = ?, terms = ?, priority = ?, given = ?, state = ?, reason = ?,
+    nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
     task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
@@ -75,10 +89,18 @@ MORE_COLUMNS = {
         "held": "INTEGER",
         "begins": "REAL",
         "deadline": "REAL",
+        "queue": "TEXT",
+        "account": "TEXT",
+        "terms": "BLOB",
+        "priority": "INTEGER",
+        "given": "INTEGER",
     }
 }
-_ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
-    time_s, exit_status, signal"""
+_CHARGE = """INSERT INTO charges VALUES (?, ?, ?, ?) ON CONFLICT (account, uid)
+    DO UPDATE SET slot_s = excluded.slot_s, at = excluded.at WHERE excluded.at >= at"""
+_ROW = """job_id, uid, owner, name, state, reason, coalesce(nullif(given, 0), slots), nodes,
+    submitted, began, ended, time_s, exit_status, signal, coalesce(queue, ''),
+    coalesce(account, '')"""
 
 
 class BatchRecords:
@@ -103,12 +125,17 @@ class BatchRecords:
         Raises:
             LedgerError: the disk refuses.
         """
-        self._write([_statement(record) for record in records])
+        self._write([statement for record in records for statement in _statements(record)])
+
+    def charges(self) -> list[Charge]:
+        """What users have used."""
+        rows = self._query("SELECT account, uid, slot_s, at FROM charges ORDER BY account, uid", ())
+        return [Charge(*row) for row in rows]
 
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
-        ours = """token, spec, waits_for, is_exclusive, held, begins, deadline, incarnation,
-            is_cancelled"""
+        ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
+            priority, incarnation, is_cancelled"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = """SELECT uid, token, job_id FROM batch UNION SELECT uid, token, job_id FROM ended
             ORDER BY job_id DESC LIMIT ?"""
@@ -156,31 +183,48 @@ def pruned() -> Statement:
     return f"DELETE FROM ended WHERE job_id <= {oldest}", (kept,)
 
 
+def charged(charge: Charge) -> Statement:
+    """Keeps what a user has used."""
+    return _CHARGE, (charge.account, charge.uid, charge.slot_s, charge.at)
+
+
+def _statements(record: RecordBatchJob) -> list[Statement]:
+    """Writes a job, and with its end what was used: so it is counted once."""
+    charge = record.job.charge
+    return [_statement(record), *([charged(charge)] if charge is not None else [])]
+
+
 def _statement(record: RecordBatchJob) -> Statement:
     job = record.job
     nodes = json.dumps(job.nodes)
     if record.task is None:
         place = (nodes, job.incarnation)
         state = (job.shown_state.value, job.reason)
-        changed = (job.time_s, int(job.held), *state, *place, job.began, job.ended)
+        place_in_line = (codec.encode_part(job.terms), job.priority, job.given)
+        changed = (job.time_s, int(job.held), *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
-        last = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
-        return _UPDATE, (*changed, *last)
+        end = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
+        return _UPDATE, (*changed, *end)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
-    return _INSERT, (*first, *second, *third, *fourth, int(job.held), job.begins, job.deadline)
+    terms = (job.terms.queue, job.terms.account, codec.encode_part(job.terms))
+    last = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given)
+    return _INSERT, (*first, *second, *third, *fourth, *last)
 
 
 def _job(
     token: bytes,
     spec: bytes,
+    slots: int,
     waits_for: bytes | None,
     is_exclusive: int | None,
     held: int | None,
     begins: float | None,
     deadline: float | None,
+    terms: bytes | None,
+    priority: int | None,
     incarnation: int,
     is_cancelled: int,
     *columns: object,
@@ -201,6 +245,9 @@ def _job(
         held=Held(held or 0),
         begins=begins or 0.0,
         deadline=deadline or 0.0,
+        terms=msgpack.decode(terms, type=Terms) if terms else NO_TERMS,
+        priority=BY_FACTORS if priority is None else priority,
+        given=0 if row.slots == slots else row.slots,
         state=State.RUNNING if row.state is State.SUSPENDED else row.state,
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,
@@ -214,9 +261,9 @@ def _job(
 
 
 def _row(*columns: object) -> Row:
-    *before, nodes, submitted, began, ended, time_s, exit_status, signal = columns
+    before, nodes, after, (queue, account) = columns[:7], columns[7], columns[8:14], columns[14:]
     assert isinstance(nodes, str)
-    after = (submitted, began, ended, time_s, exit_status, signal)
     spans = json.loads(nodes)
     count = sum(span[1] for span in spans)
-    return convert((*before, spans[:SPANS_MAX], count, *after), Row)
+    row = convert((*before, spans[:SPANS_MAX], count, *after), Row)
+    return replace(row, queue=queue, account=account)

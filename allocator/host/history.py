@@ -46,6 +46,8 @@ CREATE TABLE IF NOT EXISTS past (
     exit_status INTEGER NOT NULL,
     signal INTEGER NOT NULL,
     slot_s REAL NOT NULL,        -- of a step; of a job the table held says it
+    queue TEXT,                  -- NULL: none; so is account
+    account TEXT,
     UNIQUE (job_id, step)
 );
 CREATE INDEX IF NOT EXISTS past_jobs ON past (job_id) WHERE step = -1;
@@ -74,10 +76,12 @@ CREATE TABLE IF NOT EXISTS node_events (
     UNIQUE (node, at, kind)
 );
 """
-_INSERT = f"INTO past VALUES (NULL, {', '.join('?' * 18)})"
+_INSERT = f"INTO past VALUES (NULL, {', '.join('?' * 20)})"
 _ROW = """past.job_id, uid, owner, name, state, reason, slots, nodes, node_count, submitted,
     began, ended, time_s, exit_status, signal, step,
-    slot_s + (SELECT total(held.slot_s) FROM held WHERE held.job_id = past.job_id AND step = -1)"""
+    slot_s + (SELECT total(held.slot_s) FROM held WHERE held.job_id = past.job_id AND step = -1),
+    0.0, 0.0, 0.0, coalesce(queue, ''), coalesce(account, '')"""
+_MORE_COLUMNS = ("queue", "account")  # that files of earlier releases lack
 
 
 class History:
@@ -101,6 +105,10 @@ class History:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT")
+            there = {row[1] for row in self._db.execute("PRAGMA table_info(past)")}
+            for name in _MORE_COLUMNS:
+                if name not in there:
+                    self._db.execute(f"ALTER TABLE past ADD COLUMN {name} TEXT")
             self._prune()
             self._logs = self._site_logs(user_log) if user_log is not None else None
         except sqlite3.Error as error:
@@ -252,6 +260,8 @@ def final(row: Row, *, is_batch: bool) -> Statement:
         row.exit_status,
         row.signal,
         row.slot_s if row.step != NO_STEP else 0.0,
+        row.queue,
+        row.account,
     )
 
 

@@ -115,6 +115,7 @@ def make_grant(
     allocation: str = "",
     overlaps: bool = False,
     shares: tuple[NodeShare, ...] = (),
+    time_s: float = 0.0,
 ) -> Grant:
     """The grant of a job, with its credential.
 
@@ -123,6 +124,7 @@ def make_grant(
         allocation: whose step the job is; empty: it is none.
         overlaps: it shares the slots that other steps have.
         shares: memory, GPUs and cores that it has on the nodes.
+        time_s: how long it may have them, by its queue; 0: any time.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     credential = codec.encode_part(
@@ -150,6 +152,7 @@ def make_grant(
         credential_mac=keys.sign(credential),
         pending_s=pending_s,
         allocation=allocation,
+        time_s=time_s,
     )
 
 

@@ -13,6 +13,7 @@ from allocator.jobs.line import Line, Waiting, kept_text
 from allocator.jobs.table import JobTable
 from allocator.nodes.access import Claim
 from allocator.nodes.table import NodeTable, Placement
+from allocator.queue.admission import Admission
 from native.errors import Refusal
 from native.limits import Limits
 from native.wire.alloc import NodeRequest
@@ -45,7 +46,7 @@ class Expectation(Protocol):
 
 
 TimeLeft = Callable[[int], float | None]  # of a job, until its limit; None: it has none
-PolicyMaker = Callable[[NodeTable, JobTable, Any, Chooser, Limits, TimeLeft], "Policy"]
+PolicyMaker = Callable[[NodeTable, JobTable, Any, Chooser, Limits, TimeLeft, Admission], "Policy"]
 
 
 class Policy(Protocol):
@@ -152,6 +153,7 @@ def first_in_first_out(
     slots: Chooser,
     limits: Limits,
     time_left: TimeLeft,
+    admission: Admission,
 ) -> Policy:
-    """The policy of that name."""
+    """The policy of that name, for partitions without queues."""
     return FirstInFirstOut(slots)

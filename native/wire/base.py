@@ -23,6 +23,10 @@ ARITY_MAX = 64
 DIGEST_BYTES = 32
 SLOTS_MAX = 1 << 16
 AFTER_MAX = 64  # jobs that one waits for
+LICENCES_MAX = 16  # kinds of one job
+LICENCE_MAX = 1 << 20  # of one kind
+PRIORITY_MAX = 1 << 32
+NICE_MAX = 1 << 30
 TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
 JOB_ID_MAX = (1 << 47) - 1
@@ -171,6 +175,29 @@ class Dependency(Part, frozen=True):
 
 
 NO_DEPENDENCY = Dependency(())
+
+Nice = Annotated[int, Meta(ge=0, le=NICE_MAX)]
+LicenceCount = Annotated[int, Meta(ge=1, le=LICENCE_MAX)]
+Licences = Annotated[tuple[tuple[Name, LicenceCount], ...], Meta(max_length=LICENCES_MAX)]
+
+
+class Terms(Part, frozen=True):
+    """On which terms a job waits and runs.
+
+    Attributes:
+        queue: empty: the partition's default.
+        account: that its use is charged to; empty: the first one that its user is in.
+        licences: names, and how many of each it needs while it has slots.
+        nice: points that it gives up of its priority.
+    """
+
+    queue: Name = ""
+    account: Name = ""
+    licences: Licences = ()
+    nice: Nice = 0
+
+
+NO_TERMS = Terms()
 
 
 def demand_no_nul(*strings: bytes) -> None:

@@ -12,18 +12,23 @@ from msgspec import Meta
 from native.wire.alloc import NodeSpec
 from native.wire.base import (
     NO_DEPENDENCY,
+    NO_TERMS,
     NODE_MAX,
+    PRIORITY_MAX,
     Dependency,
     JobId,
     JobMessage,
+    Licences,
     Message,
     Name,
+    Nice,
     NodeCount,
     NodeNumber,
     Part,
     Seconds,
     SignalNumber,
     State,
+    Terms,
     Text,
     Uid,
 )
@@ -36,6 +41,8 @@ HISTORY_MAX = 10_000  # rows of all answers to one question
 NO_STEP = -1  # in place of a step's number: the job itself
 SPANS_MAX = 64  # of the nodes of one row
 TOKEN_BYTES = 16
+FACTORS_MAX = 8  # of one job's priority
+BY_FACTORS = -1  # in place of an operator's priority
 SCRIPT_STEP = 0  # the number of a job's script among the steps of its allocation
 
 Token = Annotated[bytes, Meta(min_length=TOKEN_BYTES, max_length=TOKEN_BYTES)]
@@ -57,6 +64,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
         begins: unix time before which it does not begin; 0: any time.
         deadline: unix time by which it is to be over; 0: any time. It needs a time limit.
         is_test: it is not taken: the answer says when and where it would begin.
+        terms: its queue and the like, as its user wants them.
     """
 
     token: Token
@@ -70,6 +78,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     begins: Seconds = 0.0
     deadline: Seconds = 0.0
     is_test: bool = False
+    terms: Terms = NO_TERMS
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):
@@ -121,6 +130,19 @@ class History(Message, frozen=True, tag="batch.history"):
     step: StepNumber = NO_STEP
 
 
+class Factor(Part, frozen=True):
+    """A part of a job's priority.
+
+    Attributes:
+        value: from 0 to 1; of what has no such value, 1.
+        points: that it gives.
+    """
+
+    name: Name
+    value: Annotated[float, Meta(ge=0, le=1)]
+    points: Annotated[int, Meta(ge=-(1 << 40), le=1 << 40)]
+
+
 class Row(Part, frozen=True):
     """One job, or one step of a job.
 
@@ -138,6 +160,10 @@ class Row(Part, frozen=True):
         expected: unix time at which a job that waits has its slots at the latest, if all others
             keep to their time limits; 0: not known.
         begins, deadline: as in :class:`Submit`.
+        queue, account: empty: it has none.
+        licences: that it has or asks for; of one that is over they are not told.
+        factors: of the priority of a job that waits and was asked about; their points add up to
+            it. Empty: the order is that of arrival.
     """
 
     job_id: JobId
@@ -160,6 +186,10 @@ class Row(Part, frozen=True):
     expected: Seconds = 0.0
     begins: Seconds = 0.0
     deadline: Seconds = 0.0
+    queue: Name = ""
+    account: Name = ""
+    licences: Licences = ()
+    factors: Annotated[tuple[Factor, ...], Meta(max_length=FACTORS_MAX)] = ()
 
 
 class Rows(Message, frozen=True, tag="batch.rows"):
@@ -272,8 +302,20 @@ class Hold(JobMessage, frozen=True, tag="batch.hold"):
     is_on: bool
 
 
+class Prioritise(JobMessage, frozen=True, tag="batch.prioritise"):
+    """Change the place of a job that waits.
+
+    Attributes:
+        priority: an operator's, instead of its factors; -1: by its factors; None: as it is.
+        nice: points that it gives up; None: as many as before.
+    """
+
+    priority: Annotated[int, Meta(ge=BY_FACTORS, le=PRIORITY_MAX)] | None = None
+    nice: Nice | None = None
+
+
 class Done(JobMessage, frozen=True, tag="batch.done"):
-    """bebopd: what was asked of a job is on its way; a time limit is on its disk."""
+    """bebopd: what was asked of a job is on its way; a time limit or a priority is on its disk."""
 
 
 # -- bebopd and the PCT of a job's first node ---------------------------------
