@@ -1,6 +1,6 @@
 """The broker of a batch job: holds its slots, runs its script, says how it ended.
 
-The PCT of the job's first node starts it as the owner (:mod:`pct.host.brokers`) and gives it
+The PCT of the job's first node starts it as the owner (:mod:`pct.host.kept.brokers`) and gives it
 the grant. A script has been started already, in this process before it became the broker. From
 there on it does what ``yodjob alloc`` does.
 """
