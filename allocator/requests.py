@@ -266,7 +266,7 @@ class Requests:
         unix_time = self._wall_clock()
         self._line.rank(unix_time)
         for turn in self._policy.turns(self._line, unix_time):
-            self._line.remove(turn.waiting)
+            self._line.served_one(turn.waiting)
             actions += self._serve_one(turn, now)
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
@@ -274,7 +274,8 @@ class Requests:
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:
         waiting = turn.waiting
         source, owner, request = waiting.source, waiting.owner, waiting.request
-        which = (waiting.job_id, waiting.since, turn.placement, waiting.nodes)
+        waiting.given = self._ids.next if waiting.is_array else waiting.job_id
+        which = (waiting.given, waiting.since, turn.placement, waiting.nodes, waiting.job_id)
         try:
             return self._give(source, owner, request, now, *which)
         except RequestRefused as refused:
@@ -336,10 +337,12 @@ class Requests:
         since: float | None = None,
         placement: Placement | None = None,
         among: frozenset[int] = frozenset(),
+        batch_id: int = 0,
     ) -> list[Action]:
         """Give slots to a yod, which has asked at ``since``, or to the batch job with this id.
 
         Args:
+            batch_id: of the batch job; for an array this is the array's, and the other one new.
             placement: the slots that it may have; None: all that are free.
             among: the nodes of its queue; empty: all.
         """
@@ -384,9 +387,8 @@ class Requests:
         )
         if text := why_unsendable(grant):
             raise RequestRefused(Refusal.BAD_REQUEST, text)
-        if source is not None:
+        if (job_id := grant.job_id) == self._ids.next:
             self._ids.take()
-        job_id = grant.job_id
         job = Job(
             job_id=job_id,
             uid=owner.uid,
@@ -411,7 +413,7 @@ class Requests:
             words = (owner.uid, owner.name, request.program, slots, nodes, asked, began)
             recorded = self._accounting.granted(row_of(job_id, *words, request.terms), source)
         else:
-            answer, recorded = self._on_granted(job_id, grant, now), []
+            answer, recorded = self._on_granted(batch_id, grant, now), []
         noun = "node" if len(nodes) == 1 else "nodes"
         return [
             *answer,

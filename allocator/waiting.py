@@ -45,10 +45,10 @@ class BatchLine:
         """Refuse what the partition can never give to somebody."""
         self._slots.demand_possible((spec,), claim)
 
-    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
+    def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
         waiting = self._waiting(job, owner, now)
-        request = waiting.request
+        waiting.count, request = count, waiting.request
         asked = (request, waiting.claim, self._line, self._wall_clock(), job.time_s)
         waiting.text = self._policy.why_not(*asked)
         self._line.add_batch(waiting)
@@ -74,6 +74,7 @@ class BatchLine:
         )
         waiting = Waiting(None, owner, request, now, "", job_id=job.job_id)
         waiting.time_s, waiting.submitted = job.time_s, job.submitted
+        waiting.is_array = job.elements is not None
         waiting.priority, waiting.nodes = job.priority, self._admission.nodes_of(job.terms)
         return waiting
 
@@ -104,12 +105,12 @@ class BatchLine:
             self._line.changed(waiting)
             self._look_again()
 
-    def has(self, job: BatchJob) -> bool:
+    def has(self, job: BatchJob, count: int) -> bool:
         """Whether a batch job is in the line; its time limit is taken as it is now."""
         if (waiting := self._line.of_batch(job.job_id)) is None:
             return False
-        if waiting.time_s != job.time_s:
-            waiting.time_s = job.time_s
+        if (waiting.time_s, waiting.count) != (job.time_s, count):
+            waiting.time_s, waiting.count = job.time_s, count
             self._policy.changed()
             self._look_again()
         return True

@@ -68,7 +68,7 @@ class Dependencies:
         if (job := self._jobs.get(job_id)) is not None:
             if not job.is_recorded:
                 return None
-            return Progress.RUNS if job.state in _BEGUN else Progress.WAITS
+            return Progress.RUNS if job.shown_state in _BEGUN else Progress.WAITS
         if (is_well := self._outcomes.get(job_id)) is None:
             return None
         return Progress.WELL if is_well else Progress.FAILED

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from allocator.batch.arrays import Arrays, full
 from allocator.batch.dependencies import Dependencies
 from allocator.batch.holds import text_of
 from allocator.batch.job import BatchJob, Held
@@ -52,11 +53,13 @@ class Entrance:
     def __init__(
         self,
         dependencies: Dependencies,
+        arrays: Arrays,
         queue: Queue,
         owner_of: Callable[[int], Owner | None],
         unix_time: Callable[[], float],
     ) -> None:
         self._dependencies = dependencies
+        self._arrays = arrays
         self._queue = queue
         self._owner_of = owner_of
         self._unix_time = unix_time
@@ -79,9 +82,12 @@ class Entrance:
             return _waits(text, due, unix_time, now)
         if job.begins > unix_time:
             return _waits("its begin time has not come", [*due, job.begins], unix_time, now)
-        if self._queue.has(job):
-            return _waits(job.reason, due, unix_time, now)
-        return _waits(self._queue.enqueue(job, owner, now), due, unix_time, now)
+        if not (room := self._arrays.room(job)):
+            self._queue.withdraw(job.job_id)
+            return _waits(full(job), due if job.left else [], unix_time, now)
+        if not self._queue.has(job, room):
+            return _waits(self._queue.enqueue(job, room, owner, now), due, unix_time, now)
+        return _waits(job.reason, due, unix_time, now)
 
 
 def demand_sensible(begins: float, deadline: float, time_s: float, unix_time: float) -> None:

@@ -35,7 +35,7 @@ class Queue(Protocol):
             RequestRefused: the text has the numbers.
         """
 
-    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
+    def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
         """Let a job wait behind all others; what it waits for, empty: for nothing."""
 
     def forecast(self, job: BatchJob, owner: Owner) -> Expected | None:
@@ -47,8 +47,12 @@ class Queue(Protocol):
     def expected(self, job_id: int) -> float:
         """When a job is expected to have its slots: unix time; 0: not known."""
 
-    def has(self, job: BatchJob) -> bool:
-        """Whether a job is in the line; its time limit is taken as it is now."""
+    def has(self, job: BatchJob, count: int) -> bool:
+        """Whether a job is in the line; its time limit is taken as it is now.
+
+        Args:
+            count: how many times it is to be given slots: an array may be so more than once.
+        """
 
     def factors(self, job_id: int) -> tuple[Factor, ...]:
         """What the priority of a job that waits is made of; nothing: it has none."""

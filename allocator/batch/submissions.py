@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 
 from allocator.batch.dependencies import Dependencies
 from allocator.batch.entrance import demand_sensible
-from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, Held, RecordBatchJob
+from allocator.batch.job import (
+    TOKENS_COUNT,
+    BatchJob,
+    Earlier,
+    Elements,
+    Held,
+    RecordBatchJob,
+    RecordEvent,
+)
 from allocator.batch.queue import Queue
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
@@ -17,9 +25,11 @@ from allocator.queue.admission import Admission
 from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
-from native.machine import Action, Send
+from native.machine import Action, Log, Send
+from native.text import plural, shown
 from native.wire import batch
-from native.wire.base import clipped
+from native.wire.alloc import Refused
+from native.wire.base import Array, clipped
 
 
 class Submissions:
@@ -95,6 +105,8 @@ class Submissions:
         self._queue.could(Claim(owner.uid, is_batch=True, nodes=nodes), message.spec)
         self._dependencies.demand_possible(message.after)
         unix_time = self._unix_time()
+        if message.array is not None:
+            self._demand_elements(message.array)
         demand_sensible(message.begins, message.deadline, time_s, unix_time)
         self._demand_room(owner)
         return BatchJob(
@@ -111,6 +123,7 @@ class Submissions:
             deadline=message.deadline,
             held=Held.BY_USER if message.is_held else Held.BY_NOBODY,
             terms=terms,
+            elements=None if message.array is None else Elements(message.array),
             submitted=unix_time,
         )
 
@@ -133,6 +146,13 @@ class Submissions:
             return []
         return [Send(source, batch.Submitted(job_id, token, clipped(job.reason if job else "")))]
 
+    def _demand_elements(self, array: Array) -> None:
+        if not array.count or not array.is_sound:
+            raise RequestRefused(Refusal.BAD_REQUEST, f"no elements: {array.text}")
+        if array.count > (most := self._limits.array_count):
+            text = f"{array.count} elements, at most {most} (YOD_ARRAY_COUNT of bebopd)"
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
+
     def _demand_room(self, owner: Owner) -> None:
         full = ""
         if (total := len(self._jobs)) >= self._limits.submitted_count:
@@ -143,10 +163,30 @@ class Submissions:
         if full:
             raise RequestRefused(Refusal.BUSY, full)
 
-    def refused(self, job: BatchJob) -> None:
+    def accepted(self, job: BatchJob, text: str) -> tuple[list[Action], list[Action]]:
+        """The disk has a new job: what is said of that, and the user's answer.
+
+        Args:
+            text: what it waits for; empty: for nothing.
+        """
+        of = "" if job.elements is None else f", {plural(job.left, 'element')}"
+        said = f"submitted by {job.owner}: {job.size_text}{of}, {shown(job.name)}"
+        told: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        if (asker := job.asker) is None:
+            return told, []
+        job.asker = None
+        return told, [Send(asker, batch.Submitted(job.job_id, job.token, clipped(text)))]
+
+    def refused(self, job: BatchJob, text: str) -> list[Action]:
         """The disk has not taken a new job: it never was."""
         self._tokens.pop((job.uid, job.token), None)
         self._ids.put_back(job.job_id)
+        return [] if job.asker is None else [Send(job.asker, Refused(Refusal.NOT_RECORDED, text))]
+
+    def began(self, element: BatchJob) -> None:
+        """An element of an array is among ``jobs``."""
+        self._count_of[element.uid] += 1
+        self._admission.taken(element.uid, element.terms)
 
     def ended(self, job: BatchJob) -> None:
         """A job is not among ``jobs`` any more."""

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 from allocator.batch import running
+from allocator.batch.arrays import Arrays
 from allocator.batch.dependencies import Dependencies
 from allocator.batch.entrance import Entrance
 from allocator.batch.holds import Holds
@@ -28,7 +29,7 @@ from allocator.batch.job import (
     BatchJob,
     BatchRecorded,
     Earlier,
-    RecordBatchJob,
+    Fate,
     RecordEvent,
     StartBroker,
 )
@@ -47,12 +48,11 @@ from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
 from allocator.queue.admission import Admission
 from native.deadlines import Deadlines
-from native.errors import Refusal
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.text import shown
 from native.wire import batch
-from native.wire.alloc import Grant, Refused
+from native.wire.alloc import Grant
 from native.wire.base import State, clipped
 
 RECORD_AGAIN_S = 20.0  # after the disk has refused
@@ -94,7 +94,9 @@ class BatchJobs:
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
         self._dependencies = Dependencies(self._jobs, earlier.outcomes)
-        self._entrance = Entrance(self._dependencies, queue, owner_of, unix_time)
+        self._arrays = Arrays(self._jobs)
+        self._record = self._arrays.record
+        self._entrance = Entrance(self._dependencies, self._arrays, queue, owner_of, unix_time)
         self.submissions = Submissions(
             self._jobs,
             self._dependencies,
@@ -143,6 +145,7 @@ class BatchJobs:
             assert job.root < 0 or job_id in self._by_root.get(job.root, ()), job
         self.submissions.check(self._jobs)
         self._dependencies.check()
+        self._arrays.check()
         assert self._due.keys() <= self._jobs.keys()
         self.questions.check()
 
@@ -182,22 +185,19 @@ class BatchJobs:
         return actions
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
-        asker, job.asker = job.asker, None
-        said = f"submitted by {job.owner}: {job.size_text}, {shown(job.name)}"
-        happened: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         if job.state.is_final:  # cancelled meanwhile
-            happened.append(RecordBatchJob(job))
-            text = job.reason
+            actions, text = self._record(job), job.reason
         else:
-            queued, text = self._enqueue(job, now)
-            happened += queued
-        answer = batch.Submitted(job.job_id, job.token, clipped(text))
-        return [*happened, *([Send(asker, answer)] if asker is not None else [])]
+            actions, text = self._enqueue(job, now)
+        said, answer = self.submissions.accepted(job, text)
+        return [*said, *actions, *answer]
 
     def _enqueue(self, job: BatchJob, now: float) -> tuple[list[Action], str]:
+        if (fate := self._arrays.fate(job)) is not None:
+            return self._end(job, fate.state, fate.text, now), ""
         found = self._entrance.look(job, now)
         if found.end is not None:
-            return self._end(job, found.end, found.text, now), ""
+            return self._give_up(job, found.end, found.text, now), ""
         self._due.set(job.job_id, found.again)
         job.reason = found.text
         return [], found.text
@@ -213,9 +213,7 @@ class BatchJobs:
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            self.submissions.refused(job)
-            if job.asker is not None:
-                actions.append(Send(job.asker, Refused(Refusal.NOT_RECORDED, text)))
+            actions += self.submissions.refused(job, text)
             return actions + self.questions.ended(job.job_id)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
             actions += self._withdraw(job, text, now)
@@ -227,23 +225,22 @@ class BatchJobs:
         return actions
 
     def granted(self, job_id: int, grant: Grant, now: float) -> list[Action]:
-        """A job has its slots. They are used when the disk knows."""
+        """A job, or the next element of an array, has slots. They are used when the disk knows."""
         job = self._jobs[job_id]
-        job.state, job.grant, job.began = State.CONFIGURING, grant, self._unix_time()
-        self._due.set(job_id, None)
-        if not job.is_cancelled:
-            job.reason = ""
-        job.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
-        job.given = sum(span.slots * span.count for span in grant.nodes.spans)
-        node = self._nodes.get(job.root)
+        if job.elements is not None:
+            job.began = job.began or self._unix_time()
+            job = self._jobs[grant.job_id] = self._arrays.begin(job, grant.job_id)
+            self.submissions.began(job)
+        self._due.set(job.job_id, None)
+        node = self._nodes.get(grant.nodes.spans[0].node)
         assert node is not None
-        job.incarnation = node.incarnation
+        job.place(grant, node.incarnation, self._unix_time())
         self._by_root[job.root].add(job.job_id)
-        return [RecordBatchJob(job)]
+        return self._record(job)
 
     def refused(self, job_id: int, text: str, now: float) -> list[Action]:
         """A job that waited cannot be given slots any more."""
-        return self._end(self._jobs[job_id], State.FAILED, text, now)
+        return self._give_up(self._jobs[job_id], State.FAILED, text, now)
 
     def _start(self, job: BatchJob, now: float) -> list[Action]:
         """Have the broker started."""
@@ -253,7 +250,7 @@ class BatchJobs:
         assert node is not None
         if not node.is_up or node.incarnation != job.incarnation or owner is None:
             actions = self._withdraw(job, f"{node} was lost", now)
-            return [*actions, *self._enqueue(job, now)[0], RecordBatchJob(job)]
+            return [*actions, *self._enqueue(job, now)[0], *self._record(job)]
         job.is_sent = job.is_told = True
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
@@ -271,8 +268,7 @@ class BatchJobs:
         self._unplace(job)
         self._due.set(job.job_id, None)
         job.state = State.PENDING
-        if not job.is_cancelled:
-            job.reason = text
+        job.waits_for(text)
         return self._slots.forget(job.job_id, now)
 
     # -- words of PCTs ----------------------------------------------------
@@ -290,10 +286,11 @@ class BatchJobs:
 
     def _runs(self, job: BatchJob, now: float) -> list[Action]:
         job.state, job.grant = State.RUNNING, None
-        if not job.is_cancelled:
-            job.reason = ""
-        recorded = [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
-        return [*recorded, *self._look_at_dependents(job.job_id, now)]
+        job.waits_for("")
+        actions = [RecordEvent(job.job_id, "its script's broker runs"), *self._record(job)]
+        if job.element is not None:
+            actions += self._look_at_dependents(job.element.array, now)
+        return [*actions, *self._look_at_dependents(job.job_id, now)]
 
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
         """The broker of a job has ended."""
@@ -337,8 +334,7 @@ class BatchJobs:
     def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
         actions = self._runs(job, now) if job.state is State.CONFIGURING else []
-        if not job.is_cancelled:
-            job.reason = ""
+        job.waits_for("")
         return actions + running.tell_again(job, node)
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
@@ -362,8 +358,7 @@ class BatchJobs:
             job = self._jobs[job_id]
             if not job.state.is_final:
                 job.is_told = False  # it may not have heard
-                if not job.is_cancelled:
-                    job.reason = f"{node} is down: {node.down_text}"
+                job.waits_for(f"{node} is down: {node.down_text}")
                 self._due.set(job_id, now + self._limits.node_fail_s)
 
     def due(self, now: float) -> list[Action]:
@@ -373,7 +368,7 @@ class BatchJobs:
             job = self._jobs[job_id]
             self._due.set(job_id, None)
             if job.state.is_final:
-                actions.append(RecordBatchJob(job))
+                actions += self._record(job)
             elif job.state is State.PENDING:
                 actions += self._enqueue(job, now)[0]
             elif job.has_no_slots and (node := self._nodes.get(job.root)) and node.is_up:
@@ -392,32 +387,42 @@ class BatchJobs:
         job.is_suspended = False  # what is to end is continued
         node = self._nodes.get(job.root)
         if job.state is State.PENDING:
-            self._queue.withdraw(job.job_id)
-            return self._end(job, State.CANCELLED, f"by {by}", now)
+            living = [self._jobs[each] for each in self._arrays.of(job)]
+            ended = self._give_up(job, State.CANCELLED, f"by {by}", now)
+            return ended + [action for each in living for action in self.cancel(each, by, now)]
         job.reason = f"by {by}"
         actions: list[Action] = [RecordEvent(job.job_id, f"cancelled by {by}")]
         if job.grant is not None and not job.is_sent:
             return actions  # it ends instead of its start
         if node is None or not node.is_up:
             return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
-        actions.append(RecordBatchJob(job))
+        actions += self._record(job)
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
     # -- the end ----------------------------------------------------------
 
+    def _give_up(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
+        """A job does not begin any more; an array ends with its last element that has."""
+        self._queue.withdraw(job.job_id)
+        if self._arrays.give_up(job, Fate(state, reason)):
+            return self._end(job, state, reason, now)
+        job.reason = reason
+        return self._record(job)
+
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
-        job.state, job.reason, job.ended = state, reason, self._unix_time()
-        job.grant, job.reach, job.is_suspended = None, ("", b""), False
+        job.finish(state, reason, self._unix_time())
+        if job.element is not None:
+            self._arrays.ended(job, self._jobs[job.element.array])
         self._due.set(job.job_id, None)
-        job.charge = self._admission.ended(job.row()) if job.began else None
+        job.charge = self._admission.ended(job.row()) if job.began and not job.elements else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         actions += self.questions.told_reach(job)
         if (held := self._slots.get(job.job_id)) is not None:
             actions += self._slots.release(held, None, now)
         if job.is_recorded:
-            actions.append(RecordBatchJob(job))
+            actions += self._record(job)
         return actions
 
     def _forget(self, job: BatchJob, now: float) -> list[Action]:
@@ -428,6 +433,9 @@ class BatchJobs:
         self._drop(job)
         self._dependencies.ended(job)
         actions += self.questions.ended(job.job_id)
+        if job.element is not None:
+            self._arrays.gone(job)
+            actions += self._enqueue(self._jobs[job.element.array], now)[0]
         return actions + self._look_at_dependents(job.job_id, now)
 
     def _drop(self, job: BatchJob) -> None:
@@ -439,6 +447,5 @@ class BatchJobs:
 
     def _unplace(self, job: BatchJob) -> None:
         self._by_root[job.root].discard(job.job_id)
-        job.nodes, job.grant, job.began, job.given = (), None, 0.0, 0
+        job.unplace()
         self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
-        job.is_granted = job.is_sent = job.is_told = job.has_no_slots = False

@@ -17,6 +17,7 @@ from allocator.batch.job import (
     TOKENS_COUNT,
     BatchJob,
     Earlier,
+    Elements,
     Held,
     RecordBatchJob,
 )
@@ -24,7 +25,7 @@ from allocator.jobs.charges import Charge
 from allocator.records import Statement
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.base import NO_DEPENDENCY, NO_TERMS, Dependency, State, Terms
+from native.wire.base import NO_DEPENDENCY, NO_TERMS, Dependency, Element, State, Terms
 from native.wire.batch import BY_FACTORS, SPANS_MAX, Row
 
 SCHEMA = """
@@ -57,7 +58,10 @@ CREATE TABLE IF NOT EXISTS batch (
     account TEXT,
     terms BLOB,               -- these and the like, encoded
     priority INTEGER,         -- an operator's; NULL: none
-    given INTEGER             -- slots that it has or had; NULL: as many as it asks for
+    given INTEGER,            -- slots that it has or had; NULL: as many as it asks for
+    array INTEGER,            -- that it is an element of; NULL: of none. Its task is that one's
+    element INTEGER,
+    elements BLOB             -- of an array, encoded; NULL: it is none
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -74,11 +78,11 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     PRIMARY KEY (account, uid)
 ) WITHOUT ROWID;
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 29)})"
+_INSERT = f"INTO batch VALUES ({', '.join('?' * 32)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, held = ?, terms = ?, priority = ?, given = ?, state = ?, reason = ?,
     nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
-    task = CASE WHEN ? THEN NULL ELSE task END
+    elements = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -94,13 +98,17 @@ MORE_COLUMNS = {
         "terms": "BLOB",
         "priority": "INTEGER",
         "given": "INTEGER",
+        "array": "INTEGER",
+        "element": "INTEGER",
+        "elements": "BLOB",
     }
 }
+_STATES = {State.SUSPENDED: State.RUNNING}  # of a job whose script runs
 _CHARGE = """INSERT INTO charges VALUES (?, ?, ?, ?) ON CONFLICT (account, uid)
     DO UPDATE SET slot_s = excluded.slot_s, at = excluded.at WHERE excluded.at >= at"""
 _ROW = """job_id, uid, owner, name, state, reason, coalesce(nullif(given, 0), slots), nodes,
     submitted, began, ended, time_s, exit_status, signal, coalesce(queue, ''),
-    coalesce(account, '')"""
+    coalesce(account, ''), array, element"""
 
 
 class BatchRecords:
@@ -135,10 +143,10 @@ class BatchRecords:
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
         ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
-            priority, incarnation, is_cancelled"""
+            priority, incarnation, is_cancelled, elements"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
-        last = """SELECT uid, token, job_id FROM batch UNION SELECT uid, token, job_id FROM ended
-            ORDER BY job_id DESC LIMIT ?"""
+        last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
+            SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
         found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]
         tokens = {(uid, token): job_id for uid, token, job_id in found}
         ended = """SELECT job_id, state = 'COMPLETED' FROM batch WHERE ended > 0
@@ -149,7 +157,8 @@ class BatchRecords:
 
     def task(self, job_id: int) -> bytes:
         """What a job runs, encoded; empty: it has ended."""
-        row = self._query("SELECT task FROM batch WHERE job_id = ?", (job_id,)).fetchone()
+        select = "SELECT coalesce(array, job_id) FROM batch WHERE job_id = ?"
+        row = self._query(f"SELECT task FROM batch WHERE job_id = ({select})", (job_id,)).fetchone()
         return bytes(row[0]) if row and row[0] is not None else b""
 
     def rows(self, job_ids: Sequence[int]) -> list[Row]:
@@ -197,21 +206,24 @@ def _statements(record: RecordBatchJob) -> list[Statement]:
 def _statement(record: RecordBatchJob) -> Statement:
     job = record.job
     nodes = json.dumps(job.nodes)
-    if record.task is None:
+    elements = None if job.elements is None else msgpack.encode(job.elements)
+    if record.task is None and job.element is None:
         place = (nodes, job.incarnation)
         state = (job.shown_state.value, job.reason)
         place_in_line = (codec.encode_part(job.terms), job.priority, job.given)
         changed = (job.time_s, int(job.held), *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
-        end = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
+        end = (job.exit_status, job.signal, job.is_cancelled, elements, is_over, job.job_id)
         return _UPDATE, (*changed, *end)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
-    second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
+    second = (job.spec.slots, job.time_s, job.shown_state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
     terms = (job.terms.queue, job.terms.account, codec.encode_part(job.terms))
     last = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given)
-    return _INSERT, (*first, *second, *third, *fourth, *last)
+    of = (None, None) if job.element is None else (job.element.array, job.element.index)
+    verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
+    return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *last, *of, elements)
 
 
 def _job(
@@ -227,6 +239,7 @@ def _job(
     priority: int | None,
     incarnation: int,
     is_cancelled: int,
+    elements: bytes | None,
     *columns: object,
 ) -> BatchJob:
     nodes = json.loads(str(columns[7]))
@@ -248,7 +261,7 @@ def _job(
         terms=msgpack.decode(terms, type=Terms) if terms else NO_TERMS,
         priority=BY_FACTORS if priority is None else priority,
         given=0 if row.slots == slots else row.slots,
-        state=State.RUNNING if row.state is State.SUSPENDED else row.state,
+        state=_STATES.get(row.state, row.state) if not elements else State.PENDING,
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),
@@ -257,13 +270,17 @@ def _job(
         began=row.began,
         exit_status=row.exit_status,
         signal=row.signal,
+        element=row.element,
+        elements=msgpack.decode(elements, type=Elements) if elements else None,
     )
 
 
 def _row(*columns: object) -> Row:
-    before, nodes, after, (queue, account) = columns[:7], columns[7], columns[8:14], columns[14:]
+    before, nodes, after = columns[:7], columns[7], columns[8:14]
+    queue, account, array, index = columns[14:]
     assert isinstance(nodes, str)
     spans = json.loads(nodes)
     count = sum(span[1] for span in spans)
     row = convert((*before, spans[:SPANS_MAX], count, *after), Row)
-    return replace(row, queue=queue, account=account)
+    element = None if array is None else convert((array, index), Element)
+    return replace(row, queue=queue, account=account, element=element)

@@ -40,6 +40,9 @@ class Waiting(Struct, eq=False):
         nodes: those of its queue; empty: all.
         submitted: unix time; of a batch job that of its submission.
         priority: an operator's; ``BY_FACTORS``: none.
+        count: how many times it is to be given slots; 0: it is not in the line any more.
+        is_array: each time to another job, which is new.
+        given: the job that was given them last; 0: a yod's.
         plan: the number of the policy's plan in which it was looked at; 0: in none.
     """
 
@@ -56,6 +59,9 @@ class Waiting(Struct, eq=False):
     nodes: frozenset[int] = frozenset()
     submitted: float = 0.0
     priority: int = BY_FACTORS
+    count: int = 1
+    is_array: bool = False
+    given: int = 0
     plan: int = 0
 
     @property
@@ -215,6 +221,7 @@ class Line:
 
     def remove(self, waiting: Waiting) -> None:
         """It has been answered, or is withdrawn."""
+        waiting.count = 0
         place = self._waiting.index(waiting)
         del self._waiting[place]
         if self._ranking is not None:
@@ -224,6 +231,13 @@ class Line:
             del self._batch[waiting.job_id]
         else:
             self._count_of[waiting.owner.uid] -= 1
+
+    def served_one(self, waiting: Waiting) -> None:
+        """It is given slots, and stays where it is when it is to be given more."""
+        if waiting.count > 1:
+            waiting.count -= 1
+        else:
+            self.remove(waiting)
 
     def gone(self, peer: PortalId) -> bool:
         """A yod is gone, and waits no more. Whether it has waited."""

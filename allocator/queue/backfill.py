@@ -148,14 +148,16 @@ class Backfill:
             waiting.plan = plan.number
             if self._is_kept_back(plan, waiting):
                 continue
-            if (start := self._start(plan, waiting, unix_time)) is None:
+            while (start := self._start(plan, waiting, unix_time)) is not None:
+                before = self._nodes.changes
+                yield Turn(waiting, start.placement)
+                if self._nodes.changes != before:  # it was given them
+                    time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
+                    plan.profile.take(start, waiting.request, time_s, waiting.given)
+                if not waiting.count:
+                    break
+            else:
                 plan.count += 1
-                continue
-            before = self._nodes.changes
-            yield Turn(waiting, start.placement)
-            if self._nodes.changes != before:  # it was given them
-                time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
-                plan.profile.take(start, waiting.request, time_s, waiting.job_id)
         plan.keep(self._nodes, line)
 
     def _expect_nothing(self, plan: Plan) -> None:

@@ -108,8 +108,10 @@ class FirstInFirstOut:
     def turns(self, line: Line, unix_time: float) -> Iterator[Turn]:
         """Up to the first that is to be waited for."""
         for waiting in line.served():
-            if self._slots.fits(waiting.request, waiting.claim):
+            while self._slots.fits(waiting.request, waiting.claim):
                 yield Turn(waiting)
+                if not waiting.count:
+                    break
             else:
                 waiting.is_shut_out = self._slots.is_shut_out(waiting.request, waiting.claim)
 

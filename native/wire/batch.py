@@ -15,7 +15,9 @@ from native.wire.base import (
     NO_TERMS,
     NODE_MAX,
     PRIORITY_MAX,
+    Array,
     Dependency,
+    Element,
     JobId,
     JobMessage,
     Licences,
@@ -65,6 +67,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
         deadline: unix time by which it is to be over; 0: any time. It needs a time limit.
         is_test: it is not taken: the answer says when and where it would begin.
         terms: its queue and the like, as its user wants them.
+        array: its elements, each of which runs as a job; None: it is none.
     """
 
     token: Token
@@ -79,6 +82,7 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     deadline: Seconds = 0.0
     is_test: bool = False
     terms: Terms = NO_TERMS
+    array: Array | None = None
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):
@@ -164,6 +168,8 @@ class Row(Part, frozen=True):
         licences: that it has or asks for; of one that is over they are not told.
         factors: of the priority of a job that waits and was asked about; their points add up to
             it. Empty: the order is that of arrival.
+        element: that it is of an array; None: of none.
+        left: the elements of an array that have not begun; None: it is no array.
     """
 
     job_id: JobId
@@ -190,6 +196,8 @@ class Row(Part, frozen=True):
     account: Name = ""
     licences: Licences = ()
     factors: Annotated[tuple[Factor, ...], Meta(max_length=FACTORS_MAX)] = ()
+    element: Element | None = None
+    left: Array | None = None
 
 
 class Rows(Message, frozen=True, tag="batch.rows"):
@@ -322,7 +330,11 @@ class Done(JobMessage, frozen=True, tag="batch.done"):
 
 
 class Start(JobMessage, frozen=True, tag="batch.start"):
-    """Start the broker of a job as its owner. The job's grant follows."""
+    """Start the broker of a job as its owner. The job's grant follows.
+
+    Attributes:
+        element: of an array; None: it is of none.
+    """
 
     uid: Uid
     gid: Uid
@@ -330,6 +342,7 @@ class Start(JobMessage, frozen=True, tag="batch.start"):
     name: Name
     time_s: Seconds
     task: TaskData
+    element: Element | None = None
 
 
 class Started(JobMessage, frozen=True, tag="batch.started"):

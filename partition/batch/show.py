@@ -44,7 +44,7 @@ def cells(row: Row, unix_s: float) -> Cells:
         where = f"{where} ({shown(row.reason)})".strip()
     ran_s = (row.ended or unix_s) - row.began if row.began else 0.0
     nodes = str(row.node_count or "")
-    title = (str(row.job_id), short(row.name), shown(row.owner), CODES[row.state])
+    title = (name_of(row), short(row.name), shown(row.owner), CODES[row.state])
     return (*title, elapsed(max(0.0, ran_s)), str(row.slots), nodes, where)
 
 
@@ -79,7 +79,8 @@ def paragraph(row: Row, unix_s: float) -> list[str]:
         "held": f"{row.slot_s:.0f} slot seconds" if row.slot_s else "",
     }
     told = (f"  {name:<10} {text}" for name, text in lines.items() if text)
-    return [f"job {name_of(row)}", *told]
+    also = "" if row.element is None else f" (job {row.job_id})"
+    return [f"job {name_of(row)}{also}", *told]
 
 
 def why(row: Row, unix_s: float) -> str:
@@ -109,7 +110,11 @@ def _expected(row: Row, unix_s: float) -> str:
 
 
 def name_of(row: Row) -> str:
-    """What people call the job or step."""
+    """What people call the job or step: ``17``, ``17.3``, ``17_5`` of an array, ``17_[6-9]``."""
+    if row.element is not None and row.step == NO_STEP:
+        return f"{row.element.array}_{row.element.index}"
+    if row.left is not None and row.left.count:
+        return f"{row.job_id}_[{row.left.text}]"
     return str(row.job_id) if row.step == NO_STEP else name_of_job(row.step, str(row.job_id))
 
 
@@ -158,7 +163,10 @@ def _past(row: Row) -> Cells:
 def record(row: Row) -> dict[str, Any]:
     """One job for programs. What is not known is null."""
     return {
-        "id": name_of(row),
+        "id": str(row.job_id) if row.step == NO_STEP else name_of(row),
+        "array": None if row.element is None else str(row.element.array),
+        "index": None if row.element is None else row.element.index,
+        "left": None if row.left is None else row.left.text,
         "state": row.state.value,
         "code": CODES[row.state],
         "name": row.name,

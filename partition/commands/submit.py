@@ -71,6 +71,9 @@ from partition.submit import handing
 @click.option(
     "-deadline", "--deadline", "deadline", metavar="WHEN", help="Over by then, or not begun."
 )
+@click.option(
+    "-array", "--array", "-a", "array", metavar="RANGES", help="Many: 0-99, or 0-99%10 at once."
+)
 @SIGNAL
 @click.option("-hold", "--hold", "-H", "is_held", is_flag=True, help="Until `yodjob release`.")
 @click.option("--test-only", "is_test", is_flag=True, help="Say when and where it would begin.")

@@ -21,12 +21,13 @@ from native.options import Option
 from native.text import shown
 from native.wire.base import SIZE_MAX
 from partition.submit import moment
+from partition.submit.array import parse as parse_array
 from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
-_AFTER, _BEGIN, _DEADLINE = "--after", "-begin", "-deadline"
+_AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
 _EXCLUSIVE, _HOLD = "--exclusive", "-hold"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -46,6 +47,7 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("J", "job-name"), _NAME),
     (("D", "chdir"), _DIRECTORY),
     (("d", "dependency"), _AFTER),
+    (("a", "array"), _ARRAY),
     (("b", "begin"), _BEGIN),
     (("deadline",), _DEADLINE),
 )
@@ -118,6 +120,8 @@ def _check(words: list[str]) -> None:
                 time_s(value)
             case "-o" | "-output":
                 pattern.check(value)
+            case "-array":
+                parse_array(value)
             case "-begin" | "-deadline":
                 moment.parse(value, name, _ANY_DAY)
             case "--after":
@@ -182,6 +186,8 @@ def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
                 found.words += [_NAME, value]
             case "o":
                 found.words += [_OUTPUT, value]
+            case "J":
+                found.words += [_ARRAY, value]
             case "a":
                 found.words += [_BEGIN, moment.of_pbs(value, datetime.now())]
             case "W" if value.startswith("depend="):

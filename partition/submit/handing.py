@@ -18,6 +18,7 @@ from native.wire.alloc import NodeSpec
 from native.wire.batch import Forecast, Submit, Submitted, Task
 from partition.find import discover
 from partition.submit import directives, moment
+from partition.submit.array import parse as parse_array
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from partition.submit.signals import early
 from yod.plan.after import parse as parse_after
@@ -63,6 +64,7 @@ _OPTIONS = {
     "name": Option(("-name", "-J"), True),
     "warning": Option(("-signal",), True),
     "after": Option(("--after",), True),
+    "array": Option(("-array", "--array", "-a"), True),
     "begin": Option(("-begin", "--begin", "-b"), True),
     "deadline": Option(("-deadline", "--deadline"), True),
     "directory": Option(("-directory", "--chdir"), True),
@@ -139,7 +141,8 @@ def _read(
         name: given[name] if given.get(name) is not None else _last(said.get(option.spellings[0]))
         for name, option in _OPTIONS.items()
     }
-    output = chosen["output"] or pattern.DEFAULT
+    array = None if chosen["array"] is None else parse_array(chosen["array"])
+    output = chosen["output"] or (pattern.DEFAULT if array is None else pattern.DEFAULT_OF_ARRAY)
     pattern.check(output)
     nodes = tuple(nodelist.parse(chosen["nodes"])) if chosen["nodes"] is not None else None
     shape = ANY
@@ -168,7 +171,7 @@ def _read(
         is_exclusive,
         is_held,
     )
-    return replace(message, begins=begins, deadline=deadline), read.warnings
+    return replace(message, array=array, begins=begins, deadline=deadline), read.warnings
 
 
 def detach(

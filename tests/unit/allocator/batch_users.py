@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from allocator.batch.job import Held
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
-from native.wire.base import NO_DEPENDENCY, After, AfterKind, Dependency, State
+from native.wire.base import NO_DEPENDENCY, After, AfterKind, Array, Dependency, State
 from tests.unit.allocator.partition_of import ALICE, spec
 
 SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
@@ -25,7 +25,12 @@ class Users:
         if token[0] < 26:  # one in ten
             self.exclusive.add(token)
         words = (self.choose.choice(SPECS), "a", 0.0, b"task", after, token in self.exclusive)
-        self.say_submit(replace(batch.Submit(token, *words), **self.times(token)))
+        message = replace(batch.Submit(token, *words), **self.times(token))
+        if token[3] % 8 == 0:
+            array = Array(((0, token[4] % 5, 1),), token[5] % 3)
+            self.arrays[token] = array.count
+            message = replace(message, array=array)
+        self.say_submit(message)
 
     def times(self, token):
         """One in eight jobs begins later, as many have a deadline."""

@@ -30,7 +30,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import batch
 from native.wire.alloc import Refused, Release, Released
-from native.wire.base import State
+from native.wire.base import NO_DEPENDENCY, State
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.batch_node import SLOTS, Pct
 from tests.unit.allocator.batch_users import Users
@@ -66,7 +66,8 @@ class World(Users):
         self.limits = Limits()
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
-        self.after = {}  # dependency by token
+        self.after = {b"": NO_DEPENDENCY}  # by token, which elements of arrays have not
+        self.arrays = {}  # how many elements, by token
         self.exclusive = set()  # tokens
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting, self.holding = {}, {}, {}
@@ -412,6 +413,8 @@ class World(Users):
             assert job_id in states, f"job {job_id} was accepted and is lost"
         left = {job_id: state for job_id, state in states.items() if not state.is_final}
         assert not left, f"they never end: {left}"
+        arrays = self.arrays.items()
+        self.disk.check_arrays({self.accepted.get(token): count for token, count in arrays})
         assert not self.submitting, "never answered"
         assert not self.waiting, "waits for ever"
         assert not +self.running, "still runs"
