@@ -153,7 +153,7 @@ class Bebopd:
             allocation=allocation,
             expected=expected,
             policy=lambda slots: policy(
-                self.nodes, self.jobs, placement, slots, limits, lambda i: self.batch.time_left(i)
+                self.nodes, self.jobs, placement, slots, limits, lambda i: self.batch.times.left(i)
             ),
             on_granted=lambda *granted: self.batch.granted(*granted),
             on_refused=lambda *refused: self.batch.refused(*refused),

@@ -190,14 +190,18 @@ class Requests:
         self._slots.demand_possible(specs, claim)
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
-        """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
+        """Let a batch job wait; what it waits for, empty: for nothing."""
         specs = (job.spec.unpacked(),)
         request = NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)
         claim = claim_of(owner.uid, request, is_batch=True)
         text = self._policy.why_not(request, claim, self._line, self._wall_clock(), job.time_s)
-        waiting = Waiting(None, owner, request, now, text, job_id=job.job_id)
-        waiting.time_s = job.time_s
+        if not job.attempt or job.since is None:
+            job.since = now
+        waiting = Waiting(None, owner, request, job.since, text, job_id=job.job_id)
+        waiting.time_s, waiting.attempt = job.time_s, job.attempt
         self._line.add_batch(waiting)
+        if job.attempt:  # a plan has those behind it already
+            self._policy.changed()
         self._served_at = -1
         return text
 
@@ -270,7 +274,7 @@ class Requests:
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:
         waiting = turn.waiting
         source, owner, request = waiting.source, waiting.owner, waiting.request
-        which = (waiting.job_id, waiting.since, turn.placement)
+        which = (waiting.job_id, waiting.since, turn.placement, waiting.attempt)
         try:
             return self._give(source, owner, request, now, *which)
         except RequestRefused as refused:
@@ -331,6 +335,7 @@ class Requests:
         job_id: int = 0,
         since: float | None = None,
         placement: Placement | None = None,
+        attempt: int = 0,
     ) -> list[Action]:
         """Give slots to a yod, which has asked at ``since``, or to the batch job with this id.
 
@@ -369,6 +374,7 @@ class Requests:
             allocation=self._allocation,
             overlaps=request.overlaps,
             shares=shares,
+            attempt=attempt,
         )
         if text := why_unsendable(grant):
             raise RequestRefused(Refusal.BAD_REQUEST, text)
@@ -388,6 +394,7 @@ class Requests:
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=nodes.spans[0].node,
             is_adopted=not self._ids.is_given(job_id),
+            attempt=attempt,
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         slots = 0 if request.overlaps else sum(span.slots * span.count for span in nodes.spans)

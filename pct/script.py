@@ -96,6 +96,8 @@ def script_task(
         "YOD_JOB_NAME": start.name,
         "YOD_SUBMIT_DIR": directory,
     }
+    if start.attempt:
+        added["YOD_RESTART_COUNT"] = str(start.attempt)
     if start.time_s:
         added["YOD_END_TIME"] = str(int(here.now + start.time_s))
     variables = {

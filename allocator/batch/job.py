@@ -41,8 +41,10 @@ class BatchJob(Struct, eq=False):
             the very first runs its broker.
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
+        attempt: how often it was placed before, and a node could not be made ready.
         is_cancelled: its end was asked for.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
+        since: when it came into the line; seconds, monotonic; None: not this bebopd's.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
         is_granted: the disk knows of the grant; before that nobody may hear of it.
@@ -72,8 +74,10 @@ class BatchJob(Struct, eq=False):
     ended: float = 0.0
     exit_status: int = 0
     signal: int = 0
+    attempt: int = 0
     is_cancelled: bool = False
     is_suspended: bool = False
+    since: float | None = None
     grant: Grant | None = None
     is_granted: bool = False
     is_sent: bool = False

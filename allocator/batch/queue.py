@@ -21,7 +21,11 @@ class Queue(Protocol):
         """
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
-        """Let a job wait behind all others; what it waits for, empty: for nothing."""
+        """Let a job wait behind all others, or at the place that it had before it was placed.
+
+        Returns:
+            What it waits for; empty: for nothing.
+        """
 
     def waits(self, job_id: int) -> str:
         """Why a job waits; empty: it is not in the line."""

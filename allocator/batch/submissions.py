@@ -15,7 +15,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Send
 from native.wire import batch
-from native.wire.alloc import NodeSpec
+from native.wire.alloc import NodeSpec, Refused
 from native.wire.base import clipped
 
 
@@ -106,10 +106,13 @@ class Submissions:
         if full:
             raise RequestRefused(Refusal.BUSY, full)
 
-    def refused(self, job: BatchJob) -> None:
+    def refused(self, job: BatchJob, text: str) -> list[Action]:
         """The disk has not taken a new job: it never was."""
         self._tokens.pop((job.uid, job.token), None)
         self._old_id(job.job_id)
+        if job.asker is None:
+            return []
+        return [Send(job.asker, Refused(Refusal.NOT_RECORDED, text))]
 
     def ended(self, job: BatchJob) -> None:
         """A job is not among ``jobs`` any more."""

@@ -3,9 +3,9 @@
 ::
 
     (asked) --on the disk--> PENDING --slots--> CONFIGURING --its broker runs--> RUNNING
-                                |                    |                              |
-                                `--cancelled---------'--the broker ends, or its-----'--> final
-                                                        node is lost for too long
+                       ^        |                    |                              |
+                       |        `--cancelled---------'--the broker ends, or its-----'--> final
+                       `--a node is not made ready---'  node is lost for too long
 
 A job is answered when it is on the disk, its broker is started when its grant is, and a PCT
 hears that bebopd knows of the broker's end when that is. So a bebopd that is killed at any
@@ -17,7 +17,6 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 from allocator.batch import running
@@ -33,10 +32,12 @@ from allocator.batch.job import (
     StartBroker,
 )
 from allocator.batch.outcome import outcome_of
+from allocator.batch.placed import Placed
 from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
+from allocator.batch.requeues import Requeues
 from allocator.batch.submissions import Submissions
-from allocator.batch.times import TimeLimits, time_left
+from allocator.batch.times import TimeLimits
 from allocator.jobs.dependencies import Progress, Verdict
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
@@ -44,13 +45,12 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
 from native.deadlines import Deadlines
-from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.text import shown
 from native.wire import batch
-from native.wire.alloc import Grant, Refused
+from native.wire.alloc import Grant
 from native.wire.base import State, clipped
 
 RECORD_AGAIN_S = 20.0  # after the disk has refused
@@ -100,10 +100,11 @@ class BatchJobs:
             old_id=old_id,
             unix_time=unix_time,
         )
-        self._by_root: defaultdict[int, set[int]] = defaultdict(set)
+        self._placed = Placed()
+        self._requeues = Requeues(nodes, slots, self._placed, limits)
         self._due: Deadlines[int] = Deadlines()
         self.questions = Questions(self._jobs, slots, queue)
-        self.times = TimeLimits()
+        self.times = TimeLimits(self._jobs, unix_time)
         self.holds = Holds(queue)
         self.news: set[int] = set()
 
@@ -121,10 +122,6 @@ class BatchJobs:
         """How far a job is that has not ended, or is remembered; None: it is neither."""
         return self._dependencies.progress_of(job_id)
 
-    def time_left(self, job_id: int) -> float | None:
-        """Until the limit of a job, in seconds; None: it has none."""
-        return time_left(self._jobs.get(job_id), self._unix_time())
-
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
         return self._due.earliest()
@@ -134,7 +131,7 @@ class BatchJobs:
         for job_id, job in self._jobs.items():
             assert job_id == job.job_id
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
-            assert job.root < 0 or job_id in self._by_root.get(job.root, ()), job
+        self._placed.check(self._jobs.values())
         self._submissions.check(self._jobs)
         self._dependencies.check()
         assert self._due.keys() <= self._jobs.keys()
@@ -145,11 +142,13 @@ class BatchJobs:
         actions: list[Action] = []
         for job_id, job in sorted(self._jobs.items()):
             job.is_recorded = True
-            if job.state is State.PENDING:
-                actions += self._enqueue(job, now)[0]
-            else:
-                self._by_root[job.root].add(job.job_id)
+            if job.state is not State.PENDING:
+                self._placed.add(job)
                 self._due.set(job_id, now + self._limits.node_fail_s)
+            elif job.attempt:  # its nodes may still be ending it
+                self._due.set(job_id, now + self._limits.end_s)
+            else:
+                actions += self._enqueue(job, now)[0]
         return actions
 
     # -- submission -------------------------------------------------------
@@ -178,6 +177,8 @@ class BatchJobs:
                 actions += self._accept(job, now)
             elif job.state.is_final:
                 actions += self._forget(job, now)
+            elif job_id in self._requeues:
+                actions += [*self._requeues.recorded(job), *self._enqueue(job, now)[0]]
             elif job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
                 job.is_granted = True
                 actions += self._start(job, now)
@@ -202,11 +203,13 @@ class BatchJobs:
             return self._end(job, State.FAILED, f"no user has uid {job.uid} any more", now), ""
         if job.held is not Held.BY_NOBODY:
             job.reason = text_of(job)
+        if job.held is not Held.BY_NOBODY or self._requeues.holds_back(job):
             return [], job.reason
         verdict, text = self._dependencies.look(job)
         if verdict is Verdict.NEVER:
             return self._end(job, State.CANCELLED, text, now), ""
         if verdict is Verdict.READY:
+            self._due.set(job.job_id, None)
             text = self._queue.enqueue(job, owner, now)
         job.reason = text
         return [], text
@@ -222,16 +225,14 @@ class BatchJobs:
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            self._submissions.refused(job)
-            if job.asker is not None:
-                actions.append(Send(job.asker, Refused(Refusal.NOT_RECORDED, text)))
+            actions += self._submissions.refused(job, text)
             return actions + self.questions.ended(job.job_id)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
             actions += self._withdraw(job, text, now)
             if job.is_cancelled:
                 return actions + self._end(job, State.CANCELLED, job.reason, now)
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
-        elif job.state.is_final:
+        elif job.state.is_final or job.job_id in self._requeues:
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
         return actions
 
@@ -245,7 +246,7 @@ class BatchJobs:
         node = self._nodes.get(job.root)
         assert node is not None
         job.incarnation = node.incarnation
-        self._by_root[job.root].add(job.job_id)
+        self._placed.add(job)
         return [RecordBatchJob(job)]
 
     def refused(self, job_id: int, text: str, now: float) -> list[Action]:
@@ -275,7 +276,7 @@ class BatchJobs:
 
     def _withdraw(self, job: BatchJob, text: str, now: float) -> list[Action]:
         """Nobody has heard of a job's grant: its slots are free at once."""
-        self._unplace(job)
+        self._placed.remove(job)
         self._due.set(job.job_id, None)
         job.state = State.PENDING
         if not job.is_cancelled:
@@ -305,11 +306,13 @@ class BatchJobs:
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
         """The broker of a job has ended."""
         job = self._jobs.get(message.job_id)
-        if job is None or job.root != node.number or job.state is State.PENDING:
-            return [Send(node.peer, batch.Heard(message.job_id))]  # it was given up
-        if job.state.is_final:
+        if message.job_id in self._requeues or (job is not None and job.state.is_final):
             return []  # heard before, not on the disk yet
-        outcome = outcome_of(message, job.is_cancelled)
+        if job is None or job.root != node.number or job.attempt != message.attempt:
+            return [Send(node.peer, batch.Heard(message.job_id, message.attempt))]  # given up
+        outcome, is_again = self._requeues.judged(job, outcome_of(message, job.is_cancelled))
+        if is_again:
+            return self._requeues.begin(job, outcome.reason, now)
         job.exit_status, job.signal = outcome.exit_status, outcome.signal
         is_by_user = job.is_cancelled and outcome.state is State.CANCELLED
         return self._end(job, outcome.state, job.reason if is_by_user else outcome.reason, now)
@@ -317,7 +320,7 @@ class BatchJobs:
     def announced(self, node: Node, running: Collection[int], now: float) -> list[Action]:
         """A PCT says which brokers it has, those included whose end nobody has heard."""
         actions: list[Action] = []
-        for job_id in sorted(self._by_root.get(node.number, ())):
+        for job_id in self._placed.on(node.number):
             job = self._jobs[job_id]
             if job.state.is_final:
                 continue
@@ -336,10 +339,10 @@ class BatchJobs:
                 actions += self._start_again(job, node, now)
             else:
                 actions += self._again(job, now)
-        here = self._by_root.get(node.number, ())
-        unknown = (job_id for job_id in running if job_id not in here)
-        actions += [Send(node.peer, batch.EndBroker(job_id, is_forced=True)) for job_id in unknown]
-        return actions
+        unknown = sorted(set(running).difference(self._placed.on(node.number)))
+        return actions + [
+            Send(node.peer, batch.EndBroker(each, is_forced=True)) for each in unknown
+        ]
 
     def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
@@ -350,7 +353,7 @@ class BatchJobs:
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""
-        self._unplace(job)
+        self._placed.remove(job)
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         job.state = State.PENDING
@@ -362,10 +365,12 @@ class BatchJobs:
         if (job := self._jobs.get(job_id)) and job.state in (State.CONFIGURING, State.RUNNING):
             job.has_no_slots = True
             self._due.set(job_id, now + self._limits.end_s)
+        elif job is not None and job.attempt and job.state is State.PENDING:
+            self._due.set(job_id, now)
 
     def node_down(self, node: Node, now: float) -> None:
         """The node of some brokers is out of reach; they may go on there."""
-        for job_id in self._by_root.get(node.number, ()):
+        for job_id in self._placed.on(node.number):
             job = self._jobs[job_id]
             if not job.state.is_final:
                 job.is_told = False  # it may not have heard
@@ -379,7 +384,7 @@ class BatchJobs:
         for job_id in self._due.due(now):
             job = self._jobs[job_id]
             self._due.set(job_id, None)
-            if job.state.is_final:
+            if job.state.is_final or job_id in self._requeues:
                 actions.append(RecordBatchJob(job))
             elif job.state is State.PENDING:
                 actions += self._enqueue(job, now)[0]
@@ -407,8 +412,8 @@ class BatchJobs:
             return actions  # it ends instead of its start
         if node is None or not node.is_up:
             return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
-        actions.append(RecordBatchJob(job))
-        return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
+        recorded = RecordBatchJob(job)
+        return [*actions, recorded, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
     # -- the end ----------------------------------------------------------
 
@@ -418,8 +423,8 @@ class BatchJobs:
         job.grant, job.reach, job.is_suspended = None, ("", b""), False
         self._due.set(job.job_id, None)
         said = f"{state.value}: {shown(reason)}" if reason else state.value
-        actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
-        actions += self.questions.told_reach(job)
+        happened = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        actions: list[Action] = [*happened, *self.questions.told_reach(job)]
         if (held := self._slots.get(job.job_id)) is not None:
             actions += self._slots.release(held, None, now)
         if job.is_recorded:
@@ -430,20 +435,16 @@ class BatchJobs:
         """The disk knows of a job's end: tell its PCT, and those who wait."""
         actions: list[Action] = []
         if (node := self._nodes.get(job.root)) is not None and node.is_up:
-            actions.append(Send(node.peer, batch.Heard(job.job_id)))
+            actions.append(Send(node.peer, batch.Heard(job.job_id, job.attempt)))
         self._drop(job)
         self._dependencies.ended(job)
-        actions += self.questions.ended(job.job_id)
-        return actions + self._look_at_dependents(job.job_id, now)
+        told = self.questions.ended(job.job_id)
+        return [*actions, *told, *self._look_at_dependents(job.job_id, now)]
 
     def _drop(self, job: BatchJob) -> None:
-        self._unplace(job)
+        self._placed.remove(job)
+        self._requeues.discard(job.job_id)
         self._dependencies.discard(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
         self._submissions.ended(job)
-
-    def _unplace(self, job: BatchJob) -> None:
-        self._by_root[job.root].discard(job.job_id)
-        job.nodes, job.grant, job.began = (), None, 0.0
-        job.is_granted = job.is_sent = job.is_told = job.has_no_slots = False

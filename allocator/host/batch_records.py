@@ -48,7 +48,8 @@ CREATE TABLE IF NOT EXISTS batch (
     task BLOB,                -- NULL: it has ended
     waits_for BLOB,           -- the jobs that it waits for, encoded
     is_exclusive INTEGER,     -- whole nodes; NULL: no
-    held INTEGER              -- kept from the line: 1 by its user, 2 by an operator; NULL: no
+    held INTEGER,             -- kept from the line: 1 by its user, 2 by an operator; NULL: no
+    attempt INTEGER           -- how often it was placed before; NULL: never
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -58,15 +59,22 @@ CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are
     is_ok INTEGER NOT NULL
 );
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 22)})"
+_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 23)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, held = ?, state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?,
-    ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
+    ended = ?, exit_status = ?, signal = ?, is_cancelled = ?, attempt = ?,
     task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
-MORE_COLUMNS = {"batch": {"waits_for": "BLOB", "is_exclusive": "INTEGER", "held": "INTEGER"}}
+MORE_COLUMNS = {
+    "batch": {
+        "waits_for": "BLOB",
+        "is_exclusive": "INTEGER",
+        "held": "INTEGER",
+        "attempt": "INTEGER",
+    }
+}
 _ROW = """job_id, uid, owner, name, state, reason, slots, nodes, submitted, began, ended,
     time_s, exit_status, signal"""
 
@@ -97,7 +105,7 @@ class BatchRecords:
 
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
-        ours = "token, spec, waits_for, is_exclusive, held, incarnation, is_cancelled"
+        ours = "token, spec, waits_for, is_exclusive, held, attempt, incarnation, is_cancelled"
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = """SELECT uid, token, job_id FROM batch UNION SELECT uid, token, job_id FROM ended
             ORDER BY job_id DESC LIMIT ?"""
@@ -153,13 +161,14 @@ def _statement(record: RecordBatchJob) -> Statement:
         state = (job.shown_state.value, job.reason)
         changed = (job.time_s, int(job.held), *state, *place, job.began, job.ended)
         is_over = job.ended > 0
-        last = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
+        how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
+        last = (*how, is_over, job.job_id)
         return _UPDATE, (*changed, *last)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
-    return _INSERT, (*first, *second, *third, *fourth, int(job.held))
+    return _INSERT, (*first, *second, *third, *fourth, int(job.held), job.attempt)
 
 
 def _job(
@@ -168,6 +177,7 @@ def _job(
     waits_for: bytes | None,
     is_exclusive: int | None,
     held: int | None,
+    attempt: int | None,
     incarnation: int,
     is_cancelled: int,
     *columns: object,
@@ -186,6 +196,7 @@ def _job(
         after=msgpack.decode(waits_for, type=Dependency) if waits_for else NO_DEPENDENCY,
         is_exclusive=bool(is_exclusive),
         held=Held(held or 0),
+        attempt=attempt or 0,
         state=State.RUNNING if row.state is State.SUSPENDED else row.state,
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,

@@ -115,6 +115,7 @@ def make_grant(
     allocation: str = "",
     overlaps: bool = False,
     shares: tuple[NodeShare, ...] = (),
+    attempt: int = 0,
 ) -> Grant:
     """The grant of a job, with its credential.
 
@@ -123,6 +124,7 @@ def make_grant(
         allocation: whose step the job is; empty: it is none.
         overlaps: it shares the slots that other steps have.
         shares: memory, GPUs and cores that it has on the nodes.
+        attempt: how often it was placed before.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     credential = codec.encode_part(
@@ -137,6 +139,7 @@ def make_grant(
             allocation=allocation,
             overlaps=overlaps,
             shares=shares,
+            attempt=attempt,
         )
     )
     return Grant(

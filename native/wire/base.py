@@ -74,6 +74,10 @@ class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
 
 
+ATTEMPT_MAX = 255
+Attempt = Annotated[int, Meta(ge=0, le=ATTEMPT_MAX)]  # how often a job was placed before
+
+
 class State(Enum):
     """Where a job is. Names and codes are Slurm's; other programs read them."""
 
@@ -87,6 +91,7 @@ class State(Enum):
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
     NODE_FAIL = "NODE_FAIL"
+    BOOT_FAIL = "BOOT_FAIL"
 
     @property
     def is_final(self) -> bool:
@@ -94,7 +99,16 @@ class State(Enum):
         return self in _FINAL
 
 
-_FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
+_FINAL = frozenset(
+    (
+        State.COMPLETED,
+        State.CANCELLED,
+        State.FAILED,
+        State.TIMEOUT,
+        State.NODE_FAIL,
+        State.BOOT_FAIL,
+    )
+)
 CODES = {
     State.PENDING: "PD",
     State.CONFIGURING: "CF",
@@ -106,6 +120,7 @@ CODES = {
     State.FAILED: "F",
     State.TIMEOUT: "TO",
     State.NODE_FAIL: "NF",
+    State.BOOT_FAIL: "BF",
 }
 
 
