@@ -244,8 +244,10 @@ class Driver:
         except LedgerError as error:
             self._warn(str(error))
             return
-        who = (job.uid, action.gid, action.groups)
-        start = Start(job.job_id, *who, job.name, job.time_s, task, job.element)
+        owner = job.uid, action.gid, action.groups
+        start = Start(
+            job.job_id, *owner, job.name, job.time_s, task, attempt=job.attempt, element=job.element
+        )
         self._send(action.target, start)
         self._send(action.target, job.grant)
 

@@ -275,7 +275,7 @@ class Requests:
         waiting = turn.waiting
         source, owner, request = waiting.source, waiting.owner, waiting.request
         waiting.given = self._ids.next if waiting.is_array else waiting.job_id
-        which = (waiting.given, waiting.since, turn.placement, waiting.nodes, waiting.job_id)
+        which = (waiting.given, waiting.since, turn.placement, waiting.nodes, waiting)
         try:
             return self._give(source, owner, request, now, *which)
         except RequestRefused as refused:
@@ -337,12 +337,12 @@ class Requests:
         since: float | None = None,
         placement: Placement | None = None,
         among: frozenset[int] = frozenset(),
-        batch_id: int = 0,
+        batch: Waiting | None = None,
     ) -> list[Action]:
         """Give slots to a yod, which has asked at ``since``, or to the batch job with this id.
 
         Args:
-            batch_id: of the batch job; for an array this is the array's, and the other one new.
+            batch: what it gave in the line; an array has another id than its element, which is new.
             placement: the slots that it may have; None: all that are free.
             among: the nodes of its queue; empty: all.
         """
@@ -383,6 +383,7 @@ class Requests:
             allocation=self._allocation,
             overlaps=request.overlaps,
             shares=shares,
+            attempt=0 if batch is None else batch.attempt,
             time_s=request.time_s,
         )
         if text := why_unsendable(grant):
@@ -402,6 +403,7 @@ class Requests:
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=nodes.spans[0].node,
             is_adopted=not self._ids.is_given(job_id),
+            attempt=0 if batch is None else batch.attempt,
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         began = self._wall_clock()
@@ -413,7 +415,7 @@ class Requests:
             words = (owner.uid, owner.name, request.program, slots, nodes, asked, began)
             recorded = self._accounting.granted(row_of(job_id, *words, request.terms), source)
         else:
-            answer, recorded = self._on_granted(batch_id, grant, now), []
+            answer, recorded = self._on_granted(batch.job_id if batch else 0, grant, now), []
         noun = "node" if len(nodes) == 1 else "nodes"
         return [
             *answer,

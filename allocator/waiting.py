@@ -52,6 +52,8 @@ class BatchLine:
         asked = (request, waiting.claim, self._line, self._wall_clock(), job.time_s)
         waiting.text = self._policy.why_not(*asked)
         self._line.add_batch(waiting)
+        if job.attempt:  # a plan has those behind it already
+            self._policy.changed()
         self._look_again()
         return waiting.text
 
@@ -72,7 +74,10 @@ class BatchLine:
         request = NodeRequest(
             specs, job.name, waits=True, is_exclusive=job.is_exclusive, terms=job.terms
         )
-        waiting = Waiting(None, owner, request, now, "", job_id=job.job_id)
+        if not job.attempt or job.since is None:
+            job.since = now
+        waiting = Waiting(None, owner, request, job.since, "", job_id=job.job_id)
+        waiting.attempt = job.attempt
         waiting.time_s, waiting.submitted = job.time_s, job.submitted
         waiting.is_array = job.elements is not None
         waiting.priority, waiting.nodes = job.priority, self._admission.nodes_of(job.terms)

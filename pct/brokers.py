@@ -170,7 +170,9 @@ class Brokers:
 
     def told(self, message: batch.Start) -> list[Action]:
         """Start a broker when its grant is here. bebopd may say so twice."""
-        self._brokers.setdefault(message.job_id, Broker(message))
+        known = self._brokers.get(message.job_id)
+        if known is None or (known.ended is not None and known.ended.attempt < message.attempt):
+            self._brokers[message.job_id] = Broker(message)  # what has ended bebopd has heard
         return []
 
     def bebopd_lost(self) -> None:
@@ -204,7 +206,9 @@ class Brokers:
     def heard(self, message: batch.Heard) -> list[Action]:
         """bebopd has the end of a broker on its disk."""
         broker = self._brokers.get(message.job_id)
-        if broker is not None and broker.state is BrokerState.ENDED:
+        if broker is None or broker.ended is None:
+            return []
+        if broker.ended.attempt == message.attempt:
             del self._brokers[message.job_id]
         return []
 
@@ -278,6 +282,7 @@ class Brokers:
             case BrokerGone(job_id, wait_status, outcome):
                 broker.state, broker.countdown = BrokerState.ENDED, None
                 self._deadlines.set(job_id, None)
-                broker.ended = batch.BrokerEnded(job_id, wait_status, outcome)
+                attempt = broker.start.attempt
+                broker.ended = batch.BrokerEnded(job_id, wait_status, outcome, attempt)
                 return [Log("its broker has ended", job_id), Send(bebopd, broker.ended)]
         raise AssertionError(f"no case for {event!r}")

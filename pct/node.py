@@ -320,7 +320,7 @@ class Node:
         raise IllegalTransition(self.number, message)
 
     def _revoke(self, source: PortalId, message: alloc.Revoke, now: float) -> list[Action]:
-        is_hosting = self.reservation.refuse(message.job_id)
+        is_hosting = self.reservation.refuse(message.job_id, message.attempt)
         return [Send(source, alloc.Revoked(message.job_id, self.number, is_hosting))]
 
     def _restart_now(self, source: PortalId, message: nodes.RestartNow, now: float) -> list[Action]:

@@ -96,6 +96,8 @@ def script_task(
         "YOD_JOB_NAME": start.name,
         "YOD_SUBMIT_DIR": directory,
     }
+    if start.attempt:
+        added["YOD_RESTART_COUNT"] = str(start.attempt)
     array, index = job_id, "0"
     if start.element is not None:
         array, index = str(start.element.array), str(start.element.index)

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from allocator.batch.job import BatchJob, Fate, RecordBatchJob
-from native.machine import Action
+from allocator.batch.job import BatchJob, Fate
 from native.text import plural
 from native.waitstatus import SIGNAL_BASE
 from native.wire.base import NAME_MAX, NO_DEPENDENCY, Array, Element, State
@@ -32,6 +31,7 @@ class Arrays:
         self._living: defaultdict[int, set[int]] = defaultdict(set)
         for job in jobs.values():
             if job.element is not None:
+                job.of = jobs[job.element.array]
                 self._living[job.element.array].add(job.job_id)
 
     def check(self) -> None:
@@ -45,11 +45,6 @@ class Arrays:
             assert not job.state.is_final, f"array {array} ended before its elements"
             at_once = job.elements.left.at_once
             assert not at_once or len(living) <= at_once, f"array {array} has too many at once"
-
-    def record(self, job: BatchJob) -> list[Action]:
-        """Write a job; with an element, in one commit, what is left of its array."""
-        array = [] if job.element is None else [RecordBatchJob(self._jobs[job.element.array])]
-        return [RecordBatchJob(job), *array]
 
     def of(self, job: BatchJob) -> list[int]:
         """The elements of an array that have not ended, ids ascending; of another job none."""
@@ -87,12 +82,14 @@ class Arrays:
             terms=array.terms,
             priority=array.priority,
             element=Element(array.job_id, index),
+            of=array,
             is_recorded=True,  # with its grant
         )
 
-    def ended(self, element: BatchJob, array: BatchJob) -> None:
+    def ended(self, element: BatchJob) -> None:
         """An element has ended; the disk is told of both together."""
-        assert array.elements is not None
+        array = element.of
+        assert array is not None and array.elements is not None
         if element.state is State.COMPLETED:
             array.elements.well += 1
             return

@@ -80,10 +80,13 @@ class BatchJob(Struct, eq=False):
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
         given: slots that it has or had; 0: not yet, or as many as it asks for.
+        attempt: how often it was placed before, and a node could not be made ready.
         is_cancelled: its end was asked for.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
         elements: of an array, whose state is PENDING until it ends; None: it is none.
         element: which one of an array it is; None: of none.
+        of: that array, which is written whenever this job is.
+        since: when it came into the line; seconds, monotonic; None: not this bebopd's.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
         is_granted: the disk knows of the grant; before that nobody may hear of it.
@@ -119,10 +122,13 @@ class BatchJob(Struct, eq=False):
     exit_status: int = 0
     signal: int = 0
     given: int = 0
+    attempt: int = 0
     is_cancelled: bool = False
     is_suspended: bool = False
     elements: Elements | None = None
     element: Element | None = None
+    of: BatchJob | None = None
+    since: float | None = None
     grant: Grant | None = None
     is_granted: bool = False
     is_sent: bool = False

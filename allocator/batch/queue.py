@@ -36,7 +36,14 @@ class Queue(Protocol):
         """
 
     def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
-        """Let a job wait behind all others; what it waits for, empty: for nothing."""
+        """Let a job wait behind all others, or at the place that it had before it was placed.
+
+        Args:
+            count: as for :meth:`has`.
+
+        Returns:
+            What it waits for; empty: for nothing.
+        """
 
     def forecast(self, job: BatchJob, owner: Owner) -> Expected | None:
         """When and where a job would begin that came into the line now; None: not known."""

@@ -163,19 +163,15 @@ class Submissions:
         if full:
             raise RequestRefused(Refusal.BUSY, full)
 
-    def accepted(self, job: BatchJob, text: str) -> tuple[list[Action], list[Action]]:
-        """The disk has a new job: what is said of that, and the user's answer.
-
-        Args:
-            text: what it waits for; empty: for nothing.
-        """
+    def accepted(self, job: BatchJob) -> tuple[list[Action], list[Action]]:
+        """The disk has a new job, that waits now: what is said of that, and the user's answer."""
         of = "" if job.elements is None else f", {plural(job.left, 'element')}"
         said = f"submitted by {job.owner}: {job.size_text}{of}, {shown(job.name)}"
         told: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         if (asker := job.asker) is None:
             return told, []
         job.asker = None
-        return told, [Send(asker, batch.Submitted(job.job_id, job.token, clipped(text)))]
+        return told, [Send(asker, batch.Submitted(job.job_id, job.token, clipped(job.reason)))]
 
     def refused(self, job: BatchJob, text: str) -> list[Action]:
         """The disk has not taken a new job: it never was."""

@@ -59,6 +59,7 @@ CREATE TABLE IF NOT EXISTS batch (
     terms BLOB,               -- these and the like, encoded
     priority INTEGER,         -- an operator's; NULL: none
     given INTEGER,            -- slots that it has or had; NULL: as many as it asks for
+    attempt INTEGER,          -- how often it was placed before; NULL: never
     array INTEGER,            -- that it is an element of; NULL: of none. Its task is that one's
     element INTEGER,
     elements BLOB             -- of an array, encoded; NULL: it is none
@@ -78,11 +79,11 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     PRIMARY KEY (account, uid)
 ) WITHOUT ROWID;
 """
-_INSERT = f"INTO batch VALUES ({', '.join('?' * 32)})"
+_INSERT = f"INTO batch VALUES ({', '.join('?' * 33)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, held = ?, terms = ?, priority = ?, given = ?, state = ?, reason = ?,
     nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
-    elements = ?, task = CASE WHEN ? THEN NULL ELSE task END
+    attempt = ?, elements = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -98,6 +99,7 @@ MORE_COLUMNS = {
         "terms": "BLOB",
         "priority": "INTEGER",
         "given": "INTEGER",
+        "attempt": "INTEGER",
         "array": "INTEGER",
         "element": "INTEGER",
         "elements": "BLOB",
@@ -143,7 +145,7 @@ class BatchRecords:
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
         ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
-            priority, incarnation, is_cancelled, elements"""
+            priority, attempt, incarnation, is_cancelled, elements"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
             SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
@@ -198,9 +200,11 @@ def charged(charge: Charge) -> Statement:
 
 
 def _statements(record: RecordBatchJob) -> list[Statement]:
-    """Writes a job, and with its end what was used: so it is counted once."""
-    charge = record.job.charge
-    return [_statement(record), *([charged(charge)] if charge is not None else [])]
+    """Writes a job, with what is left of its array, and with its end what was used: all or none."""
+    job = record.job
+    array = [] if job.of is None else [_statement(RecordBatchJob(job.of))]
+    charges = [] if job.charge is None else [charged(job.charge)]
+    return [_statement(record), *array, *charges]
 
 
 def _statement(record: RecordBatchJob) -> Statement:
@@ -213,17 +217,17 @@ def _statement(record: RecordBatchJob) -> Statement:
         place_in_line = (codec.encode_part(job.terms), job.priority, job.given)
         changed = (job.time_s, int(job.held), *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
-        end = (job.exit_status, job.signal, job.is_cancelled, elements, is_over, job.job_id)
-        return _UPDATE, (*changed, *end)
+        how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
+        return _UPDATE, (*changed, *how, elements, is_over, job.job_id)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.shown_state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
     terms = (job.terms.queue, job.terms.account, codec.encode_part(job.terms))
-    last = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given)
+    line = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given, job.attempt)
     of = (None, None) if job.element is None else (job.element.array, job.element.index)
     verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
-    return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *last, *of, elements)
+    return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *line, *of, elements)
 
 
 def _job(
@@ -237,6 +241,7 @@ def _job(
     deadline: float | None,
     terms: bytes | None,
     priority: int | None,
+    attempt: int | None,
     incarnation: int,
     is_cancelled: int,
     elements: bytes | None,
@@ -261,6 +266,7 @@ def _job(
         terms=msgpack.decode(terms, type=Terms) if terms else NO_TERMS,
         priority=BY_FACTORS if priority is None else priority,
         given=0 if row.slots == slots else row.slots,
+        attempt=attempt or 0,
         state=_STATES.get(row.state, row.state) if not elements else State.PENDING,
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,

@@ -34,6 +34,7 @@ class Waiting(Struct, eq=False):
         text: what it waits for, for the user.
         told_place: the place that its yod was told last; 0: none.
         job_id: of the batch job; 0: of none.
+        attempt: how often this was placed before.
         is_shut_out: nodes that only others may have stand in its way: it holds back nobody.
         time_s: how long it has its slots; 0: any time.
         expected: unix time at which it is expected to have them, at the latest; 0: not known.
@@ -53,6 +54,7 @@ class Waiting(Struct, eq=False):
     text: str
     told_place: int = 0
     job_id: int = 0
+    attempt: int = 0
     is_shut_out: bool = False
     time_s: float = 0.0
     expected: float = 0.0
@@ -202,13 +204,24 @@ class Line:
         self._append(waiting)
 
     def add_batch(self, waiting: Waiting) -> None:
-        """A batch job waits, behind all others; how many do is limited elsewhere."""
+        """A batch job waits, behind all that have come before; how many do is limited elsewhere.
+
+        One that is placed again has the place that it had.
+        """
         self._batch[waiting.job_id] = waiting
-        self._append(waiting)
+        place = len(self._waiting)
+        while waiting.attempt and place and _is_before(waiting, self._waiting[place - 1]):
+            place -= 1
+        self._insert(waiting, place)
 
     def _append(self, waiting: Waiting) -> None:
-        self._waiting.append(waiting)
-        if self._ranking is not None:
+        self._insert(waiting, len(self._waiting))
+
+    def _insert(self, waiting: Waiting, place: int) -> None:
+        if self._ranking is None:
+            self._waiting.insert(place, waiting)
+        else:  # which gives it its place
+            self._waiting.append(waiting)
             self._ranking.added(waiting)
 
     def place_of(self, waiting: Waiting) -> int:
@@ -255,6 +268,12 @@ class Line:
             if waiting.source is not None and waiting in self._waiting:
                 waiting.told_place = self.place_of(waiting)
                 yield waiting.source, Queued(waiting.told_place, clipped(waiting.text))
+
+
+def _is_before(one: Waiting, other: Waiting) -> bool:
+    if one.since == other.since and other.job_id:  # this bebopd has found both
+        return one.job_id < other.job_id
+    return one.since < other.since
 
 
 def kept_text(keeper: Waiting, free: int) -> str:

@@ -81,6 +81,10 @@ class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
 
 
+ATTEMPT_MAX = 255
+Attempt = Annotated[int, Meta(ge=0, le=ATTEMPT_MAX)]  # how often a job was placed before
+
+
 class State(Enum):
     """Where a job is. Names and codes are Slurm's; other programs read them."""
 
@@ -94,6 +98,7 @@ class State(Enum):
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
     NODE_FAIL = "NODE_FAIL"
+    BOOT_FAIL = "BOOT_FAIL"
     DEADLINE = "DEADLINE"
 
     @property
@@ -109,6 +114,7 @@ _FINAL = frozenset(
         State.FAILED,
         State.TIMEOUT,
         State.NODE_FAIL,
+        State.BOOT_FAIL,
         State.DEADLINE,
     )
 )
@@ -123,6 +129,7 @@ CODES = {
     State.FAILED: "F",
     State.TIMEOUT: "TO",
     State.NODE_FAIL: "NF",
+    State.BOOT_FAIL: "BF",
     State.DEADLINE: "DL",
 }
 

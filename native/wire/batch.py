@@ -16,6 +16,7 @@ from native.wire.base import (
     NODE_MAX,
     PRIORITY_MAX,
     Array,
+    Attempt,
     Dependency,
     Element,
     JobId,
@@ -333,6 +334,7 @@ class Start(JobMessage, frozen=True, tag="batch.start"):
     """Start the broker of a job as its owner. The job's grant follows.
 
     Attributes:
+        attempt: how often it was started before, and its nodes could not be made ready.
         element: of an array; None: it is of none.
     """
 
@@ -342,6 +344,7 @@ class Start(JobMessage, frozen=True, tag="batch.start"):
     name: Name
     time_s: Seconds
     task: TaskData
+    attempt: Attempt = 0
     element: Element | None = None
 
 
@@ -374,14 +377,18 @@ class BrokerEnded(JobMessage, frozen=True, tag="batch.ended"):
         wait_status: of the broker, as waitpid gives it; -1: it could not be started.
         outcome: what it has said at its end: an encoded :class:`JobEnd`, or text. It is as
             the job's owner has made it.
+        attempt: of its start.
     """
 
     wait_status: Annotated[int, Meta(ge=-1, lt=1 << 16)]
     outcome: Annotated[bytes, Meta(max_length=OUTCOME_MAX_BYTES)]
+    attempt: Attempt = 0
 
 
 class Heard(JobMessage, frozen=True, tag="batch.heard"):
-    """bebopd: the end of the broker is on my disk."""
+    """bebopd: the end of the broker of this attempt is on my disk."""
+
+    attempt: Attempt = 0
 
 
 # -- what travels in these, and what a broker is given -------------------------

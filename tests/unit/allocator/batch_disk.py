@@ -50,6 +50,12 @@ class Disk:
         (row,) = self.batch.rows([job_id])
         return row.time_s
 
+    def attempt(self, job_id):
+        """How often it was placed before, as the disk says."""
+        select = "SELECT attempt FROM batch WHERE job_id = ?"
+        (attempt,) = self._query(select, (job_id,)).fetchone()
+        return attempt
+
     def is_held(self, job_id):
         """Whether the disk says that a job is kept from the line."""
         (held,) = self._query("SELECT held FROM batch WHERE job_id = ?", (job_id,)).fetchone()

@@ -51,18 +51,6 @@ class Users:
         on = tuple(After(self.choose.choice(kinds), job_id) for job_id in job_ids)
         return Dependency(on, self.choose.random() < 0.3)
 
-    def is_met(self, after):
-        """By the disk, which is told of beginnings a moment later than the others."""
-        state = self.disk.state(after.job_id)
-        match after.kind:
-            case AfterKind.BEGUN:
-                return state is not State.PENDING
-            case AfterKind.ENDED:
-                return state.is_final
-            case AfterKind.OK:
-                return state is State.COMPLETED
-        return state.is_final and state is not State.COMPLETED
-
     def submit_again(self):
         """A user has lost the connection, or has not."""
         peer = self.choose.choice(list(self.submitting))
@@ -157,3 +145,15 @@ class Users:
         peer = self.choose.choice(list(self.waiting))
         del self.waiting[peer]
         self.handle(PeerGone(peer, "closed"))
+
+    def is_met(self, after):
+        """By the disk, which is told of beginnings a moment later than the others."""
+        state = self.disk.state(after.job_id)
+        match after.kind:
+            case AfterKind.BEGUN:
+                return state is not State.PENDING or self.disk.attempt(after.job_id) > 0
+            case AfterKind.ENDED:
+                return state.is_final
+            case AfterKind.OK:
+                return state is State.COMPLETED
+        return state.is_final and state is not State.COMPLETED

@@ -53,6 +53,7 @@ class World(Users):
         submitting, waiting: users who have no answer, by their connections.
         cancelled: jobs whose end this bebopd has promised.
         scripts_end: they do so by themselves.
+        nodes_fail: some are not made ready for jobs.
     """
 
     def __init__(self, choose):
@@ -76,6 +77,7 @@ class World(Users):
         self.cancelling, self.cancelled = set(), set()
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
         self.scripts_end = choose.random() < 0.6
+        self.nodes_fail = choose.random() < 0.5
         self.backfills = choose.random() < 0.5
         self.pcts = [Pct(number, self) for number in range(3)]
         self.begin_bebopd()
@@ -143,7 +145,8 @@ class World(Users):
             case StartBroker(target, job, gid, groups):
                 self.check_start(target, job)
                 task = self.disk.batch.task(job.job_id)
-                words = (job.job_id, job.uid, gid, groups, job.name, job.time_s, task)
+                owner = job.uid, gid, groups
+                words = (job.job_id, *owner, job.name, job.time_s, task, job.attempt)
                 self.send(target, batch.Start(*words))
                 self.burn()
                 self.send(target, job.grant)
@@ -199,7 +202,8 @@ class World(Users):
             case _:
                 if isinstance(message, batch.Heard):
                     state = self.disk.state(message.job_id)
-                    assert state.is_final, f"heard what is not on the disk: {state}"
+                    is_again = message.attempt < self.disk.attempt(message.job_id)
+                    assert state.is_final or is_again, f"heard what is not on the disk: {state}"
                 for each in self.pcts:
                     if pct(each.number) == target and each.connection == self.epoch:
                         each.down.append(message)
@@ -222,6 +226,10 @@ class World(Users):
         for job_id in asked:
             state = self.disk.state(job_id)
             assert state is not None and state.is_final, f"told of the end of {state}"
+
+    def prolog_fails(self):
+        """A node is not made ready for a job."""
+        return self.nodes_fail and self.choose.random() < 0.4
 
     def script_starts(self, job_id):
         assert job_id not in self.begun, "a script runs twice"
@@ -339,7 +347,7 @@ class World(Users):
     def settle(self):
         """Everything arrives, everything goes on, time passes."""
         self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
-        for round_ in range(100):
+        for round_ in range(100 + 5 * sum(self.arrays.values())):
             if round_ == 10:
                 self.order_some()
             if round_ == 50:

@@ -1,6 +1,7 @@
 """The brokers of a node: each is started once, and its end is told until it is heard."""
 
 import pytest
+from msgspec.structs import replace
 
 from native.ids import PortalId
 from native.machine import Log, Send
@@ -24,7 +25,7 @@ NODE = 3
 NOW = 100.0
 LIMIT_S = 60.0
 LEFT = "process 5 (dd, state D)"
-START = codec.decode(VECTORS["batch.start"])
+START = replace(codec.decode(VECTORS["batch.start"]), attempt=0)
 GRANT = codec.decode(VECTORS["alloc.grant"])
 ID = START.job_id
 ENDED = batch.BrokerEnded(ID, 0, b"said")
@@ -158,3 +159,27 @@ def test_nobody_is_told_of_a_broker_that_has_ended_meanwhile():
     brokers.check()
     assert brokers.deadline() is None
     assert brokers.happened(BrokerLeft(ID, LEFT), BEBOPD, NODE, NOW + LIMIT_S) == []
+
+
+AGAIN = replace(START, attempt=1)
+
+
+def test_a_later_attempt_begins_where_the_one_before_has_ended():
+    brokers = over()
+    brokers.told(START)
+    assert brokers.granted(BEBOPD, GRANT) == []
+    brokers.told(AGAIN)
+    assert brokers.granted(BEBOPD, GRANT) == [BeginBroker(ID, AGAIN, GRANT, BEBOPD)]
+    brokers.heard(batch.Heard(ID))  # late
+    assert brokers.job_ids == (ID,)
+
+
+def test_only_the_end_of_its_own_attempt_is_heard():
+    brokers = Brokers()
+    brokers.told(AGAIN)
+    brokers.granted(BEBOPD, GRANT)
+    brokers.happened(BrokerGone(ID, 0, b""), BEBOPD, NODE, NOW)
+    brokers.heard(batch.Heard(ID))
+    assert brokers.unheard(BEBOPD) == [Send(BEBOPD, batch.BrokerEnded(ID, 0, b"", 1))]
+    brokers.heard(batch.Heard(ID, 1))
+    assert len(brokers) == 0
