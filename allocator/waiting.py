@@ -46,6 +46,7 @@ class BatchLine:
 
     def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
+        self.withdraw(job.job_id)  # it was released, and let in before that was on the disk
         specs = (job.spec.unpacked(),)
         request = NodeRequest(
             specs, job.name, waits=True, is_exclusive=job.is_exclusive, terms=job.terms

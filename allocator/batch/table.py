@@ -62,7 +62,7 @@ class BatchJobs:
     """Every batch job that has not ended. Methods return the actions to carry out.
 
     Attributes:
-        submissions: takes what users hand in.
+        submissions, admission: take what users hand in.
         questions: of users, which are not answered yet.
         times, holds, priorities: changes of these, which are not on the disk yet.
         news: jobs that have begun or ended, for whoever waits for that and is no batch job.
@@ -89,7 +89,7 @@ class BatchJobs:
         self._slots = slots
         self._queue = queue
         self._limits = limits
-        self._admission = admission
+        self.admission = admission
         self._owner_of = owner_of
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
@@ -105,7 +105,7 @@ class BatchJobs:
             unix_time=unix_time,
         )
         self._by_root: defaultdict[int, set[int]] = defaultdict(set)
-        self._due: Deadlines[int] = Deadlines()
+        self._due = Deadlines[int]()
         self.questions = Questions(self._jobs, slots, queue)
         self.times = TimeLimits()
         self.holds = Holds(queue)
@@ -165,8 +165,11 @@ class BatchJobs:
                 continue
             actions += self.times.recorded(job, event.error, self._nodes.get(job.root))
             actions += self.priorities.recorded(job, event.error)
-            if (told := self.holds.recorded(job, event.error)) and job.state is State.PENDING:
-                actions += [*told, *self._enqueue(job, now)[0]]
+            actions += (told := self.holds.recorded(job, event.error))
+            if told and job.state is State.PENDING:
+                actions += self._enqueue(job, now)[0]
+                if job.state.is_final and not event.error:
+                    continue  # which the disk does not know yet
             if event.error:
                 actions += self._not_recorded(job, event.error, now)
             elif not job.is_recorded:
@@ -407,14 +410,12 @@ class BatchJobs:
         actions.append(RecordBatchJob(job))
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
-    # -- the end ----------------------------------------------------------
-
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
         job.state, job.reason, job.ended = state, reason, self._unix_time()
         job.grant, job.reach, job.is_suspended = None, ("", b""), False
         self._due.set(job.job_id, None)
-        job.charge = self._admission.ended(job.row()) if job.began else None
+        job.charge = self.admission.ended(job.row()) if job.began else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         actions += self.questions.told_reach(job)
@@ -444,5 +445,5 @@ class BatchJobs:
     def _unplace(self, job: BatchJob) -> None:
         self._by_root[job.root].discard(job.job_id)
         job.nodes, job.grant, job.began, job.given = (), None, 0.0, 0
-        self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
+        self.admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
         job.is_granted = job.is_sent = job.is_told = job.has_no_slots = False

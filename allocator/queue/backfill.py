@@ -68,12 +68,16 @@ class Plan:
         self.too_much: set[object] = set()
         self.blocked: set[object] = set()
         self.kept_back = 0
-        self._state = (-1, -1)
+        self._state = (-1, -1, -1)
 
-    def is_of(self, nodes: NodeTable, line: Line, unix_time: float) -> bool:
-        """Whether it still holds."""
+    def is_of(self, nodes: NodeTable, line: Line, freed: int, unix_time: float) -> bool:
+        """Whether it still holds.
+
+        Args:
+            freed: that of the rules of the queues.
+        """
         is_due = unix_time - self.at >= self.profile.next
-        is_same = self._state == (nodes.changes, line.removed) and not is_due
+        is_same = self._state == (nodes.changes, line.removed, freed) and not is_due
         return is_same and self._is_in_order(line)
 
     def _is_in_order(self, line: Line) -> bool:
@@ -89,15 +93,19 @@ class Plan:
                 return False
         return expected is None
 
+    def expire(self) -> None:
+        """It does not hold any more."""
+        self._state = (-1, -1, -1)
+
     def claim(self, waiting: Waiting) -> None:
         """Nobody behind this one may delay it."""
         self.first.append(waiting)
         for licence, wanted in waiting.request.terms.licences:
             self.claimed[licence] += wanted
 
-    def keep(self, nodes: NodeTable, line: Line) -> None:
+    def keep(self, nodes: NodeTable, line: Line, freed: int) -> None:
         """It holds for what is there now."""
-        self._state = (nodes.changes, line.removed)
+        self._state = (nodes.changes, line.removed, freed)
 
 
 class Backfill:
@@ -126,6 +134,7 @@ class Backfill:
         self._time_left = time_left
         self._admission = admission
         self._plan: Plan | None = None
+        self._turned = 0  # the count of the jobs, when it was made
 
     def changed(self) -> None:
         """Plan anew."""
@@ -136,10 +145,12 @@ class Backfill:
         if self._slots.held or not line:
             return
         plan = self._plan
-        if plan is None or not plan.is_of(self._nodes, line, unix_time):
+        if plan is None or not plan.is_of(self._nodes, line, self._admission.freed, unix_time):
             if plan is not None:
                 self._expect_nothing(plan)
             plan = self._plan = Plan(self._profile(), unix_time)
+            self._turned = self._jobs.turned
+        has_given = False
         for waiting in line:
             if waiting.plan == plan.number:
                 continue
@@ -154,9 +165,21 @@ class Backfill:
             before = self._nodes.changes
             yield Turn(waiting, start.placement)
             if self._nodes.changes != before:  # it was given them
+                has_given = True
                 time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
                 plan.profile.take(start, waiting.request, time_s, waiting.job_id)
-        plan.keep(self._nodes, line)
+        plan.keep(self._nodes, line, self._admission.freed)
+        if has_given and any(self._is_kept_for_nobody(plan, waiting) for waiting in plan.first):
+            plan.expire()
+            yield from self.turns(line, unix_time)
+
+    def _is_kept_for_nobody(self, plan: Plan, waiting: Waiting) -> bool:
+        """Whether one for which slots are kept may not begin after what others were given."""
+        request, claim = waiting.request, waiting.claim
+        nodes = fewest_nodes(request.specs)
+        if (claim.uid, request.terms, waiting.slots, nodes) in plan.blocked:
+            return False  # licences alone are
+        return bool(self._admission.blocked(claim.uid, request.terms, waiting.slots, nodes))
 
     def _expect_nothing(self, plan: Plan) -> None:
         """A plan is made anew: what it promised is promised again, or is not."""
@@ -209,7 +232,12 @@ class Backfill:
         return None
 
     def check(self, line: Line, unix_time: float) -> None:
-        """Assert that nobody waits whose turn it is, also by a new plan."""
+        """Assert that nobody waits whose turn it is, also by a new plan.
+
+        Not while jobs are to end of which the last plan does not know: their slots will tell.
+        """
+        if self._plan is not None and self._turned != self._jobs.turned:
+            return
         plan, self._plan = self._plan, None
         before = [(waiting.expected, waiting.plan) for waiting in line]
         for turn in self.turns(line, unix_time):
@@ -252,7 +280,7 @@ class Backfill:
     ) -> Start | None:
         """Where a request could begin now, if all that wait had what they are to have."""
         plan = self._plan
-        if plan is None or not plan.is_of(self._nodes, line, unix_time):
+        if plan is None or not plan.is_of(self._nodes, line, self._admission.freed, unix_time):
             plan = self._planned(line, unix_time)
         return plan.profile.earliest(request, claim, time_s + unix_time - plan.at, OVERDUE_S)
 

@@ -6,18 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, msgpack
+from msgspec.structs import replace
 
 from native import limits as limits_module
 from native import nodelist, pattern
-from native.errors import PartitionError, UsageError
+from native.errors import PartitionError, Refusal, UsageError
 from native.options import Option, parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.batch import Submit, Task
 from partition.find import discover
 from partition.submit import directives
-from partition.submit.message import detached, hand_in, read_script, submission, wrapped
+from partition.submit.message import (
+    NotTakenError,
+    detached,
+    hand_in,
+    read_script,
+    submission,
+    wrapped,
+)
 from partition.submit.signals import early
+from partition.submit.terms import terms as terms_of
 from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, spec_of, with_option
 
@@ -36,6 +45,8 @@ _OF_THE_SHAPE = (
     "per_core",
     "threads",
 )
+
+_TERMS = ("queue", "account", "licences", "nice")
 
 # What a #YOD line may say; the names are those of the command's parameters.
 _OPTIONS = {
@@ -62,6 +73,10 @@ _OPTIONS = {
     "warning": Option(("-signal",), True),
     "after": Option(("--after",), True),
     "directory": Option(("-directory", "--chdir"), True),
+    "queue": Option(("-queue", "-p"), True),
+    "account": Option(("-account", "-A"), True),
+    "licences": Option(("-licenses", "-L"), True),
+    "nice": Option(("-nice", "--nice"), True),
 }
 
 
@@ -131,8 +146,18 @@ def submit(
         None if chosen["after"] is None else parse_after(chosen["after"]),
         is_exclusive,
         is_held,
+        terms_of(*(chosen[name] for name in _TERMS)),
     )
-    return _handed(message, partition, environment, read.warnings)
+    try:
+        return _handed(message, partition, environment, read.warnings)
+    except NotTakenError as error:
+        # Another system's queues mean nothing where there are none.
+        habits = [] if given.get("queue") or given.get("account") else read.habits
+        if error.code is not Refusal.NO_QUEUES or not habits:
+            raise
+        message = replace(message, terms=replace(message.terms, queue="", account=""))
+        warnings = [*read.warnings, *(f"{habit}: ignored, there are no queues" for habit in habits)]
+        return _handed(message, partition, environment, warnings)
 
 
 def detach(
