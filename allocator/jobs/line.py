@@ -40,7 +40,8 @@ class Waiting(Struct, eq=False):
         nodes: those of its queue; empty: all.
         submitted: unix time; of a batch job that of its submission.
         priority: an operator's; ``BY_FACTORS``: none.
-        plan: the number of the policy's plan in which it was looked at; 0: in none.
+        plan, looked_at: the number of the policy's plan in which it was looked at, and when among
+            the others; 0: in none.
     """
 
     source: PortalId | None
@@ -57,6 +58,7 @@ class Waiting(Struct, eq=False):
     submitted: float = 0.0
     priority: int = BY_FACTORS
     plan: int = 0
+    looked_at: int = 0
 
     @property
     def slots(self) -> int:

@@ -53,6 +53,7 @@ class Plan:
         too_much: those that do not fit now, so that others that ask for the same are not tried.
         blocked: those that the rules of their queues keep back, likewise.
         kept_back: how many these are.
+        looked: how many it has looked at, those that were given slots included.
     """
 
     _numbers = count(1)
@@ -68,6 +69,7 @@ class Plan:
         self.too_much: set[object] = set()
         self.blocked: set[object] = set()
         self.kept_back = 0
+        self.looked = 0
         self._state = (-1, -1, -1)
 
     def is_of(self, nodes: NodeTable, line: Line, freed: int, unix_time: float) -> bool:
@@ -81,17 +83,22 @@ class Plan:
         return is_same and self._is_in_order(line)
 
     def _is_in_order(self, line: Line) -> bool:
-        """Whether those that nobody may delay follow one another, and nobody new is before them."""
-        left = iter(self.first)
-        expected = next(left, None)
+        """Whether all up to the last that nobody may delay follow one another as they did."""
+        left, last = len(self.first), 0
+        firsts = set(map(id, self.first))
         for waiting in line:
-            if expected is None:
+            if not left:
                 return True
-            if waiting is expected:
-                expected = next(left, None)
-            elif waiting.plan != self.number:
+            if waiting.plan != self.number or waiting.looked_at < last:
                 return False
-        return expected is None
+            last = waiting.looked_at
+            left -= id(waiting) in firsts
+        return not left
+
+    def look_at(self, waiting: Waiting) -> None:
+        """One is looked at, behind all others."""
+        self.looked += 1
+        waiting.plan, waiting.looked_at = self.number, self.looked
 
     def expire(self) -> None:
         """It does not hold any more."""
@@ -156,7 +163,7 @@ class Backfill:
                 continue
             if self._is_full(plan):
                 break
-            waiting.plan = plan.number
+            plan.look_at(waiting)
             if self._is_kept_back(plan, waiting):
                 continue
             if (start := self._start(plan, waiting, unix_time)) is None:
@@ -239,12 +246,12 @@ class Backfill:
         if self._plan is not None and self._turned != self._jobs.turned:
             return
         plan, self._plan = self._plan, None
-        before = [(waiting.expected, waiting.plan) for waiting in line]
+        before = [(each.expected, each.plan, each.looked_at) for each in line]
         for turn in self.turns(line, unix_time):
             raise AssertionError(turn)
         self._plan = plan
-        for waiting, (expected, number) in zip(line, before, strict=True):
-            waiting.expected, waiting.plan = expected, number
+        for waiting, state in zip(line, before, strict=True):
+            waiting.expected, waiting.plan, waiting.looked_at = state
 
     def demand_turn(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
