@@ -28,6 +28,7 @@ SECTIONS = {  # page: the man page's name and section
     "batch": ("yod-batch", "7"),
     "hosts": ("yod-hosts", "7"),
     "hooks": ("yod-hooks", "7"),
+    "queues": ("yod-queues", "7"),
     "bebopd": ("bebopd", "8"),
     "pct": ("pct", "8"),
     "yod-server": ("yod-server", "8"),
