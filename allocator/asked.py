@@ -112,6 +112,8 @@ class BatchRequests:
                     case batch.AskReach():
                         return self._batch.questions.reach_asked(source, job)
                     case batch.LimitTime(_, time_s):
+                        if viewer is not None:
+                            self._batch.admission.demand_time(job.terms, time_s)
                         self._requests.limits_changed()
                         return self._batch.times.change(job, time_s, source, by)
                     case batch.SignalScript(_, number):

@@ -229,7 +229,7 @@ class Bebopd:
             begun = self.batch.begin(now)
             self.accounting.begin(now)
         actions = [*begun, *self._changed_by(event, now)]
-        note_ends(actions, self._admission, self.jobs)
+        noted = note_ends(actions, 0, self._admission, self.jobs)
         actions += self._dependents.serve(actions, now)
         served = self._requests.serve(now)
         self._dependents.note(served)
@@ -238,7 +238,7 @@ class Bebopd:
         for job_id, outcome, slot_s in map(astuple, ended):
             self.batch.slots_gone(job_id, now)
             actions += self.accounting.slots_gone(job_id, outcome == HAS_RUN, slot_s, now)
-        note_ends(actions, self._admission, self.jobs)
+        note_ends(actions, noted, self._admission, self.jobs)
         actions += charges(actions, self._admission)
         if self._watching is not None:
             actions += self._watching.look(actions, now)

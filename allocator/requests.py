@@ -108,7 +108,7 @@ class Requests:
         self._line = Line(limits, None if ranking is None else ranking(nodes.slots))
         line = self._line, self._policy, self._slots, admission
         self.of_batch = BatchLine(*line, wall_clock, self._look_again)
-        self._served_at = 0  # the nodes' count of changes, when the line was last looked at
+        self._served_at = (0, 0)  # the counts of changes, when the line was last looked at
 
     def state(self, now: float) -> list[str]:
         """The requests that wait, as text for the log."""
@@ -184,7 +184,7 @@ class Requests:
 
     def _look_again(self) -> None:
         """Look at the line though no slot is free that was not before."""
-        self._served_at = -1
+        self._served_at = (-1, -1)
 
     def refuse(
         self, source: PortalId, uid: int, refused: RequestRefused, now: float
@@ -260,7 +260,7 @@ class Requests:
         return [action for asked in early for action in self.requested(*asked, now)]
 
     def _serve_line(self, now: float) -> list[Action]:
-        if not self._line or self._served_at == self._nodes.changes:
+        if not self._line or self._served_at == (self._nodes.changes, self._admission.freed):
             return []
         actions: list[Action] = []
         unix_time = self._wall_clock()
@@ -268,7 +268,7 @@ class Requests:
         for turn in self._policy.turns(self._line, unix_time):
             self._line.served_one(turn.waiting)
             actions += self._serve_one(turn, now)
-        self._served_at = self._nodes.changes
+        self._served_at = (self._nodes.changes, self._admission.freed)
         return [*actions, *self._tell_line()]
 
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:
@@ -287,7 +287,7 @@ class Requests:
         """A yod is gone, and waits no more."""
         self._early = [asked for asked in self._early if asked[0] != peer]
         if self._line and self._line.gone(peer):
-            self._served_at = -1  # it may have held others back
+            self._served_at = (-1, -1)  # it may have held others back
 
     def _tell_line(self) -> list[Action]:
         first = self._line.first

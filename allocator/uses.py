@@ -21,14 +21,22 @@ def note_earlier(rows: Iterable[Row], admission: Admission) -> None:
         admission.begins(row.job_id, row.uid, terms, *share, row.began)
 
 
-def note_ends(actions: Iterable[Action], admission: Admission, jobs: JobTable) -> None:
-    """Jobs have no slots any more. Told again this changes nothing."""
-    for action in actions:
+def note_ends(actions: list[Action], first: int, admission: Admission, jobs: JobTable) -> int:
+    """Jobs have no slots any more. A batch job may have some again: each is told once.
+
+    Args:
+        first: the index of the first action that is not told yet.
+
+    Returns:
+        That for the next call.
+    """
+    for action in actions[first:]:
         match action:
             case RecordEnd(job_id):
                 admission.is_over(job_id)
             case RecordPast(row) if jobs.get(row.job_id) is None:
                 admission.is_over(row.job_id)
+    return len(actions)
 
 
 def charges(actions: Iterable[Action], admission: Admission) -> list[Action]:

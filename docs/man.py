@@ -29,6 +29,7 @@ SECTIONS = {  # page: the man page's name and section
     "hosts": ("yod-hosts", "7"),
     "admin": ("yod-admin", "7"),
     "hooks": ("yod-hooks", "7"),
+    "queues": ("yod-queues", "7"),
     "bebopd": ("bebopd", "8"),
     "pct": ("pct", "8"),
     "yod-server": ("yod-server", "8"),

@@ -87,4 +87,4 @@ class Refusal(IntEnum):
     BAD_REQUEST = 9
     NOT_RECORDED = 10  # bebopd cannot write its records
     UNKNOWN_JOB = 11
-    NO_QUEUE = 12  # there is no such queue, account or licence
+    NO_QUEUES = 12  # the partition has no queues, accounts and licences

@@ -63,7 +63,7 @@ class Submissions:
         self._admission = admission
         for job in jobs.values():
             admission.taken(job.uid, job.terms)
-            if job.began:
+            if job.nodes:
                 admission.begins(job.job_id, job.uid, job.terms, *_share_of(job), job.began)
         self._ids = ids
         self._unix_time = unix_time

@@ -63,7 +63,7 @@ class BatchJobs:
     """Every batch job that has not ended. Methods return the actions to carry out.
 
     Attributes:
-        submissions: takes what users hand in.
+        submissions, admission: take what users hand in.
         questions: of users, which are not answered yet.
         dependencies: what jobs wait for, and how others have ended.
         times, holds, priorities: changes of these, which are not on the disk yet.
@@ -91,7 +91,7 @@ class BatchJobs:
         self._slots = slots
         self._queue = queue
         self._limits = limits
-        self._admission = admission
+        self.admission = admission
         self._owner_of = owner_of
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
@@ -110,7 +110,7 @@ class BatchJobs:
         )
         self._placed = Placed()
         self._requeues = Requeues(nodes, slots, self._placed, limits)
-        self._due: Deadlines[int] = Deadlines()
+        self._due = Deadlines[int]()
         self.questions = Questions(self._jobs, slots, queue)
         self.times = TimeLimits(self._jobs, unix_time)
         self.holds = Holds(queue)
@@ -264,7 +264,7 @@ class BatchJobs:
 
     def _withdraw(self, job: BatchJob, text: str, now: float) -> list[Action]:
         """Nobody has heard of a job's grant: its slots are free at once."""
-        self._placed.remove(job)
+        self._unplace(job)
         self._due.set(job.job_id, None)
         job.state = State.PENDING
         job.waits_for(text)
@@ -299,7 +299,7 @@ class BatchJobs:
         outcome, is_again = self._requeues.judged(job, outcome_of(message, job.is_cancelled))
         if is_again:
             begun = self._requeues.begin(job, outcome.reason, now)
-            self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
+            self.admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
             return begun
         job.exit_status, job.signal = outcome.exit_status, outcome.signal
         is_by_user = job.is_cancelled and outcome.state is State.CANCELLED
@@ -338,7 +338,7 @@ class BatchJobs:
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""
-        self._placed.remove(job)
+        self._unplace(job)
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         job.state = State.PENDING
@@ -414,7 +414,7 @@ class BatchJobs:
         if job.of is not None:
             self._arrays.ended(job)
         self._due.set(job.job_id, None)
-        job.charge = self._admission.ended(job.row()) if job.began and not job.elements else None
+        job.charge = self.admission.ended(job.row()) if job.began and not job.elements else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
         happened = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         actions: list[Action] = [*happened, *self.questions.told_reach(job)]
@@ -438,7 +438,7 @@ class BatchJobs:
         return actions + self._look_at_dependents(job.job_id, now)
 
     def _drop(self, job: BatchJob) -> None:
-        self._placed.remove(job)
+        self._unplace(job)
         self._requeues.discard(job.job_id)
         self.dependencies.discard(job)
         del self._jobs[job.job_id]
@@ -447,4 +447,4 @@ class BatchJobs:
 
     def _unplace(self, job: BatchJob) -> None:
         self._placed.remove(job)
-        self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
+        self.admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)

@@ -44,7 +44,8 @@ class Waiting(Struct, eq=False):
         count: how many times it is to be given slots; 0: it is not in the line any more.
         is_array: each time to another job, which is new.
         given: the job that was given them last; 0: a yod's.
-        plan: the number of the policy's plan in which it was looked at; 0: in none.
+        plan, looked_at: the number of the policy's plan in which it was looked at, and when among
+            the others; 0: in none.
     """
 
     source: PortalId | None
@@ -65,6 +66,7 @@ class Waiting(Struct, eq=False):
     is_array: bool = False
     given: int = 0
     plan: int = 0
+    looked_at: int = 0
 
     @property
     def slots(self) -> int:

@@ -62,6 +62,7 @@ class JobTable:
 
     Attributes:
         begun: jobs that have begun to run, for whoever waits for that.
+        turned: how often a job was to end, or was not to end after all.
     """
 
     def __init__(self, nodes: NodeTable, limits: Limits, contain: Contain = propagate) -> None:
@@ -69,6 +70,7 @@ class JobTable:
         self._limits = limits
         self._contain = contain
         self.begun: set[int] = set()
+        self.turned = 0
         self._jobs: dict[int, Job] = {}
         self._due: Deadlines[int] = Deadlines()  # of the jobs' states
         self._requested: dict[PortalId, set[int]] = {}  # jobs by their requesters
@@ -270,6 +272,7 @@ class JobTable:
             requester: who is answered; None: nobody.
         """
         before, job.state = job.state, JobState.RELEASING
+        self.turned += 1
         self._answer_to(job, requester)
         actions: list[Action] = []
         match before:
@@ -318,6 +321,7 @@ class JobTable:
         if job.state not in (JobState.PENDING, JobState.REVOKING):
             return []
         job.state, job.since, job.has_run = JobState.RUNNING, now, True
+        self.turned += 1
         self._due.set(job.job_id, None)
         self.begun.add(job.job_id)
         return [Log("runs", job.job_id)]
@@ -338,6 +342,7 @@ class JobTable:
     def _revoke(self, job: Job, now: float) -> list[Action]:
         """The grant seems unused: have its PCTs refuse the job, and report what they host."""
         job.state = JobState.REVOKING
+        self.turned += 1
         return self._ask(job, job.holdings, now)
 
     def _ask(self, job: Job, numbers: Iterable[int], now: float) -> list[Action]:

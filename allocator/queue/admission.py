@@ -25,6 +25,10 @@ ANY_NODES: frozenset[int] = frozenset()
 class Admission(Protocol):
     """The rules of a partition's queues, and what their jobs have."""
 
+    @property
+    def freed(self) -> int:
+        """How often one that waits may have got room, which no slot tells of."""
+
     def terms(
         self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
     ) -> tuple[Terms, float]:
@@ -35,6 +39,13 @@ class Admission(Protocol):
 
         Raises:
             RequestRefused: it may not be there, or could never begin.
+        """
+
+    def demand_time(self, terms: Terms, time_s: float) -> None:
+        """Refuse a time limit that a job may not have; 0: any time.
+
+        Raises:
+            RequestRefused: it exceeds that of its queue.
         """
 
     def nodes_of(self, terms: Terms) -> frozenset[int]:
@@ -74,6 +85,8 @@ class Admission(Protocol):
 class NoQueues:
     """A partition without queues."""
 
+    freed = 0
+
     def terms(
         self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
     ) -> tuple[Terms, float]:
@@ -83,8 +96,11 @@ class NoQueues:
         for what, name in named.items():
             if name:
                 text = f"no {what} {shown(name)}: this partition has no queues (bebopd --queues)"
-                raise RequestRefused(Refusal.NO_QUEUE, text)
+                raise RequestRefused(Refusal.NO_QUEUES, text)
         return (wanted if wanted.nice else NO_TERMS), time_s
+
+    def demand_time(self, terms: Terms, time_s: float) -> None:
+        """It may have any."""
 
     def nodes_of(self, terms: Terms) -> frozenset[int]:
         """All."""

@@ -53,6 +53,7 @@ class Plan:
         too_much: those that do not fit now, so that others that ask for the same are not tried.
         blocked: those that the rules of their queues keep back, likewise.
         kept_back: how many these are.
+        looked: how many it has looked at, those that were given slots included.
     """
 
     _numbers = count(1)
@@ -68,26 +69,40 @@ class Plan:
         self.too_much: set[object] = set()
         self.blocked: set[object] = set()
         self.kept_back = 0
-        self._state = (-1, -1)
+        self.looked = 0
+        self._state = (-1, -1, -1)
 
-    def is_of(self, nodes: NodeTable, line: Line, unix_time: float) -> bool:
-        """Whether it still holds."""
+    def is_of(self, nodes: NodeTable, line: Line, freed: int, unix_time: float) -> bool:
+        """Whether it still holds.
+
+        Args:
+            freed: that of the rules of the queues.
+        """
         is_due = unix_time - self.at >= self.profile.next
-        is_same = self._state == (nodes.changes, line.removed) and not is_due
+        is_same = self._state == (nodes.changes, line.removed, freed) and not is_due
         return is_same and self._is_in_order(line)
 
     def _is_in_order(self, line: Line) -> bool:
-        """Whether those that nobody may delay follow one another, and nobody new is before them."""
-        left = iter(self.first)
-        expected = next(left, None)
+        """Whether all up to the last that nobody may delay follow one another as they did."""
+        left, last = len(self.first), 0
+        firsts = set(map(id, self.first))
         for waiting in line:
-            if expected is None:
+            if not left:
                 return True
-            if waiting is expected:
-                expected = next(left, None)
-            elif waiting.plan != self.number:
+            if waiting.plan != self.number or waiting.looked_at < last:
                 return False
-        return expected is None
+            last = waiting.looked_at
+            left -= id(waiting) in firsts
+        return not left
+
+    def look_at(self, waiting: Waiting) -> None:
+        """One is looked at, behind all others."""
+        self.looked += 1
+        waiting.plan, waiting.looked_at = self.number, self.looked
+
+    def expire(self) -> None:
+        """It does not hold any more."""
+        self._state = (-1, -1, -1)
 
     def claim(self, waiting: Waiting) -> None:
         """Nobody behind this one may delay it."""
@@ -95,9 +110,9 @@ class Plan:
         for licence, wanted in waiting.request.terms.licences:
             self.claimed[licence] += wanted
 
-    def keep(self, nodes: NodeTable, line: Line) -> None:
+    def keep(self, nodes: NodeTable, line: Line, freed: int) -> None:
         """It holds for what is there now."""
-        self._state = (nodes.changes, line.removed)
+        self._state = (nodes.changes, line.removed, freed)
 
 
 class Backfill:
@@ -126,6 +141,7 @@ class Backfill:
         self._time_left = time_left
         self._admission = admission
         self._plan: Plan | None = None
+        self._turned = 0  # the count of the jobs, when it was made
 
     def changed(self) -> None:
         """Plan anew."""
@@ -136,29 +152,43 @@ class Backfill:
         if self._slots.held or not line:
             return
         plan = self._plan
-        if plan is None or not plan.is_of(self._nodes, line, unix_time):
+        if plan is None or not plan.is_of(self._nodes, line, self._admission.freed, unix_time):
             if plan is not None:
                 self._expect_nothing(plan)
             plan = self._plan = Plan(self._profile(), unix_time)
+            self._turned = self._jobs.turned
+        has_given = False
         for waiting in line:
             if waiting.plan == plan.number:
                 continue
             if self._is_full(plan):
                 break
-            waiting.plan = plan.number
+            plan.look_at(waiting)
             if self._is_kept_back(plan, waiting):
                 continue
             while (start := self._start(plan, waiting, unix_time)) is not None:
                 before = self._nodes.changes
                 yield Turn(waiting, start.placement)
                 if self._nodes.changes != before:  # it was given them
+                    has_given = True
                     time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
                     plan.profile.take(start, waiting.request, time_s, waiting.given)
                 if not waiting.count:
                     break
             else:
                 plan.count += 1
-        plan.keep(self._nodes, line)
+        plan.keep(self._nodes, line, self._admission.freed)
+        if has_given and any(self._is_kept_for_nobody(plan, waiting) for waiting in plan.first):
+            plan.expire()
+            yield from self.turns(line, unix_time)
+
+    def _is_kept_for_nobody(self, plan: Plan, waiting: Waiting) -> bool:
+        """Whether one for which slots are kept may not begin after what others were given."""
+        request, claim = waiting.request, waiting.claim
+        nodes = fewest_nodes(request.specs)
+        if (claim.uid, request.terms, waiting.slots, nodes) in plan.blocked:
+            return False  # licences alone are
+        return bool(self._admission.blocked(claim.uid, request.terms, waiting.slots, nodes))
 
     def _expect_nothing(self, plan: Plan) -> None:
         """A plan is made anew: what it promised is promised again, or is not."""
@@ -211,14 +241,19 @@ class Backfill:
         return None
 
     def check(self, line: Line, unix_time: float) -> None:
-        """Assert that nobody waits whose turn it is, also by a new plan."""
+        """Assert that nobody waits whose turn it is, also by a new plan.
+
+        Not while jobs are to end of which the last plan does not know: their slots will tell.
+        """
+        if self._plan is not None and self._turned != self._jobs.turned:
+            return
         plan, self._plan = self._plan, None
-        before = [(waiting.expected, waiting.plan) for waiting in line]
+        before = [(each.expected, each.plan, each.looked_at) for each in line]
         for turn in self.turns(line, unix_time):
             raise AssertionError(turn)
         self._plan = plan
-        for waiting, (expected, number) in zip(line, before, strict=True):
-            waiting.expected, waiting.plan = expected, number
+        for waiting, state in zip(line, before, strict=True):
+            waiting.expected, waiting.plan, waiting.looked_at = state
 
     def demand_turn(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
@@ -268,7 +303,7 @@ class Backfill:
     ) -> Start | None:
         """Where a request could begin now, if all that wait had what they are to have."""
         plan = self._plan
-        if plan is None or not plan.is_of(self._nodes, line, unix_time):
+        if plan is None or not plan.is_of(self._nodes, line, self._admission.freed, unix_time):
             plan = self._planned(line, unix_time)
         return plan.profile.earliest(request, claim, time_s + unix_time - plan.at, OVERDUE_S)
 

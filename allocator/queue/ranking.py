@@ -115,7 +115,7 @@ class Ranking:
         weights = rules.weights
         if waiting.priority != BY_FACTORS:
             return (Factor("operator", 1.0, waiting.priority),)
-        found = []
+        found: list[tuple[str, float, int]] = []
         if not weights.are_none:
             waited_s = max(0.0, unix_time - waiting.submitted)
             size = float(self._size_factors(np.array([float(_slots_of(waiting))]))[0])
@@ -128,7 +128,9 @@ class Ranking:
                 ("queue", queue, weights.queue),
                 ("size", size, weights.size),
             ]
-        told = [Factor(name, value, round(value * weight)) for name, value, weight in found]
+        told = [
+            Factor(name, value, round(value * weight)) for name, value, weight in found if weight
+        ]
         return (*told, *([Factor("nice", 1.0, -terms.nice)] if terms.nice else []))
 
     def _fixed_of(self, waiting: Waiting) -> tuple[float, float]:

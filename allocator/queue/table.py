@@ -56,6 +56,7 @@ class QueueTable:
 
     Attributes:
         rules: of the site's file.
+        freed: how often a job gave back what it had.
         shares: what was used.
 
     Args:
@@ -73,6 +74,7 @@ class QueueTable:
         self._submitted: Counter[tuple[str, int]] = Counter()  # likewise
         self.shares = Shares(earlier)
         self.rules = NO_RULES
+        self.freed = 0
         self.follow(rules)
 
     def follow(self, rules: Rules) -> None:
@@ -107,13 +109,11 @@ class QueueTable:
         if queue is None:
             there = ", ".join(self.rules.queues)
             text = f"no queue {shown(name)} here; there are {there}"
-            raise RequestRefused(Refusal.NO_QUEUE, text)
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
         account = self._account(owner, wanted.account)
         self._demand_permitted(owner, queue, account, is_launch)
         time_s = time_s or queue.default_s
-        if queue.most_s and time_s > queue.most_s:
-            text = f"max_time is {written(queue.most_s)}, {written(time_s)} asked for"
-            raise _refused(queue, text)
+        _demand_time(queue, time_s)
         slots, nodes = sum(spec.slots for spec in specs), fewest_nodes(specs)
         for which in ("per_job", "per_user", "total"):
             bounds = replace(getattr(queue, which), jobs=None)
@@ -122,10 +122,10 @@ class QueueTable:
         self._demand_submittable(queue, owner, is_launch)
         for licence, count in wanted.licences:
             if (most := self.rules.licences.get(licence)) is None:
-                raise RequestRefused(Refusal.NO_QUEUE, f"no licence {shown(licence)} here")
+                raise RequestRefused(Refusal.BAD_REQUEST, f"no licence {shown(licence)} here")
             if count > most:
                 text = f"licence {licence}: there are {most}, {count} asked for"
-                raise RequestRefused(Refusal.NOT_ENOUGH_NODES, text)
+                raise RequestRefused(Refusal.NOT_PERMITTED, text)
         return replace(wanted, queue=name, account=account), time_s
 
     def _account(self, owner: Owner, wanted: str) -> str:
@@ -134,7 +134,7 @@ class QueueTable:
         if not accounts and not wanted:
             return ""
         if wanted and wanted not in accounts:
-            raise RequestRefused(Refusal.NO_QUEUE, f"no account {shown(wanted)} here")
+            raise RequestRefused(Refusal.BAD_REQUEST, f"no account {shown(wanted)} here")
         for account in [accounts[wanted]] if wanted else accounts.values():
             if self._is_among(owner, account.members):
                 return account.name
@@ -161,6 +161,11 @@ class QueueTable:
         if EVERYBODY in members.users or owner.name in members.users:
             return True
         return any(self._is_in(owner.uid, group) for group in members.groups)
+
+    def demand_time(self, terms: Terms, time_s: float) -> None:
+        """Refuse a time limit that a job may not have; 0: any time."""
+        if (queue := self.rules.queues.get(terms.queue)) is not None:
+            _demand_time(queue, time_s)
 
     def taken(self, uid: int, terms: Terms) -> None:
         """A batch job is there."""
@@ -215,6 +220,7 @@ class QueueTable:
         """It has no slot any more."""
         if (held := self._held.pop(job_id, None)) is not None:
             self._count(held, -1)
+            self.freed += 1
 
     def withdrawn(self, job_id: int, has_slots: bool) -> None:
         """A job has used nothing, or that was charged."""
@@ -242,6 +248,12 @@ class QueueTable:
 def _keys(uid: int, terms: Terms) -> tuple[tuple[str, int], tuple[str, int]]:
     """A queue's user, and all of its users."""
     return (terms.queue, uid), (terms.queue, -1)
+
+
+def _demand_time(queue: Queue, time_s: float) -> None:
+    if queue.most_s and not 0 < time_s <= queue.most_s:
+        text = f"max_time is {written(queue.most_s)}, {written(time_s)} asked for"
+        raise _refused(queue, text)
 
 
 def _refused(queue: Queue, text: str) -> RequestRefused:

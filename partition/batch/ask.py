@@ -26,7 +26,8 @@ class RefusedError(PartitionError):
         super().__init__(refused.text)
 
 
-Order = batch.Cancel | batch.SignalScript | batch.LimitTime | batch.Suspend | batch.Hold
+_Changes = batch.LimitTime | batch.Suspend | batch.Hold | batch.Prioritise
+Order = batch.Cancel | batch.SignalScript | _Changes
 
 
 def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batch.Row]:

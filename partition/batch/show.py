@@ -65,6 +65,10 @@ def paragraph(row: Row, unix_s: float) -> list[str]:
         "user": f"{shown(row.owner)} ({row.uid})",
         "state": f"{row.state.value} ({CODES[row.state]})",
         "reason": shown(row.reason),
+        "queue": shown(row.queue),
+        "account": shown(row.account),
+        "licences": ", ".join(f"{shown(name)}:{count}" for name, count in row.licences),
+        "priority": _priority(row),
         "slots": str(row.slots),
         "where": _where(row),
         "time limit": elapsed(row.time_s) if row.time_s else "",
@@ -97,9 +101,27 @@ def why(row: Row, unix_s: float) -> str:
     text = shown(row.reason) or "its turn comes"
     if row.begins > unix_s:
         text += f"; it begins not before {_time(row.begins)} (in {elapsed(row.begins - unix_s)})"
+    if row.factors:
+        text += f"; priority {_priority(row)}"
     if expected := _expected(row, unix_s):
         return f"{state}: {text}; expected to begin {expected}"
     return f"{state}: {text}; when it begins is not known"
+
+
+def priority(row: Row) -> int | None:
+    """The points of a job that waits; None: the order is that of arrival."""
+    return sum(factor.points for factor in row.factors) if row.factors else None
+
+
+def _priority(row: Row) -> str:
+    """The points, and what they are made of."""
+    if not row.factors:
+        return ""
+    parts = [
+        f"{shown(each.name)} {each.points}" + (f" ({each.value:.2f})" if each.value < 1 else "")
+        for each in row.factors
+    ]
+    return f"{priority(row)} = {', '.join(parts)}"
 
 
 def _expected(row: Row, unix_s: float) -> str:
@@ -187,6 +209,11 @@ def record(row: Row) -> dict[str, Any]:
         "exit_status": exit_status(row) if row.state.is_final else None,
         "signal": row.signal or None,
         "slot_s": row.slot_s or None,
+        "queue": row.queue or None,
+        "account": row.account or None,
+        "licences": dict(row.licences),
+        "priority": priority(row),
+        "factors": {each.name: [each.value, each.points] for each in row.factors},
     }
 
 

@@ -27,7 +27,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
-from native.wire.base import JobEnd, State
+from native.wire.base import NO_TERMS, JobEnd, State, Terms
 from native.wire.batch import EarlySignal
 from partition.broker.outcome import LOST, end_of
 from yod.launch.allocation import PROGRAM_MAX, no_answer_text, queued_text
@@ -49,7 +49,7 @@ class Wanted(Struct, frozen=True):
         time_s: how long the allocation may last; infinity: any time.
         warning: a signal before the time is over; None: there is none.
         is_exclusive: all slots of nodes that nobody else uses.
-        batch_job: of the batch system that yod runs in; empty: none.
+        batch_job, terms: of the batch system that yod runs in; empty: none. Its queue and the like.
     """
 
     spec: NodeSpec
@@ -59,6 +59,7 @@ class Wanted(Struct, frozen=True):
     warning: EarlySignal | None = None
     is_exclusive: bool = False
     batch_job: str = ""
+    terms: Terms = NO_TERMS
 
 
 class Phase(Enum):
@@ -225,13 +226,14 @@ class Holding:
         """Ask for nodes."""
         wanted = self._wanted
         self._began, self._until = now, now + self._limits.allocate_s
-        program = " ".join(wanted.words)[:PROGRAM_MAX]
         request = NodeRequest(
             (wanted.spec.packed(),),
-            program,
+            " ".join(wanted.words)[:PROGRAM_MAX],
             wanted.batch_job,
             waits=wanted.wait_s > 0,
             is_exclusive=wanted.is_exclusive,
+            terms=wanted.terms,
+            time_s=wanted.time_s if wanted.time_s < inf else 0.0,
         )
         return [Send(self._bebopd, request)]
 
@@ -335,6 +337,7 @@ class Holding:
         match message:
             case Grant() as grant:
                 self.phase, self._has_nodes = Phase.OPENING, True
+                self._time_s = min(self._time_s, grant.time_s or inf)  # its queue's
                 self._node_count = len(grant.nodes)
                 self._until = now + START_S + self._limits.phase_s + START_NODE_S * self._node_count
                 return [OpenNodes(grant)]

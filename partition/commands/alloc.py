@@ -14,9 +14,10 @@ from native.host import process, stdio
 from native.wire.base import SIZE_MAX
 from partition.broker.driver import hold
 from partition.broker.machine import Wanted
-from partition.commands.words import SIGNAL, bound
+from partition.commands.words import SIGNAL, bound, in_queue
 from partition.find import batch
 from partition.submit.signals import early
+from partition.submit.terms import terms
 from yod.plan.shape import made, spec_of
 
 
@@ -34,6 +35,7 @@ from yod.plan.shape import made, spec_of
 @click.option("--distribution", metavar="HOW", help="Over nodes: block, cyclic, plane=K.")
 @click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
+@in_queue
 @SIGNAL
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
 @click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
@@ -54,6 +56,9 @@ def alloc(
     distribution: str | None,
     is_exclusive: bool,
     time_text: str | None,
+    queue: str | None,
+    account: str | None,
+    licences: str | None,
     warning: str | None,
     wait_s: float | None,
     partition: str,
@@ -93,6 +98,7 @@ def alloc(
         early(warning, time_s),
         is_exclusive,
         batch.id_of(os.environ),
+        terms(queue, account, licences),
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)

@@ -11,12 +11,12 @@ from functools import cache
 import click
 
 from native import limits
-from native.errors import PartitionError
+from native.errors import PartitionError, UsageError
 from native.host import stdio, userdirs
 from native.text import shown
 from native.wire import job
 from native.wire.base import State
-from native.wire.batch import Cancel, LimitTime, Row, SignalScript
+from native.wire.batch import Cancel, LimitTime, Prioritise, Row, SignalScript
 from partition.batch import show as batch_show
 from partition.batch.attaching import attach as attach_to
 from partition.batch.attaching import ended_with
@@ -27,6 +27,7 @@ from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask, ask_all
 from partition.submit.directives import changed_time
 from partition.submit.signals import number_of
+from partition.submit.terms import points, priority_of
 
 UNKNOWN_STATUS = 125  # of `wait`: the job's status cannot be had
 
@@ -68,7 +69,8 @@ def show_all(is_json: bool, partition: str) -> None:
     else:
         now = time.time()
         lines = [batch_show.cells(row, now) for row in rows]
-        print_lines(show.table(lines + [show.cells(answer, _user_name) for answer in answers]))
+        lines += [show.cells(answer, _user_name) for answer in answers]
+        print_lines(show.table(lines, [shown(row.queue) for row in rows]))
 
 
 @click.command("show")
@@ -118,7 +120,7 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
 @PARTITION
 @takes_ids
 def why_waits(job_ids: tuple[str, ...], partition: str) -> None:
-    """Say in a sentence why batch jobs wait, and when they are expected to begin."""
+    """Say why batch jobs wait, with their priorities, and when they are expected to begin."""
     asked = Asked(job_ids, partition, limits.load(os.environ))
     rows = {str(row.job_id): row for row in asked.rows()}
     _say_trouble(asked)
@@ -180,15 +182,32 @@ def cancel(job_ids: tuple[str, ...], partition: str) -> None:
 
 
 @click.command()
-@click.option("-time", "time_text", required=True, metavar="{+|-}T", help="From the start.")
+@click.option("-time", "time_text", metavar="{+|-}T", help="From the start.")
+@click.option("-prio", "--prio", "priority", metavar="N|auto", help="Operators: its priority.")
+@click.option("-nice", "--nice", "nice", metavar="N", help="Give up so many points of priority.")
 @PARTITION
 @takes_ids
-def update(time_text: str, job_ids: tuple[str, ...], partition: str) -> None:
-    """Change how long batch jobs and allocations may run: to T, or by T more or less.
+def update(
+    time_text: str | None,
+    priority: str | None,
+    nice: str | None,
+    job_ids: tuple[str, ...],
+    partition: str,
+) -> None:
+    """Change how long jobs may run, to T or by T more or less; the priority of waiting ones.
 
-    It counts from the beginning of a job, also of one that runs.
+    Times count from the beginning of a job, also of one that runs.
     """
+    if time_text is None and priority is None and nice is None:
+        raise UsageError("say -time, -prio or -nice")
     asked = Asked(job_ids, partition, limits.load(os.environ))
+    if priority is not None or nice is not None:
+        wanted = priority_of(priority), None if nice is None else points(nice)
+        for job_id in asked.order(job_ids, lambda job_id: Prioritise(job_id, *wanted)):
+            asked.failures.append(f"{shown(job_id)}: no batch job of this id waits here")
+    if time_text is None:
+        demand_done([], asked)
+        return
     before = {row.job_id: row.time_s for row in asked.rows()}
     after = {job_id: changed_time(time_s, time_text) for job_id, time_s in before.items()}
     others = asked.order(job_ids, lambda job_id: LimitTime(job_id, after[job_id]))

@@ -15,7 +15,7 @@ from native.errors import UsageError
 from native.host import stdio
 from native.text import shown
 from native.wire.base import SIZE_MAX
-from partition.commands.words import PARTITION, SIGNAL, bound, print_lines
+from partition.commands.words import PARTITION, SIGNAL, bound, in_queue, print_lines
 from partition.submit import handing
 
 
@@ -64,6 +64,8 @@ from partition.submit import handing
 @click.option(
     "--wrap", "wrap", metavar="COMMAND", help="A command of the shell, instead of a script."
 )
+@in_queue
+@click.option("-nice", "--nice", "nice", metavar="N", help="Give up so many points of priority.")
 @click.option("--after", "after", metavar="afterok:ID", help="When other jobs have ended well.")
 @click.option(
     "-begin", "--begin", "-b", "begin", metavar="WHEN", help="Not before: 18:30, now+2:00:00."

@@ -43,6 +43,19 @@ _BOUND = (
 )
 
 
+def in_queue(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options about queues; it takes each as text or None."""
+    for names, variable, metavar, text in reversed(
+        (
+            (("-queue", "-p", "queue"), "YODJOB_QUEUE", "NAME", "Of the partition; see bebopd."),
+            (("-account", "-A", "account"), "YODJOB_ACCOUNT", "NAME", "That is charged for it."),
+            (("-licenses", "-L", "licences"), None, "NAME:N", "Needed while it has slots."),
+        )
+    ):
+        command = click.option(*names, envvar=variable, metavar=metavar, help=text)(command)
+    return command
+
+
 def bound(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that bind ranks to cores; it takes each as text or None."""
     for option, name, metavar, text in reversed(_BOUND):

@@ -21,16 +21,25 @@ UNKNOWN = "?"
 NAME_WIDTH = 32  # characters of a name in the table
 
 UserName = Callable[[int], str]
+_QUEUE_AT = HEADER.index("USER") + 1
 
 
-def table(lines: Sequence[Cells]) -> list[str]:
-    """A line for each job, in columns, below :data:`HEADER`."""
+def table(lines: Sequence[Cells], queues: Sequence[str] = ()) -> list[str]:
+    """A line for each job, in columns, below :data:`HEADER`.
+
+    Args:
+        queues: of the first lines; if any has one they have a column of their own.
+    """
     rows = [HEADER, *lines]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    if any(queues):
+        named = ["QUEUE", *queues, *[""] * (len(lines) - len(queues))]
+        pairs = zip(rows, named, strict=True)
+        rows = [(*row[:_QUEUE_AT], queue, *row[_QUEUE_AT:]) for row, queue in pairs]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
             cell.rjust(width) if title in _RIGHT else cell.ljust(width)
-            for cell, width, title in zip(row, widths, HEADER, strict=True)
+            for cell, width, title in zip(row, widths, rows[0], strict=True)
         ).rstrip()
         for row in rows
     ]

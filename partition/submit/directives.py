@@ -22,12 +22,14 @@ from native.text import shown
 from native.wire.base import SIZE_MAX
 from partition.submit import moment
 from partition.submit.array import parse as parse_array
+from partition.submit.terms import points, terms
 from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
 _AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
+_QUEUE, _ACCOUNT, _LICENCES, _NICE = "-queue", "-account", "-licenses", "-nice"
 _EXCLUSIVE, _HOLD = "--exclusive", "-hold"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -50,13 +52,15 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("a", "array"), _ARRAY),
     (("b", "begin"), _BEGIN),
     (("deadline",), _DEADLINE),
+    (("p", "partition"), _QUEUE),
+    (("A", "account"), _ACCOUNT),
+    (("L", "licenses"), _LICENCES),
+    (("nice",), _NICE),
 )
-_SLURM_COSMETIC = frozenset(
-    ("A", "account", "comment", "mail-type", "mail-user", "nice", "p", "partition", "q", "qos")
-)
+_SLURM_COSMETIC = frozenset(("comment", "mail-type", "mail-user", "q", "qos"))
 _SLURM_DISTRIBUTIONS = {"*": "block"}  # the default, which is ours, too
 _SLURM_FLAGS = frozenset(("parsable", "Q", "quiet", "v", "verbose"))
-_PBS_COSMETIC = frozenset("AmMPpqSVj")
+_PBS_COSMETIC = frozenset("mMPpSVj")
 _PBS_FLAGS = frozenset("V")
 _ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)  # to check the form of a time
 _SELECT = re.compile(r"(?:select|nodes)=(\d+)(.*)", re.ASCII)
@@ -68,10 +72,12 @@ class Read(Struct):
     Attributes:
         words: options and their values, as a command line of `yodjob submit`.
         warnings: lines for the user.
+        habits: lines of another system that name its queues or accounts.
     """
 
     words: list[str]
     warnings: list[str]
+    habits: list[str] = []
 
 
 def read(text: str, known: Sequence[Option]) -> Read:
@@ -126,6 +132,10 @@ def _check(words: list[str]) -> None:
                 moment.parse(value, name, _ANY_DAY)
             case "--after":
                 parse_after(value)
+            case "-licenses":
+                terms(licences=value)
+            case "-nice":
+                points(value)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 
@@ -146,8 +156,12 @@ def _yod(words: list[str], known: Sequence[Option], found: Read) -> None:
 def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
     ours = {name: option for names, option in SLURM for name in names}
     for name, value in _pairs(words, _SLURM_FLAGS | {"exclusive", "H", "hold"}):
-        if name in ours:
+        if name == "nice" and value.startswith("-"):
+            found.warnings.append("#SBATCH --nice: ignored, it is below 0")
+        elif name in ours:
             found.words += [ours[name], value]
+            if ours[name] in (_QUEUE, _ACCOUNT):
+                found.habits.append(f"#SBATCH {_dashed(name)}")
         elif name == "gres":
             found.words += ["--gpus-per-node", _gres(value)]
         elif name == "hint":
@@ -190,6 +204,10 @@ def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
                 found.words += [_ARRAY, value]
             case "a":
                 found.words += [_BEGIN, moment.of_pbs(value, datetime.now())]
+            case "q" | "A":
+                if wanted := value.partition("@")[0]:  # of another server
+                    found.words += [_QUEUE if name == "q" else _ACCOUNT, wanted]
+                    found.habits.append(f"#PBS {_dashed(name)}")
             case "W" if value.startswith("depend="):
                 found.words += [_AFTER, value.removeprefix("depend=")]
             case "l":

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from native import limits as limits_module
 from native import nodelist, pattern
-from native.errors import PartitionError, UsageError
+from native.errors import PartitionError, Refusal, UsageError
 from native.options import Option, parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
@@ -19,8 +19,16 @@ from native.wire.batch import Forecast, Submit, Submitted, Task
 from partition.find import discover
 from partition.submit import directives, moment
 from partition.submit.array import parse as parse_array
-from partition.submit.message import detached, hand_in, read_script, submission, wrapped
+from partition.submit.message import (
+    NotTakenError,
+    detached,
+    hand_in,
+    read_script,
+    submission,
+    wrapped,
+)
 from partition.submit.signals import early
+from partition.submit.terms import terms as terms_of
 from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, spec_of, with_option
 
@@ -39,6 +47,8 @@ _OF_THE_SHAPE = (
     "per_core",
     "threads",
 )
+
+_TERMS = ("queue", "account", "licences", "nice")
 
 # What a #YOD line may say; the names are those of the command's parameters.
 _OPTIONS = {
@@ -68,6 +78,10 @@ _OPTIONS = {
     "begin": Option(("-begin", "--begin", "-b"), True),
     "deadline": Option(("-deadline", "--deadline"), True),
     "directory": Option(("-directory", "--chdir"), True),
+    "queue": Option(("-queue", "-p"), True),
+    "account": Option(("-account", "-A"), True),
+    "licences": Option(("-licenses", "-L"), True),
+    "nice": Option(("-nice", "--nice"), True),
 }
 
 
@@ -102,8 +116,8 @@ def submit(
         UsageError: the script, an option or a line of the script is wrong.
         PartitionError: it is not taken.
     """
-    message, warnings = _read(words, wrap, given, partition)
-    return _handed(message, partition, environment, warnings)
+    message, read = _read(words, wrap, given, partition)
+    return _taken(*_answer_to(message, read, given, partition, environment))
 
 
 def test(
@@ -118,8 +132,9 @@ def test(
     Raises:
         UsageError, PartitionError: as :func:`submit`.
     """
-    message, warnings = _read(words, wrap, given, partition)
-    answer = _answer(replace(message, is_test=True), partition, environment)
+    message, read = _read(words, wrap, given, partition)
+    asked = replace(message, is_test=True)
+    answer, warnings = _answer_to(asked, read, given, partition, environment)
     if not isinstance(answer, Forecast):
         raise PartitionError("bebopd is of a release that does not know --test-only")
     return answer, warnings
@@ -127,8 +142,8 @@ def test(
 
 def _read(
     words: Sequence[str], wrap: str | None, given: Mapping[str, Any], partition: str
-) -> tuple[Submit, Sequence[str]]:
-    """The message of a job, and warnings of lines in its script."""
+) -> tuple[Submit, directives.Read]:
+    """The message of a job, and what was found in its script."""
     script = wrapped(wrap) if wrap is not None else read_script(words)
     try:
         text = script.content.decode(errors="surrogateescape")
@@ -170,8 +185,29 @@ def _read(
         None if chosen["after"] is None else parse_after(chosen["after"]),
         is_exclusive,
         is_held,
+        terms_of(*(chosen[name] for name in _TERMS)),
     )
-    return replace(message, array=array, begins=begins, deadline=deadline), read.warnings
+    return replace(message, array=array, begins=begins, deadline=deadline), read
+
+
+def _answer_to(
+    message: Submit,
+    read: directives.Read,
+    given: Mapping[str, Any],
+    partition: str,
+    environment: Mapping[str, str],
+) -> tuple[Submitted | Forecast, Sequence[str]]:
+    """bebopd's answer to a job, and warnings."""
+    try:
+        return _answer(message, partition, environment), read.warnings
+    except NotTakenError as error:
+        # Another system's queues mean nothing where there are none.
+        habits = [] if given.get("queue") or given.get("account") else read.habits
+        if error.code is not Refusal.NO_QUEUES or not habits:
+            raise
+        message = replace(message, terms=replace(message.terms, queue="", account=""))
+        warnings = [*read.warnings, *(f"{habit}: ignored, there are no queues" for habit in habits)]
+        return _answer(message, partition, environment), warnings
 
 
 def detach(
@@ -195,7 +231,7 @@ def detach(
     script = detached(words, program)
     waits_for = parse_after(after) if after else None
     message = submission(script, spec, "", 0.0, "", "", partition=partition, after=waits_for)
-    return _handed(message, partition, environment, [])
+    return _taken(_answer(message, partition, environment), [])
 
 
 def has_bebopd(partition: str, environment: Mapping[str, str]) -> bool:
@@ -217,10 +253,7 @@ def task_of(words: Sequence[str], program: str) -> tuple[str, Task]:
     return message.name, msgpack.decode(message.task, type=Task)
 
 
-def _handed(
-    message: Submit, partition: str, environment: Mapping[str, str], warnings: Sequence[str]
-) -> Taken:
-    submitted = _answer(message, partition, environment)
+def _taken(submitted: Submitted | Forecast, warnings: Sequence[str]) -> Taken:
     assert isinstance(submitted, Submitted)
     return Taken(submitted.job_id, submitted.text, tuple(warnings))
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from native.errors import PartitionError, UsageError
+from native.errors import PartitionError, Refusal, UsageError
 from native.host import userdirs
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.text import shown
 from native.wire import codec
 from native.wire.alloc import NodeSpec, Refused
-from native.wire.base import NAME_MAX, NO_DEPENDENCY, Dependency, Message
+from native.wire.base import NAME_MAX, NO_DEPENDENCY, NO_TERMS, Dependency, Message, Terms
 from native.wire.batch import (
     TASK_MAX_BYTES,
     TOKEN_BYTES,
@@ -31,6 +31,18 @@ from partition.status.reached import reached
 
 AGAIN_S = 0.25  # bebopd is asked again after this
 _OURS = ("YOD_JOB_ID", "YOD_SLOTS", "YOD_NODE_COUNT", "YOD_NODE_NAMES", "YOD_NODE_SLOTS")
+
+
+class NotTakenError(PartitionError):
+    """bebopd refuses a job; the text says why.
+
+    Attributes:
+        code: the kind of reason.
+    """
+
+    def __init__(self, refused: Refused) -> None:
+        self.code: Refusal = refused.code
+        super().__init__(refused.text)
 
 
 class Script(Struct, frozen=True):
@@ -92,6 +104,7 @@ def submission(
     after: Dependency | None = None,
     is_exclusive: bool = False,
     is_held: bool = False,
+    terms: Terms = NO_TERMS,
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
@@ -129,7 +142,7 @@ def submission(
     title = (name or script.name)[:NAME_MAX].encode(errors="replace").decode()
     waits_for = after or NO_DEPENDENCY
     said = (spec, title, time_s, task, waits_for, is_exclusive, is_held)
-    return Submit(os.urandom(TOKEN_BYTES), *said)
+    return Submit(os.urandom(TOKEN_BYTES), *said, terms=terms)
 
 
 def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted | Forecast:
@@ -172,5 +185,5 @@ def _once(where: Where, limits: Limits, message: Submit) -> Submitted | Forecast
         query.talk(port, bebopd, reactor, where.name, limits.allocate_s, message, take)
     answer = answers[0]
     if isinstance(answer, Refused):
-        raise PartitionError(answer.text)
+        raise NotTakenError(answer)
     return answer

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from allocator.batch.job import Held
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
-from native.wire.base import NO_DEPENDENCY, After, AfterKind, Array, Dependency, State
+from native.wire.base import NO_DEPENDENCY, NO_TERMS, After, AfterKind, Array, Dependency, State
 from tests.unit.allocator.partition_of import ALICE, spec
 
 SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
@@ -17,6 +17,14 @@ class Users:
     def receive(self, peer, message, principal=ALICE):
         self.handle(MessageReceived(peer, principal, message))
 
+    def site(self):
+        """What a bebopd is given beside what all are."""
+        return {"earlier": self.disk.batch.earlier()}
+
+    def terms(self, wanted):
+        """Those of a new job."""
+        return NO_TERMS
+
     def submit(self):
         if len(self.submitting) + len(self.accepted) > 30:
             return
@@ -24,8 +32,10 @@ class Users:
         self.after[token] = after = self.dependency()
         if token[0] < 26:  # one in ten
             self.exclusive.add(token)
-        words = (self.choose.choice(SPECS), "a", 0.0, b"task", after, token in self.exclusive)
-        message = replace(batch.Submit(token, *words), **self.times(token))
+        wanted = self.choose.choice(SPECS)
+        words = (wanted, "a", 0.0, b"task", after, token in self.exclusive)
+        message = batch.Submit(token, *words, terms=self.terms(wanted))
+        message = replace(message, **self.times(token))
         if token[3] % 8 == 0:
             array = Array(((0, token[4] % 5, 1),), token[5] % 3)
             self.arrays[token] = array.count

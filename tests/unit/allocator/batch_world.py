@@ -100,7 +100,7 @@ class World(Users):
             owner_of=lambda uid: Owner(uid, NAMES[uid], uid) if uid in NAMES else None,
             wall_clock=self.unix_time,
             limits=self.limits,
-            earlier=self.disk.batch.earlier(),
+            **self.site(),
         )
 
     def kill_bebopd(self):

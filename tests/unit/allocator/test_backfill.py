@@ -28,11 +28,12 @@ class Backfilled(BatchPartition):
     def job(self, size, time_s=0.0, **fields):
         """Submit a job; gives its id."""
         self.count += 1
+        principal = fields.pop("principal", ALICE)
         wanted = fields.pop("spec", None) or spec(size)
         token = self.count.to_bytes(batch.TOKEN_BYTES, "big")
         source = PortalId(1, 80000 + self.count)
         message = batch.Submit(token, wanted, "a", time_s, b"task", **fields)
-        self.receive(source, message, ALICE)
+        self.receive(source, message, principal)
         self.keep()
         return max(job.job_id for job in self.machine.batch)
 
@@ -60,8 +61,7 @@ class Backfilled(BatchPartition):
         self.keep()
         self.receive(pct(root), batch.BrokerEnded(job_id, 0, b""))
         self.keep()
-        for number in nodes:
-            self.receive(pct(number), Freed(job_id, ((number, 1),)))
+        self.receive(pct(root), Freed.of(job_id, nodes))
         self.keep()
 
 

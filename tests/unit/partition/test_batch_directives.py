@@ -61,9 +61,9 @@ def test_what_ours_has_is_read(line, words):
     ("line", "warning"),
     [
         ("#SBATCH --mail-type=END", "#SBATCH --mail-type: ignored"),
-        ("#SBATCH -p debug", "#SBATCH -p: ignored"),
+        ("#SBATCH --nice=-5", "#SBATCH --nice: ignored, it is below 0"),
         ("#SBATCH --parsable", "#SBATCH --parsable: ignored"),
-        ("#PBS -q debug", "#PBS -q: ignored"),
+        ("#PBS -p 5", "#PBS -p: ignored"),
         ("#PBS -V", "#PBS -V: ignored"),
     ],
 )
@@ -159,3 +159,27 @@ def test_a_dependency_in_words():
     )
     with pytest.raises(UsageError, match="at most 64"):
         parse_after("after" + ":1" * 65)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("#SBATCH -p long", ["-queue", "long"]),
+        ("#SBATCH --partition=long", ["-queue", "long"]),
+        ("#PBS -q long@server", ["-queue", "long"]),
+        ("#SBATCH -A physics", ["-account", "physics"]),
+        ("#PBS -A physics", ["-account", "physics"]),
+        ("#SBATCH -L matlab:2,ansys", ["-licenses", "matlab:2,ansys"]),
+        ("#SBATCH --nice=100", ["-nice", "100"]),
+    ],
+)
+def test_queues_of_other_systems_are_ours(line, words):
+    read = directives.read(f"#!/bin/sh\n{line}\n", KNOWN)
+    assert (read.words, read.warnings) == (words, [])
+    assert bool(read.habits) == (words[0] in ("-queue", "-account"))
+
+
+@pytest.mark.parametrize("line", ["#SBATCH -L matlab:x", "#YOD -nice -5", "#YOD -licenses ,"])
+def test_licences_and_points_that_cannot_be_refuse_the_script(line):
+    with pytest.raises(UsageError, match="line 2"):
+        directives.read(f"#!/bin/sh\n{line}\n", KNOWN)

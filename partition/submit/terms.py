@@ -1,0 +1,73 @@
+"""The queue of a job, and what goes with it, as users write it. Pure."""
+
+from __future__ import annotations
+
+from native.errors import UsageError
+from native.text import shown
+from native.wire.base import (
+    LICENCE_MAX,
+    LICENCES_MAX,
+    NAME_MAX,
+    NICE_MAX,
+    PRIORITY_MAX,
+    Licences,
+    Terms,
+)
+from native.wire.batch import BY_FACTORS
+
+
+def terms(
+    queue: str | None = None,
+    account: str | None = None,
+    licences: str | None = None,
+    nice: str | None = None,
+) -> Terms:
+    """What a user wants; None: it was not said.
+
+    Raises:
+        UsageError: one of them cannot be.
+    """
+    for option, name in (("-queue", queue), ("-account", account)):
+        if name is not None and not (name and name.isprintable() and len(name) <= NAME_MAX):
+            raise UsageError(f"{option} {shown(name)}: no name")
+    counted = () if licences is None else _licences(licences)
+    return Terms(queue or "", account or "", counted, 0 if nice is None else points(nice))
+
+
+def points(text: str) -> int:
+    """Points of a priority that are given up.
+
+    Raises:
+        UsageError: no number, or out of range.
+    """
+    if not (text.isascii() and text.isdecimal() and int(text) <= NICE_MAX):
+        raise UsageError(f"-nice {shown(text)}: must be from 0 to {NICE_MAX}")
+    return int(text)
+
+
+def priority_of(text: str | None) -> int | None:
+    """An operator's priority; ``auto``: that of its factors.
+
+    Raises:
+        UsageError: no number, or out of range.
+    """
+    if text is None or text == "auto":
+        return None if text is None else BY_FACTORS
+    if not (text.isascii() and text.isdecimal() and int(text) <= PRIORITY_MAX):
+        raise UsageError(f"-prio {shown(text)}: must be from 0 to {PRIORITY_MAX}, or auto")
+    return int(text)
+
+
+def _licences(text: str) -> Licences:
+    """``matlab:2,ansys``: of the second one."""
+    found: dict[str, int] = {}
+    for item in text.split(","):
+        name, colon, count = item.partition(":")
+        number = count if colon else "1"
+        is_number = number.isascii() and number.isdecimal() and 1 <= int(number) <= LICENCE_MAX
+        if not (name and name.isprintable() and len(name) <= NAME_MAX and is_number):
+            raise UsageError(f"-licenses {shown(text)}: write NAME or NAME:COUNT, with commas")
+        found[name] = found.get(name, 0) + int(number)
+    if len(found) > LICENCES_MAX:
+        raise UsageError(f"-licenses {shown(text)}: at most {LICENCES_MAX} kinds")
+    return tuple(found.items())

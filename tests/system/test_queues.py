@@ -1,0 +1,125 @@
+"""Queues of a site with real processes: as docs/queues.md sets them up, and under a new bebopd."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+
+import pytest
+
+from native.host import userdirs
+from tests.support.batch import Jobs
+from tests.support.partition import BIN, ROOT, finish
+from tests.support.wait import wait_until
+
+ME = userdirs.user_name(os.getuid())
+PAGE = (ROOT / "docs" / "queues.md").read_text().replace("alice", ME)
+RULES = re.search(r"```\n(.*?)```\n", PAGE, re.S)[1]
+
+
+@pytest.fixture
+def queues(start_local, tmp_path):
+    """Two nodes of two slots, whose site has the queues of the page."""
+    file = tmp_path / "queues.toml"
+    file.write_text(RULES)
+    jobs = Jobs(start_local(2, slots=2, bebopd_options=("--queues", file)), tmp_path)
+    yield jobs
+    jobs.close()
+
+
+def session(text: str) -> list[tuple[list[str], list[str]]]:
+    """Commands of the page, each with what it prints."""
+    found: list[tuple[list[str], list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("    $ "):
+            found.append((shlex.split(line[6:]), []))
+        elif line.startswith("    ") and found:
+            found[-1][1].append(line.strip())
+    return found
+
+
+def told(lines: list[str]) -> list[str]:
+    """Without what differs from time to time, and from user to user."""
+    times = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\(in [\d:]+\)|\d:\d\d(?= )"
+    points = r"priority [56]\d{3}|fair share \d+( \([\d.]+\))?|age \d+ \([\d.]+\)"
+    known = [re.sub(f"{times}|{points}", "#", line) for line in lines]
+    return [re.sub(" +", " ", line.strip()) for line in known]
+
+
+def test_the_page_is_as_it_happens(queues):
+    page = session(PAGE[: PAGE.index("## Queues\n")])
+    assert len(page) == 9
+    for (name, *words), printed in page:
+        done = finish(queues.partition.start_command(BIN / name, *words, cwd=queues.directory))
+        assert told((done.out + done.err).splitlines()) == told(printed), words
+        assert done.status == (1 if done.err else 0)
+    finish(queues.partition.start_command(BIN / "yodctl", "unreserve", "1"))
+    queues.yodjob("cancel", "1", "2", "3")
+    for job_id in ("1", "2", "3"):
+        queues.wait(job_id)
+
+
+def test_what_a_queue_says_holds_for_allocations_and_launches(queues):
+    done = queues.yodjob("alloc", "-queue", "short", "-sz", "3", "true")
+    assert (done.status, done.err) == (
+        *(125, "yodjob: queue short: per_job.slots is 2, 3 asked for\n"),
+    )
+    done = queues.yodjob("alloc", "-queue", "long", "true")
+    assert "it takes batch jobs only" in done.err
+    done = queues.yodjob("alloc", "-queue", "short", "-licenses", "matlab:2", "yod", "true")
+    assert (done.status, "holds 1 slot on node 0" in done.err) == (0, True)
+    script = "#SBATCH -p short\n#SBATCH -L matlab\n#SBATCH -A physics\ntrue"
+    job_id = queues.submit(text=script)
+    assert queues.wait(job_id) == 0
+    row = queues.row(job_id)
+    assert (row["queue"], row["account"], row["time_s"]) == ("short", "physics", 600.0)
+
+
+def test_a_file_with_a_mistake_changes_nothing_and_one_without_is_in_force(queues):
+    file = queues.directory / "queues.toml"
+    partition = queues.partition
+
+    def reload(text: str, says: str) -> None:
+        file.write_text(text)
+        os.kill(partition.bebopd.unix_pid, signal.SIGHUP)
+        wait_until(lambda: says in partition.bebopd.text())
+
+    reload(RULES.replace('"30:00"', "30"), "[[queue]] 2 (short): max_time must be a time in quot")
+    assert queues.yodjob("submit", "-queue", "short", "-time", "31", "--wrap", "true").status == 1
+    reload(RULES.replace('"30:00"', '"40:00"'), "is in force")
+    assert queues.wait(queues.submit("-queue", "short", "-time", "31", "--wrap", "true")) == 0
+    done = partition.start_command(BIN / "bebopd", "--queues", "/none", "--state-dir", "/none")
+    assert finish(done).err == "bebopd: file of queues /none: No such file or directory\n"
+
+
+def test_the_order_and_what_was_used_outlive_bebopd(queues):
+    running = queues.submit("-sz", "4", "--wrap", "read line <go")
+    waiting = [queues.submit("--wrap", "true") for _ in range(2)]
+    short = queues.submit("-queue", "short", "--wrap", "true")
+    assert queues.yodjob("update", "-nice", "500", waiting[0]).status == 0
+
+    def places() -> list[str]:
+        ids = (*waiting, short)
+        return [queues.row(job_id)["reason"].partition(";")[0] for job_id in ids]
+
+    before = places()
+    assert before == ["place 3 of 3", "place 2 of 3", "place 1 of 3"]
+    queues.partition.bebopd.kill()
+    queues.partition.replace_bebopd()
+    wait_until(lambda: queues.state(running) == "RUNNING")
+    assert places() == before
+    queues.go.say()
+    assert queues.wait(running, *waiting, short) == 0
+
+
+def test_habits_of_slurm_run_where_there_are_no_queues(jobs):
+    script = jobs.script("#SBATCH -p debug\n#SBATCH -A physics\ntrue")
+    done = jobs.yodjob("submit", "-quiet", script)
+    assert (done.status, done.err) == (
+        *(0, "".join(f"yodjob: #SBATCH {x}: ignored, there are no queues\n" for x in ("-p", "-A"))),
+    )
+    assert jobs.wait(done.out.strip()) == 0
+    done = jobs.yodjob("submit", "-queue", "debug", "--wrap", "true")
+    assert done.err == "yodjob: no queue debug: this partition has no queues (bebopd --queues)\n"

@@ -1,0 +1,82 @@
+"""In any order of events, with queues: limits hold, licences are there, and all jobs end.
+
+What is asserted of batch jobs in any world is asserted here as well.
+"""
+
+import random
+
+import pytest
+
+from allocator.batch.submissions import Submissions
+from allocator.queue.admission import NO_QUEUES
+from allocator.queue.table import QueueTable
+from tests.unit.allocator.queue_world import QueueWorld
+
+STEPS = 150
+
+
+def play(seed):
+    world = QueueWorld(random.Random(seed))
+    try:
+        for each in world.pcts:
+            world.connect(each)
+        world.arrive()
+        for _ in range(STEPS):
+            world.choose.choice(list(world.steps()))()
+        world.settle()
+        world.check_settled()
+    finally:
+        world.disk.close()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_limits_hold_licences_are_there_and_every_accepted_job_ends(seed):
+    world = play(seed)
+    assert not world.queues._had
+    assert not +world.queues._licences
+
+
+def limits_are_not_looked_at(patch):
+    patch.setattr(QueueTable, "blocked", lambda self, *words: "")
+
+
+def jobs_of_an_earlier_bebopd_are_not_counted(patch):
+    original = Submissions.__init__
+
+    def begin(self, jobs, *words, admission, **named):
+        original(self, jobs, *words, admission=NO_QUEUES, **named)
+        self._admission = admission
+
+    patch.setattr(Submissions, "__init__", begin)
+    patch.setattr(QueueTable, "dropped", lambda self, uid, terms: None)
+
+
+def room_that_no_slot_tells_of_goes_unnoticed(patch):
+    patch.setattr(
+        QueueTable, "freed", property(lambda self: 0, lambda self, value: None), raising=False
+    )
+
+
+def a_withdrawn_job_is_counted_for_ever(patch):
+    patch.setattr(QueueTable, "is_over", lambda self, job_id: None)
+
+
+DEFECTS = (
+    limits_are_not_looked_at,
+    jobs_of_an_earlier_bebopd_are_not_counted,
+    room_that_no_slot_tells_of_goes_unnoticed,
+    a_withdrawn_job_is_counted_for_ever,
+)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_rule_that_is_broken_is_noticed(defect, monkeypatch):
+    defect(monkeypatch)
+    for seed in range(200):
+        try:
+            world = play(seed)
+            assert not world.queues._had
+        except AssertionError:
+            return
+    pytest.fail("nobody has noticed")
