@@ -225,8 +225,8 @@ class BatchJobs:
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            actions += self._submissions.refused(job, text)
-            return actions + self.questions.ended(job.job_id)
+            actions += self._submissions.refused(job, text) + self.questions.ended(job.job_id)
+            return actions + self._look_at_dependents(job.job_id, now)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
             actions += self._withdraw(job, text, now)
             if job.is_cancelled:
@@ -444,7 +444,7 @@ class BatchJobs:
     def _drop(self, job: BatchJob) -> None:
         self._placed.remove(job)
         self._requeues.discard(job.job_id)
-        self._dependencies.discard(job)
+        self._dependencies.forget(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
         self._submissions.ended(job)

@@ -112,7 +112,7 @@ def _check(words: list[str]) -> None:
             case "-o" | "-output":
                 pattern.check(value)
             case "--after":
-                parse_after(value)
+                parse_after(value, has_name=True)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 

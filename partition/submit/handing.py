@@ -128,7 +128,7 @@ def submit(
         output,
         early(chosen["warning"], time_s),
         partition,
-        None if chosen["after"] is None else parse_after(chosen["after"]),
+        None if chosen["after"] is None else parse_after(chosen["after"], has_name=True),
         is_exclusive,
         is_held,
     )
@@ -154,7 +154,7 @@ def detach(
         UsageError, PartitionError: as :func:`submit`.
     """
     script = detached(words, program)
-    waits_for = parse_after(after) if after else None
+    waits_for = parse_after(after, has_name=True) if after else None
     message = submission(script, spec, "", 0.0, "", "", partition=partition, after=waits_for)
     return _handed(message, partition, environment, [])
 

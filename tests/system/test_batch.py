@@ -326,3 +326,14 @@ def test_more_jobs_are_asked_about_than_a_question_may_have(jobs):
     done = jobs.yodjob("show", *others, str(last))
     assert (done.status, done.out.splitlines()[0]) == (1, f"job {last}")
     assert len(done.err.splitlines()) == len(others)
+
+
+def test_a_singleton_begins_when_earlier_jobs_of_its_name_have_ended(jobs):
+    first = jobs.submit("-name", "row", "--wrap", HOLD)
+    jobs.said.until("up\n")
+    second = jobs.submit("-name", "row", text="#SBATCH --dependency=singleton\ntrue")
+    assert jobs.row(second)["reason"].startswith(f"job {first}, which has the same name, ")
+    jobs.go.say()
+    assert jobs.wait(first, second) == 0
+    refused = jobs.partition.yod("--after", "singleton", "true")
+    assert refused.err == "yod: --after singleton: only batch jobs wait so (yodjob submit)\n"

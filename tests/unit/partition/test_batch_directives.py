@@ -82,7 +82,7 @@ def test_the_distribution_over_sockets_is_a_warning(said, over_nodes):
         "#SBATCH --mem=much",
         "#SBATCH --array=1-3",
         "#SBATCH -d aftercorr:3",
-        "#SBATCH --dependency=singleton",
+        "#SBATCH --dependency=singleton:3",
         "#YOD --after afterok",
         "#YOD --after afterok:3.1",
         "#YOD --after after:1?after:2,after:3",
@@ -156,3 +156,12 @@ def test_a_dependency_in_words():
     )
     with pytest.raises(UsageError, match="at most 64"):
         parse_after("after" + ":1" * 65)
+
+
+def test_singleton_is_for_what_has_a_name():
+    after = Dependency((After(AfterKind.OK, 3),), is_singleton=True)
+    assert parse_after("singleton,afterok:3", has_name=True) == after
+    assert parse_after("singleton", has_name=True) == Dependency((), is_singleton=True)
+    with pytest.raises(UsageError) as raised:
+        parse_after("singleton")
+    assert str(raised.value) == "--after singleton: only batch jobs wait so (yodjob submit)"
