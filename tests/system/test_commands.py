@@ -57,7 +57,8 @@ RARE = {
 OF_A_LAUNCH = {
     "allocator": "asked bebopd dependents driver gate records releases requests violation",
     "allocator.batch": (
-        "dependencies holds job outcome questions queue running submissions table times"
+        "dependencies holds job outcome placed questions queue requeues running submissions table"
+        " times"
     ),
     "allocator.jobs": (
         "accounting assign batch choosing dependencies grants ids job line outcomes selection table"
@@ -88,7 +89,7 @@ OF_A_LAUNCH = {
         "ends failures forming keepers killing loading losses machine no_hooks output progress "
         "release spawned spec starting table wiring"
     ),
-    "pct.job.rules": "objects outcomes relay",
+    "pct.job.rules": "objects outcomes relay unkillable",
     "pct.tree": "collective group late tree",
     "pct.wireup": "environment fences foreign kvs machine no_pmix questions world",
     "yod": "cli command driver frontend launching",
