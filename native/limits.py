@@ -48,6 +48,7 @@ class Limits(Struct, frozen=True):
     requeues_count: int = 3
     submitted_count: int = 100_000
     submitted_each_count: int = 20_000
+    array_count: int = 100_000
     history_count: int = 100_000
     history_steps_count: int = 1_000_000
     history_events_count: int = 1_000_000
@@ -124,6 +125,7 @@ MEANINGS = {
     "requeues_count": "a batch job waits again so often when a node could not be made ready for it",
     "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
     "submitted_each_count": "the same of one user",
+    "array_count": "elements of an array of batch jobs",
     "history_count": "past jobs that bebopd's history keeps",
     "history_steps_count": "past steps that it keeps",
     "history_events_count": "what has happened to jobs, and as much to nodes, that it keeps",

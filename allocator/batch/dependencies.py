@@ -40,17 +40,22 @@ class Dependencies:
                 assert job.state is State.PENDING or job.state.is_final, job
                 named = {each.job_id for each in job.after.on}
                 assert job_id in named or job_id == self._behind[dependent]
-        assert sorted(each for ids in self._named.values() for each in ids) == sorted(self._jobs)
+        with_name = sorted(each for ids in self._named.values() for each in ids)
+        assert with_name == sorted(job.job_id for job in self._jobs.values() if job.element is None)
         for dependent, job_id in self._behind.items():
             assert dependent in self._dependents[job_id], (dependent, job_id)
 
     def add(self, job: BatchJob) -> None:
-        """A job is handed in."""
+        """A job is handed in. Elements of an array do not count: the array does."""
+        if job.element is not None:
+            return
         self._named.setdefault((job.uid, job.name), []).append(job.job_id)
 
     def forget(self, job: BatchJob) -> None:
         """A job has ended, or never was."""
         self.discard(job)
+        if job.element is not None:
+            return
         same = self._named[job.uid, job.name]
         same.remove(job.job_id)
         if not same:
@@ -92,12 +97,17 @@ class Dependencies:
         place = bisect_left(same, job.job_id)
         return same[place - 1] if place else 0
 
+    def waits_for(self, dependency: Dependency) -> str:
+        """What a job with this dependency would wait for; empty: for nothing."""
+        found = self._judge(dependency)
+        return found.text if found.verdict is Verdict.WAITS else ""
+
     def progress_of(self, job_id: int) -> Progress | None:
         """How far a job is; None: it is none that is known."""
         if (job := self._jobs.get(job_id)) is not None:
             if not job.is_recorded:
                 return None
-            return Progress.RUNS if job.state in _BEGUN else Progress.WAITS
+            return Progress.RUNS if job.shown_state in _BEGUN else Progress.WAITS
         if (is_well := self._outcomes.get(job_id)) is None:
             return None
         return Progress.WELL if is_well else Progress.FAILED

@@ -26,8 +26,7 @@ class Placed:
     def remove(self, job: BatchJob) -> None:
         """A job has no nodes any more."""
         self._by_root[job.root].discard(job.job_id)
-        job.nodes, job.grant, job.began = (), None, 0.0
-        job.is_granted = job.is_sent = job.is_told = job.has_no_slots = False
+        job.unplace()
 
     def on(self, number: int) -> list[int]:
         """The jobs with their brokers on a node, ids ascending."""

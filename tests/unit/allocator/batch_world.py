@@ -30,7 +30,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import batch
 from native.wire.alloc import Refused, Release, Released
-from native.wire.base import State
+from native.wire.base import NO_DEPENDENCY, State
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.batch_node import SLOTS, Pct
 from tests.unit.allocator.batch_users import Users
@@ -67,7 +67,8 @@ class World(Users):
         self.limits = Limits()
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
-        self.after = {}  # dependency by token
+        self.after = {b"": NO_DEPENDENCY}  # by token, which elements of arrays have not
+        self.arrays = {}  # how many elements, by token
         self.exclusive = set()  # tokens
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting, self.holding = {}, {}, {}
@@ -213,6 +214,7 @@ class World(Users):
         state = self.disk.state(job.job_id)
         assert state is State.CONFIGURING, f"started while the disk says {state}"
         assert not self.disk.is_held(job.job_id), "started though it is held"
+        assert job.begins <= self.unix_time(), "started before its time"
         after = self.after[job.token]
         met = [self.is_met(each) for each in after.on]
         assert any(met) if after.is_any and met else all(met), "started before its turn"
@@ -345,7 +347,7 @@ class World(Users):
     def settle(self):
         """Everything arrives, everything goes on, time passes."""
         self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
-        for round_ in range(100):
+        for round_ in range(100 + 5 * sum(self.arrays.values())):
             if round_ == 10:
                 self.order_some()
             if round_ == 50:
@@ -419,6 +421,8 @@ class World(Users):
             assert job_id in states, f"job {job_id} was accepted and is lost"
         left = {job_id: state for job_id, state in states.items() if not state.is_final}
         assert not left, f"they never end: {left}"
+        arrays = self.arrays.items()
+        self.disk.check_arrays({self.accepted.get(token): count for token, count in arrays})
         assert not self.submitting, "never answered"
         assert not self.waiting, "waits for ever"
         assert not +self.running, "still runs"

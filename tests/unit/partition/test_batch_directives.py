@@ -42,6 +42,9 @@ def read(*lines):
         ("#PBS -l select=2:ncpus=4:mpiprocs=4", ["-sz", "8"]),
         ("#PBS -l nodes=2:ppn=3,walltime=1:00:00", ["-sz", "6", "-time", "1:00:00"]),
         ("#PBS -l walltime=90", ["-time", "0:90"]),
+        ("#SBATCH --begin=now+1hour", ["-begin", "now+1hour"]),
+        ("#SBATCH --deadline 18:30", ["-deadline", "18:30"]),
+        ("#PBS -a 202712241830", ["-begin", "2027-12-24T18:30:00"]),
     ],
 )
 def test_what_ours_has_is_read(line, words):
