@@ -15,7 +15,7 @@ from allocator.nodes.access import Claim
 from allocator.queue.admission import Admission, fewest_nodes
 from allocator.queue.policy import Policy
 from native.wire.alloc import NodeRequest, NodeSpec
-from native.wire.batch import Factor
+from native.wire.base import Factor
 
 
 class BatchLine:

@@ -10,7 +10,7 @@ from allocator.batch.job import BatchJob
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Factor
+from native.wire.base import Factor
 
 
 class Expected(Struct, frozen=True):

@@ -21,8 +21,8 @@ from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.wire.alloc import NodeRequest, Queued
-from native.wire.base import clipped
-from native.wire.batch import BY_FACTORS, Factor
+from native.wire.base import Factor, clipped
+from native.wire.batch import BY_FACTORS
 
 
 class Waiting(Struct, eq=False):

@@ -180,6 +180,19 @@ class Element(Part, frozen=True):
     index: Index
 
 
+class Factor(Part, frozen=True):
+    """A part of a job's priority.
+
+    Attributes:
+        value: from 0 to 1; of what has no such value, 1.
+        points: that it gives.
+    """
+
+    name: Name
+    value: Annotated[float, Meta(ge=0, le=1)]
+    points: Annotated[int, Meta(ge=-(1 << 40), le=1 << 40)]
+
+
 class JobEnd(Part, frozen=True):
     """How a job has ended, as the process knows that has held or run it.
 

@@ -19,6 +19,7 @@ from native.wire.base import (
     Attempt,
     Dependency,
     Element,
+    Factor,
     JobId,
     JobMessage,
     Licences,
@@ -133,19 +134,6 @@ class History(Message, frozen=True, tag="batch.history"):
     count: Annotated[int, Meta(ge=1, le=HISTORY_MAX)]
     jobs: Some = ()
     step: StepNumber = NO_STEP
-
-
-class Factor(Part, frozen=True):
-    """A part of a job's priority.
-
-    Attributes:
-        value: from 0 to 1; of what has no such value, 1.
-        points: that it gives.
-    """
-
-    name: Name
-    value: Annotated[float, Meta(ge=0, le=1)]
-    points: Annotated[int, Meta(ge=-(1 << 40), le=1 << 40)]
 
 
 class Row(Part, frozen=True):

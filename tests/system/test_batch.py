@@ -337,3 +337,18 @@ def test_a_singleton_begins_when_earlier_jobs_of_its_name_have_ended(jobs):
     assert jobs.wait(first, second) == 0
     refused = jobs.partition.yod("--after", "singleton", "true")
     assert refused.err == "yod: --after singleton: only batch jobs wait so (yodjob submit)\n"
+
+
+def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(jobs):
+    text = 'echo $YOD_ARRAY_JOB_ID $YOD_ARRAY_INDEX; [ "$YOD_ARRAY_INDEX" != 3 ]'
+    array = jobs.submit("-array", "1-3:2%1", text=text)
+    assert jobs.wait(array) == 1
+    assert (jobs.state(array), jobs.row(array)["reason"]) == (
+        "FAILED",
+        "1 of 2 elements did not end well",
+    )
+    assert (jobs.directory / f"yod-{array}_3.out").read_text() == f"{array} 3\n"
+    assert jobs.wait(f"{array}_1") == 0
+    done = jobs.yodjob("show", f"{array}_2")
+    assert done.status == 1
+    assert f"{array}_2: this element has not begun here" in done.err
