@@ -93,9 +93,11 @@ class Dependents:
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
     ) -> list[Action]:
         """A yod asks for nodes."""
-        if not request.after.on or self._refuses():
+        if request.after == NO_DEPENDENCY or self._refuses():
             return self._take(source, principal, request, now)
         try:
+            if request.after.is_singleton:
+                raise RequestRefused(Refusal.BAD_REQUEST, "singleton: only batch jobs wait so")
             owner = self._requests.permitted(principal)
             found = self._demand_possible(owner.uid, request)
             if found.verdict is Verdict.WAITS:

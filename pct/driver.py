@@ -261,8 +261,8 @@ class Driver:
             from pct.host.kept.table import BrokerProcesses  # few nodes have any
 
             around = self._reactor, self._own_spawner, self._store.slices
-            rest = self.handle, self._contain, self._cgroup
-            self._brokers = BrokerProcesses(*around, *rest)
+            rest = self._cgroup, self._node.reservation.gpus
+            self._brokers = BrokerProcesses(*around, self.handle, self._contain, *rest)
         return self._brokers
 
     def _perform_of_job(self, parts: _JobParts, action: JobAction) -> None:
@@ -373,6 +373,7 @@ class Driver:
             services.add_client,
             self._spawner_of(job_id),
             self._group_maker(job_id, owner),
+            say,
         )
         return _JobParts(owner, objects, ranks, services)
 
@@ -384,11 +385,16 @@ class Driver:
             return None
         from pct.host.cgroups.job import Bounds  # many PCTs make no groups
 
-        memory, _ = self._node.reservation.share(job_id)
+        memory, given = self._node.reservation.share(job_id)
+        denied = b""
+        if gpus := self._node.reservation.gpus:
+            from pct.host.cgroups.gpus import denied as denied_but  # many nodes have none
+
+            denied = denied_but(gpus, given)
         slots = self._node.jobs[job_id].slots
 
         def make(world: int, cpus: tuple[int, ...]) -> JobGroup:
-            return cgroup.begin_job(job_id, world, owner, Bounds(slots, memory, cpus))
+            return cgroup.begin_job(job_id, world, owner, Bounds(slots, memory, cpus), denied)
 
         return make
 

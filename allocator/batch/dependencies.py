@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 
 from allocator.batch.job import OUTCOMES_COUNT, BatchJob
@@ -25,6 +26,10 @@ class Dependencies:
         self._jobs = jobs
         self._outcomes = dict(outcomes)
         self._dependents: dict[int, set[int]] = {}  # by the job that they wait for
+        self._named: dict[tuple[int, str], list[int]] = {}  # by user and name; ids ascending
+        self._behind: dict[int, int] = {}  # by its name: the last before it that has not ended
+        for _, job in sorted(jobs.items()):
+            self.add(job)
 
     def check(self) -> None:
         """Assert what must always hold."""
@@ -33,7 +38,28 @@ class Dependencies:
             for dependent in dependents:
                 job = self._jobs[dependent]
                 assert job.state is State.PENDING or job.state.is_final, job
-                assert job_id in {each.job_id for each in job.after.on}
+                named = {each.job_id for each in job.after.on}
+                assert job_id in named or job_id == self._behind[dependent]
+        with_name = sorted(each for ids in self._named.values() for each in ids)
+        assert with_name == sorted(job.job_id for job in self._jobs.values() if job.element is None)
+        for dependent, job_id in self._behind.items():
+            assert dependent in self._dependents[job_id], (dependent, job_id)
+
+    def add(self, job: BatchJob) -> None:
+        """A job is handed in. Elements of an array do not count: the array does."""
+        if job.element is not None:
+            return
+        self._named.setdefault((job.uid, job.name), []).append(job.job_id)
+
+    def forget(self, job: BatchJob) -> None:
+        """A job has ended, or never was."""
+        self.discard(job)
+        if job.element is not None:
+            return
+        same = self._named[job.uid, job.name]
+        same.remove(job.job_id)
+        if not same:
+            del self._named[job.uid, job.name]
 
     def demand_possible(self, dependency: Dependency) -> None:
         """Refuse what names jobs that are not there, or could never begin.
@@ -46,17 +72,30 @@ class Dependencies:
                 text = f"{each.text(str(each.job_id))}: no batch job {each.job_id} is here"
                 raise RequestRefused(Refusal.UNKNOWN_JOB, text)
         found = self._judge(dependency)
-        if found.verdict is Verdict.NEVER:
+        has_other = dependency.is_any and dependency.is_singleton
+        if found.verdict is Verdict.NEVER and not has_other:
             raise RequestRefused(Refusal.BAD_REQUEST, found.text)
 
     def look(self, job: BatchJob) -> tuple[Verdict, str]:
         """Whether a job may have slots; and what it waits for, or why it never may."""
         self.discard(job)
         found = self._judge(job.after)
+        before = self._before(job) if job.after.is_singleton else 0
+        if job.after.is_singleton:
+            found = _with_name(job.after, found, before)
         if found.verdict is Verdict.WAITS:
             for each in job.after.on:
                 self._dependents.setdefault(each.job_id, set()).add(job.job_id)
+            if before:
+                self._behind[job.job_id] = before
+                self._dependents.setdefault(before, set()).add(job.job_id)
         return found.verdict, found.text
+
+    def _before(self, job: BatchJob) -> int:
+        """The last job of its name and user before it that has not ended; 0: there is none."""
+        same = self._named[job.uid, job.name]
+        place = bisect_left(same, job.job_id)
+        return same[place - 1] if place else 0
 
     def waits_for(self, dependency: Dependency) -> str:
         """What a job with this dependency would wait for; empty: for nothing."""
@@ -85,11 +124,31 @@ class Dependencies:
 
     def discard(self, job: BatchJob) -> None:
         """A job waits for no other any more."""
-        for each in job.after.on:
-            if dependents := self._dependents.get(each.job_id):
+        before = self._behind.pop(job.job_id, None)
+        for job_id in {*(each.job_id for each in job.after.on), before}:
+            if job_id is not None and (dependents := self._dependents.get(job_id)):
                 dependents.discard(job.job_id)
                 if not dependents:
-                    del self._dependents[each.job_id]
+                    del self._dependents[job_id]
 
     def _judge(self, dependency: Dependency) -> Judgement:
         return judge(dependency, lambda job_id: self.progress_of(job_id) or Progress.FORGOTTEN)
+
+
+def _with_name(dependency: Dependency, found: Judgement, before: int) -> Judgement:
+    """The same for a job that also waits for those of its name.
+
+    Args:
+        before: the last of these that has not ended; 0: there is none.
+    """
+    own = Judgement(Verdict.READY)
+    if before:
+        text = f"job {before}, which has the same name, is to end first (singleton)"
+        own = Judgement(Verdict.WAITS, text)
+    if not dependency.on:
+        return own
+    if dependency.is_any:
+        if Verdict.READY in (found.verdict, own.verdict):
+            return Judgement(Verdict.READY)
+        return own if found.verdict is Verdict.NEVER else found
+    return own if found.verdict is Verdict.READY else found

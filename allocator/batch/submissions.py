@@ -86,6 +86,7 @@ class Submissions:
             return [Send(source, self._forecast(job, owner))]
         job.job_id, job.asker = self._ids.take(), source
         self._jobs[job.job_id] = job
+        self._dependencies.add(job)
         self._tokens[job.uid, job.token] = job.job_id
         if len(self._tokens) > TOKENS_COUNT:
             del self._tokens[next(iter(self._tokens))]

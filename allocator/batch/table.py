@@ -212,8 +212,8 @@ class BatchJobs:
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            actions += self.submissions.refused(job, text)
-            return actions + self.questions.ended(job.job_id)
+            actions += self.submissions.refused(job, text) + self.questions.ended(job.job_id)
+            return actions + self._look_at_dependents(job.job_id, now)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
             actions += self._withdraw(job, text, now)
             if job.is_cancelled:
@@ -440,7 +440,7 @@ class BatchJobs:
     def _drop(self, job: BatchJob) -> None:
         self._unplace(job)
         self._requeues.discard(job.job_id)
-        self.dependencies.discard(job)
+        self.dependencies.forget(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
         self.submissions.ended(job)

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "devices.h"
 #include "group.h"
 
 #define EXIT_NONSENSE 64
@@ -83,6 +84,10 @@ static void take_group (struct keeper *k)
     if (k->starter.group_fd == GROUP_CLOSED)
         give_up (k, EXIT_CAN_NOT, "cannot enter the control group %s: %s",
                  k->spec->group, strerror (errno));
+    if (*k->spec->group && *k->spec->denied
+        && devices_deny (k->spec->group, k->spec->denied) != 0)
+        report_set_text (report_add (&k->box, REPORT_DEVICES_OPEN, 0),
+                         strerror (errno));
 }
 
 /* Become the owner for good. Only a keeper started by root has to. */

@@ -19,6 +19,7 @@ enum report_kind {
                                          * text: the MPI library's path */
     REPORT_EMPTY = 5,
     REPORT_FAILED = 6,                  /* the keeper itself; text */
+    REPORT_DEVICES_OPEN = 7,            /* none is denied; text */
 };
 
 enum held_how {

@@ -197,6 +197,7 @@ static void take_all (struct cursor *c, struct spec *spec)
     }
     spec->hold_library = take_string (c);
     spec->group = take_string (c);
+    spec->denied = take_string (c);
     spec->environment = take_strings (c);
     take_programs (c, spec);
     take_ranks (c, spec);

@@ -73,6 +73,7 @@ struct spec {
     struct spec_limit *limits;
     const char *hold_library;          /* "": none, so always trace */
     const char *group;                  /* of the job, see group.h; "": none */
+    const char *denied;                 /* to the group, see devices.h; "": none */
     struct spec_strings environment;
     struct spec_program *programs;
     struct spec_rank *ranks;

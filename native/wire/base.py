@@ -237,10 +237,12 @@ class Dependency(Part, frozen=True):
 
     Attributes:
         is_any: one of them is enough.
+        is_singleton: also for all earlier batch jobs of its name and user, as one of them.
     """
 
     on: Annotated[tuple[After, ...], Meta(max_length=AFTER_MAX)]
     is_any: bool = False
+    is_singleton: bool = False
 
 
 NO_DEPENDENCY = Dependency(())

@@ -1,13 +1,11 @@
 """Conversation `keeper`: a PCT and the process that owns a job's ranks on its node.
 
-Both ends are on one host and of one release, so this is no MessagePack but
-structs that C reads as they lie: little-endian, unaligned, checked field by
-field, as KEEPER.md in this folder says.
+Both ends are on one host and of one release, so this is no MessagePack but structs that C reads as
+they lie: little-endian, unaligned, checked field by field, as KEEPER.md in this folder says.
 
-What a keeper is to start is the specification, a file, its descriptor 4.
-
-Commands, 16 bytes a packet, and reports, 256 bytes each and up to 32 a packet,
-go over descriptor 3, a SOCK_SEQPACKET socket.
+What a keeper is to start is the specification, a file, its descriptor 4. Commands, 16 bytes a
+packet, and reports, 256 bytes each and up to 32 a packet, go over descriptor 3, a SOCK_SEQPACKET
+socket.
 """
 
 from __future__ import annotations
@@ -129,6 +127,7 @@ class KeeperSpec(Struct, frozen=True):
         ignored: numbers of the signals that the ranks ignore; all others are at their defaults.
         is_alone: no rank waits for another keeper: all go as soon as all are held, without GO.
         group: directory of the job's control group; empty: the keeper stays in its parent's.
+        denied: character devices that the group may not open, as ``195:1 226:129``.
     """
 
     job_id: int
@@ -144,6 +143,7 @@ class KeeperSpec(Struct, frozen=True):
     ignored: tuple[int, ...] = ()
     is_alone: bool = False
     group: bytes = b""
+    denied: bytes = b""
 
     @property
     def wants_portals(self) -> bool:
@@ -232,7 +232,13 @@ class KeeperLost(Struct, frozen=True):
     reason: str
 
 
-Report = RankStarted | RankHeld | ExecFailed | RankEnded | KeeperEmpty | KeeperLost
+class DevicesOpen(Struct, frozen=True):
+    """No device is denied to the group, for this reason; all else goes on."""
+
+    reason: str
+
+
+Report = RankStarted | RankHeld | ExecFailed | RankEnded | KeeperEmpty | KeeperLost | DevicesOpen
 
 
 class StreamsTaken(Struct, frozen=True):
@@ -345,7 +351,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
     parts += [_U32.pack(group) for group in spec.groups]
     for resource, soft, *hard in spec.limits:
         parts.append(_LIMIT.pack(resource, _limit(soft), _limit(hard[0] if hard else KEEP)))
-    parts += [_strings((text,)) for text in (hold_library, spec.group)]
+    parts += [_strings((text,)) for text in (hold_library, spec.group, spec.denied)]
     parts.append(_strings(spec.environment))
     for program in spec.programs:
         if not program.path or not program.argv:
@@ -434,8 +440,8 @@ def _decode(
             return (RankEnded(rank, value & 0xFFFF, was_released, *used, library, was_signalled),)
         case 5:
             return (KeeperEmpty(),)
-        case 6:
-            return (KeeperFailed(_text(text, text_bytes)),)
+        case 6 | 7:
+            return ((KeeperFailed, DevicesOpen)[kind - 6](_text(text, text_bytes)),)
     raise ValueError(f"kind {kind}")
 
 

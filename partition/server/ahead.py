@@ -32,6 +32,7 @@ MODULES = (
     "pct.cores",
     "pct.host.capacity",
     "pct.host.cgroups.files",
+    "pct.host.cgroups.gpus",
     "pct.host.cgroups.job",
     "pct.host.compare",
     "pct.host.kept.hooks",

@@ -131,7 +131,7 @@ def _check(words: list[str]) -> None:
             case "-begin" | "-deadline":
                 moment.parse(value, name, _ANY_DAY)
             case "--after":
-                parse_after(value)
+                parse_after(value, has_name=True)
             case "-licenses":
                 terms(licences=value)
             case "-nice":

@@ -182,7 +182,7 @@ def _read(
         output,
         early(chosen["warning"], time_s),
         partition,
-        None if chosen["after"] is None else parse_after(chosen["after"]),
+        None if chosen["after"] is None else parse_after(chosen["after"], has_name=True),
         is_exclusive,
         is_held,
         terms_of(*(chosen[name] for name in _TERMS)),
@@ -229,7 +229,7 @@ def detach(
         UsageError, PartitionError: as :func:`submit`.
     """
     script = detached(words, program)
-    waits_for = parse_after(after) if after else None
+    waits_for = parse_after(after, has_name=True) if after else None
     message = submission(script, spec, "", 0.0, "", "", partition=partition, after=waits_for)
     return _taken(_answer(message, partition, environment), [])
 

@@ -44,6 +44,7 @@ class JobRanks:
         make_group: makes a control group, whose first processes are a world's, and that has
             these processors, or all if none is named; None: the job
             has none.
+        say: takes a line for the log.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class JobRanks:
         on_client: Callable[[int, int], None],
         spawner: Spawner,
         make_group: Callable[[int, tuple[int, ...]], JobGroup] | None = None,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._job_id = job_id
         self._owner = owner
@@ -65,6 +67,7 @@ class JobRanks:
         self._on_client = on_client
         self._spawner = spawner
         self._make_group = make_group
+        self._say = say
         self._group: JobGroup | None = None  # of the keepers that run
         self._groups: list[JobGroup] = []  # all that there have been
         self._killed_count = 0  # by the kernel at the limit of the group, as far as told
@@ -89,6 +92,7 @@ class JobRanks:
                 self._group = self._make_group(world, spec.cpus)
                 self._groups.append(self._group)
                 self._killed_count = 0
+                spec = replace(spec, denied=self._group.denied)
             if self._group is not None:
                 spec = replace(spec, group=os.fsencode(self._group.path))
             self._keepers[world] = Keeper.start(
@@ -163,6 +167,9 @@ class JobRanks:
         self._handle(events.KeeperNotStarted(self._job_id, world, text))
 
     def _report(self, world: int, report: wire.Report) -> None:
+        if isinstance(report, wire.DevicesOpen):
+            self._say(f"GPUs of others are open to it: {report.reason}")
+            return
         if isinstance(report, wire.RankEnded):
             self._look_at_memory(report)
         if isinstance(report, wire.KeeperEmpty | wire.KeeperLost):

@@ -328,6 +328,17 @@ def test_more_jobs_are_asked_about_than_a_question_may_have(jobs):
     assert len(done.err.splitlines()) == len(others)
 
 
+def test_a_singleton_begins_when_earlier_jobs_of_its_name_have_ended(jobs):
+    first = jobs.submit("-name", "row", "--wrap", HOLD)
+    jobs.said.until("up\n")
+    second = jobs.submit("-name", "row", text="#SBATCH --dependency=singleton\ntrue")
+    assert jobs.row(second)["reason"].startswith(f"job {first}, which has the same name, ")
+    jobs.go.say()
+    assert jobs.wait(first, second) == 0
+    refused = jobs.partition.yod("--after", "singleton", "true")
+    assert refused.err == "yod: --after singleton: only batch jobs wait so (yodjob submit)\n"
+
+
 def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(jobs):
     text = 'echo $YOD_ARRAY_JOB_ID $YOD_ARRAY_INDEX; [ "$YOD_ARRAY_INDEX" != 3 ]'
     array = jobs.submit("-array", "1-3:2%1", text=text)

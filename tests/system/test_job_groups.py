@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -147,4 +148,38 @@ def test_a_batch_script_is_in_a_group_beside_its_slots_which_goes_with_it(groupe
     assert jobs.wait(job_id) == 0
     wait_for_exit(leaves)
     wait_until(lambda: not broker.parent.exists())
+    jobs.close()
+
+
+@pytest.fixture
+def with_gpus(start_local, tmp_path):
+    """A node that counts two GPUs, whose files have the numbers of others that do no harm."""
+    (tmp_path / "dev").mkdir()
+    for number, name in enumerate(("full", "zero")):
+        device = os.stat(f"/dev/{name}").st_rdev
+        os.mknod(tmp_path / "dev" / f"nvidia{number}", 0o666 | stat.S_IFCHR, device)
+    env = {"YOD_GPUS": "2", "YOD_FSROOT": str(tmp_path)}
+    return start_local(1, pct_options=ASKED, env=env)
+
+
+OPENS = "for name in full zero null; do head -c 1 /dev/$name | wc -c; done"
+
+
+def test_a_job_may_open_the_gpus_that_it_was_given_and_no_others(with_gpus):
+    given = ("-sz", "1", "--gpus-per-node")
+    for count, counts in (("1", "1 0 0"), ("2", "1 1 0")):
+        done = with_gpus.yod(*given, count, "sh", "-c", OPENS)
+        assert (done.status, " ".join(done.out.split())) == (0, counts)
+    none = with_gpus.yod("-sz", "1", "sh", "-c", OPENS)
+    assert " ".join(none.out.split()) == "0 0 0"
+    assert none.err.count("Operation not permitted") == 2
+
+
+def test_a_batch_script_may_open_none_and_its_steps_those_of_the_job(with_gpus, tmp_path):
+    jobs = Jobs(with_gpus, tmp_path)
+    script = f"{OPENS}; {BIN}/yod -sz 1 --gpus-per-node 1 sh -c '{OPENS}'"
+    job_id = jobs.submit("-sz", "1", "--gpus-per-node", "1", text=script)
+    assert jobs.wait(job_id) == 0
+    counts = [line for line in jobs.output(job_id).splitlines() if line.isdigit()]
+    assert counts == ["0", "0", "0", "1", "0", "0"]
     jobs.close()

@@ -73,7 +73,7 @@ def encoded(parent: int = 1, has_portals: bool = False) -> bytes:
         ranks = (*spec.ranks[:-1], replace(spec.ranks[-1], wants_portals=True))
         spec = replace(spec, ranks=ranks, listen_nid=0x7F000001)
     bound = replace(spec.ranks[0], cpus=(1, 64))
-    spec = replace(spec, ranks=(bound, *spec.ranks[1:]))
+    spec = replace(spec, ranks=(bound, *spec.ranks[1:]), denied=b"195:1")
     return wire.encode_spec(spec, parent, b"/lib/yodhold.so")
 
 
@@ -85,6 +85,27 @@ def test_no_specification_makes_the_reader_read_beyond_it(
     done = subprocess.run([program], input=encoded(1, has_portals), capture_output=True)
     assert done.returncode == 0, done
     assert 0 < int(done.stdout) < 8000  # some changes are harmless, some are not
+
+
+@pytest.mark.parametrize(
+    ("denied", "allows"),
+    [
+        ("", "1111"),
+        ("195:1", "0111"),
+        ("195:1 226:129", "0101"),
+        ("226:129 195:2", "1101"),
+        (" ".join(f"195:{minor}" for minor in range(1024)), "0111"),
+        (" ".join(f"195:{minor}" for minor in range(1025)), ""),
+        *((text, "") for text in ("195", "195:", "a:1", "195:1,", " 195:1", "-1:1", "1:9999999")),
+    ],
+)
+def test_the_program_for_devices_denies_what_it_was_made_with_and_nothing_else(
+    compiled: Compile, denied: str, allows: str
+) -> None:
+    program = compiled("test_devices", PROGRAMS / "test_devices.c", SOURCES / "devices.c")
+    asked = ("2 195 1", "1 195 1", "2 226 129", "2 1 3")  # the second is a block device
+    done = subprocess.run([program, denied, *asked], capture_output=True, text=True)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", allows)
 
 
 @pytest.mark.parametrize("kind", ["binary", "script"])

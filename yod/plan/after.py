@@ -6,11 +6,16 @@ from native.errors import UsageError
 from native.text import shown
 from native.wire.base import AFTER_MAX, JOB_ID_MAX, After, AfterKind, Dependency
 
+SINGLETON = "singleton"  # Slurm's word: after all earlier jobs of the same name and user
 
-def parse(text: str, option: str = "--after", allocation: str = "") -> Dependency:
+
+def parse(
+    text: str, option: str = "--after", allocation: str = "", *, has_name: bool = False
+) -> Dependency:
     """``afterok:17:18,afterany:19``; with ``?`` between them one is enough.
 
     Args:
+        has_name: it is a batch job's, which may wait for those of its name: ``singleton``.
         allocation: the id of the one whose steps may be named, as ``17.3``; empty: jobs are
             named, as ``17``.
 
@@ -22,12 +27,18 @@ def parse(text: str, option: str = "--after", allocation: str = "") -> Dependenc
         raise UsageError(f"{option} {shown(text)}: either `,`, all of them, or `?`, one is enough")
     example = f"{allocation}.3" if allocation else "17"
     found: list[After] = []
-    for part in text.split("?" if is_any else ","):
+    parts = text.split("?" if is_any else ",")
+    if is_singleton := SINGLETON in parts:
+        if not has_name:
+            raise UsageError(f"{option} {SINGLETON}: only batch jobs wait so (yodjob submit)")
+        parts = [part for part in parts if part != SINGLETON]
+    for part in parts:
         word, *ids = part.split(":")
         try:
             kind = AfterKind(word)
         except ValueError:
-            kinds = ", ".join(each.value for each in AfterKind)
+            own = (SINGLETON,) if has_name else ()
+            kinds = ", ".join((*(each.value for each in AfterKind), *own))
             raise UsageError(f"{option} {shown(text)}: no kind {shown(word)}; {kinds}") from None
         if not ids:
             raise UsageError(f"{option} {shown(text)}: {word} needs a job, as {word}:{example}")
@@ -37,7 +48,7 @@ def parse(text: str, option: str = "--after", allocation: str = "") -> Dependenc
             found.append(After(kind, number))
     if len(found) > AFTER_MAX:
         raise UsageError(f"{option}: {len(found)} jobs, at most {AFTER_MAX}")
-    return Dependency(tuple(found), is_any)
+    return Dependency(tuple(found), is_any, is_singleton)
 
 
 def _number(word: str, allocation: str) -> int:

@@ -67,6 +67,7 @@ class JobGroup:
 
     Attributes:
         path: its directory.
+        denied: devices that its first keeper has the group deny (:mod:`pct.host.cgroups.gpus`).
 
     Args:
         within: a group that has it and others, and goes with the last of them; empty: none.
@@ -82,8 +83,10 @@ class JobGroup:
         bounds: Bounds,
         controllers: frozenset[str],
         within: str = "",
+        denied: bytes = b"",
     ) -> None:
         self.path = path
+        self.denied = denied
         self._within = within
         self._watch: Watch | None = None
         self._events_fd = -1

@@ -111,11 +111,14 @@ class Cgroup:
         self.controllers = enable(self._path, WANTED)
         self.for_jobs = True
 
-    def begin_job(self, job_id: int, world: int, owner: Owner, bounds: Bounds) -> JobGroup:
+    def begin_job(
+        self, job_id: int, world: int, owner: Owner, bounds: Bounds, denied: bytes = b""
+    ) -> JobGroup:
         """Make a group of a job.
 
         Args:
             world: the first one that has processes in it.
+            denied: devices that it may not open.
 
         Raises:
             OSError: it cannot be made.
@@ -125,9 +128,9 @@ class Cgroup:
         path = f"{within}/slots" if is_within else within
         path += f".{world}" if world else ""
         own = within if is_within else ""
-        return JobGroup(path, owner, bounds, self.controllers, own)
+        return JobGroup(path, owner, bounds, self.controllers, own, denied)
 
-    def begin_broker(self, job_id: int, owner: Owner) -> JobGroup:
+    def begin_broker(self, job_id: int, owner: Owner, denied: bytes = b"") -> JobGroup:
         """Make a group of a batch job's broker, which begins before the job has its slots.
 
         Raises:
@@ -136,7 +139,8 @@ class Cgroup:
         within = f"{self._path}/job-{job_id}"
         os.makedirs(within, exist_ok=True)
         enable(within, self.controllers)
-        return JobGroup(f"{within}/{OF_BROKER}", owner, Bounds(1), self.controllers, within)
+        path, bounds = f"{within}/{OF_BROKER}", Bounds(1)
+        return JobGroup(path, owner, bounds, self.controllers, within, denied)
 
     def leave(self) -> None:
         """Move back and remove the group. It stays if a process is left in it."""

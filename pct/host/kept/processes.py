@@ -77,7 +77,8 @@ class KeptProcesses:
         self._is_empty = False
         self._is_over = False
         if place is not None:
-            spec = replace(spec, group=os.fsencode(place.group.path))
+            group = place.group
+            spec = replace(spec, group=os.fsencode(group.path), denied=group.denied)
         try:
             self._keeper = Keeper.start(
                 spec,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from native.loop.reactor import Reactor
 from native.loop.slices import Slices
 from native.machine import Contain, fault_text
 from pct import brokers
+from pct.account import Gpu
+from pct.host.cgroups import gpus
 from pct.host.kept.brokers import BrokerProcess
 from pct.host.kept.processes import NOT_STARTED, Place
 from pct.host.spawn.orphans import described
@@ -28,6 +30,7 @@ class BrokerProcesses:
         handle: takes what happens.
         contain: takes an exception that was raised on behalf of one; that one ends.
         cgroup: in which each has a control group of its own; None: none has.
+        gpus: of the node, which brokers and scripts may not open: they hold no slot.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class BrokerProcesses:
         handle: Callable[[brokers.BrokerEvent], None],
         contain: Contain,
         cgroup: Cgroup | None,
+        gpus: Sequence[Gpu] = (),
     ) -> None:
         self._reactor = reactor
         self._spawner = spawner
@@ -45,6 +49,7 @@ class BrokerProcesses:
         self._handle = handle
         self._contain = contain
         self._cgroup = cgroup
+        self._gpus = gpus
         self._processes: dict[int, BrokerProcess] = {}
 
     def perform(self, action: brokers.BrokerAction) -> None:
@@ -78,7 +83,8 @@ class BrokerProcesses:
             return None
         start = action.start
         owner = Owner(start.uid, start.gid, start.groups)
-        return Place(self._cgroup.begin_broker(start.job_id, owner), self._slices)
+        denied = gpus.denied(self._gpus, ()) if self._gpus else b""
+        return Place(self._cgroup.begin_broker(start.job_id, owner, denied), self._slices)
 
     def _happened(self, event: brokers.BrokerEvent) -> None:
         if isinstance(event, brokers.BrokerGone):

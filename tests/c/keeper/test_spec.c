@@ -35,6 +35,7 @@ static size_t length_of (struct spec_strings strings)
 static size_t walk (const struct spec *spec)
 {
     size_t n = strlen (spec->hold_library) + strlen (spec->group)
+               + strlen (spec->denied)
                + length_of (spec->environment);
 
     for (size_t i = 0; i < spec->n_groups; i++)

@@ -54,7 +54,7 @@ class Users:
     def dependency(self):
         """On jobs of before, of which some have ended."""
         if not self.accepted or self.choose.random() < 0.6:
-            return NO_DEPENDENCY
+            return NO_DEPENDENCY if self.choose.random() < 0.9 else Dependency((), False, True)
         count = self.choose.randint(1, 3)
         job_ids = [self.choose.choice(list(self.accepted.values())) for _ in range(count)]
         kinds = list(AfterKind)

@@ -86,7 +86,7 @@ def test_the_distribution_over_sockets_is_a_warning(said, over_nodes):
         "#SBATCH --gres=fpga:2",
         "#SBATCH --mem=much",
         "#SBATCH -d aftercorr:3",
-        "#SBATCH --dependency=singleton",
+        "#SBATCH --dependency=singleton:3",
         "#YOD --after afterok",
         "#YOD --after afterok:3.1",
         "#YOD --after after:1?after:2,after:3",
@@ -183,3 +183,12 @@ def test_queues_of_other_systems_are_ours(line, words):
 def test_licences_and_points_that_cannot_be_refuse_the_script(line):
     with pytest.raises(UsageError, match="line 2"):
         directives.read(f"#!/bin/sh\n{line}\n", KNOWN)
+
+
+def test_singleton_is_for_what_has_a_name():
+    after = Dependency((After(AfterKind.OK, 3),), is_singleton=True)
+    assert parse_after("singleton,afterok:3", has_name=True) == after
+    assert parse_after("singleton", has_name=True) == Dependency((), is_singleton=True)
+    with pytest.raises(UsageError) as raised:
+        parse_after("singleton")
+    assert str(raised.value) == "--after singleton: only batch jobs wait so (yodjob submit)"

@@ -71,6 +71,7 @@ def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
     assert reader.take("IQQ") == (4, keep, 0)
     assert reader.strings() == [b"/lib/yodhold.so"]
     assert reader.strings() == [b"/sys/fs/cgroup/job-7"]
+    assert reader.strings() == [b""]  # denied devices
     assert reader.strings() == [b"A=1", b"B=\xff"]
     assert reader.take("I") == (1,)
     assert [reader.strings() for _ in range(3)] == [

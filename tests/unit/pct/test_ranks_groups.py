@@ -30,6 +30,7 @@ class Group:
     def __init__(self, world: int, cpus: tuple[int, ...]) -> None:
         self.cpus = cpus
         self.path = f"/groups/{world}"
+        self.denied = b"195:1"
         self.is_ended = False
 
     def end(self, reactor, slices, job_id, done) -> None:
@@ -40,10 +41,11 @@ class Group:
 @pytest.fixture
 def job(monkeypatch):
     """Ranks of a job, and what its keepers and groups were told."""
-    found = SimpleNamespace(groups=[], told=[], reports={})
+    found = SimpleNamespace(groups=[], told=[], denied=[], reports={}, said=[])
 
     def start(spec, spawner, reactor, on_event, *_: object, **__: object) -> object:
         found.told.append(spec.group)
+        found.denied.append(spec.denied)
         found.reports[len(found.reports)] = on_event
         return SimpleNamespace()
 
@@ -57,7 +59,9 @@ def job(monkeypatch):
     slices = SimpleNamespace(start=lambda *_: None)
     owner = Owner(1000, 100, ())
     nothing = lambda *_: None  # noqa: E731
-    found.ranks = JobRanks(7, owner, reactor, slices, nothing, nothing, None, make_group)
+    found.ranks = JobRanks(
+        7, owner, reactor, slices, nothing, nothing, None, make_group, found.said.append
+    )
     return found
 
 
@@ -65,6 +69,7 @@ def test_worlds_that_run_together_are_in_one_group_which_ends_with_the_last(job)
     for world in (0, 1):
         job.ranks.start_keeper(SPEC, world)
     assert job.told == [b"/groups/0"] * 2
+    assert job.denied == [b"195:1", b""]  # the first keeper sees to it for both
     job.reports[0](EMPTY)
     job.ranks.remove_leftovers(0)
     assert not job.groups[0].is_ended
@@ -93,3 +98,9 @@ def bound_to(*cpus_of_ranks: tuple[int, ...]) -> wire.KeeperSpec:
 def test_the_group_has_the_processors_of_its_ranks_where_each_is_bound(job, spec, cpus):
     job.ranks.start_keeper(spec, 0)
     assert job.groups[0].cpus == cpus
+
+
+def test_devices_that_cannot_be_denied_are_a_line_in_the_log(job):
+    job.ranks.start_keeper(SPEC, 0)
+    job.reports[0](wire.DevicesOpen("Operation not permitted"))
+    assert job.said == ["GPUs of others are open to it: Operation not permitted"]
