@@ -59,6 +59,7 @@ class Limits(Struct, frozen=True):
     spool_bytes: int = 64 * 1024 * 1024
     connect_s: float = 5.0
     liveness_s: float = 20.0
+    peer_idle_s: float = 300.0
     notice_s: float = 2.0
     unproven_count: int = 1024
     unproven_each_count: int = 256
@@ -134,6 +135,7 @@ MEANINGS = {
     "batch_answer_s": "the batch system answers bebopd --batch within this",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
+    "peer_idle_s": "a connection of two pcts that no job needs is closed after this; 0: never",
     "notice_s": "yod says what it waits for after this, then at double times",
     "unproven_count": "connections to a daemon that have not proven an identity yet",
     "unproven_each_count": "the same of one user of its host, or of one other address",
@@ -211,6 +213,7 @@ _LARGEST = {
     "unproven_each_count": 1 << 20,
     "connections_each_count": 1 << 20,
     "launches_count": 65536,
+    "peer_idle_s": 1_000_000,
     "ssh_fanout_count": 4096,
     "output_window_bytes": 1 << 30,
     "line_room_bytes": 1 << 30,

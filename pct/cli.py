@@ -187,6 +187,7 @@ def command(
             partition_key=ring.keys[0],
             connect_timeout_s=limits.connect_s,
             liveness_s=limits.liveness_s,
+            idle_s=limits.peer_idle_s,
             max_unproven=limits.unproven_count,
             max_unproven_each=limits.unproven_each_count,
             max_connections_each=connections_each(limits.connections_each_count),

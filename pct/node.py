@@ -99,7 +99,7 @@ class Node:
         self._contain = contain
         self._deadlines: Deadlines[int] = Deadlines()  # of the jobs
         self._faulty: Deadlines[int] = Deadlines()  # jobs that have raised: when they are dropped
-        self._peers = Peers()
+        self.peers = Peers()
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
@@ -131,7 +131,7 @@ class Node:
                 return self._message(event, now)
             case PeerGone(peer, text):
                 actions = self._bebopd_lost(text, now) if peer == self._bebopd else []
-                for job_id in self._peers.concerned(peer):
+                for job_id in self.peers.concerned(peer):
                     actions += self._of_job(self.jobs[job_id], event, now)
                 return actions
             case DeadlineReached():
@@ -186,7 +186,7 @@ class Node:
             job.check()
             assert job.state is not JobState.RELEASED, job.job_id
             assert job.deadline() == self._deadlines.get(job.job_id), job.job_id
-        self._peers.check(self.jobs)
+        self.peers.check(self.jobs)
         assert self.jobs.keys() >= self._deadlines.keys() | self._faulty.keys()
 
     # -- messages ---------------------------------------------------------
@@ -251,7 +251,7 @@ class Node:
             self.reservation.give_back(message.job_id)
             return self._refused(source, message.job_id, clipped(fault_text(error)))
         self.jobs[job.job_id] = job
-        self._peers.add(job.job_id, len(message.nodes) > 1)
+        self.peers.add(job.job_id, len(message.nodes) > 1)
         if self._is_suspended:
             job.signal(SIGSTOP)
         return self._guarded(job, lambda: job.begin(now), now)
@@ -397,12 +397,12 @@ class Node:
         if self.jobs.get(job.job_id) is not job:
             return out
         self._deadlines.set(job.job_id, job.deadline())
-        self._peers.note(job.job_id, job.parent)
+        self.peers.note(job.job_id, job.parent)
         if job.state is JobState.RELEASED:
             del self.jobs[job.job_id]
             self._deadlines.set(job.job_id, None)
             self._faulty.set(job.job_id, None)
-            self._peers.remove(job.job_id)
+            self.peers.remove(job.job_id)
             self.reservation.give_back(job.job_id)
         return out
 

@@ -127,6 +127,10 @@ class Job:
         """The peer that this node obeys; None while it is an orphan."""
         return self._group.parent
 
+    def has_member(self, peer: PortalId) -> bool:
+        """Is this peer a node of the job?"""
+        return self._group.has_member(peer)
+
     # -- interface ---------------------------------------------------------
 
     def begin(self, now: float) -> list[Action]:
