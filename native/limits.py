@@ -27,6 +27,7 @@ class Limits(Struct, frozen=True):
     kill_delay_s: float = 2.0
     kill_wait_s: float = 30.0
     unkillable_s: float = 60.0
+    store_answer_s: float = 10.0
     health_s: float = 60.0
     health_memory_bytes: int = 64 << 20
     health_store_bytes: int = 1 << 20
@@ -101,6 +102,8 @@ MEANINGS = {
     "end_s": "the end of a job is confirmed within this, else its nodes are reset",
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
+    "store_answer_s": "a directory of a pct's store takes a byte within this, else it hangs and "
+    "the node's jobs end; 0: it is not asked",
     "health_s": "a pct without jobs looks after its node at this interval; 0: never",
     "health_memory_bytes": "a node with less memory left is in trouble",
     "health_store_bytes": "a node with less room left for programs is in trouble",

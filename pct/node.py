@@ -28,14 +28,13 @@ from native.machine import (
     fault_text,
     propagate,
 )
-from native.nodelist import format_nodes
 from native.wire import alloc, batch, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, HealthChecked, Leave, Restart, Several, TellBebopd
-from pct.hosted import hosted
+from pct.hosted import hosted, line_of
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
@@ -136,8 +135,8 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
-            case HealthChecked(trouble):
-                return self._checked(trouble, now)
+            case HealthChecked(trouble, is_lost):
+                return self._checked(trouble, is_lost, now)
             case BrokerEvent():
                 return self.brokers.happened(event, self._bebopd)
             case Several(job_id, events) if job_id in self.jobs:
@@ -172,10 +171,7 @@ class Node:
         more += f", in trouble: {self._unfit}" if self._unfit else ""
         more += ", restarts when free of jobs" if self._is_restarting else ""
         lines = [f"node {self.number} ({self._name}): {slots}, {len(self.jobs)} jobs{more}"]
-        for job in self.jobs.values():
-            ranks, age = format_nodes(job.ranks) or "none", now - job.started_at
-            said = f"uid {job.uid}, {job.state.value}, ranks {ranks}, for {age:.0f} s"
-            lines.append(f"job {job.job_id}: {said}")
+        lines += [line_of(job, now) for job in self.jobs.values()]
         return lines + self.brokers.lines()
 
     def check(self) -> None:
@@ -282,13 +278,16 @@ class Node:
         )
         return [Send(self._bebopd, announce)]
 
-    def _checked(self, trouble: str, now: float) -> list[Action]:
+    def _checked(self, trouble: str, is_lost: bool, now: float) -> list[Action]:
         """The health check has ended; bebopd is told at once of what is new."""
         before, self._unfit = self._unfit, clipped(trouble)
+        actions: list[Action] = []
+        for job in list(self.jobs.values()) if is_lost else []:
+            actions += self._guarded(job, partial(job.lose, self._unfit, now), now)
         if self._unfit == before:
-            return []
+            return actions
         text = f"in trouble: {self._unfit}" if self._unfit else "well again"
-        return [Log(text), *(self._announce(now) if self.reservation.epoch else ())]
+        return [*actions, Log(text), *(self._announce(now) if self.reservation.epoch else ())]
 
     def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:
         is_new = message.epoch != self.reservation.epoch or self._trouble != ""

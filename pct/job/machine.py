@@ -178,6 +178,11 @@ class Job:
         failed = self._failures.report(load.FailureKind.FAULT, text)
         return [*failed, *self._release.end(now), *self._advance(now)]
 
+    def lose(self, text: str, now: float) -> list[Action]:
+        """The node is as good as lost, because it ``text``: report that, and end."""
+        failed = self._failures.report(load.FailureKind.NODE_LOST, text)
+        return [*failed, *self._release.end(now), *self._advance(now)]
+
     def drop(self, text: str, now: float) -> list[Action]:
         """Leave the job at once, in any state; tell the other nodes, bebopd and the parent."""
         failed = self._failures.report_again(load.FailureKind.FAULT, text)
