@@ -46,7 +46,8 @@ class Touching:
         self._at = ""  # the directory that is being touched; the thread writes it
         self._waiting: list[tuple[Owner | None, Callable[[], None]]] = []
         self._trouble = ""
-        self._aside: Aside | None = None
+        # From the start: the pct has as many descriptors before its first job as after it.
+        self._aside = Aside(reactor, "yod-store") if limit_s else None
         self._timer = reactor.timer(lambda: self._handle(DeadlineReached()))
         self._timer.set(self._machine.deadline())
 
@@ -75,8 +76,7 @@ class Touching:
     def _perform(self, action: Action) -> None:
         match action:
             case Touch():
-                if self._aside is None:
-                    self._aside = Aside(self._reactor, "yod-store")
+                assert self._aside is not None
                 self._aside.give(self._touch_all, lambda _: self._handle(Touched()))
             case Answer(is_back):
                 if is_back:
