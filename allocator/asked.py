@@ -85,7 +85,7 @@ class BatchRequests:
         match message:
             case batch.Submit():
                 owner = self._requests.permitted(principal)
-                actions = self._batch.submitted(source, owner, message)
+                actions = self._batch.submissions.submitted(source, owner, message)
                 return [*actions, *self._requests.reserve()]
             case batch.Ask():
                 seen = Viewer(viewer, sees_batch=True)
@@ -119,6 +119,9 @@ class BatchRequests:
                     case batch.Hold(_, is_on):
                         is_other = principal.uid != job.uid
                         return self._batch.holds.change(job, is_on, source, by, is_other)
+                    case batch.Prioritise():
+                        whose = (source, by, viewer is None)
+                        return self._batch.priorities.change(job, message, *whose)
                     case batch.Suspend(_, is_on):
                         host = running.host_of(job, self._nodes)
                         actions = running.suspend(job, host, is_on, by)

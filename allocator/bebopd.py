@@ -20,17 +20,19 @@ from allocator.batch.table import BatchJobs
 from allocator.dependents import Dependents
 from allocator.gate import BatchSystemSaid, Gate
 from allocator.jobs.accounting import Accounting
-from allocator.jobs.assign import RequestRefused
 from allocator.jobs.batch import NO_BATCH, BatchLimits
 from allocator.jobs.grants import Keys, Operators, Owner
 from allocator.jobs.ids import JobIds
+from allocator.jobs.line import RankingMaker
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
 from allocator.nodes.node import Node, trouble_news
-from allocator.nodes.orders import Orders, OrdersRecorded, RecordNode, SendNodeEvents
-from allocator.nodes.table import Arrival, NodeConflictError, NodeTable, Placement
+from allocator.nodes.orders import Orders, OrdersRecorded, SendNodeEvents
+from allocator.nodes.table import Arrival, NodeConflictError, NodeTable, Placement, arrival_news
+from allocator.queue.admission import NO_QUEUES, Admission
 from allocator.queue.policy import PolicyMaker, first_in_first_out
 from allocator.releases import Releaser, release_asked
 from allocator.requests import Requests
+from allocator.uses import charges, note_earlier, note_ends
 from allocator.violation import OF_BATCH, violation
 from native.deadlines import earliest
 from native.errors import IllegalTransition
@@ -77,6 +79,8 @@ class Bebopd:
         placement: Placement,
         *,
         policy: PolicyMaker = first_in_first_out,
+        admission: Admission = NO_QUEUES,
+        ranking: RankingMaker | None = None,
         epoch: int,
         next_job_id: int,
         sign: Callable[[bytes], bytes],
@@ -105,6 +109,8 @@ class Bebopd:
         Args:
             placement: chooses nodes; used by this machine only.
             policy: makes what decides who is next.
+            admission, ranking: the rules of queues; the order of those that wait, if it is another
+                than that in which they came.
             epoch: a larger number for each later bebopd of a partition.
             next_job_id: the first of ``ids.BLOCK`` ids that nobody else uses.
             sign, job_key: a MAC by the partition's key; of a job id, a uid, an expiry (unix time).
@@ -127,7 +133,9 @@ class Bebopd:
         self.nodes = NodeTable(placement, *names, orders or {}, portions or {}, exclusive)
         self.jobs = JobTable(self.nodes, limits, contain)
         self.accounting = Accounting(limits, wall_clock, earlier_rows)
+        note_earlier(self.accounting, admission)
         self._placement = placement
+        self._admission = admission
         self._epoch = epoch
         self._ids = JobIds(next_job_id)
         self._wall_clock = wall_clock
@@ -153,18 +161,22 @@ class Bebopd:
             allocation=allocation,
             expected=expected,
             policy=lambda slots: policy(
-                self.nodes, self.jobs, placement, slots, limits, lambda i: self.batch.time_left(i)
+                *(self.nodes, self.jobs, placement, slots, limits),
+                lambda job_id: self.batch.times.left(job_id),
+                admission,
             ),
+            admission=admission,
+            ranking=ranking,
             on_granted=lambda *granted: self.batch.granted(*granted),
             on_refused=lambda *refused: self.batch.refused(*refused),
         )
         self.batch = BatchJobs(
             self.nodes,
             self.jobs,
-            self._requests,
+            self._requests.of_batch,
             limits,
-            new_id=self._ids.take,
-            old_id=self._ids.put_back,
+            admission=admission,
+            ids=self._ids,
             owner_of=owner_of,
             unix_time=wall_clock,
             earlier=earlier or Earlier(),
@@ -195,6 +207,10 @@ class Bebopd:
         """Give nobody nodes for this reason: requests wait; empty: give them again."""
         self._requests.hold(text)
 
+    def rules_changed(self) -> None:
+        """The rules of the queues are others."""
+        self._requests.rules_changed()
+
     def deadline(self) -> float | None:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
         look_at = self._watching.deadline() if self._watching is not None else None
@@ -213,6 +229,7 @@ class Bebopd:
             begun = self.batch.begin(now)
             self.accounting.begin(now)
         actions = [*begun, *self._changed_by(event, now)]
+        note_ends(actions, self._admission, self.jobs)
         actions += self._dependents.serve(actions, now)
         served = self._requests.serve(now)
         self._dependents.note(served)
@@ -221,6 +238,8 @@ class Bebopd:
         for job_id, outcome, slot_s in map(astuple, ended):
             self.batch.slots_gone(job_id, now)
             actions += self.accounting.slots_gone(job_id, outcome == HAS_RUN, slot_s, now)
+        note_ends(actions, self._admission, self.jobs)
+        actions += charges(actions, self._admission)
         if self._watching is not None:
             actions += self._watching.look(actions, now)
         if self.nodes.to_restart:
@@ -351,20 +370,9 @@ class Bebopd:
         except NodeConflictError as error:
             return [Log(f"rejected {source}: {error}"), Send(source, Rejected(clipped(str(error))))]
         actions: list[Action] = []
-        match arrival:
-            case Arrival.FIRST:
-                actions.append(Log(f"{node} is here, slots: {node.slots}, at {node.address}"))
-                actions.append(RecordNode(node.number, node.name))
-                actions.append(node.happened(NodeEventKind.UP))
-            case Arrival.BACK:
-                actions.append(Log(f"{node} is back"))
-                actions.append(node.happened(NodeEventKind.UP, "is back"))
-            case Arrival.RESTARTED:
-                actions.append(Log(f"{node} has restarted, at {node.address}"))
-                actions.append(RecordNode(node.number, node.name))
-                actions.append(node.happened(NodeEventKind.RESTARTED))
-                node.over = frozenset()
-        actions += trouble_news(node, trouble)
+        if arrival is Arrival.RESTARTED:
+            node.over = frozenset()
+        actions += [*arrival_news(node, arrival), *trouble_news(node, trouble)]
         if earlier is not None and earlier is not node:
             actions += self._down(earlier, f"its PCT is {node} now", now)
         if self._sweep_at is None:
@@ -435,15 +443,8 @@ class Bebopd:
     def _ordered(
         self, source: PortalId, principal: Principal, order: Order, now: float
     ) -> list[Action]:
-        from allocator.operators import not_permitted, ordered
+        from allocator.operators import Orderer, asked
 
-        by = self._requests.name_of(principal.uid)
-        try:
-            if not self._is_operator(principal):
-                owner = None if (ours := self._only_uid) is None else self._requests.name_of(ours)
-                raise not_permitted(by, self._name, owner, self._operators.group)
-            return ordered(
-                source, order, self.nodes, self._requests.owner_of, by, self._wall_clock()
-            )
-        except RequestRefused as refused:
-            return self._requests.refuse(source, principal.uid, refused, now)
+        whose = (self._name, self._only_uid, self._operators.group)
+        by = Orderer(source, principal.uid, self._is_operator(principal), *whose)
+        return asked(by, order, self.nodes, self._requests, self._wall_clock(), now)

@@ -20,6 +20,7 @@ from allocator.jobs.batch import NO_BATCH, BatchLimits, Word, Words
 from allocator.nodes import nodesfile
 from allocator.nodes.nodesfile import NodesFile
 from allocator.nodes.table import NodeConflictError, NodeTable
+from allocator.queue.rules import Rules
 from native import options
 from native.errors import UsageError, YodError
 from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
@@ -69,6 +70,7 @@ OPERATORS = "bebop"  # as in Cplant
 @click.option("--user-log", metavar="FILE", help="A line for each job; run.log.MM-DD-YY beside it.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("-remap", "--remap", "order_file", metavar="FILE", help="The order of the nodes.")
+@click.option("--queues", "queues_file", metavar="FILE", help="Queues, priorities, licences.")
 @click.option(
     "--placement",
     type=click.Choice(POLICIES),
@@ -120,6 +122,7 @@ def command(
     user_log: str | None,
     nodes_file: str | None,
     order_file: str | None,
+    queues_file: str | None,
     placement: str,
     name: str,
     batch_system: str | None,
@@ -141,6 +144,7 @@ def command(
     directory = Path(state_dir) if state_dir else _default_state_directory()
     there = _read_nodes(nodes_file) if nodes_file else NodesFile()
     line = _read_order(order_file) if order_file else []
+    rules = _read_queues(queues_file) if queues_file else None
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
     limits_of: BatchLimits = NO_BATCH
@@ -191,13 +195,20 @@ def command(
     from allocator.jobs.grants import Operators
     from allocator.nodes import hilbert, policies
     from allocator.nodes.placement import ArrayPlacement
+    from allocator.queue.admission import NO_QUEUES
     from allocator.queue.backfill import Backfill
+    from allocator.queue.ranking import Ranking
+    from allocator.queue.rules import NO_RULES
+    from allocator.queue.table import QueueTable
 
     owners = Owners()
+    queues = QueueTable(rules or NO_RULES, owners.is_in, ledger.batch.charges())
     is_roots = os.geteuid() == 0  # another's is operated by nobody but them and root
     machine = Bebopd(
         ArrayPlacement(policies.POLICIES[placement], line or hilbert.order(there.at)),
         policy=Backfill,
+        admission=queues if rules is not None else NO_QUEUES,
+        ranking=lambda slots: Ranking(queues, slots),
         epoch=time.time_ns() // 1000,  # a later bebopd has a larger one
         next_job_id=ledger.first_job_id(),
         sign=ring.sign,
@@ -227,6 +238,9 @@ def command(
         log.open_again()
         say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
         _read_again(machine.nodes, nodes_file, site, say)
+        if queues_file:
+            _read_queues_again(queues_file, queues.follow, say)
+            driver.rules_changed()
 
     take_signals(reactor, say, lambda: machine.state(reactor.monotonic()), read_again)
     shares = LogShares(say, in_force.log_lines_each_count, reactor.monotonic)
@@ -344,6 +358,23 @@ def _read_nodes(path: str) -> NodesFile:
 
 def _read_order(path: str) -> list[int]:
     return nodesfile.parse_order(_text_of(path, "order of nodes"), shown(path))
+
+
+def _read_queues(path: str) -> Rules:
+    from allocator.queue import file  # few partitions have queues
+
+    return file.parse(_text_of(path, "file of queues"), shown(path))
+
+
+def _read_queues_again(
+    path: str, follow: Callable[[Rules], None], say: Callable[[str], None]
+) -> None:
+    """At SIGHUP: go by the file as it is now; by the old one if it has a mistake."""
+    try:
+        follow(_read_queues(path))
+        say(f"SIGHUP: file of queues {shown(path)} is in force")
+    except YodError as error:
+        say(f"SIGHUP: the queues stay as they are: {error}")
 
 
 def _text_of(path: str, what: str) -> str:

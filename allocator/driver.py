@@ -26,6 +26,7 @@ from allocator.bebopd import Bebopd
 from allocator.gate import AskBatchSystem, BatchSystemSaid
 from allocator.jobs.accounting import RecordGrant, RecordPast
 from allocator.jobs.batch import Word
+from allocator.jobs.charges import RecordCharge
 from allocator.jobs.table import RecordEnd
 from allocator.nodes.orders import (
     OrdersRecorded,
@@ -122,6 +123,11 @@ class Driver:
         self._machine.hold(text)
         self._due()
 
+    def rules_changed(self) -> None:
+        """Go by other rules of the queues."""
+        self._machine.rules_changed()
+        self._due()
+
     def _ready(self) -> None:
         for event in self._port.events():
             self._is_of(event.principal if isinstance(event, (Received, Refused)) else None)
@@ -175,7 +181,7 @@ class Driver:
                 self._say(text, job_id)
             case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd() | RecordEvent():
                 self._record(action)
-            case RecordPast() | RecordSteps() | RecordNodeEvent():
+            case RecordPast() | RecordSteps() | RecordNodeEvent() | RecordCharge():
                 self._record(action)
             case RecordBatchJob():
                 # With all others of this turn: the disk is waited for once.
@@ -238,7 +244,10 @@ class Driver:
         except LedgerError as error:
             self._warn(str(error))
             return
-        start = Start(job.job_id, job.uid, action.gid, action.groups, job.name, job.time_s, task)
+        owner = job.uid, action.gid, action.groups
+        start = Start(
+            job.job_id, *owner, job.name, job.time_s, task, attempt=job.attempt, element=job.element
+        )
         self._send(action.target, start)
         self._send(action.target, job.grant)
 
@@ -305,6 +314,8 @@ class Driver:
                 ledger.happened(row.job_id, clipped(said), self._wall_clock())
             case RecordSteps(rows):
                 ledger.steps_ended(rows)
+            case RecordCharge(charge):
+                ledger.charged(charge)
             case RecordEnd(job_id, outcome, slot_s):
                 now = self._wall_clock()
                 ledger.slots_held(job_id, slot_s, now)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from allocator.jobs.assign import RequestRefused, unknown_text
@@ -31,6 +32,7 @@ from allocator.nodes.orders import (
     Restart,
 )
 from allocator.nodes.table import NodeTable
+from allocator.requests import Requests
 from native.errors import Refusal
 from native.ids import PortalId
 from native.machine import Action, Log, Send
@@ -42,6 +44,42 @@ from native.wire.base import NAME_MAX, clipped
 from native.wire.nodes import NodeEventKind
 
 BY_PCT = "its PCT"
+
+
+class Orderer(Struct, frozen=True):
+    """Who orders.
+
+    Attributes:
+        partition: its name.
+        only_uid: whom it belongs to, beside root; None: nobody.
+        group: whose members may, too; empty: there is none.
+    """
+
+    source: PortalId
+    uid: int
+    is_operator: bool
+    partition: str
+    only_uid: int | None
+    group: str
+
+
+def asked(
+    by: Orderer,
+    order: wire.Order,
+    nodes: NodeTable,
+    requests: Requests,
+    unix_s: float,
+    now: float,
+) -> list[Action]:
+    """A user orders something."""
+    name = requests.name_of(by.uid)
+    try:
+        if not by.is_operator:
+            owner = None if by.only_uid is None else requests.name_of(by.only_uid)
+            raise not_permitted(name, by.partition, owner, by.group)
+        return ordered(by.source, order, nodes, requests.owner_of, name, unix_s)
+    except RequestRefused as refused:
+        return requests.refuse(by.source, by.uid, refused, now)
 
 
 def ordered(

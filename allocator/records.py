@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from allocator.batch.job import RecordBatchJob, Viewer
+from allocator.jobs.charges import Charge
 from allocator.nodes.orders import Change
 from native.errors import YodError
 from native.wire.batch import Happened, Row
@@ -98,6 +99,9 @@ class Ledger(Protocol):
     def job_ended(self, row: Row) -> None:
         """Record the final row of such a job."""
 
+    def charged(self, charge: Charge) -> None:
+        """Keep what a user has used."""
+
     def steps_ended(self, rows: Sequence[Row]) -> None:
         """Record the final rows of steps."""
 
@@ -151,6 +155,9 @@ class MemoryLedger:
 
     def job_ended(self, row: Row) -> None:
         """Nobody looks for past jobs."""
+
+    def charged(self, charge: Charge) -> None:
+        """No later bebopd asks for it."""
 
     def steps_ended(self, rows: Sequence[Row]) -> None:
         """Nobody looks for past steps."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from allocator.batch.job import BatchJob, RecordEvent
+from allocator.batch.job import RecordEvent
 from allocator.jobs import ids
 from allocator.jobs.accounting import Accounting, row_of
 from allocator.jobs.assign import RequestRefused, fits_beside, shares_on
@@ -18,11 +18,13 @@ from allocator.jobs.choosing import Chooser, claim_of
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Job, JobState
-from allocator.jobs.line import Line, Waiting
+from allocator.jobs.line import Line, RankingMaker, Waiting
 from allocator.jobs.table import JobTable
 from allocator.nodes.access import Claim
 from allocator.nodes.table import NodeTable, Placement
+from allocator.queue.admission import Admission
 from allocator.queue.policy import Policy, Turn
+from allocator.waiting import BatchLine, awaited
 from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
@@ -48,8 +50,13 @@ class Requests:
 
     Args:
         policy: who is next.
+        admission: the rules of the queues.
+        ranking: makes the order of the line; None: it is that of arrival.
         on_granted: takes the grant of a batch job, instead of a yod.
         on_refused: takes the reason why a batch job can be given nothing any more.
+
+    Attributes:
+        of_batch: the batch jobs that wait in the line.
     """
 
     def __init__(
@@ -72,6 +79,8 @@ class Requests:
         allocation: str,
         expected: int,
         policy: Callable[[Chooser], Policy],
+        admission: Admission,
+        ranking: RankingMaker | None,
         on_granted: Callable[[int, Grant, float], list[Action]],
         on_refused: Callable[[int, str, float], list[Action]],
     ) -> None:
@@ -95,7 +104,10 @@ class Requests:
         self._early: list[tuple[PortalId, Principal, NodeRequest]] = []  # until nodes are there
         self._on_granted = on_granted
         self._on_refused = on_refused
-        self._line = Line(limits)
+        self._admission = admission
+        self._line = Line(limits, None if ranking is None else ranking(nodes.slots))
+        line = self._line, self._policy, self._slots, admission
+        self.of_batch = BatchLine(*line, wall_clock, self._look_again)
         self._served_at = 0  # the nodes' count of changes, when the line was last looked at
 
     def state(self, now: float) -> list[str]:
@@ -143,16 +155,22 @@ class Requests:
             raise RequestRefused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap")
         if request.overlaps and request.is_exclusive:
             raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")
+        wanted = (request.terms, request.specs, request.time_s)
+        terms, time_s = self._admission.terms(owner, *wanted, is_launch=True)
+        request = replace(request, terms=terms, time_s=time_s)
+        nodes = self._admission.nodes_of(terms)
         try:
-            claim = claim_of(owner.uid, request, is_batch=False)
+            claim = claim_of(owner.uid, request, is_batch=False, nodes=nodes)
             unix_time = self._wall_clock()
             placement = self._policy.demand_turn(request, claim, self._line, unix_time)
-            return self._give(source, owner, request, now, placement=placement)
+            return self._give(source, owner, request, now, placement=placement, among=nodes)
         except RequestRefused as refused:
             if not (request.waits and refused.code is Refusal.BUSY):
                 raise
             self._demand_others(request, str(refused))
-            return self._wait(Waiting(source, owner, request, now, str(refused)))
+            waiting = Waiting(source, owner, request, now, str(refused), nodes=nodes)
+            waiting.submitted = self._wall_clock()
+            return self._wait(waiting)
 
     def hold(self, text: str) -> None:
         """Give nothing for this reason; empty: give again."""
@@ -160,8 +178,12 @@ class Requests:
         self.limits_changed()
 
     def limits_changed(self) -> None:
-        """Look at the line anew: how long jobs run is not what it was."""
+        """Look at the line anew: how long jobs run is not what it was, or the rules of queues."""
         self._policy.changed()
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Look at the line though no slot is free that was not before."""
         self._served_at = -1
 
     def refuse(
@@ -179,8 +201,6 @@ class Requests:
         owner = self.owner_of(uid)
         return owner.name if owner else str(uid)
 
-    # Batch jobs
-
     def could(self, claim: Claim, *specs: NodeSpec) -> None:
         """Refuse what the partition can never give to somebody.
 
@@ -189,36 +209,17 @@ class Requests:
         """
         self._slots.demand_possible(specs, claim)
 
-    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
-        """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
-        specs = (job.spec.unpacked(),)
-        request = NodeRequest(specs, job.name, waits=True, is_exclusive=job.is_exclusive)
-        claim = claim_of(owner.uid, request, is_batch=True)
-        text = self._policy.why_not(request, claim, self._line, self._wall_clock(), job.time_s)
-        waiting = Waiting(None, owner, request, now, text, job_id=job.job_id)
-        waiting.time_s = job.time_s
-        self._line.add_batch(waiting)
-        self._served_at = -1
-        return text
-
-    def waits(self, job_id: int) -> str:
-        """Why a batch job waits; empty: it is not in the line."""
-        if (waiting := self._line.of_batch(job_id)) is None:
-            return ""
-        lacks = self._slots.lacks(waiting.request, waiting.claim)
-        text = f"place {self._line.place_of(waiting)} of {len(self._line)}"
-        return f"{text}; {lacks or 'what is free is kept for those before it'}"
+    def rules_changed(self) -> None:
+        """The site's rules are others."""
+        for waiting in self._line:
+            waiting.nodes = self._admission.nodes_of(waiting.request.terms)
+        self._line.rank_anew()
+        self.limits_changed()
 
     def expected(self, job_id: int) -> float:
         """When a batch job is expected to have its slots: unix time; 0: not known."""
         waiting = self._line.of_batch(job_id)
         return 0.0 if waiting is None else waiting.expected
-
-    def withdraw(self, job_id: int) -> None:
-        """A batch job waits no more."""
-        if (waiting := self._line.of_batch(job_id)) is not None:
-            self._line.remove(waiting)
-            self._served_at = -1
 
     # The line
 
@@ -244,6 +245,7 @@ class Requests:
 
     def _wait(self, waiting: Waiting) -> list[Action]:
         self._line.add(waiting)
+        self._line.rank(self._wall_clock())
         return [*self._tell_line(), Log(f"{waiting.owner.name} waits: {waiting.text}")]
 
     def serve(self, now: float) -> list[Action]:
@@ -261,8 +263,10 @@ class Requests:
         if not self._line or self._served_at == self._nodes.changes:
             return []
         actions: list[Action] = []
-        for turn in self._policy.turns(self._line, self._wall_clock()):
-            self._line.remove(turn.waiting)
+        unix_time = self._wall_clock()
+        self._line.rank(unix_time)
+        for turn in self._policy.turns(self._line, unix_time):
+            self._line.served_one(turn.waiting)
             actions += self._serve_one(turn, now)
         self._served_at = self._nodes.changes
         return [*actions, *self._tell_line()]
@@ -270,7 +274,8 @@ class Requests:
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:
         waiting = turn.waiting
         source, owner, request = waiting.source, waiting.owner, waiting.request
-        which = (waiting.job_id, waiting.since, turn.placement)
+        waiting.given = self._ids.next if waiting.is_array else waiting.job_id
+        which = (waiting.given, waiting.since, turn.placement, waiting.nodes, waiting)
         try:
             return self._give(source, owner, request, now, *which)
         except RequestRefused as refused:
@@ -292,7 +297,7 @@ class Requests:
 
     def _awaited(self, waiting: Waiting) -> str:
         """What a request waits for now."""
-        return self._slots.lacks(waiting.request, waiting.claim) or waiting.text
+        return awaited(waiting, self._slots, self._admission) or waiting.text
 
     # Permission, and the grant
 
@@ -331,13 +336,17 @@ class Requests:
         job_id: int = 0,
         since: float | None = None,
         placement: Placement | None = None,
+        among: frozenset[int] = frozenset(),
+        batch: Waiting | None = None,
     ) -> list[Action]:
         """Give slots to a yod, which has asked at ``since``, or to the batch job with this id.
 
         Args:
+            batch: what it gave in the line; an array has another id than its element, which is new.
             placement: the slots that it may have; None: all that are free.
+            among: the nodes of its queue; empty: all.
         """
-        claim = claim_of(owner.uid, request, source is None)
+        claim = claim_of(owner.uid, request, source is None, among)
         picks = self._slots.assign(request, claim, placement)
         spans, runs = runs_of(picks)
         if (changes := len(runs.ranges)) > _RUNS_MAX:
@@ -350,6 +359,11 @@ class Requests:
         if is_whole or any(spec.cores > 1 for spec in request.specs):
             spans = self._slots.widened(spans, request, picks)
         nodes = self._nodes.placed(spans)
+        slots = 0 if request.overlaps else sum(span.slots * span.count for span in spans)
+        if since is None and (
+            text := self._admission.blocked(owner.uid, request.terms, slots, len(nodes))
+        ):
+            raise RequestRefused(Refusal.BUSY, text)
         if (limit := self._batch.limit(request.batch_job)) is not None:
             held = self._jobs.nodes_of_batch(request.batch_job)
             if text := over_limit(request.batch_job, limit, held, nodes.numbers()):
@@ -369,12 +383,13 @@ class Requests:
             allocation=self._allocation,
             overlaps=request.overlaps,
             shares=shares,
+            attempt=0 if batch is None else batch.attempt,
+            time_s=request.time_s,
         )
         if text := why_unsendable(grant):
             raise RequestRefused(Refusal.BAD_REQUEST, text)
-        if source is not None:
+        if (job_id := grant.job_id) == self._ids.next:
             self._ids.take()
-        job_id = grant.job_id
         job = Job(
             job_id=job_id,
             uid=owner.uid,
@@ -388,18 +403,19 @@ class Requests:
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=nodes.spans[0].node,
             is_adopted=not self._ids.is_given(job_id),
+            attempt=0 if batch is None else batch.attempt,
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
-        slots = 0 if request.overlaps else sum(span.slots * span.count for span in nodes.spans)
+        began = self._wall_clock()
+        self._admission.begins(job_id, owner.uid, request.terms, slots, len(nodes), began)
         where = format_spans([(span.node, span.count) for span in nodes.spans])
         if source is not None:
             answer: list[Action] = [Send(source, grant)]
-            began = self._wall_clock()
             asked = began - (0.0 if since is None else now - since)
             words = (owner.uid, owner.name, request.program, slots, nodes, asked, began)
-            recorded = self._accounting.granted(row_of(job_id, *words), source)
+            recorded = self._accounting.granted(row_of(job_id, *words, request.terms), source)
         else:
-            answer, recorded = self._on_granted(job_id, grant, now), []
+            answer, recorded = self._on_granted(batch.job_id if batch else 0, grant, now), []
         noun = "node" if len(nodes) == 1 else "nodes"
         return [
             *answer,

@@ -87,3 +87,4 @@ class Refusal(IntEnum):
     BAD_REQUEST = 9
     NOT_RECORDED = 10  # bebopd cannot write its records
     UNKNOWN_JOB = 11
+    NO_QUEUE = 12  # there is no such queue, account or licence

@@ -6,15 +6,32 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from allocator.jobs.charges import Charge
 from native.ids import PortalId
 from native.machine import Action, Event
 from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
-from native.wire.base import NO_DEPENDENCY, Dependency, State, clipped
-from native.wire.batch import NO_STEP, SPANS_MAX, Row
+from native.wire.base import (
+    NO_DEPENDENCY,
+    NO_TERMS,
+    Array,
+    Dependency,
+    Element,
+    State,
+    Terms,
+    clipped,
+)
+from native.wire.batch import BY_FACTORS, NO_STEP, SPANS_MAX, Row
 
 TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
+
+
+class Fate(Struct, frozen=True):
+    """How a job is to end."""
+
+    state: State
+    text: str
 
 
 class Held(IntEnum):
@@ -25,24 +42,51 @@ class Held(IntEnum):
     BY_OPERATOR = 2
 
 
+class Elements(Struct):
+    """Those of an array.
+
+    Attributes:
+        left: that have not begun.
+        well, failed: how many have ended well, and otherwise.
+        worst: the highest exit status of these.
+        fate: how the array is to end; None: as its elements do.
+    """
+
+    left: Array
+    well: int = 0
+    failed: int = 0
+    worst: int = 0
+    fate: Fate | None = None
+
+
 class BatchJob(Struct, eq=False):
     """One job, from its submission to its end.
 
-    The fields up to ``is_suspended`` are on the disk.
+    The fields up to ``element`` are on the disk.
 
     Attributes:
         token: of its submission.
         time_s: how long it may run; 0: any time.
         after: the jobs that it waits for.
         is_exclusive: it takes whole nodes, that no other job has slots of.
+        begins: unix time before which it has no slots; 0: any time.
+        deadline: unix time by which it is to be over; 0: any time.
         held: who keeps it from the line while it is pending.
+        terms: its queue and the like.
+        priority: an operator's; ``BY_FACTORS``: none.
         reason: what it waits for, or why it has ended.
         nodes: that it has or had, each a first number and a count, in the order of its ranks;
             the very first runs its broker.
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
+        given: slots that it has or had; 0: not yet, or as many as it asks for.
+        attempt: how often it was placed before, and a node could not be made ready.
         is_cancelled: its end was asked for.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
+        elements: of an array, whose state is PENDING until it ends; None: it is none.
+        element: which one of an array it is; None: of none.
+        of: that array, which is written whenever this job is.
+        since: when it came into the line; seconds, monotonic; None: not this bebopd's.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
         is_granted: the disk knows of the grant; before that nobody may hear of it.
@@ -51,6 +95,7 @@ class BatchJob(Struct, eq=False):
         has_no_slots: any more; its broker ends, or is killed.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
+        charge: what its user has used with it, when it has ended; None: nobody counts that.
     """
 
     job_id: int
@@ -63,7 +108,11 @@ class BatchJob(Struct, eq=False):
     submitted: float
     after: Dependency = NO_DEPENDENCY
     is_exclusive: bool = False
+    begins: float = 0.0
+    deadline: float = 0.0
     held: Held = Held.BY_NOBODY
+    terms: Terms = NO_TERMS
+    priority: int = BY_FACTORS
     state: State = State.PENDING
     reason: str = ""
     nodes: tuple[tuple[int, int], ...] = ()
@@ -72,8 +121,14 @@ class BatchJob(Struct, eq=False):
     ended: float = 0.0
     exit_status: int = 0
     signal: int = 0
+    given: int = 0
+    attempt: int = 0
     is_cancelled: bool = False
     is_suspended: bool = False
+    elements: Elements | None = None
+    element: Element | None = None
+    of: BatchJob | None = None
+    since: float | None = None
     grant: Grant | None = None
     is_granted: bool = False
     is_sent: bool = False
@@ -82,6 +137,7 @@ class BatchJob(Struct, eq=False):
     has_no_slots: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None
+    charge: Charge | None = None
 
     @property
     def root(self) -> int:
@@ -89,14 +145,51 @@ class BatchJob(Struct, eq=False):
         return self.nodes[0][0] if self.nodes else -1
 
     @property
+    def latest(self) -> float:
+        """Unix time by which it must begin to be over by its deadline."""
+        return self.deadline - self.time_s
+
+    @property
+    def left(self) -> int:
+        """How many times it is still to begin."""
+        return 1 if self.elements is None else self.elements.left.count
+
+    @property
     def shown_state(self) -> State:
         """As users know it."""
+        if self.elements is not None and self.state is State.PENDING:
+            return State.PENDING if self.left else State.RUNNING
         return State.SUSPENDED if self.is_suspended else self.state
 
     @property
     def size_text(self) -> str:
         """How many slots, in words."""
         return plural(self.spec.slots, "slot")
+
+    def place(self, grant: Grant, incarnation: int, unix_time: float) -> None:
+        """It has slots."""
+        self.state, self.grant, self.began = State.CONFIGURING, grant, unix_time
+        self.waits_for("")
+        self.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
+        self.given = sum(span.slots * span.count for span in grant.nodes.spans)
+        self.incarnation = incarnation
+
+    def unplace(self) -> None:
+        """It has none any more, and did not use them."""
+        self.nodes, self.grant, self.began, self.given = (), None, 0.0, 0
+        self.is_granted = self.is_sent = self.is_told = self.has_no_slots = False
+
+    def waits_for(self, text: str) -> None:
+        """What stands in its way now; that it was cancelled counts for more."""
+        if not self.is_cancelled:
+            self.reason = text
+
+    def finish(self, state: State, reason: str, unix_time: float) -> None:
+        """It has ended."""
+        self.state, self.reason, self.ended = state, reason, unix_time
+        self.grant, self.reach, self.is_suspended = None, ("", b""), False
+        if self.elements is not None:
+            self.exit_status = self.elements.worst
 
     def row(self, *, is_held: bool = False, expected: float = 0.0) -> Row:
         """What is told of it.
@@ -113,7 +206,7 @@ class BatchJob(Struct, eq=False):
             name=self.name,
             state=state,
             reason=clipped(self.reason),
-            slots=self.spec.slots,
+            slots=self.given or self.spec.slots,
             nodes=self.nodes[:SPANS_MAX],
             node_count=sum(count for _, count in self.nodes),
             submitted=self.submitted,
@@ -123,6 +216,13 @@ class BatchJob(Struct, eq=False):
             exit_status=self.exit_status,
             signal=self.signal,
             expected=expected,
+            begins=self.begins,
+            deadline=self.deadline,
+            element=self.element,
+            left=None if self.elements is None else self.elements.left,
+            queue=self.terms.queue,
+            account=self.terms.account,
+            licences=self.terms.licences,
         )
 
 

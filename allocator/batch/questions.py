@@ -103,7 +103,7 @@ class Questions:
     def _looked_at(self, job: BatchJob) -> batch.Row:
         """What is told of a job that somebody asks about: with what it waits for now."""
         reason = self._queue.waits(job.job_id)
-        row = self._row(job)
+        row = replace(self._row(job), factors=self._queue.factors(job.job_id))
         return replace(row, reason=clipped(reason)) if reason else row
 
     def _row(self, job: BatchJob) -> batch.Row:

@@ -26,6 +26,7 @@ from allocator.host.aside import AtOnce
 from allocator.host.batch_records import BatchRecords
 from allocator.host.history import History
 from allocator.jobs import ids
+from allocator.jobs.charges import Charge
 from allocator.nodes.orders import Change, Drain, Orders, Reservation, Restart
 from allocator.records import History as Readable
 from allocator.records import LedgerError, Statement
@@ -225,7 +226,7 @@ class Ledger:
 
     def remember_node(self, name: str, number: int) -> None:
         """Keep the number of a name."""
-        self._collect("INSERT OR REPLACE INTO nodes VALUES (?, ?)", name, number)
+        self._collect("INSERT OR REPLACE INTO nodes VALUES (?, ?)", (name, number))
 
     def open_jobs(self) -> list[Row]:
         """The jobs that are no batch jobs and have no final row, ids ascending."""
@@ -235,11 +236,15 @@ class Ledger:
     def job_granted(self, row: Row) -> None:
         """Record the beginning of a job that is no batch job."""
         insert = "INSERT OR REPLACE INTO open_jobs VALUES (?, ?)"
-        self._collect(insert, row.job_id, codec.encode_part(row))
+        self._collect(insert, (row.job_id, codec.encode_part(row)))
 
     def job_ended(self, row: Row) -> None:
         """Record the final row of such a job."""
         self._add(history.final(row, is_batch=False), _removed(row.job_id))
+
+    def charged(self, charge: Charge) -> None:
+        """Keep what a user has used."""
+        self._collect(*batch_records.charged(charge))
 
     def steps_ended(self, rows: Iterable[Row]) -> None:
         """Record the final rows of steps."""
@@ -360,7 +365,7 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(f"{self._path}: {error}") from None
 
-    def _collect(self, statement: str, *values: object) -> None:
+    def _collect(self, statement: str, values: Sequence[object]) -> None:
         self._waiting.append((statement, values))
 
 

@@ -22,7 +22,7 @@ from native.deadlines import Deadlines
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action
-from native.wire.base import NAME_MAX, TIME_MAX_S, JobEnd, State, clipped
+from native.wire.base import NAME_MAX, NO_TERMS, TIME_MAX_S, JobEnd, State, Terms, clipped
 from native.wire.batch import SPANS_MAX, Row
 from native.wire.placed import JobNodes
 
@@ -248,6 +248,7 @@ def row_of(
     nodes: JobNodes | None,
     submitted: float,
     began: float,
+    terms: Terms = NO_TERMS,
 ) -> Row:
     """The row of a job that runs."""
     spans = tuple((span.node, span.count) for span in nodes.spans[:SPANS_MAX]) if nodes else ()
@@ -267,4 +268,7 @@ def row_of(
         time_s=0.0,
         exit_status=0,
         signal=0,
+        queue=terms.queue,
+        account=terms.account,
+        licences=terms.licences,
     )

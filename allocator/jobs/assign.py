@@ -373,7 +373,7 @@ def _closed_to(spec: NodeSpec, nodes: NodeTable, mine: Placement, claim: Claim) 
     """That a request is never met because others alone may have some nodes."""
     among = _among(spec, nodes)
     there = plural(sum(mine.free(node.number) for node in among), "slot")
-    closed = [node for node in among if not claim.may_have(node.access)]
+    closed = [node for node in among if node.closed_text(claim)]
     return f"{_wanted(spec, [spec])}, {there} there{_why(closed, mine, claim)}"
 
 
@@ -389,8 +389,8 @@ def _why(among: Sequence[Node], placement: Placement, claim: Claim) -> str:
             by_state["drained"].append(node)
         elif node.trouble:
             by_state.setdefault("in trouble", []).append(node)
-        elif not claim.may_have(node.access):
-            by_state.setdefault(node.closed_text(claim), []).append(node)
+        elif text := node.closed_text(claim):
+            by_state.setdefault(text, []).append(node)
         else:
             by_state["in use"].append(node)
     reasons = [f"{_named(nodes)} {state}" for state, nodes in by_state.items() if nodes]

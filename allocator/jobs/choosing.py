@@ -12,13 +12,16 @@ from native.wire.alloc import NodeRequest, NodeSpec
 from native.wire.placed import NodeSpan, spans_of
 
 
-def claim_of(uid: int, request: NodeRequest, is_batch: bool) -> Claim:
+def claim_of(
+    uid: int, request: NodeRequest, is_batch: bool, nodes: frozenset[int] = frozenset()
+) -> Claim:
     """Who asks.
 
     Args:
         is_batch: it is a batch job of ours; one of a batch system's has its id in the request.
+        nodes: those of its queue; empty: all.
     """
-    return Claim(uid, is_batch or bool(request.batch_job))
+    return Claim(uid, is_batch or bool(request.batch_job), nodes)
 
 
 class Chooser:
@@ -98,7 +101,7 @@ class Chooser:
 
     def free(self, claim: Claim) -> int:
         """The free slots that this claim may have."""
-        return sum(node.free() for node in self._nodes if claim.may_have(node.access))
+        return sum(node.free() for node in self._nodes if not node.closed_text(claim))
 
     def widened(
         self, spans: list[NodeSpan], request: NodeRequest, picks: list[Picks]

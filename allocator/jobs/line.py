@@ -1,4 +1,4 @@
-"""Requests that wait for their turn, in the order in which they came.
+"""Requests that wait for their turn, in the order in which they came, or in that of a ranking.
 
 The first that does not fit holds back all later ones, so that a large request is not passed
 over for ever. A request that names nodes holds back nobody: it may wait for one that is
@@ -8,7 +8,8 @@ down. Nor does a step that shares the slots of others: it waits for a node, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -20,7 +21,8 @@ from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.wire.alloc import NodeRequest, Queued
-from native.wire.base import clipped
+from native.wire.base import Factor, clipped
+from native.wire.batch import BY_FACTORS
 
 
 class Waiting(Struct, eq=False):
@@ -32,9 +34,17 @@ class Waiting(Struct, eq=False):
         text: what it waits for, for the user.
         told_place: the place that its yod was told last; 0: none.
         job_id: of the batch job; 0: of none.
+        attempt: how often this was placed before.
         is_shut_out: nodes that only others may have stand in its way: it holds back nobody.
         time_s: how long it has its slots; 0: any time.
         expected: unix time at which it is expected to have them, at the latest; 0: not known.
+        nodes: those of its queue; empty: all.
+        submitted: unix time; of a batch job that of its submission.
+        priority: an operator's; ``BY_FACTORS``: none.
+        count: how many times it is to be given slots; 0: it is not in the line any more.
+        is_array: each time to another job, which is new.
+        given: the job that was given them last; 0: a yod's.
+        plan: the number of the policy's plan in which it was looked at; 0: in none.
     """
 
     source: PortalId | None
@@ -44,9 +54,22 @@ class Waiting(Struct, eq=False):
     text: str
     told_place: int = 0
     job_id: int = 0
+    attempt: int = 0
     is_shut_out: bool = False
     time_s: float = 0.0
     expected: float = 0.0
+    nodes: frozenset[int] = frozenset()
+    submitted: float = 0.0
+    priority: int = BY_FACTORS
+    count: int = 1
+    is_array: bool = False
+    given: int = 0
+    plan: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Slots that it asks for."""
+        return sum(spec.slots for spec in self.request.specs)
 
     @property
     def size(self) -> int:
@@ -62,33 +85,80 @@ class Waiting(Struct, eq=False):
     @property
     def claim(self) -> Claim:
         """Who asks."""
-        return claim_of(self.owner.uid, self.request, self.source is None)
+        return claim_of(self.owner.uid, self.request, self.source is None, self.nodes)
+
+
+class Ranking(Protocol):
+    """Gives a line another order than that in which requests came."""
+
+    def clear(self) -> None:
+        """Nobody waits."""
+
+    def added(self, waiting: Waiting) -> None:
+        """One waits, behind all others."""
+
+    def removed(self, place: int) -> None:
+        """The one at this place, from 0 on, waits no more."""
+
+    def changed(self, place: int, waiting: Waiting) -> None:
+        """The priority of one is another."""
+
+    def order(self, unix_time: float) -> Sequence[int] | None:
+        """The places in the order that is due; None: it is that already."""
+
+    def factors(self, waiting: Waiting, unix_time: float) -> tuple[Factor, ...]:
+        """What the priority of one is made of."""
+
+
+RankingMaker = Callable[[Callable[[], int]], Ranking]  # from the slots of the partition
 
 
 class Line:
     """The requests of a partition that wait.
 
+    Args:
+        ranking: their order; None: that in which they came.
+
     Attributes:
         removed: how many were, so far.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, ranking: Ranking | None = None) -> None:
         self._limits = limits
+        self._ranking = ranking
         self._waiting: list[Waiting] = []
         self._batch: dict[int, Waiting] = {}  # the batch jobs among them
         self._count_of: Counter[int] = Counter()  # the others, by user
+        self._untold: list[Waiting] = []  # who has not been told a place
         self.removed = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def __iter__(self) -> Iterator[Waiting]:
-        """The longest waiting first. The line may change meanwhile."""
+        """In their order. The line may change meanwhile."""
         return iter(list(self._waiting))
 
-    def behind(self, count: int) -> Iterator[Waiting]:
-        """All but the first ones. The line may change meanwhile."""
-        return iter(self._waiting[count:])
+    def rank(self, unix_time: float) -> None:
+        """Put them in their order."""
+        if self._ranking is not None and (places := self._ranking.order(unix_time)) is not None:
+            self._waiting = [self._waiting[place] for place in places]
+
+    def rank_anew(self) -> None:
+        """What their order depends on has changed."""
+        if self._ranking is not None:
+            self._ranking.clear()
+            for waiting in self._waiting:
+                self._ranking.added(waiting)
+
+    def changed(self, waiting: Waiting) -> None:
+        """The priority of one is another."""
+        if self._ranking is not None:
+            self._ranking.changed(self._waiting.index(waiting), waiting)
+
+    def factors(self, waiting: Waiting, unix_time: float) -> tuple[Factor, ...]:
+        """What the priority of one is made of; nothing: the order is that of arrival."""
+        return () if self._ranking is None else self._ranking.factors(waiting, unix_time)
 
     def served(self) -> Iterator[Waiting]:
         """Those that free slots may be given to, the longest waiting first.
@@ -130,12 +200,29 @@ class Line:
         if full:
             raise RequestRefused(Refusal.BUSY, f"{waiting.text}; {full}")
         self._count_of[waiting.owner.uid] += 1
-        self._waiting.append(waiting)
+        self._untold.append(waiting)
+        self._append(waiting)
 
     def add_batch(self, waiting: Waiting) -> None:
-        """A batch job waits, behind all others; how many do is limited elsewhere."""
+        """A batch job waits, behind all that have come before; how many do is limited elsewhere.
+
+        One that is placed again has the place that it had.
+        """
         self._batch[waiting.job_id] = waiting
-        self._waiting.append(waiting)
+        place = len(self._waiting)
+        while waiting.attempt and place and _is_before(waiting, self._waiting[place - 1]):
+            place -= 1
+        self._insert(waiting, place)
+
+    def _append(self, waiting: Waiting) -> None:
+        self._insert(waiting, len(self._waiting))
+
+    def _insert(self, waiting: Waiting, place: int) -> None:
+        if self._ranking is None:
+            self._waiting.insert(place, waiting)
+        else:  # which gives it its place
+            self._waiting.append(waiting)
+            self._ranking.added(waiting)
 
     def place_of(self, waiting: Waiting) -> int:
         """How many come up to this one."""
@@ -147,12 +234,23 @@ class Line:
 
     def remove(self, waiting: Waiting) -> None:
         """It has been answered, or is withdrawn."""
-        self._waiting.remove(waiting)
+        waiting.count = 0
+        place = self._waiting.index(waiting)
+        del self._waiting[place]
+        if self._ranking is not None:
+            self._ranking.removed(place)
         self.removed += 1
         if waiting.source is None:
             del self._batch[waiting.job_id]
         else:
             self._count_of[waiting.owner.uid] -= 1
+
+    def served_one(self, waiting: Waiting) -> None:
+        """It is given slots, and stays where it is when it is to be given more."""
+        if waiting.count > 1:
+            waiting.count -= 1
+        else:
+            self.remove(waiting)
 
     def gone(self, peer: PortalId) -> bool:
         """A yod is gone, and waits no more. Whether it has waited."""
@@ -163,13 +261,19 @@ class Line:
 
     def news(self) -> Iterator[tuple[PortalId, Queued]]:
         """What yods are to be told of their places: when they come, and when they are first."""
-        ends = {1: self._waiting[0], len(self): self._waiting[-1]} if self._waiting else {}
-        for place, waiting in ends.items():  # the others have been told, and are not first
-            if waiting.source is None:
-                continue
-            if not waiting.told_place or place == 1 < waiting.told_place:
-                waiting.told_place = place
-                yield waiting.source, Queued(place, clipped(waiting.text))
+        untold, self._untold = self._untold, []
+        if self._waiting and self._waiting[0].told_place > 1:
+            untold.append(self._waiting[0])
+        for waiting in untold:
+            if waiting.source is not None and waiting in self._waiting:
+                waiting.told_place = self.place_of(waiting)
+                yield waiting.source, Queued(waiting.told_place, clipped(waiting.text))
+
+
+def _is_before(one: Waiting, other: Waiting) -> bool:
+    if one.since == other.since and other.job_id:  # this bebopd has found both
+        return one.job_id < other.job_id
+    return one.since < other.since
 
 
 def kept_text(keeper: Waiting, free: int) -> str:

@@ -30,13 +30,15 @@ class Claim(Struct, frozen=True):
     Attributes:
         uid: whose job it is to be; ``ANYBODY``: of somebody for whom nothing is reserved.
         is_batch: it is a batch job, of ours or of a batch system that we are part of.
+        nodes: those of its queue; empty: all.
     """
 
     uid: int = ANYBODY
     is_batch: bool = False
+    nodes: frozenset[int] = frozenset()
 
     def may_have(self, access: Access) -> bool:
-        """Whether the job may be given a node of this kind."""
+        """Whether the job may be given a node of this kind, if it is one of its queue."""
         mine = Portion.BATCH if self.is_batch else Portion.INTERACTIVE
         return access.uid in (ANYBODY, self.uid) and access.portion in (Portion.ANY, mine)
 

@@ -70,6 +70,8 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
 
     def closed_text(self, claim: Claim) -> str:
         """Why jobs of this claim are not given it: for whom it is kept; empty: they are."""
+        if claim.nodes and self.number not in claim.nodes:
+            return "not in its queue"
         if claim.may_have(self.access):
             return ""
         kept = self.orders.reservation

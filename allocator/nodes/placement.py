@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from allocator.nodes.access import OPEN, Access, Claim
 from allocator.nodes.policies import Ints, Policy, lowest
@@ -70,6 +71,8 @@ class ArrayPlacement:
 
     def admitting(self, claim: Claim) -> ArrayPlacement:
         """The same, with free slots on those nodes only that this claim may have."""
+        if claim.nodes:
+            return self._among(claim.nodes).admitting(replace(claim, nodes=frozenset()))
         if not self._kept:
             return self
         if (shut := self._shut.get(claim)) is None:
@@ -82,6 +85,13 @@ class ArrayPlacement:
             return self
         free = self._free.copy()
         free[shut] = 0
+        return self._with(free)
+
+    def _among(self, nodes: frozenset[int]) -> ArrayPlacement:
+        """The same, with free slots on these nodes only."""
+        free = np.zeros_like(self._free)
+        numbers = [node for node in nodes if node < len(free)]
+        free[numbers] = self._free[numbers]
         return self._with(free)
 
     def copy(self) -> ArrayPlacement:

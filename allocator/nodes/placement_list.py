@@ -44,6 +44,8 @@ class ListPlacement:
     def admitting(self, claim: Claim) -> ListPlacement:
         """The same, with free slots on those nodes only that this claim may have."""
         shut = [node for node, access in self._kept.items() if not claim.may_have(access)]
+        if claim.nodes:
+            shut += [node for node in self._free if node not in claim.nodes]
         return self._with(self._free | dict.fromkeys(shut, 0)) if shut else self
 
     def copy(self) -> ListPlacement:

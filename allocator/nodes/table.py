@@ -17,11 +17,13 @@ from typing import Protocol
 
 from allocator.nodes.access import Access, Claim
 from allocator.nodes.node import NOT_COUNTED, NOTHING, Node, addresses, new_node, same
-from allocator.nodes.orders import NONE, Orders
+from allocator.nodes.orders import NONE, Orders, RecordNode
 from allocator.nodes.rules import Rules
 from allocator.nodes.tally import Tally
 from native.ids import PortalId
+from native.machine import Action, Log
 from native.wire.alloc import NO_SHARE, NodeShare, Share
+from native.wire.nodes import NodeEventKind
 from native.wire.placed import JobNodes, NodeSpan
 from native.wire.status import Announce, Portion
 
@@ -80,6 +82,22 @@ class Arrival(Enum):
     STILL_HERE = "still here"
     BACK = "back"  # the same PCT; it was down
     RESTARTED = "restarted"  # another PCT: what ran under the earlier one is gone
+
+
+def arrival_news(node: Node, arrival: Arrival) -> list[Action]:
+    """What an announcement is for the log and the node's history."""
+    match arrival:
+        case Arrival.FIRST:
+            said = f"{node} is here, slots: {node.slots}, at {node.address}"
+            kept = RecordNode(node.number, node.name)
+            return [Log(said), kept, node.happened(NodeEventKind.UP)]
+        case Arrival.BACK:
+            return [Log(f"{node} is back"), node.happened(NodeEventKind.UP, "is back")]
+        case Arrival.RESTARTED:
+            said = f"{node} has restarted, at {node.address}"
+            kept = RecordNode(node.number, node.name)
+            return [Log(said), kept, node.happened(NodeEventKind.RESTARTED)]
+    return []
 
 
 class NodeConflictError(Exception):

@@ -11,10 +11,12 @@ predictability, workloads, and user runtime estimates in scheduling the IBM SP2 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from math import inf
 
-from allocator.jobs.assign import RequestRefused
+from allocator.jobs.assign import RequestRefused, slots_on
 from allocator.jobs.choosing import Chooser
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
@@ -22,6 +24,7 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.access import Claim
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable, Placement
+from allocator.queue.admission import NOBODYS, Admission, fewest_nodes
 from allocator.queue.policy import TimeLeft, Turn
 from allocator.queue.profile import Profile, Start
 from native.errors import Refusal
@@ -30,6 +33,7 @@ from native.text import plural
 from native.wire.alloc import NodeRequest
 
 UNLIMITED_S = 365 * 86400.0  # after which what has no limit is expected to end; it needs more
+KEPT_BACK = 10  # for each that is tried so many may be kept back by the rules of their queues
 OVERDUE_S = 1.0  # that one is expected to need which ends, or should have ended
 
 _ENDING = (JobState.REVOKING, JobState.RELEASING)
@@ -41,23 +45,55 @@ class Plan:
     Attributes:
         profile: the free slots but for those that are kept.
         at: unix time.
-        count: how many of the line it has.
+        number: those that it has looked at have it.
+        count: how many these are.
         kept: how many of these have an expected start.
+        first: those that nobody behind them may delay, in their order.
+        claimed: licences that these need.
         too_much: those that do not fit now, so that others that ask for the same are not tried.
+        blocked: those that the rules of their queues keep back, likewise.
+        kept_back: how many these are.
     """
+
+    _numbers = count(1)
 
     def __init__(self, profile: Profile, at: float) -> None:
         self.profile = profile
         self.at = at
+        self.number = next(self._numbers)
         self.count = 0
         self.kept = 0
+        self.first: list[Waiting] = []
+        self.claimed: Counter[str] = Counter()
         self.too_much: set[object] = set()
+        self.blocked: set[object] = set()
+        self.kept_back = 0
         self._state = (-1, -1)
 
     def is_of(self, nodes: NodeTable, line: Line, unix_time: float) -> bool:
         """Whether it still holds."""
         is_due = unix_time - self.at >= self.profile.next
-        return self._state == (nodes.changes, line.removed) and not is_due
+        is_same = self._state == (nodes.changes, line.removed) and not is_due
+        return is_same and self._is_in_order(line)
+
+    def _is_in_order(self, line: Line) -> bool:
+        """Whether those that nobody may delay follow one another, and nobody new is before them."""
+        left = iter(self.first)
+        expected = next(left, None)
+        for waiting in line:
+            if expected is None:
+                return True
+            if waiting is expected:
+                expected = next(left, None)
+            elif waiting.plan != self.number:
+                return False
+        return expected is None
+
+    def claim(self, waiting: Waiting) -> None:
+        """Nobody behind this one may delay it."""
+        self.first.append(waiting)
+        for licence, wanted in waiting.request.terms.licences:
+            self.claimed[licence] += wanted
 
     def keep(self, nodes: NodeTable, line: Line) -> None:
         """It holds for what is there now."""
@@ -69,6 +105,7 @@ class Backfill:
 
     Args:
         time_left: of a job, until its limit; seconds; None: it has no limit.
+        admission: the rules of the queues.
     """
 
     def __init__(
@@ -79,6 +116,7 @@ class Backfill:
         slots: Chooser,
         limits: Limits,
         time_left: TimeLeft,
+        admission: Admission,
     ) -> None:
         self._nodes = nodes
         self._jobs = jobs
@@ -86,6 +124,7 @@ class Backfill:
         self._slots = slots
         self._limits = limits
         self._time_left = time_left
+        self._admission = admission
         self._plan: Plan | None = None
 
     def changed(self) -> None:
@@ -98,24 +137,60 @@ class Backfill:
             return
         plan = self._plan
         if plan is None or not plan.is_of(self._nodes, line, unix_time):
+            if plan is not None:
+                self._expect_nothing(plan)
             plan = self._plan = Plan(self._profile(), unix_time)
-        for waiting in line.behind(plan.count):
-            if (start := self._start(plan, waiting, unix_time)) is None:
-                plan.count += 1
+        for waiting in line:
+            if waiting.plan == plan.number:
                 continue
-            before = self._nodes.changes
-            yield Turn(waiting, start.placement)
-            if self._nodes.changes != before:  # it was given them
-                time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
-                plan.profile.take(start, waiting.request, time_s, waiting.job_id)
+            if self._is_full(plan):
+                break
+            waiting.plan = plan.number
+            if self._is_kept_back(plan, waiting):
+                continue
+            while (start := self._start(plan, waiting, unix_time)) is not None:
+                before = self._nodes.changes
+                yield Turn(waiting, start.placement)
+                if self._nodes.changes != before:  # it was given them
+                    time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
+                    plan.profile.take(start, waiting.request, time_s, waiting.given)
+                if not waiting.count:
+                    break
+            else:
+                plan.count += 1
         plan.keep(self._nodes, line)
+
+    def _expect_nothing(self, plan: Plan) -> None:
+        """A plan is made anew: what it promised is promised again, or is not."""
+        for waiting in plan.first:
+            waiting.expected = 0.0
+
+    def _is_full(self, plan: Plan) -> bool:
+        """Nobody else is looked at."""
+        limits = self._limits
+        most = limits.backfill_tested_count
+        is_kept = plan.kept < limits.backfill_count
+        return (not is_kept and plan.count >= most) or plan.kept_back >= KEPT_BACK * most
+
+    def _is_kept_back(self, plan: Plan, waiting: Waiting) -> bool:
+        """Whether the rules of its queue keep one back, which delays nobody behind it."""
+        request, claim = waiting.request, waiting.claim
+        nodes = fewest_nodes(request.specs)
+        key = (claim.uid, request.terms, waiting.slots, nodes)
+        if key not in plan.blocked:
+            if not self._is_blocked(plan, request, claim, waiting.slots, nodes):
+                return False
+            if request.terms.licences and plan.kept < self._limits.backfill_count:
+                plan.claim(waiting)
+            plan.blocked.add(key)
+        waiting.expected = 0.0
+        plan.kept_back += 1
+        return True
 
     def _start(self, plan: Plan, waiting: Waiting, unix_time: float) -> Start | None:
         """Where a request begins now; None: it does not, and may have slots kept for later."""
         request, waiting.expected = waiting.request, 0.0
         is_kept = plan.kept < self._limits.backfill_count
-        if not is_kept and plan.count >= self._limits.backfill_tested_count:
-            return None
         alike = (request.specs, request.is_exclusive, waiting.claim, waiting.time_s)
         if alike in plan.too_much and not is_kept:
             return None
@@ -125,9 +200,12 @@ class Backfill:
         if start is None:
             plan.too_much.add(alike)
         elif not start.at:
+            if self._is_blocked(plan, request, waiting.claim, *self._given(request, start)):
+                return None
             return start
         elif is_kept:
             plan.kept += 1
+            plan.claim(waiting)
             plan.profile.take(start, request, (waiting.time_s or UNLIMITED_S) + elapsed_s)
             waiting.expected = plan.at + start.at if start.at < UNLIMITED_S else 0.0
         return None
@@ -135,20 +213,22 @@ class Backfill:
     def check(self, line: Line, unix_time: float) -> None:
         """Assert that nobody waits whose turn it is, also by a new plan."""
         plan, self._plan = self._plan, None
-        expected = [waiting.expected for waiting in line]
+        before = [(waiting.expected, waiting.plan) for waiting in line]
         for turn in self.turns(line, unix_time):
             raise AssertionError(turn)
         self._plan = plan
-        for waiting, before in zip(line, expected, strict=True):
-            waiting.expected = before
+        for waiting, (expected, number) in zip(line, before, strict=True):
+            waiting.expected, waiting.plan = expected, number
 
     def demand_turn(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
     ) -> Placement | None:
         """Slots that nobody who waits is expected to need."""
         if not line or self._slots.held:
+            self._demand_allowed(request, claim, None)
             return None
         start = self._left(request, claim, line, unix_time, inf)
+        self._demand_allowed(request, claim, start)
         if start is None and self._slots.fits(request, claim):
             raise RequestRefused(Refusal.BUSY, self._kept_text(line, claim))
         return None if start is None else start.placement
@@ -157,6 +237,10 @@ class Backfill:
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
     ) -> str:
         """What the first in the line lacks; of a later one its place, which costs little."""
+        if text := self._admission.blocked(
+            claim.uid, request.terms, _slots(request), fewest_nodes(request.specs)
+        ):
+            return text
         if not line or self._slots.held:
             return self._slots.lacks(request, claim)
         if self._left(request, claim, line, unix_time, time_s or inf) is not None:
@@ -164,6 +248,20 @@ class Backfill:
         if self._slots.fits(request, claim):
             return self._kept_text(line, claim)
         return f"{plural(len(line), 'request')} before it in the line"
+
+    def forecast(
+        self,
+        request: NodeRequest,
+        claim: Claim,
+        line: Line,
+        unix_time: float,
+        time_s: float,
+        since_s: float,
+    ) -> Start | None:
+        """After all that wait: it delays nobody, and its time is the latest that it may be."""
+        profile = self._planned(line, unix_time).profile
+        start = profile.earliest(request, claim, time_s or inf, since=since_s)
+        return start if start is not None and start.at < UNLIMITED_S else None
 
     def _left(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
@@ -182,9 +280,42 @@ class Backfill:
         """What is left when all that wait have what they are to have."""
         plan = Plan(self._profile(), unix_time)
         for plan.count, waiting in enumerate(line):
+            if self._is_full(plan):
+                break
+            if self._is_kept_back(plan, waiting):
+                continue
             if (start := self._start(plan, waiting, unix_time)) is not None:
                 plan.profile.take(start, waiting.request, waiting.time_s or UNLIMITED_S)
         return plan
+
+    def _is_blocked(
+        self, plan: Plan, request: NodeRequest, claim: Claim, slots: int, nodes: int
+    ) -> bool:
+        """Whether the rules of its queue keep a request back."""
+        asked = (claim.uid, request.terms, slots, nodes)
+        return bool(self._admission.blocked(*asked, plan.claimed))
+
+    def _demand_allowed(self, request: NodeRequest, claim: Claim, start: Start | None) -> None:
+        """Refuse what the rules of its queue keep back.
+
+        Raises:
+            RequestRefused: the text names the limit.
+        """
+        share = _slots(request), fewest_nodes(request.specs)
+        if start is not None:
+            share = self._given(request, start)
+        claimed = NOBODYS if self._plan is None else self._plan.claimed
+        if text := self._admission.blocked(claim.uid, request.terms, *share, claimed):
+            raise RequestRefused(Refusal.BUSY, text)
+
+    def _given(self, request: NodeRequest, start: Start) -> tuple[int, int]:
+        """How many slots and nodes a request would be given."""
+        slots = slots_on(request.specs, start.picks)
+        for number in slots:
+            node = self._nodes.get(number)
+            if node is not None and (request.is_exclusive or node.is_exclusive):
+                slots[number] = node.slots
+        return sum(slots.values()), len(slots)
 
     def _profile(self) -> Profile:
         return Profile(self._nodes, self._placement, map(self._end_of, self._jobs))
@@ -194,3 +325,7 @@ class Backfill:
             return OVERDUE_S, job
         left = self._time_left(job.job_id)
         return (UNLIMITED_S if left is None else max(left, OVERDUE_S)), job
+
+
+def _slots(request: NodeRequest) -> int:
+    return sum(spec.slots for spec in request.specs)

@@ -18,11 +18,13 @@ from native.text import plural
 from native.wire.base import (
     MEMBERS_MAX,
     NO_DEPENDENCY,
+    NO_TERMS,
     NODE_MAX,
     SIZE_MAX,
     SLOTS_MAX,
     U32,
     U63,
+    Attempt,
     Dependency,
     Digest,
     GpuCount,
@@ -36,6 +38,7 @@ from native.wire.base import (
     NodeNumber,
     Part,
     Seconds,
+    Terms,
     Text,
     Uid,
 )
@@ -246,6 +249,8 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
         overlaps: the step shares the slots that other steps have.
         is_exclusive: it takes whole nodes, that no other job has slots of.
         after: the jobs, of a step the other steps, that it waits for before it waits for slots.
+        terms: its queue and the like, as its user wants them.
+        time_s: how long it is to have them; 0: any time.
     """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
@@ -256,6 +261,8 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     overlaps: bool = False
     is_exclusive: bool = False
     after: Dependency = NO_DEPENDENCY
+    terms: Terms = NO_TERMS
+    time_s: Seconds = 0.0
 
     def __post_init__(self) -> None:
         if (listed := sum(spec.listed for spec in self.specs)) > LISTED_MAX:
@@ -282,6 +289,7 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
         credential: an encoded :class:`Credential`, and its MAC by the partition's key.
         addresses: the address table entries that ``nodes`` use: (index, address).
         allocation: the id of the allocation whose step the job is; empty: it is none.
+        time_s: how long its queue lets it have them; 0: any time.
     """
 
     uid: Uid
@@ -294,6 +302,7 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
     pending_s: Seconds
     addresses: tuple[tuple[U32, Name], ...] = ()
     allocation: Name = ""
+    time_s: Seconds = 0.0
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -310,6 +319,7 @@ class Credential(Part, frozen=True):
         allocation: as in the grant.
         overlaps: the slots are not taken from the node's; others may have them.
         shares: memory, GPUs and cores on the nodes, which nobody else has; ascending.
+        attempt: how often the job was placed before; a PCT takes a job anew with a higher one.
     """
 
     job_id: JobId
@@ -322,6 +332,7 @@ class Credential(Part, frozen=True):
     allocation: Name = ""
     overlaps: bool = False
     shares: Annotated[tuple[NodeShare, ...], Meta(max_length=SHARES_MAX)] = ()
+    attempt: Attempt = 0
 
     def __post_init__(self) -> None:
         if self.shares:
@@ -410,7 +421,13 @@ class Unfit(JobMessage, frozen=True, tag="alloc.unfit"):
 
 
 class Revoke(JobMessage, frozen=True, tag="alloc.revoke"):
-    """bebopd asks a PCT to refuse a job from now on, unless it hosts it already."""
+    """bebopd asks a PCT to refuse a job from now on, unless it hosts it already.
+
+    Attributes:
+        attempt: as in the credential; the job may come with a higher one.
+    """
+
+    attempt: Attempt = 0
 
 
 class Revoked(JobMessage, frozen=True, tag="alloc.revoked"):

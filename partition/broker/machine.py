@@ -83,6 +83,7 @@ class NodesEnded(Event, frozen=True):
     """The launch of the PCTs is over; the text says how."""
 
     text: str
+    is_unready: bool = False  # a node could not be made ready, and is drained
 
 
 class CommandEnded(Event, frozen=True):
@@ -180,11 +181,12 @@ class Holding:
 
     Attributes:
         is_by_command: the end of the command has ended it, and nothing else.
+        is_unready: a node could not be made ready, and the command has not begun.
     """
 
     def __init__(self, wanted: Wanted, bebopd: PortalId, bebopd_name: str, limits: Limits) -> None:
         self.phase = Phase.ASKING
-        self.is_by_command = False
+        self.is_by_command = self.is_unready = False
         self._wanted = wanted
         self._bebopd = bebopd
         self._bebopd_name = bebopd_name
@@ -280,7 +282,8 @@ class Holding:
             case Phase.CLEARING, NodesUp(_, steps):
                 self._steps = steps
                 return self._look_at_steps()
-            case ((Phase.OPENING | Phase.HELD), NodesEnded(text)):
+            case ((Phase.OPENING | Phase.HELD), NodesEnded(text, is_unready)):
+                self.is_unready = is_unready and not self._has_command
                 return self._lost(text, now)
             case Phase.OPENING, DeadlineReached():
                 return self._too_slow(now)

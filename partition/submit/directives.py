@@ -1,7 +1,9 @@
 """Options in the head of a batch script: ``#YOD`` lines, and those of Slurm and PBS.
 
 What ours has is read. What changes the run and ours has not refuses the script: it would run
-otherwise than its author wants. What changes nothing that runs gets a warning. Pure.
+otherwise than its author wants. What changes nothing that runs gets a warning.
+
+Pure, but for the year of a time without one (``#PBS -a``).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -17,12 +20,14 @@ from native.errors import UsageError
 from native.options import Option
 from native.text import shown
 from native.wire.base import SIZE_MAX
+from partition.submit import moment
+from partition.submit.array import parse as parse_array
 from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
-_AFTER = "--after"
+_AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
 _EXCLUSIVE, _HOLD = "--exclusive", "-hold"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -42,6 +47,9 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("J", "job-name"), _NAME),
     (("D", "chdir"), _DIRECTORY),
     (("d", "dependency"), _AFTER),
+    (("a", "array"), _ARRAY),
+    (("b", "begin"), _BEGIN),
+    (("deadline",), _DEADLINE),
 )
 _SLURM_COSMETIC = frozenset(
     ("A", "account", "comment", "mail-type", "mail-user", "nice", "p", "partition", "q", "qos")
@@ -50,6 +58,7 @@ _SLURM_DISTRIBUTIONS = {"*": "block"}  # the default, which is ours, too
 _SLURM_FLAGS = frozenset(("parsable", "Q", "quiet", "v", "verbose"))
 _PBS_COSMETIC = frozenset("AmMPpqSVj")
 _PBS_FLAGS = frozenset("V")
+_ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)  # to check the form of a time
 _SELECT = re.compile(r"(?:select|nodes)=(\d+)(.*)", re.ASCII)
 
 
@@ -111,6 +120,10 @@ def _check(words: list[str]) -> None:
                 time_s(value)
             case "-o" | "-output":
                 pattern.check(value)
+            case "-array":
+                parse_array(value)
+            case "-begin" | "-deadline":
+                moment.parse(value, name, _ANY_DAY)
             case "--after":
                 parse_after(value)
             case _ if is_about(name):
@@ -173,6 +186,10 @@ def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
                 found.words += [_NAME, value]
             case "o":
                 found.words += [_OUTPUT, value]
+            case "J":
+                found.words += [_ARRAY, value]
+            case "a":
+                found.words += [_BEGIN, moment.of_pbs(value, datetime.now())]
             case "W" if value.startswith("depend="):
                 found.words += [_AFTER, value.removeprefix("depend=")]
             case "l":

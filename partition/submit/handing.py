@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, msgpack
+from msgspec.structs import replace
 
 from native import limits as limits_module
 from native import nodelist, pattern
@@ -13,9 +15,10 @@ from native.errors import PartitionError, UsageError
 from native.options import Option, parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Submit, Task
+from native.wire.batch import Forecast, Submit, Submitted, Task
 from partition.find import discover
-from partition.submit import directives
+from partition.submit import directives, moment
+from partition.submit.array import parse as parse_array
 from partition.submit.message import detached, hand_in, read_script, submission, wrapped
 from partition.submit.signals import early
 from yod.plan.after import parse as parse_after
@@ -61,6 +64,9 @@ _OPTIONS = {
     "name": Option(("-name", "-J"), True),
     "warning": Option(("-signal",), True),
     "after": Option(("--after",), True),
+    "array": Option(("-array", "--array", "-a"), True),
+    "begin": Option(("-begin", "--begin", "-b"), True),
+    "deadline": Option(("-deadline", "--deadline"), True),
     "directory": Option(("-directory", "--chdir"), True),
 }
 
@@ -96,6 +102,33 @@ def submit(
         UsageError: the script, an option or a line of the script is wrong.
         PartitionError: it is not taken.
     """
+    message, warnings = _read(words, wrap, given, partition)
+    return _handed(message, partition, environment, warnings)
+
+
+def test(
+    words: Sequence[str],
+    wrap: str | None,
+    given: Mapping[str, Any],
+    partition: str,
+    environment: Mapping[str, str],
+) -> tuple[Forecast, Sequence[str]]:
+    """When and where such a job would begin; and warnings. The arguments are as for :func:`submit`.
+
+    Raises:
+        UsageError, PartitionError: as :func:`submit`.
+    """
+    message, warnings = _read(words, wrap, given, partition)
+    answer = _answer(replace(message, is_test=True), partition, environment)
+    if not isinstance(answer, Forecast):
+        raise PartitionError("bebopd is of a release that does not know --test-only")
+    return answer, warnings
+
+
+def _read(
+    words: Sequence[str], wrap: str | None, given: Mapping[str, Any], partition: str
+) -> tuple[Submit, Sequence[str]]:
+    """The message of a job, and warnings of lines in its script."""
     script = wrapped(wrap) if wrap is not None else read_script(words)
     try:
         text = script.content.decode(errors="surrogateescape")
@@ -108,7 +141,8 @@ def submit(
         name: given[name] if given.get(name) is not None else _last(said.get(option.spellings[0]))
         for name, option in _OPTIONS.items()
     }
-    output = chosen["output"] or pattern.DEFAULT
+    array = None if chosen["array"] is None else parse_array(chosen["array"])
+    output = chosen["output"] or (pattern.DEFAULT if array is None else pattern.DEFAULT_OF_ARRAY)
     pattern.check(output)
     nodes = tuple(nodelist.parse(chosen["nodes"])) if chosen["nodes"] is not None else None
     shape = ANY
@@ -119,6 +153,11 @@ def submit(
     is_held = bool(given.get("is_held")) or "-hold" in said
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
+    now = datetime.now().astimezone()
+    begins, deadline = (
+        0.0 if (when := chosen[name]) is None else moment.parse(when, f"-{name}", now)
+        for name in ("begin", "deadline")
+    )
     message = submission(
         script,
         spec_of(in_script if given.get("size") is None else given["size"], nodes, "", shape),
@@ -132,7 +171,7 @@ def submit(
         is_exclusive,
         is_held,
     )
-    return _handed(message, partition, environment, read.warnings)
+    return replace(message, array=array, begins=begins, deadline=deadline), read.warnings
 
 
 def detach(
@@ -181,13 +220,20 @@ def task_of(words: Sequence[str], program: str) -> tuple[str, Task]:
 def _handed(
     message: Submit, partition: str, environment: Mapping[str, str], warnings: Sequence[str]
 ) -> Taken:
+    submitted = _answer(message, partition, environment)
+    assert isinstance(submitted, Submitted)
+    return Taken(submitted.job_id, submitted.text, tuple(warnings))
+
+
+def _answer(
+    message: Submit, partition: str, environment: Mapping[str, str]
+) -> Submitted | Forecast:
     where = discover.find_outer(partition, environment)
     if where.is_embedded:
         raise PartitionError(
             "no partition is up here that would keep the job: `yodctl up --local N` brings one up"
         )
-    submitted = hand_in(where, limits_module.load(environment), message)
-    return Taken(submitted.job_id, submitted.text, tuple(warnings))
+    return hand_in(where, limits_module.load(environment), message)
 
 
 def _last(values: list[str] | None) -> str | None:

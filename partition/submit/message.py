@@ -20,6 +20,7 @@ from native.wire.batch import (
     TASK_MAX_BYTES,
     TOKEN_BYTES,
     EarlySignal,
+    Forecast,
     Submit,
     Submitted,
     Task,
@@ -131,8 +132,8 @@ def submission(
     return Submit(os.urandom(TOKEN_BYTES), *said)
 
 
-def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:
-    """Hand a job in; it is on bebopd's disk when this returns.
+def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted | Forecast:
+    """Hand a job in; it is on bebopd's disk when this returns, or is none: the message says so.
 
     A bebopd that is lost before it has answered is asked again for ``allocate_s``; it knows
     by the token what it has taken already.
@@ -159,16 +160,17 @@ def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:
         clock.close()
 
 
-def _once(where: Where, limits: Limits, message: Submit) -> Submitted:
-    answers: list[Submitted | Refused] = []
+def _once(where: Where, limits: Limits, message: Submit) -> Submitted | Forecast:
+    answers: list[Submitted | Forecast | Refused] = []
 
     def take(answer: Message) -> bool:
-        if isinstance(answer, Submitted | Refused):
+        if isinstance(answer, Submitted | Forecast | Refused):
             answers.append(answer)
         return bool(answers)
 
     with reached(where, limits) as (port, bebopd, reactor):
         query.talk(port, bebopd, reactor, where.name, limits.allocate_s, message, take)
-    if isinstance(answers[0], Refused):
-        raise PartitionError(answers[0].text)
-    return answers[0]
+    answer = answers[0]
+    if isinstance(answer, Refused):
+        raise PartitionError(answer.text)
+    return answer

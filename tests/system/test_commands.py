@@ -55,15 +55,19 @@ RARE = {
 # The modules of ours that a launch of `true` in the embedded partition imports, by room.
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
-    "allocator": "asked bebopd dependents driver gate records releases requests violation",
+    "allocator": (
+        "asked bebopd dependents driver gate records releases requests uses violation waiting"
+    ),
     "allocator.batch": (
-        "dependencies holds job outcome questions queue running submissions table times"
+        "arrays dependencies entrance holds job outcome placed priorities questions queue requeues"
+        " running submissions table times"
     ),
     "allocator.jobs": (
-        "accounting assign batch choosing dependencies grants ids job line outcomes selection table"
+        "accounting assign batch charges choosing dependencies grants ids job line outcomes "
+        "selection table"
     ),
     "allocator.nodes": "access node orders placement_list rules table tally",
-    "allocator.queue": "policy",
+    "allocator.queue": "admission policy",
     "native": (
         "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"
     ),
@@ -88,7 +92,7 @@ OF_A_LAUNCH = {
         "ends failures forming keepers killing loading losses machine no_hooks output progress "
         "release spawned spec starting table wiring"
     ),
-    "pct.job.rules": "objects outcomes relay",
+    "pct.job.rules": "objects outcomes relay unkillable",
     "pct.tree": "collective group late tree",
     "pct.wireup": "environment fences foreign kvs machine no_pmix questions world",
     "yod": "cli command driver frontend launching",

@@ -88,7 +88,7 @@ def _variants(kind: inspect.Type, value: Any) -> tuple[list[Any], list[Any]]:
             if kind.tag:
                 needed += 1
                 bad += [["no such", *value[1:]], [0, *value[1:]]]
-            return [value[:needed]], [value[: needed - 1], *bad]
+            return [value[:needed]], [*([value[: needed - 1]] if needed else []), *bad]
     return [], []
 
 

@@ -1,0 +1,126 @@
+"""Whether a job may be taken, and may begin, by the rules of its queue. Pure.
+
+Here where a partition has no queues: all may, and there is none to be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from allocator.jobs.assign import RequestRefused
+from allocator.jobs.charges import Charge
+from allocator.jobs.grants import Owner
+from native.errors import Refusal
+from native.text import shown
+from native.wire.alloc import NodeSpec
+from native.wire.base import NO_TERMS, Terms
+from native.wire.batch import Row
+
+Claimed = Mapping[str, int]  # licences that others have a claim on
+NOBODYS: Claimed = {}
+ANY_NODES: frozenset[int] = frozenset()
+
+
+class Admission(Protocol):
+    """The rules of a partition's queues, and what their jobs have."""
+
+    def terms(
+        self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
+    ) -> tuple[Terms, float]:
+        """The terms of a new job, with its queue and account, and its time limit; 0: none.
+
+        Args:
+            is_launch: it is none of batch.
+
+        Raises:
+            RequestRefused: it may not be there, or could never begin.
+        """
+
+    def nodes_of(self, terms: Terms) -> frozenset[int]:
+        """The nodes that a job may have; empty: all."""
+
+    def blocked(
+        self, uid: int, terms: Terms, slots: int, nodes: int, claimed: Claimed = NOBODYS
+    ) -> str:
+        """Why a job may not begin now, were there slots; empty: it may.
+
+        Args:
+            nodes: that it would have.
+            claimed: licences that those before it have a claim on.
+        """
+
+    def taken(self, uid: int, terms: Terms) -> None:
+        """A batch job is there."""
+
+    def dropped(self, uid: int, terms: Terms) -> None:
+        """It is there no more."""
+
+    def begins(
+        self, job_id: int, uid: int, terms: Terms, slots: int, nodes: int, unix_time: float
+    ) -> None:
+        """A job has got its slots."""
+
+    def is_over(self, job_id: int) -> None:
+        """It has no slot any more."""
+
+    def withdrawn(self, job_id: int, has_slots: bool) -> None:
+        """A job has used nothing, or that was charged."""
+
+    def ended(self, row: Row) -> Charge | None:
+        """A job that had slots has ended: what its user has used; None: nobody counts that."""
+
+
+class NoQueues:
+    """A partition without queues."""
+
+    def terms(
+        self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
+    ) -> tuple[Terms, float]:
+        """Refuse to whoever names a queue, an account or a licence."""
+        named = {"queue": wanted.queue, "account": wanted.account}
+        named["licence"] = wanted.licences[0][0] if wanted.licences else ""
+        for what, name in named.items():
+            if name:
+                text = f"no {what} {shown(name)}: this partition has no queues (bebopd --queues)"
+                raise RequestRefused(Refusal.NO_QUEUE, text)
+        return (wanted if wanted.nice else NO_TERMS), time_s
+
+    def nodes_of(self, terms: Terms) -> frozenset[int]:
+        """All."""
+        return ANY_NODES
+
+    def blocked(
+        self, uid: int, terms: Terms, slots: int, nodes: int, claimed: Claimed = NOBODYS
+    ) -> str:
+        """It may."""
+        return ""
+
+    def taken(self, uid: int, terms: Terms) -> None:
+        """Nothing is counted."""
+
+    def dropped(self, uid: int, terms: Terms) -> None:
+        """Nothing is counted."""
+
+    def begins(
+        self, job_id: int, uid: int, terms: Terms, slots: int, nodes: int, unix_time: float
+    ) -> None:
+        """Nothing is counted."""
+
+    def is_over(self, job_id: int) -> None:
+        """Nothing is counted."""
+
+    def withdrawn(self, job_id: int, has_slots: bool) -> None:
+        """Nothing is counted."""
+
+    def ended(self, row: Row) -> Charge | None:
+        """Nothing is counted."""
+        return None
+
+
+NO_QUEUES = NoQueues()
+
+
+def fewest_nodes(specs: Sequence[NodeSpec]) -> int:
+    """How many nodes a job has at least."""
+    return max(spec.listed if spec.one_per_node else spec.node_count or 1 for spec in specs)

@@ -1,0 +1,277 @@
+"""The file of a site's queues (docs/queues.md)::
+
+    default = "day"
+
+    [[queue]]
+    name = "day"
+    max_time = "1-0"
+    per_user = { jobs = 20, slots = 256 }
+
+    [[account]]
+    name = "physics"
+    share = 60
+    groups = ["physics"]
+
+    [priority]
+    age = 1000
+    fair_share = 10000
+
+    [licences]
+    matlab = 4
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from allocator.queue.rules import (
+    NO_BOUNDS,
+    Account,
+    Bounds,
+    Members,
+    Queue,
+    QueueState,
+    Rules,
+    Weights,
+)
+from native import duration, nodelist
+from native.errors import UsageError
+from native.text import shown
+from native.wire.base import LICENCE_MAX
+
+QUEUES_MAX = 256
+ACCOUNTS_MAX = 10_000
+KINDS_MAX = 1000  # of licences
+NUMBER_MAX = 1 << 30
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
+_NAME_RULE = "must be letters, digits, `_`, `.` and `-`, at most 63, a letter or digit first"
+_BOUNDS = {
+    "per_job": ("slots", "nodes"),
+    "per_user": ("jobs", "slots", "nodes", "submitted"),
+    "total": ("jobs", "slots", "nodes", "submitted"),
+}
+_OF_QUEUE = (
+    *("name", "state", "priority", "users", "groups", "accounts", "nodes", "launches"),
+    *("default_time", "max_time", *_BOUNDS),
+)
+_OF_ACCOUNT = ("name", "parent", "share", "users", "groups")
+_WEIGHTS = ("age", "size", "queue", "fair_share")
+_OF_PRIORITY = (*_WEIGHTS, "max_age", "size_favors", "half_life")
+_TOP = ("default", "queue", "account", "priority", "licences")
+Table = Mapping[str, Any]
+
+
+def parse(text: str, path: str) -> Rules:
+    """Read a file.
+
+    Args:
+        path: of the file, for the error.
+
+    Raises:
+        UsageError: it is no such file; says where, and why.
+    """
+    try:
+        table = tomllib.loads(text)
+        _demand_known(table, _TOP, "the file")
+        accounts = _accounts(table)
+        weights = _weights(_table(table, "priority"))
+        licences = _licences(_table(table, "licences"))
+        queues = _queues(table, accounts, weights)
+        default = _default(table, queues)
+    except (tomllib.TOMLDecodeError, UsageError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    return Rules(queues, default, accounts, licences, weights)
+
+
+def _queues(table: Table, accounts: Table, weights: Weights) -> dict[str, Queue]:
+    found: dict[str, Queue] = {}
+    for each, where in _each(table, "queue", QUEUES_MAX):
+        queue = _queue(each, where)
+        if queue.name in found:
+            raise UsageError(f"{where}: there are two of this name")
+        if unknown := sorted(set(queue.accounts) - accounts.keys()):
+            raise UsageError(f"{where}: accounts: there is no [[account]] {unknown[0]}")
+        if queue.priority and not weights.queue:
+            raise UsageError(f"{where}: priority has no effect: [priority] queue is 0")
+        found[queue.name] = queue
+    if not found:
+        raise UsageError("there is no [[queue]]")
+    return found
+
+
+def _queue(table: Table, where: str) -> Queue:
+    _demand_known(table, _OF_QUEUE, where)
+    state = _text(table, "state", where, QueueState.OPEN.value)
+    states = {each.value: each for each in QueueState}
+    if state not in states:
+        raise UsageError(f"{where}: state must be one of {', '.join(states)}, not {shown(state)}")
+    default_s, most_s = (_time(table, key, where) for key in ("default_time", "max_time"))
+    if most_s and default_s > most_s:
+        text = f"default_time is longer than max_time, {duration.written(most_s)}"
+        raise UsageError(f"{where}: {text}")
+    launches = table.get("launches", True)
+    if not isinstance(launches, bool):
+        raise UsageError(f"{where}: launches must be true or false")
+    nodes = _text(table, "nodes", where)
+    try:
+        numbers = tuple(nodelist.parse(nodes)) if nodes else ()
+    except UsageError as error:
+        raise UsageError(f"{where}: nodes: {error}") from None
+    bounds = {key: _bounds(table, key, where) for key in _BOUNDS}
+    return Queue(
+        _text(table, "name", where),
+        states[state],
+        _number(table, "priority", where, 0, 0, NUMBER_MAX),
+        _members(table, where),
+        _names(table, "accounts", where),
+        numbers,
+        launches,
+        default_s or most_s,
+        most_s,
+        **bounds,
+    )
+
+
+def _bounds(table: Table, key: str, where: str) -> Bounds:
+    if key not in table:
+        return NO_BOUNDS
+    inner = table[key]
+    if not isinstance(inner, dict):
+        raise UsageError(f"{where}: {key} must be a table, as in {{ slots = 64 }}")
+    _demand_known(inner, _BOUNDS[key], f"{where}: {key}")
+    here = f"{where}: {key}"
+    return Bounds(**{name: _number(inner, name, here, 0, 1, NUMBER_MAX) for name in inner})
+
+
+def _accounts(table: Table) -> dict[str, Account]:
+    found: dict[str, Account] = {}
+    places: dict[str, str] = {}
+    for each, where in _each(table, "account", ACCOUNTS_MAX):
+        _demand_known(each, _OF_ACCOUNT, where)
+        name, parent = _text(each, "name", where), _text(each, "parent", where)
+        if name in found:
+            raise UsageError(f"{where}: there are two of this name")
+        share = _number(each, "share", where, 1, 1, NUMBER_MAX)
+        found[name] = Account(name, parent, share, _members(each, where))
+        places[name] = where
+    for name, account in found.items():
+        if not account.parent:
+            continue
+        if account.parent not in found:
+            text = f"parent: there is no [[account]] {shown(account.parent)}"
+            raise UsageError(f"{places[name]}: {text}")
+        if not found[account.parent].members.is_empty:
+            text = f"its parent {account.parent} has users or groups, and may have no parts then"
+            raise UsageError(f"{places[name]}: {text}")
+        seen, at = {name}, account.parent
+        while at in found:
+            if at in seen:
+                raise UsageError(f"{places[name]}: parent: it would be a part of itself")
+            seen.add(at)
+            at = found[at].parent
+    return found
+
+
+def _weights(table: Table) -> Weights:
+    where = "[priority]"
+    _demand_known(table, _OF_PRIORITY, where)
+    favors = _text(table, "size_favors", where, "large")
+    if favors not in ("large", "small"):
+        raise UsageError(f"{where}: size_favors must be large or small, not {shown(favors)}")
+    numbers = (_number(table, name, where, 0, 0, NUMBER_MAX) for name in _WEIGHTS)
+    age, size, queue, fair_share = numbers
+    default = Weights()
+    most_age_s = _time(table, "max_age", where) or default.most_age_s
+    half_life_s = _time(table, "half_life", where) or default.half_life_s
+    times = (most_age_s, favors == "small", half_life_s)
+    return Weights(age, size, queue, fair_share, *times)
+
+
+def _licences(table: Table) -> dict[str, int]:
+    where = "[licences]"
+    if len(table) > KINDS_MAX:
+        raise UsageError(f"{where}: there are {len(table)}, at most {KINDS_MAX} may be")
+    for name in table:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{where}: {shown(name)}: {_NAME_RULE}")
+    return {name: _number(table, name, where, 0, 0, LICENCE_MAX) for name in table}
+
+
+def _default(table: Table, queues: Table) -> str:
+    name = _text(table, "default", "the file") or next(iter(queues))
+    if name not in queues:
+        raise UsageError(f"default: there is no [[queue]] {shown(name)}")
+    return name
+
+
+def _members(table: Table, where: str) -> Members:
+    return Members(*(_names(table, key, where) for key in ("users", "groups")))
+
+
+def _table(table: Table, key: str) -> Table:
+    found = table.get(key, {})
+    if not isinstance(found, dict):
+        raise UsageError(f"{key} must be written as [{key}]")
+    return found
+
+
+def _each(table: Table, kind: str, most: int) -> Iterable[tuple[Table, str]]:
+    """The tables of a kind, each with how an error names it; each has a name."""
+    found = table.get(kind, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UsageError(f"{kind} must be written as [[{kind}]]")
+    if len(found) > most:
+        raise UsageError(f"[[{kind}]]: there are {len(found)}, at most {most} may be")
+    for number, each in enumerate(found, start=1):
+        name = each.get("name")
+        said = f" ({shown(name)})" if isinstance(name, str) else ""
+        where = f"[[{kind}]] {number}{said}"
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise UsageError(f"{where}: name {_NAME_RULE}")
+        yield each, where
+
+
+def _demand_known(table: Table, known: Iterable[str], where: str) -> None:
+    if unknown := sorted(table.keys() - set(known)):
+        raise UsageError(f"{where}: no {shown(unknown[0])} here; known are {', '.join(known)}")
+
+
+def _text(table: Table, key: str, where: str, default: str = "") -> str:
+    found = table.get(key, default)
+    if not isinstance(found, str):
+        raise UsageError(f"{where}: {key} must be a text")
+    return found
+
+
+def _names(table: Table, key: str, where: str) -> tuple[str, ...]:
+    found = table.get(key, [])
+    is_list = isinstance(found, list) and all(isinstance(each, str) and each for each in found)
+    if not is_list or (key in table and not found):
+        raise UsageError(f'{where}: {key} must be a list of names, as in ["alice"]')
+    return tuple(found)
+
+
+def _number(table: Table, key: str, where: str, default: int, least: int, most: int) -> int:
+    """The number of a key; ``default`` where it is not there."""
+    found = table.get(key, least)
+    if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
+        raise UsageError(f"{where}: {key} must be a whole number from {least} to {most}")
+    return found if key in table else default
+
+
+def _time(table: Table, key: str, where: str) -> float:
+    """Seconds; 0: nothing is said."""
+    if key not in table:
+        return 0.0
+    found = table[key]
+    if not isinstance(found, str):
+        raise UsageError(f'{where}: {key} must be a time in quotes, as "1:30:00"')
+    try:
+        return float(duration.parse(found, key))
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None

@@ -1,0 +1,134 @@
+"""Batch jobs in the line of a partition. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from allocator.batch.job import BatchJob
+from allocator.batch.queue import Expected
+from allocator.jobs.choosing import Chooser
+from allocator.jobs.grants import Owner, runs_of
+from allocator.jobs.line import Line, Waiting
+from allocator.nodes.access import Claim
+from allocator.queue.admission import Admission, fewest_nodes
+from allocator.queue.policy import Policy
+from native.wire.alloc import NodeRequest, NodeSpec
+from native.wire.base import Factor
+
+
+class BatchLine:
+    """Where they wait. See :class:`allocator.batch.queue.Queue`.
+
+    Args:
+        look_again: is called when the line is to be looked at.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        policy: Policy,
+        slots: Chooser,
+        admission: Admission,
+        wall_clock: Callable[[], float],
+        look_again: Callable[[], None],
+    ) -> None:
+        self._line = line
+        self._policy = policy
+        self._slots = slots
+        self._admission = admission
+        self._wall_clock = wall_clock
+        self._look_again = look_again
+
+    def could(self, claim: Claim, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give to somebody."""
+        self._slots.demand_possible((spec,), claim)
+
+    def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
+        """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
+        waiting = self._waiting(job, owner, now)
+        waiting.count, request = count, waiting.request
+        asked = (request, waiting.claim, self._line, self._wall_clock(), job.time_s)
+        waiting.text = self._policy.why_not(*asked)
+        self._line.add_batch(waiting)
+        if job.attempt:  # a plan has those behind it already
+            self._policy.changed()
+        self._look_again()
+        return waiting.text
+
+    def forecast(self, job: BatchJob, owner: Owner) -> Expected | None:
+        """When and where a batch job would begin that came into the line now; None: not known."""
+        if self._slots.held:
+            return None
+        waiting, unix_time = self._waiting(job, owner, 0.0), self._wall_clock()
+        times = (unix_time, job.time_s, max(0.0, job.begins - unix_time))
+        asked = (waiting.request, waiting.claim, self._line)
+        if (start := self._policy.forecast(*asked, *times)) is None:
+            return None
+        spans, _ = runs_of(start.picks)
+        return Expected(unix_time + start.at, tuple((span.node, span.count) for span in spans))
+
+    def _waiting(self, job: BatchJob, owner: Owner, now: float) -> Waiting:
+        specs = (job.spec.unpacked(),)
+        request = NodeRequest(
+            specs, job.name, waits=True, is_exclusive=job.is_exclusive, terms=job.terms
+        )
+        if not job.attempt or job.since is None:
+            job.since = now
+        waiting = Waiting(None, owner, request, job.since, "", job_id=job.job_id)
+        waiting.attempt = job.attempt
+        waiting.time_s, waiting.submitted = job.time_s, job.submitted
+        waiting.is_array = job.elements is not None
+        waiting.priority, waiting.nodes = job.priority, self._admission.nodes_of(job.terms)
+        return waiting
+
+    def waits(self, job_id: int) -> str:
+        """Why a batch job waits; empty: it is not in the line."""
+        if (waiting := self._line.of_batch(job_id)) is None:
+            return ""
+        lacks = awaited(waiting, self._slots, self._admission)
+        text = f"place {self._line.place_of(waiting)} of {len(self._line)}"
+        return f"{text}; {lacks or 'what is free is kept for those before it'}"
+
+    def expected(self, job_id: int) -> float:
+        """When a batch job is expected to have its slots: unix time; 0: not known."""
+        waiting = self._line.of_batch(job_id)
+        return 0.0 if waiting is None else waiting.expected
+
+    def factors(self, job_id: int) -> tuple[Factor, ...]:
+        """What the priority of a batch job that waits is made of."""
+        if (waiting := self._line.of_batch(job_id)) is None:
+            return ()
+        return self._line.factors(waiting, self._wall_clock())
+
+    def prioritised(self, job: BatchJob) -> None:
+        """The priority of a batch job is another."""
+        if (waiting := self._line.of_batch(job.job_id)) is not None:
+            waiting.request = replace(waiting.request, terms=job.terms)
+            waiting.priority = job.priority
+            self._line.changed(waiting)
+            self._look_again()
+
+    def has(self, job: BatchJob, count: int) -> bool:
+        """Whether a batch job is in the line; its time limit is taken as it is now."""
+        if (waiting := self._line.of_batch(job.job_id)) is None:
+            return False
+        if (waiting.time_s, waiting.count) != (job.time_s, count):
+            waiting.time_s, waiting.count = job.time_s, count
+            self._policy.changed()
+            self._look_again()
+        return True
+
+    def withdraw(self, job_id: int) -> None:
+        """A batch job waits no more."""
+        if (waiting := self._line.of_batch(job_id)) is not None:
+            self._line.remove(waiting)
+            self._look_again()
+
+
+def awaited(waiting: Waiting, slots: Chooser, admission: Admission) -> str:
+    """What a request lacks now; empty: nothing, but for those before it."""
+    request, claim = waiting.request, waiting.claim
+    asked = (claim.uid, request.terms, waiting.slots, fewest_nodes(request.specs))
+    return admission.blocked(*asked) or slots.lacks(request, claim)
