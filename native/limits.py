@@ -27,6 +27,7 @@ class Limits(Struct, frozen=True):
     kill_delay_s: float = 2.0
     kill_wait_s: float = 30.0
     unkillable_s: float = 60.0
+    store_answer_s: float = 10.0
     health_s: float = 60.0
     health_memory_bytes: int = 64 << 20
     health_store_bytes: int = 1 << 20
@@ -61,6 +62,7 @@ class Limits(Struct, frozen=True):
     spool_bytes: int = 64 * 1024 * 1024
     connect_s: float = 5.0
     liveness_s: float = 20.0
+    peer_idle_s: float = 300.0
     notice_s: float = 2.0
     unproven_count: int = 1024
     unproven_each_count: int = 256
@@ -102,6 +104,8 @@ MEANINGS = {
     "end_s": "the end of a job is confirmed within this, else its nodes are reset",
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
+    "store_answer_s": "a directory of a pct's store takes a byte within this, else it hangs and "
+    "the node's jobs end; 0: it is not asked",
     "health_s": "a pct without jobs looks after its node at this interval; 0: never",
     "health_memory_bytes": "a node with less memory left is in trouble",
     "health_store_bytes": "a node with less room left for programs is in trouble",
@@ -138,6 +142,7 @@ MEANINGS = {
     "batch_answer_s": "the batch system answers bebopd --batch within this",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
+    "peer_idle_s": "a connection of two pcts that no job needs is closed after this; 0: never",
     "notice_s": "yod says what it waits for after this, then at double times",
     "unproven_count": "connections to a daemon that have not proven an identity yet",
     "unproven_each_count": "the same of one user of its host, or of one other address",
@@ -215,6 +220,7 @@ _LARGEST = {
     "unproven_each_count": 1 << 20,
     "connections_each_count": 1 << 20,
     "launches_count": 65536,
+    "peer_idle_s": 1_000_000,
     "ssh_fanout_count": 4096,
     "output_window_bytes": 1 << 30,
     "line_room_bytes": 1 << 30,

@@ -350,7 +350,8 @@ def unit(daemon: str) -> None:
 @command.command()
 @_PARTITION
 @click.option("--config", "config_file", metavar="FILE", help="Check this yod.conf, nothing else.")
-def doctor(partition: str, config_file: str | None) -> None:
+@click.option("--nodes", "is_deep", is_flag=True, help="Have a rank on each node look at it.")
+def doctor(partition: str, config_file: str | None, is_deep: bool) -> None:
     """Say what on this host, or of its partition, stands in the way of jobs, and what to do."""
     from partition.doctor import finding, host
     from partition.doctor import partition as of_partition
@@ -369,7 +370,7 @@ def doctor(partition: str, config_file: str | None) -> None:
     except UsageError:  # it is among the findings
         pass
     else:
-        findings += of_partition.findings(partition, os.environ, in_force)
+        findings += of_partition.findings(partition, os.environ, in_force, is_deep=is_deep)
     click.echo("\n".join(finding.lines(findings)))
     if finding.has_problem(findings):
         sys.exit(FAILED)

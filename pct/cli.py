@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -39,7 +39,6 @@ from pct.wireup import clients  # noqa: F401  # the first rank that speaks PMI w
 
 if TYPE_CHECKING:
     from native.limits import Limits
-    from pct.host.health.watch import HealthWatch
     from pct.job.hooks import Site
 
 FAILED = 1
@@ -187,6 +186,7 @@ def command(
             partition_key=ring.keys[0],
             connect_timeout_s=limits.connect_s,
             liveness_s=limits.liveness_s,
+            idle_s=limits.peer_idle_s,
             max_unproven=limits.unproven_count,
             max_unproven_each=limits.unproven_each_count,
             max_connections_each=connections_each(limits.connections_each_count),
@@ -227,11 +227,12 @@ def command(
     stores = list(store) or default_directories()
     # What is for all processes of our session would end a keeper, and its ranks.
     spawner = OwnSpawner(reactor, in_sessions=grace > 0)
+    on_disk = Store(stores, reactor, share)
     driver = Driver(
         machine,
         port,
         reactor,
-        Store(stores, reactor, share),
+        on_disk,
         spawner,
         say=log.say,
         trace=log.say if debug else lambda line, job_id: None,
@@ -270,12 +271,24 @@ def command(
         starter.ready()
     systemd.notify(os.environ, "READY=1")
     driver.start()
-    watch = None
-    if limits.health_s and not is_in_job:
-        watch = _watch_health(driver, machine, reactor, spawner, hooks, stores, name)
+    # Its announcement has not waited for these modules.
+    from native.hooks import Point
+    from pct.host.health.after import look_after
+
+    watchers = look_after(
+        reactor,
+        spawner,
+        on_disk,
+        stores,
+        limits,
+        driver.handle,
+        checks=() if hooks is None else hooks.hooks.at(Point.HEALTH),
+        is_idle=None if is_in_job else lambda: not machine.jobs and not machine.brokers,
+        name=name,
+    )
     reactor.run()
-    if watch is not None:
-        watch.close()
+    for watcher in watchers:
+        watcher.close()
     driver.close()
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
     reactor.call_soon(lambda: Orphans(reactor).kill(reactor.stop))
@@ -291,34 +304,6 @@ def command(
     if status == RESTART:
         log.say("begins again")
     return status
-
-
-def _watch_health(
-    driver: Driver,
-    node: Node,
-    reactor: Reactor,
-    spawner: OwnSpawner,
-    site: Site | None,
-    stores: Sequence[str],
-    name: str,
-) -> HealthWatch:
-    """Look after the node from now on; its announcement has not waited for these modules."""
-    from native.hooks import Point
-    from pct.events import HealthChecked
-    from pct.health import Health
-    from pct.host.health.looks import looks
-    from pct.host.health.watch import HealthWatch
-
-    checks = () if site is None else site.hooks.at(Point.HEALTH)
-    return HealthWatch(
-        Health(checks, node.limits, reactor.monotonic()),
-        reactor,
-        spawner,
-        look=lambda: looks(stores, node.limits),
-        is_idle=lambda: not node.jobs and not node.brokers,
-        name=name,
-        tell=lambda trouble: driver.handle(HealthChecked(trouble)),
-    )
 
 
 class _Grace:

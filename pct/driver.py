@@ -35,6 +35,7 @@ from native.port.port import (
     ObjectArrived,
     ObjectFailed,
     ObjectSent,
+    PeerIdle,
     PeerLost,
     Port,
     PortEvent,
@@ -177,6 +178,9 @@ class Driver:
                 self.handle(MessageReceived(source, principal, message))
             case PeerLost(peer, _, text):
                 self.handle(PeerGone(peer, text))
+            case PeerIdle(peer):
+                if not self._node.peers.is_needed(peer, self._node.jobs):
+                    self._port.part(peer)
             case Refused(source, _, reason):
                 self._trace(f"from {source}: {reason}", 0)
             case ObjectArrived(key, digest, first_at, last_at):

@@ -145,9 +145,11 @@ class HealthChecked(Event, frozen=True):
 
     Attributes:
         trouble: why it is to be given to no job; empty: it is well.
+        is_lost: nor can the jobs go on that are there.
     """
 
     trouble: str
+    is_lost: bool = False
 
 
 class HookEnded(JobEvent, frozen=True):

@@ -1,7 +1,8 @@
-"""A job on this node, as it is announced to bebopd. Pure."""
+"""A job on this node, as it is announced to bebopd and shown to people. Pure."""
 
 from __future__ import annotations
 
+from native.nodelist import format_nodes
 from native.wire import status
 from pct.job.machine import Job
 from pct.reservation import Reservation
@@ -20,3 +21,9 @@ def hosted(job: Job, reservation: Reservation, now: float) -> status.HostedJob:
         len(gpus),
         reservation.core_counts(job.job_id),
     )
+
+
+def line_of(job: Job, now: float) -> str:
+    """For people who ask for the state of a node."""
+    ranks, age = format_nodes(job.ranks) or "none", now - job.started_at
+    return f"job {job.job_id}: uid {job.uid}, {job.state.value}, ranks {ranks}, for {age:.0f} s"

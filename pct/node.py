@@ -28,14 +28,13 @@ from native.machine import (
     fault_text,
     propagate,
 )
-from native.nodelist import format_nodes
 from native.wire import alloc, batch, codec, group, load, nodes, status
 from native.wire.base import JobMessage, Message, clipped
 from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, HealthChecked, Leave, Restart, Several, TellBebopd
-from pct.hosted import hosted
+from pct.hosted import hosted, line_of
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
@@ -99,7 +98,7 @@ class Node:
         self._contain = contain
         self._deadlines: Deadlines[int] = Deadlines()  # of the jobs
         self._faulty: Deadlines[int] = Deadlines()  # jobs that have raised: when they are dropped
-        self._peers = Peers()
+        self.peers = Peers()
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
@@ -132,13 +131,13 @@ class Node:
                 return self._message(event, now)
             case PeerGone(peer, text):
                 actions = self._bebopd_lost(text, now) if peer == self._bebopd else []
-                for job_id in self._peers.concerned(peer):
+                for job_id in self.peers.concerned(peer):
                     actions += self._of_job(self.jobs[job_id], event, now)
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
-            case HealthChecked(trouble):
-                return self._checked(trouble, now)
+            case HealthChecked(trouble, is_lost):
+                return self._checked(trouble, is_lost, now)
             case BrokerEvent():
                 return self.brokers.happened(event, self._bebopd, self.number, now)
             case Several(job_id, events) if job_id in self.jobs:
@@ -173,10 +172,7 @@ class Node:
         more += f", in trouble: {self._unfit}" if self._unfit else ""
         more += ", restarts when free of jobs" if self._is_restarting else ""
         lines = [f"node {self.number} ({self._name}): {slots}, {len(self.jobs)} jobs{more}"]
-        for job in self.jobs.values():
-            ranks, age = format_nodes(job.ranks) or "none", now - job.started_at
-            said = f"uid {job.uid}, {job.state.value}, ranks {ranks}, for {age:.0f} s"
-            lines.append(f"job {job.job_id}: {said}")
+        lines += [line_of(job, now) for job in self.jobs.values()]
         return lines + self.brokers.lines()
 
     def check(self) -> None:
@@ -187,7 +183,7 @@ class Node:
             job.check()
             assert job.state is not JobState.RELEASED, job.job_id
             assert job.deadline() == self._deadlines.get(job.job_id), job.job_id
-        self._peers.check(self.jobs)
+        self.peers.check(self.jobs)
         assert self.jobs.keys() >= self._deadlines.keys() | self._faulty.keys()
 
     # -- messages ---------------------------------------------------------
@@ -252,7 +248,7 @@ class Node:
             self.reservation.give_back(message.job_id)
             return self._refused(source, message.job_id, clipped(fault_text(error)))
         self.jobs[job.job_id] = job
-        self._peers.add(job.job_id, len(message.nodes) > 1)
+        self.peers.add(job.job_id, len(message.nodes) > 1)
         if self._is_suspended:
             job.signal(SIGSTOP)
         return self._guarded(job, lambda: job.begin(now), now)
@@ -283,13 +279,16 @@ class Node:
         )
         return [Send(self._bebopd, announce)]
 
-    def _checked(self, trouble: str, now: float) -> list[Action]:
+    def _checked(self, trouble: str, is_lost: bool, now: float) -> list[Action]:
         """The health check has ended; bebopd is told at once of what is new."""
         before, self._unfit = self._unfit, clipped(trouble)
+        actions: list[Action] = []
+        for job in list(self.jobs.values()) if is_lost else []:
+            actions += self._guarded(job, partial(job.lose, self._unfit, now), now)
         if self._unfit == before:
-            return []
+            return actions
         text = f"in trouble: {self._unfit}" if self._unfit else "well again"
-        return [Log(text), *(self._announce(now) if self.reservation.epoch else ())]
+        return [*actions, Log(text), *(self._announce(now) if self.reservation.epoch else ())]
 
     def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:
         is_new = message.epoch != self.reservation.epoch or self._trouble != ""
@@ -396,12 +395,12 @@ class Node:
         if self.jobs.get(job.job_id) is not job:
             return out
         self._deadlines.set(job.job_id, job.deadline())
-        self._peers.note(job.job_id, job.parent)
+        self.peers.note(job.job_id, job.parent)
         if job.state is JobState.RELEASED:
             del self.jobs[job.job_id]
             self._deadlines.set(job.job_id, None)
             self._faulty.set(job.job_id, None)
-            self._peers.remove(job.job_id)
+            self.peers.remove(job.job_id)
             self.reservation.give_back(job.job_id)
         return out
 

@@ -8,9 +8,17 @@ nodes is always asked: it knows its neighbours in the tree, which change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from native.ids import PortalId
+
+
+class Member(Protocol):
+    """What is asked of a job."""
+
+    def has_member(self, peer: PortalId) -> bool:
+        """Is this peer a node of the job?"""
 
 
 class Peers:
@@ -48,6 +56,10 @@ class Peers:
     def concerned(self, peer: PortalId) -> list[int]:
         """Jobs to be told that a peer is gone, in the order of their ids."""
         return sorted(self._shared.union(self._led.get(peer, ())))
+
+    def is_needed(self, peer: PortalId, jobs: Mapping[int, Member]) -> bool:
+        """Whether a peer is a node of one of these jobs, which hears of its loss."""
+        return any(jobs[job_id].has_member(peer) for job_id in self._shared)
 
     def check(self, job_ids: Iterable[int]) -> None:
         """Assert that these jobs are known, and no others."""

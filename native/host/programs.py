@@ -9,6 +9,7 @@ _OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began 
 _MODULES = {
     "bebopd": "allocator.cli",
     "pct": "pct.cli",
+    "yod": "yod.command",
     "yod-server": "partition.server.cli",
     "yodjob": "partition.yodjob",
 }

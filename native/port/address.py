@@ -36,6 +36,21 @@ def numeric(address: str, what: str = "address") -> str:
         ) from None
 
 
+def parse_ipv4(text: str) -> tuple[int, int]:
+    """``"127.0.0.1:1234"`` as nid and port.
+
+    Raises:
+        UsageError: not a numeric IPv4 address and a port.
+    """
+    host, colon, port = text.rpartition(":")
+    parts = host.split(".")
+    if colon and port.isdecimal() and len(parts) == 4 and all(p.isdecimal() for p in parts):
+        octets = [int(part) for part in parts]
+        if max(octets) < 256 and int(port) < 65536:
+            return int.from_bytes(bytes(octets), "big"), int(port)
+    raise UsageError(f"{text!r} is no numeric address like 127.0.0.1:1234")
+
+
 def advertised(host: str, what: str = "--advertise") -> str:
     """The IPv4 number of this host that peers are told.
 

@@ -63,9 +63,10 @@ class NetworkInterface(Object):
         unix_path: path to listen at as well.
         partition_key: 32 bytes; None: this end does not hold it.
         uid: told to peers that hold the partition's key.
-        connect_timeout_ms, handshake_timeout_ms, liveness_ms, max_unproven, max_unproven_each,
-            max_connections_each, max_unread_each, sending_bytes, ack_delay_ms, versions,
-            wants_answers: as ``struct ptlx_config`` in portals4_ext.h; 0: the default.
+        connect_timeout_ms, handshake_timeout_ms, liveness_ms, idle_ms, max_unproven,
+            max_unproven_each, max_connections_each, max_unread_each, sending_bytes,
+            ack_delay_ms, versions, wants_answers: as ``struct ptlx_config`` in
+            portals4_ext.h; 0: the default.
     """
 
     _what = "network interface"
@@ -84,6 +85,7 @@ class NetworkInterface(Object):
         connect_timeout_ms: int = 0,
         handshake_timeout_ms: int = 0,
         liveness_ms: int = 0,
+        idle_ms: int = 0,
         max_unproven: int = 0,
         max_unproven_each: int = 0,
         max_connections_each: int = 0,
@@ -105,6 +107,7 @@ class NetworkInterface(Object):
             connect_timeout_ms=connect_timeout_ms,
             handshake_timeout_ms=handshake_timeout_ms,
             liveness_ms=liveness_ms,
+            idle_ms=idle_ms,
             max_unproven=max_unproven,
             max_unproven_each=max_unproven_each,
             max_connections_each=max_connections_each,
@@ -230,6 +233,11 @@ class NetworkInterface(Object):
     def disconnect(self, nid: int, pid: int) -> None:
         """Flush to one peer, then end the connection."""
         check(lib.PtlxDisconnect(self.handle, nid, pid), "PtlxDisconnect")
+
+    @in_range
+    def part(self, nid: int, pid: int) -> None:
+        """Close the connection to one daemon if it needs it no more than this end does."""
+        check(lib.PtlxPart(self.handle, nid, pid), "PtlxPart")
 
     @in_range
     def forward(

@@ -94,6 +94,12 @@ class PeerLost(Struct, frozen=True):
     text: str
 
 
+class PeerIdle(Struct, frozen=True):
+    """Nothing has passed to or from a daemon for the port's ``idle_s``; see :meth:`Port.part`."""
+
+    peer: PortalId
+
+
 class ObjectArrived(Struct, frozen=True):
     """Every byte of an object is in the file given to :meth:`Port.receive_object`.
 
@@ -128,7 +134,7 @@ class ObjectFailed(Struct, frozen=True):
     is_consequence: bool = False
 
 
-PortEvent = Received | Refused | PeerLost | ObjectArrived | ObjectSent | ObjectFailed
+PortEvent = Received | Refused | PeerLost | PeerIdle | ObjectArrived | ObjectSent | ObjectFailed
 
 
 class Listener(Protocol):
@@ -204,6 +210,12 @@ class Port(Protocol):
 
     def disconnect(self, peer: PortalId) -> None:
         """End the connection to a peer; unsent messages to it are flushed first."""
+
+    def part(self, peer: PortalId) -> None:
+        """Close the connection to a daemon that needs it no more than this end does.
+
+        Neither hears of a loss, and a later :meth:`send` opens another one.
+        """
 
     def close(self, flush_s: float = 2.0) -> None:
         """Flush for at most ``flush_s`` seconds, then end every connection."""
@@ -419,6 +431,9 @@ class MemoryPort:
             self._seen.discard(peer)
             other._seen.discard(self._id)
             other._put(PeerLost(self._id, Loss.CLOSED, "has closed the connection"))
+
+    def part(self, peer: PortalId) -> None:
+        """A port in memory has no connections."""
 
     def _put(self, event: PortEvent) -> None:
         self._queue.append(event)

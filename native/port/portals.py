@@ -22,6 +22,7 @@ from native._native import lib
 from native.errors import PeerProtocolError, UsageError, YodError
 from native.ids import NID_ANY, PID_ANY, ObjectKey, PortalId, Principal, PrincipalKind
 from native.port import endpoint
+from native.port.address import parse_ipv4
 from native.port.endpoint import Key
 from native.port.losses import Verdict, loss_text
 from native.port.port import (
@@ -31,6 +32,7 @@ from native.port.port import (
     ObjectArrived,
     ObjectFailed,
     ObjectSent,
+    PeerIdle,
     PeerLost,
     PortEvent,
     Received,
@@ -57,6 +59,7 @@ _ARRIVED: int = lib.PTLX_EVENT_OBJECT_ARRIVED
 _SENT: int = lib.PTLX_EVENT_OBJECT_SENT
 _LEFT: int = lib.PTLX_EVENT_PEER_LEFT
 _CREDENTIAL: int = lib.PTLX_EVENT_CREDENTIAL
+_IDLE: int = lib.PTLX_EVENT_PEER_IDLE
 
 
 class PartitionKey(NamedTuple):
@@ -100,21 +103,6 @@ class MungeKey(NamedTuple):
 AnyKey = PartitionKey | UserKey | JobKey | LocalKey | MungeKey
 
 
-def parse_ipv4(text: str) -> tuple[int, int]:
-    """``"127.0.0.1:1234"`` as nid and port.
-
-    Raises:
-        UsageError: not a numeric IPv4 address and a port.
-    """
-    host, colon, port = text.rpartition(":")
-    parts = host.split(".")
-    if colon and port.isdecimal() and len(parts) == 4 and all(p.isdecimal() for p in parts):
-        octets = [int(part) for part in parts]
-        if max(octets) < 256 and int(port) < 65536:
-            return int.from_bytes(bytes(octets), "big"), int(port)
-    raise UsageError(f"{text!r} is no numeric address like 127.0.0.1:1234")
-
-
 class PortalsPort:
     """A port whose peers are reached over TCP or Unix sockets.
 
@@ -130,6 +118,7 @@ class PortalsPort:
         connect_timeout_s: from a send to ``PeerLost`` when nobody answers.
         liveness_s: time after the last sign of life until a peer is lost. Its host gives them, and
             where it listens its process must, too (a stopped yod is not lost, a stopped PCT is).
+        idle_s: after this without a message to or from a daemon comes ``PeerIdle``; 0: never.
         handshake_timeout_s: a connection that has not proven itself by then is closed.
         max_unproven: inbound connections that have not proven themselves, at most.
         max_unproven_each: the same of one user of this host, or of one other address.
@@ -155,6 +144,7 @@ class PortalsPort:
         uid: int | None = None,
         connect_timeout_s: float = 5.0,
         liveness_s: float = 20.0,
+        idle_s: float = 0.0,
         handshake_timeout_s: float = 5.0,
         max_unproven: int = 1024,
         max_unproven_each: int = 256,
@@ -178,6 +168,7 @@ class PortalsPort:
             connect_timeout_ms=round(connect_timeout_s * 1000),
             handshake_timeout_ms=round(handshake_timeout_s * 1000),
             liveness_ms=round(liveness_s * 1000),
+            idle_ms=round(idle_s * 1000),
             max_unproven=max_unproven,
             max_unproven_each=max_unproven_each,
             max_connections_each=max_connections_each,
@@ -330,6 +321,8 @@ class PortalsPort:
                 credential = self._interface.credential(event.serial)
                 if credential is not None and self._judge is not None:
                     self._judge(event.serial, credential)
+            elif kind == _IDLE:
+                events.append(PeerIdle(PortalId(event.nid, event.pid)))
             elif kind >= _ARRIVED:
                 events.append(self._about_object(kind, event))
         return events
@@ -375,6 +368,10 @@ class PortalsPort:
     def disconnect(self, peer: PortalId) -> None:
         """End the connection to a peer; unsent messages to it are flushed first."""
         self._interface.disconnect(peer.nid, peer.pid)
+
+    def part(self, peer: PortalId) -> None:
+        """Close the connection to a daemon if it needs it no more than this end does."""
+        self._interface.part(peer.nid, peer.pid)
 
     # ---- objects ----
 

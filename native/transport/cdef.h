@@ -144,6 +144,7 @@ struct ptlx_config {
     uint32_t connect_timeout_ms;
     uint32_t handshake_timeout_ms;
     uint32_t liveness_ms;
+    uint32_t idle_ms;
     uint32_t max_unproven;
     uint32_t max_unproven_each;
     uint32_t max_connections_each;
@@ -159,7 +160,7 @@ struct ptlx_config {
 
 enum ptlx_event_kind { PTLX_EVENT_PEER_LOST, PTLX_EVENT_OBJECT_ARRIVED,
     PTLX_EVENT_OBJECT_SENT, PTLX_EVENT_OBJECT_FAILED,
-    PTLX_EVENT_PEER_LEFT, PTLX_EVENT_CREDENTIAL, ... };
+    PTLX_EVENT_PEER_LEFT, PTLX_EVENT_CREDENTIAL, PTLX_EVENT_PEER_IDLE, ... };
 
 enum ptlx_loss { PTLX_LOSS_UNREACHABLE, PTLX_LOSS_WRONG_KEY,
     PTLX_LOSS_WRONG_VERSION, PTLX_LOSS_WRONG_PEER, PTLX_LOSS_CLOSED,
@@ -343,6 +344,7 @@ int PtlxEvents (uint32_t ni, uint32_t eq, struct ptlx_event *events, int room,
 int PtlxSend (uint32_t ni, uint32_t nid, uint32_t pid, const void *data,
               size_t length);
 int PtlxDisconnect (uint32_t ni, uint32_t nid, uint32_t pid);
+int PtlxPart (uint32_t ni, uint32_t nid, uint32_t pid);
 int PtlxForward (uint32_t ni, const struct ptlx_object *object);
 int PtlxCancel (uint32_t ni, uint64_t match_bits);
 int PtlxCounters (uint32_t ni, struct ptlx_counters *counters);

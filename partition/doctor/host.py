@@ -112,7 +112,12 @@ def _debuggers(root: str) -> Finding:
     return warning("debuggers", text, "sysctl kernel.yama.ptrace_scope=0")
 
 
-def _others(environment: Mapping[str, str]) -> Finding:
+def launchers(environment: Mapping[str, str]) -> list[str]:
+    """Launchers of MPI in PATH."""
     path = environment.get("PATH", os.defpath)
-    found = [place for name in LAUNCHERS if (place := shutil.which(name, path=path))]
+    return [place for name in LAUNCHERS if (place := shutil.which(name, path=path))]
+
+
+def _others(environment: Mapping[str, str]) -> Finding:
+    found = launchers(environment)
     return ok("MPI", f"in PATH: {', '.join(map(shown, found))}" if found else "no mpiexec in PATH")

@@ -10,6 +10,7 @@ from native.errors import PartitionError, UsageError
 from native.limits import Limits
 from native.text import plural
 from native.wire.status import NodeRow, NodeState
+from partition.doctor import nodes
 from partition.doctor.finding import Finding, ok, problem, warning
 from partition.find import discover
 from partition.status import reached, why
@@ -22,11 +23,14 @@ _REMEDIES = {
 }
 
 
-def findings(address: str, environment: Mapping[str, str], limits: Limits) -> Iterator[Finding]:
+def findings(
+    address: str, environment: Mapping[str, str], limits: Limits, *, is_deep: bool = False
+) -> Iterator[Finding]:
     """All of them.
 
     Args:
         address: of `--partition`; empty: as yod finds it.
+        is_deep: have a rank on each node look at it.
     """
     try:
         where = discover.find(address, environment)
@@ -43,6 +47,8 @@ def findings(address: str, environment: Mapping[str, str], limits: Limits) -> It
     up = sum(row.state is not NodeState.DOWN for row in rows)
     yield ok("partition", f"{where.name}: {up} of {plural(len(rows), 'node')} up, {took_ms:.0f} ms")
     yield from _nodes(rows, limits)
+    if is_deep:
+        yield from nodes.findings(rows, address, environment, limits)
 
 
 def _key_file(path: str) -> Iterator[Finding]:

@@ -81,10 +81,15 @@ class Store:
 
     Attributes:
         slices: where this node's long work is done.
+        wait: calls what it is given when the directories have answered; None: at once.
     """
 
     def __init__(self, directories: list[str], reactor: Reactor, user_percent: int = 100) -> None:
         self.slices = Slices(reactor)
+        self.wait: Callable[[Callable[[], None]], None] | None = None
+        self._is_paused = False
+        self._resting: list[Work[None]] = []
+        self._awaited: set[int] = set()  # jobs for which the directories are to answer
         self._parents = directories
         self._user_percent = user_percent
         self._own: dict[str, str] = {}  # parent -> our directory in it
@@ -112,7 +117,16 @@ class Store:
             unused: numbers of objects that are passed over.
         """
         work = self._check(job_id, objects, arguments_first, owner, unused)
-        self.slices.start(job_id, work, done)
+        if self.wait is None or not any(shipped.digest for shipped in objects):
+            self.slices.start(job_id, work, done)
+            return
+        self._awaited.add(job_id)
+        self.wait(partial(self._answered, job_id, work, done))
+
+    def _answered(self, job_id: int, work: Work[Checked], done: Callable[[Checked], None]) -> None:
+        if job_id in self._awaited:  # it has not ended meanwhile
+            self._awaited.discard(job_id)
+            self.slices.start(job_id, work, done)
 
     def _check(
         self,
@@ -193,12 +207,20 @@ class Store:
 
     def drop_job(self, job_id: int) -> None:
         """End the work for a job, and remove all its objects."""
+        self._awaited.discard(job_id)
         self.slices.cancel(job_id)
         keys = [key for key in self._objects if key[0] == job_id]
         files = [self._objects.pop(key) for key in keys]
         directories = self._job_directories.pop(job_id, ())
         if files or directories:
             self._remove(self._removal(files, directories))
+
+    def pause(self, is_paused: bool) -> None:
+        """The directories hang: let what is to be removed rest; or they are back."""
+        self._is_paused = is_paused
+        resting, self._resting = self._resting, []
+        for removal in resting:
+            self._remove(removal)
 
     def directory(self) -> str:
         """A directory of ours for small files. If we are killed, a later PCT removes it.
@@ -218,7 +240,8 @@ class Store:
             from pct.host.removal import remove_tree
 
             self._remove(remove_tree(directory))
-        self.slices.finish(NOBODY)
+        if not self._is_paused:  # else the next PCT here removes what is left
+            self.slices.finish(NOBODY)
         for lock in self._locks:
             os.close(lock)
         self._own.clear()
@@ -331,7 +354,10 @@ class Store:
             yield from remove_tree(directory)
 
     def _remove(self, removal: Work[None]) -> None:
-        self.slices.start(NOBODY, removal, lambda _: None)
+        if self._is_paused:
+            self._resting.append(removal)
+        else:
+            self.slices.start(NOBODY, removal, lambda _: None)
 
     def _directory(self, parent: str) -> str:
         """Our directory below ``parent``, made and locked on first use."""

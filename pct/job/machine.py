@@ -127,6 +127,10 @@ class Job:
         """The peer that this node obeys; None while it is an orphan."""
         return self._group.parent
 
+    def has_member(self, peer: PortalId) -> bool:
+        """Is this peer a node of the job?"""
+        return self._group.has_member(peer)
+
     # -- interface ---------------------------------------------------------
 
     def begin(self, now: float) -> list[Action]:
@@ -172,6 +176,11 @@ class Job:
     def give_up(self, text: str, now: float) -> list[Action]:
         """An exception was raised on behalf of the job: report it, and end as at all-done."""
         failed = self._failures.report(load.FailureKind.FAULT, text)
+        return [*failed, *self._release.end(now), *self._advance(now)]
+
+    def lose(self, text: str, now: float) -> list[Action]:
+        """The node is as good as lost, because it ``text``: report that, and end."""
+        failed = self._failures.report(load.FailureKind.NODE_LOST, text)
         return [*failed, *self._release.end(now), *self._advance(now)]
 
     def drop(self, text: str, now: float) -> list[Action]:

@@ -6,8 +6,10 @@ probe.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,27 @@ def test_a_stopped_pct_is_a_lost_node(start_local, node):
             assert f"node {node} (node{node}) is down" in wait_for_log(local.bebopd, "is down")
     wait_until(lambda: set(local.states()) == {"free"})
     assert local.yod("-sz", "3", "true") == (0, "", "")
+
+
+def sockets(unix_pid: int) -> int:
+    """How many a process has open."""
+    names = Path(f"/proc/{unix_pid}/fd").iterdir()
+    return sum(os.readlink(name).startswith("socket:") for name in names)
+
+
+def test_pcts_close_a_connection_that_no_job_needs_and_open_it_for_the_next(start_local):
+    local = start_local(2, slots=1, env={"YOD_PEER_IDLE_S": "0.1"})
+    pcts = [pct.unix_pid for pct in local.pcts]
+    assert local.yod("-sz", "2", "true") == (0, "", "")
+    wait_until(lambda: set(local.states()) == {"free"})
+    alone = [wait_until(lambda pid=pid: sockets(pid) == 2 and 2, what=pid) for pid in pcts]
+    with local.start_yod("-sz", "2", *ENDLESS) as yod:
+        count_up(yod, 2)
+        joined = [sockets(pid) for pid in pcts]
+        yod.terminate()
+        yod.communicate(timeout=LIMIT_S)
+    assert all(more > less for more, less in zip(joined, alone, strict=True))
+    wait_until(lambda: [sockets(pid) for pid in pcts] == alone)
 
 
 def test_a_stopped_bebopd_is_told_to_who_asks_for_nodes(start_local):

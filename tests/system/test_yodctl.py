@@ -430,6 +430,9 @@ def test_the_doctor_names_a_node_that_is_down_and_what_to_do(start_local):
     partition = start_local(2)
     healthy = run("yodctl", "doctor", env=partition.environment())
     assert healthy.status == 0 and "2 of 2 nodes up" in healthy.out, healthy
+    deep = run("yodctl", "doctor", "--nodes", env=partition.environment())
+    assert deep.status == 0 and "no answer" not in deep.out, deep
+    assert "the same on 2 nodes and here" in deep.out and "this host's on 2 nodes" in deep.out
     partition.pcts[1].kill()
     wait_until(lambda: run("yodctl", "doctor", env=partition.environment()).status == 1)
     found = run("yodctl", "doctor", env=partition.environment())

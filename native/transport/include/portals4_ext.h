@@ -56,6 +56,7 @@ struct ptlx_config {
     uint32_t connect_timeout_ms;  /* 5000 */
     uint32_t handshake_timeout_ms; /* 5000 */
     uint32_t liveness_ms;         /* 20000; a dead host is noticed by then */
+    uint32_t idle_ms; /* 0: never; PTLX_EVENT_PEER_IDLE after this */
     uint32_t max_unproven; /* 1024 connections that have to prove themselves */
     uint32_t max_unproven_each; /* 256 of a user of this host, or an address */
     uint32_t max_connections_each; /* 0: any number; proven ones, of a user */
@@ -77,7 +78,8 @@ enum ptlx_event_kind {
     PTLX_EVENT_OBJECT_SENT,    /* match_bits */
     PTLX_EVENT_OBJECT_FAILED,  /* match_bits, reason, detail */
     PTLX_EVENT_PEER_LEFT,      /* PtlxDisconnect has ended; serial, nid, pid */
-    PTLX_EVENT_CREDENTIAL      /* to be judged; serial: the ticket */
+    PTLX_EVENT_CREDENTIAL,     /* to be judged; serial: the ticket */
+    PTLX_EVENT_PEER_IDLE       /* a daemon; nothing for idle_ms: nid, pid */
 };
 
 /* Why a peer is lost: values of native.port.port.Loss. */
@@ -203,6 +205,11 @@ PTL_API int PtlxSend (ptl_handle_ni_t ni, ptl_nid_t nid, ptl_pid_t pid,
 
 /* Flush to one peer, then end the connection: PTLX_EVENT_PEER_LEFT. */
 PTL_API int PtlxDisconnect (ptl_handle_ni_t ni, ptl_nid_t nid, ptl_pid_t pid);
+
+/* Nobody here needs the connection to this peer, until something is sent or
+ * comes. It is closed when that is so at both ends: PTLX_EVENT_PEER_LEFT, and
+ * no loss. What is sent later makes a new one. */
+PTL_API int PtlxPart (ptl_handle_ni_t ni, ptl_nid_t nid, ptl_pid_t pid);
 
 struct ptlx_object {
     uint64_t match_bits; /* job id << 16 | index */

@@ -14,6 +14,7 @@
 #include "ptl_move.h"
 #include "ptl_near.h"
 #include "ptl_peer.h"
+#include "ptl_room.h"
 #include "ptl_shake.h"
 #include "ptl_shared.h"
 #include "ptl_wake.h"
@@ -338,6 +339,19 @@ int PtlxDisconnect (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid)
         return rc;
     if ((peer = ptl_peer_find (ni->end, nid, pid)))
         ptl_peer_leave (peer);
+    return ptl_leave (ni->end, PTL_OK);
+}
+
+int PtlxPart (ptl_handle_ni_t handle, ptl_nid_t nid, ptl_pid_t pid)
+{
+    struct ptl_ni *ni;
+    struct ptl_peer *peer;
+    int rc = ptl_api_ni (handle, &ni);
+
+    if (rc != PTL_OK)
+        return rc;
+    if ((peer = ptl_peer_find (ni->end, nid, pid)) && peer->conn)
+        ptl_room_offer (peer->conn);
     return ptl_leave (ni->end, PTL_OK);
 }
 

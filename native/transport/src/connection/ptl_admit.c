@@ -4,6 +4,7 @@
 #include "ptl_conn.h"
 #include "ptl_in.h"
 #include "ptl_peer.h"
+#include "ptl_room.h"
 
 static bool is_lower (const struct ptl_end *end, uint32_t nid, uint32_t pid)
 {
@@ -62,7 +63,11 @@ static void replace (struct ptl_peer *peer, uint64_t incarnation)
                                                     : PTLX_LOSS_RESTARTED;
 
     ptl_in_read_all (old);
-    if (old->state == PTL_CONN_READY)
+    if (old->state != PTL_CONN_READY)
+        return;
+    if (old->is_parting && old->incarnation == incarnation)
+        ptl_room_parted (old); /* its goodbye is still on the way */
+    else
         ptl_conn_fail (old, loss, 0);
 }
 

@@ -9,6 +9,7 @@
 #include "ptl_answer.h"
 #include "ptl_conn.h"
 #include "ptl_in.h"
+#include "ptl_room.h"
 
 #define PING_PART 3       /* of liveness_ms without a byte: then ping */
 #define LOOK_PART 6       /* between looks while a pong is awaited */
@@ -52,6 +53,8 @@ void ptl_alive_begin (struct ptl_conn *conn)
     conn->heard_ms = conn->host_ms = end->now_ms;
     conn->look_ms = end->now_ms + end->config.liveness_ms / PING_PART;
     ptl_end_wake_at (end, conn->look_ms);
+    ptl_room_moved (conn);
+    ptl_room_look (conn);
 }
 
 static int64_t later (int64_t at_ms, int64_t by_ms, int64_t most_ms)

@@ -17,6 +17,7 @@
 #include "ptl_near.h"
 #include "ptl_out.h"
 #include "ptl_peer.h"
+#include "ptl_room.h"
 #include "ptl_seal.h"
 #include "ptl_share.h"
 #include "ptl_shake.h"
@@ -407,4 +408,6 @@ void ptl_conn_tick (struct ptl_conn *conn)
         ptl_answer_tick (conn);
     if (conn->state == PTL_CONN_READY)
         ptl_alive_tick (conn);
+    if (conn->state == PTL_CONN_READY)
+        ptl_room_look (conn);
 }

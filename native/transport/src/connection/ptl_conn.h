@@ -45,12 +45,14 @@ struct ptl_conn {
     bool wants_out;  /* EPOLLOUT is set */
     bool is_pinged;  /* a pong is awaited */
     bool is_parting; /* that ping asks to close: send nothing new */
+    bool is_spare;   /* may be closed, as far as this end goes */
     bool is_shut;    /* the peer's window is (ptl_alive.c) */
     uint64_t incarnation; /* of the peer */
     struct ptl_who who;
     int64_t heard_ms, deadline_ms;
     int64_t host_ms; /* the last sign of life of the peer's host */
     int64_t look_ms; /* when to look for one again (ptl_alive.c) */
+    int64_t moved_ms; /* the last frame of an operation (ptl_room.h) */
     int64_t written, acked; /* bytes; acked: when last looked (ptl_alive.c) */
     int64_t ping_end; /* where in `written` an unanswered ping is; 0: not yet */
     int64_t ack_ms; /* acks are sent by then; 0: none waits */

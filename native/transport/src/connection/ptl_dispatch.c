@@ -242,6 +242,8 @@ void ptl_dispatch_header (struct ptl_conn *conn)
         return;
     }
     conn->payload_left = f->length;
+    if (f->type < PTL_FRAME_PING)
+        ptl_room_moved (conn);
     switch (f->type) {
     case PTL_FRAME_PUT:
         take_put (conn);

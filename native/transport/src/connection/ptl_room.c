@@ -127,10 +127,17 @@ static struct ptl_conn *last_dial (const struct ptl_end *end)
     return NULL;
 }
 
-void ptl_room_tick (struct ptl_end *end)
+static void ask (struct ptl_conn *conn)
 {
     struct ptl_frame ping
         = { .type = PTL_FRAME_PING, .detail = PTL_PING_PART };
+
+    conn->is_pinged = conn->is_parting = true;
+    ptl_answer_send (conn, &ping);
+}
+
+void ptl_room_tick (struct ptl_end *end)
+{
     struct ptl_conn *conn;
 
     if (end->n_short == 0)
@@ -139,15 +146,58 @@ void ptl_room_tick (struct ptl_end *end)
         ptl_peer_collided (last_dial (end)->peer);
     while (end->n_short > 0 && (conn = longest_idle (end))) {
         end->n_short--;
-        conn->is_pinged = conn->is_parting = true;
-        ptl_answer_send (conn, &ping);
+        ask (conn);
     }
     end->n_short = 0;
 }
 
+void ptl_room_moved (struct ptl_conn *conn)
+{
+    conn->moved_ms = conn->end->now_ms;
+    conn->is_spare = false;
+}
+
+/* Is the owner of this end to be told that the connection is idle? */
+static bool is_looked_at (const struct ptl_conn *conn)
+{
+    const struct ptl_end *end = conn->end;
+
+    return end->config.idle_ms > 0 && end->notify && end->tcp.fd >= 0
+        && conn->who.kind == PTLX_KEY_PARTITION;
+}
+
+void ptl_room_look (struct ptl_conn *conn)
+{
+    struct ptl_end *end = conn->end;
+    struct ptlx_event event = {
+        .type = PTLX_EVENT_PEER_IDLE,
+        .nid = conn->who.nid,
+        .pid = conn->who.pid,
+        .serial = conn->who.serial,
+    };
+
+    if (!is_looked_at (conn))
+        return;
+    if (end->now_ms - conn->moved_ms >= end->config.idle_ms) {
+        conn->moved_ms = end->now_ms; /* told again after as long */
+        if (is_idle (conn))
+            ptl_end_notify (end, &event);
+    }
+    ptl_end_wake_at (end, conn->moved_ms + end->config.idle_ms);
+}
+
+void ptl_room_offer (struct ptl_conn *conn)
+{
+    if (!is_looked_at (conn) || !is_idle (conn))
+        return;
+    conn->is_spare = true;
+    if (!conn->is_pinged)
+        ask (conn);
+}
+
 bool ptl_room_grant (struct ptl_conn *conn)
 {
-    if (!may_part (conn->end) || !is_idle (conn))
+    if (!(may_part (conn->end) || conn->is_spare) || !is_idle (conn))
         return false;
     ptl_peer_leave (conn->peer);
     return true;

@@ -7,7 +7,10 @@
  * lost; what is sent later dials again.
  *
  * Only ends that are told of no peers (ptl_end.notify) do so: to the others the
- * end of a connection means that the peer has gone.
+ * end of a connection means that the peer has gone. They are told of daemons
+ * with which nothing was exchanged for idle_ms, and offer what they do not need
+ * (PtlxPart). Such a connection is closed in the same way when both ends offer
+ * it; the first that asks may be answered PONG, and the other asks in turn.
  */
 #ifndef PTL_ROOM_H
 #define PTL_ROOM_H
@@ -22,6 +25,15 @@ struct ptl_end;
 /* No descriptor is left: have an idle connection closed soon. False: waiting
  * does not help, this end closes none or can have none. */
 bool ptl_room_make (struct ptl_end *end);
+
+/* A frame of an operation has come: the connection is in use. */
+void ptl_room_moved (struct ptl_conn *conn);
+
+/* Tell the owner of this end when the connection is idle. */
+void ptl_room_look (struct ptl_conn *conn);
+
+/* This end does not need the connection, until something moves. */
+void ptl_room_offer (struct ptl_conn *conn);
 
 /* Ask peers to close, one for each descriptor that was missing. */
 void ptl_room_tick (struct ptl_end *end);

@@ -241,8 +241,21 @@ void ptl_peer_turned_away (struct ptl_peer *peer, uint8_t code)
     dial_later (peer, peer->dial_pause_ms);
 }
 
+static void tell_left (const struct ptl_peer *peer)
+{
+    struct ptlx_event event = {
+        .type = PTLX_EVENT_PEER_LEFT,
+        .nid = peer->nid,
+        .pid = peer->pid,
+        .serial = peer->conn->who.serial,
+    };
+
+    ptl_end_notify (peer->end, &event);
+}
+
 void ptl_peer_parted (struct ptl_peer *peer)
 {
+    tell_left (peer);
     peer->conn = NULL;
     if (ptl_peer_is_busy (peer)) {
         need_connection (peer);
@@ -306,18 +319,6 @@ void ptl_peer_lost (struct ptl_peer *peer, uint32_t loss, int detail)
         end_all (&peer->lanes[i]);
     ptl_end_notify (end, &event);
     free (peer);
-}
-
-static void tell_left (const struct ptl_peer *peer)
-{
-    struct ptlx_event event = {
-        .type = PTLX_EVENT_PEER_LEFT,
-        .nid = peer->nid,
-        .pid = peer->pid,
-        .serial = peer->conn->who.serial,
-    };
-
-    ptl_end_notify (peer->end, &event);
 }
 
 void ptl_peer_drop_idle (struct ptl_peer *peer)

@@ -1,0 +1,60 @@
+"""What looks after a node beside its jobs: its store, and its health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from native.hooks import Hook
+from native.limits import Limits
+from native.loop.reactor import Reactor
+from pct.events import HealthChecked
+from pct.health import Health
+from pct.host.health.looks import looks
+from pct.host.health.touching import Touching
+from pct.host.health.watch import HealthWatch
+from pct.host.spawn.spawner import Spawner
+from pct.host.store import Store
+
+
+def look_after(
+    reactor: Reactor,
+    spawner: Spawner,
+    store: Store,
+    directories: Sequence[str],
+    limits: Limits,
+    handle: Callable[[HealthChecked], None],
+    *,
+    checks: tuple[Hook, ...],
+    is_idle: Callable[[], bool] | None,
+    name: str,
+) -> list[Touching | HealthWatch]:
+    """Look after a node from now on; gives what is to be closed in the end.
+
+    Args:
+        directories: of the store.
+        handle: takes what has been seen.
+        checks: the site's.
+        is_idle: tells whether no job is on the node; None: only its store is looked after.
+        name: of the node.
+    """
+    touching = Touching(
+        reactor,
+        directories,
+        limits.store_answer_s,
+        pause=store.pause,
+        tell=lambda trouble: handle(HealthChecked(trouble, is_lost=bool(trouble))),
+    )
+    store.wait = touching.want if limits.store_answer_s else None
+    if is_idle is None or not limits.health_s:
+        return [touching]
+    watch = HealthWatch(
+        Health(checks, limits, reactor.monotonic()),
+        reactor,
+        spawner,
+        look=partial(touching.looks, partial(looks, directories, limits)),
+        is_idle=is_idle,
+        name=name,
+        tell=lambda trouble: handle(HealthChecked(trouble)),
+    )
+    return [touching, watch]
