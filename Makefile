@@ -87,7 +87,7 @@ bench: $(VENV)/.installed-test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/transport.py --write bench/RESULTS.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-openmpi $(VENV)-impi build dist *.egg-info
+	rm -rf $(VENV) $(VENV)-openmpi $(VENV)-impi $(VENV)-wheels build dist *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	if [ -e native/Makefile ]; then $(MAKE) -C native clean; fi

@@ -162,7 +162,7 @@ class Bebopd:
             expected=expected,
             policy=lambda slots: policy(
                 *(self.nodes, self.jobs, placement, slots, limits),
-                lambda job_id: self.batch.time_left(job_id),
+                lambda job_id: self.batch.times.left(job_id),
                 admission,
             ),
             admission=admission,

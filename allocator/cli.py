@@ -29,7 +29,7 @@ from native.host.logshares import LogShares
 from native.host.rlimits import connections_each, raise_soft
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
-from native.port.address import numeric
+from native.port.address import advertised, numeric
 from native.text import shown
 
 FAILED = 1
@@ -162,7 +162,7 @@ def command(
     try:
         port = PortalsPort(
             listen=numeric(listen, "--listen"),
-            advertise=advertise,
+            advertise=advertised(advertise) if advertise else None,
             unix_path=unix_path or None,
             partition_key=ring.keys[0],
             connect_timeout_s=in_force.connect_s,

@@ -232,7 +232,7 @@ class Dependents:
 
     def _progress_of(self, job_id: int) -> Progress | None:
         """How far a job is; None: it is none that is known."""
-        if (progress := self._batch.progress_of(job_id)) is not None:
+        if (progress := self._batch.dependencies.progress_of(job_id)) is not None:
             return progress
         if (is_well := self._outcomes.has_ended_well(job_id)) is not None:
             return Progress.WELL if is_well else Progress.FAILED

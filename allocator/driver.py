@@ -244,7 +244,10 @@ class Driver:
         except LedgerError as error:
             self._warn(str(error))
             return
-        start = Start(job.job_id, job.uid, action.gid, action.groups, job.name, job.time_s, task)
+        owner = job.uid, action.gid, action.groups
+        start = Start(
+            job.job_id, *owner, job.name, job.time_s, task, attempt=job.attempt, element=job.element
+        )
         self._send(action.target, start)
         self._send(action.target, job.grant)
 

@@ -266,7 +266,7 @@ class Requests:
         unix_time = self._wall_clock()
         self._line.rank(unix_time)
         for turn in self._policy.turns(self._line, unix_time):
-            self._line.remove(turn.waiting)
+            self._line.served_one(turn.waiting)
             actions += self._serve_one(turn, now)
         self._served_at = (self._nodes.changes, self._admission.freed)
         return [*actions, *self._tell_line()]
@@ -274,7 +274,8 @@ class Requests:
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:
         waiting = turn.waiting
         source, owner, request = waiting.source, waiting.owner, waiting.request
-        which = (waiting.job_id, waiting.since, turn.placement, waiting.nodes)
+        waiting.given = self._ids.next if waiting.is_array else waiting.job_id
+        which = (waiting.given, waiting.since, turn.placement, waiting.nodes, waiting)
         try:
             return self._give(source, owner, request, now, *which)
         except RequestRefused as refused:
@@ -336,10 +337,12 @@ class Requests:
         since: float | None = None,
         placement: Placement | None = None,
         among: frozenset[int] = frozenset(),
+        batch: Waiting | None = None,
     ) -> list[Action]:
         """Give slots to a yod, which has asked at ``since``, or to the batch job with this id.
 
         Args:
+            batch: what it gave in the line; an array has another id than its element, which is new.
             placement: the slots that it may have; None: all that are free.
             among: the nodes of its queue; empty: all.
         """
@@ -380,13 +383,13 @@ class Requests:
             allocation=self._allocation,
             overlaps=request.overlaps,
             shares=shares,
+            attempt=0 if batch is None else batch.attempt,
             time_s=request.time_s,
         )
         if text := why_unsendable(grant):
             raise RequestRefused(Refusal.BAD_REQUEST, text)
-        if source is not None:
+        if (job_id := grant.job_id) == self._ids.next:
             self._ids.take()
-        job_id = grant.job_id
         job = Job(
             job_id=job_id,
             uid=owner.uid,
@@ -400,6 +403,7 @@ class Requests:
             asker=request.asker if self._jobs.get(request.asker) else 0,
             root=nodes.spans[0].node,
             is_adopted=not self._ids.is_given(job_id),
+            attempt=0 if batch is None else batch.attempt,
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         began = self._wall_clock()
@@ -411,7 +415,7 @@ class Requests:
             words = (owner.uid, owner.name, request.program, slots, nodes, asked, began)
             recorded = self._accounting.granted(row_of(job_id, *words, request.terms), source)
         else:
-            answer, recorded = self._on_granted(job_id, grant, now), []
+            answer, recorded = self._on_granted(batch.job_id if batch else 0, grant, now), []
         noun = "node" if len(nodes) == 1 else "nodes"
         return [
             *answer,

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from allocator.batch.job import BatchJob
+from allocator.batch.queue import Expected
 from allocator.jobs.choosing import Chooser
-from allocator.jobs.grants import Owner
+from allocator.jobs.grants import Owner, runs_of
 from allocator.jobs.line import Line, Waiting
 from allocator.nodes.access import Claim
 from allocator.queue.admission import Admission, fewest_nodes
 from allocator.queue.policy import Policy
 from native.wire.alloc import NodeRequest, NodeSpec
-from native.wire.batch import Factor
+from native.wire.base import Factor
 
 
 class BatchLine:
@@ -44,21 +45,44 @@ class BatchLine:
         """Refuse what the partition can never give to somebody."""
         self._slots.demand_possible((spec,), claim)
 
-    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
+    def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""
         self.withdraw(job.job_id)  # it was released, and let in before that was on the disk
+        waiting = self._waiting(job, owner, now)
+        waiting.count, request = count, waiting.request
+        asked = (request, waiting.claim, self._line, self._wall_clock(), job.time_s)
+        waiting.text = self._policy.why_not(*asked)
+        self._line.add_batch(waiting)
+        if job.attempt:  # a plan has those behind it already
+            self._policy.changed()
+        self._look_again()
+        return waiting.text
+
+    def forecast(self, job: BatchJob, owner: Owner) -> Expected | None:
+        """When and where a batch job would begin that came into the line now; None: not known."""
+        if self._slots.held:
+            return None
+        waiting, unix_time = self._waiting(job, owner, 0.0), self._wall_clock()
+        times = (unix_time, job.time_s, max(0.0, job.begins - unix_time))
+        asked = (waiting.request, waiting.claim, self._line)
+        if (start := self._policy.forecast(*asked, *times)) is None:
+            return None
+        spans, _ = runs_of(start.picks)
+        return Expected(unix_time + start.at, tuple((span.node, span.count) for span in spans))
+
+    def _waiting(self, job: BatchJob, owner: Owner, now: float) -> Waiting:
         specs = (job.spec.unpacked(),)
         request = NodeRequest(
             specs, job.name, waits=True, is_exclusive=job.is_exclusive, terms=job.terms
         )
-        waiting = Waiting(None, owner, request, now, "", job_id=job.job_id)
+        if not job.attempt or job.since is None:
+            job.since = now
+        waiting = Waiting(None, owner, request, job.since, "", job_id=job.job_id)
+        waiting.attempt = job.attempt
         waiting.time_s, waiting.submitted = job.time_s, job.submitted
+        waiting.is_array = job.elements is not None
         waiting.priority, waiting.nodes = job.priority, self._admission.nodes_of(job.terms)
-        asked = (request, waiting.claim, self._line, self._wall_clock(), job.time_s)
-        waiting.text = self._policy.why_not(*asked)
-        self._line.add_batch(waiting)
-        self._look_again()
-        return waiting.text
+        return waiting
 
     def waits(self, job_id: int) -> str:
         """Why a batch job waits; empty: it is not in the line."""
@@ -86,6 +110,16 @@ class BatchLine:
             waiting.priority = job.priority
             self._line.changed(waiting)
             self._look_again()
+
+    def has(self, job: BatchJob, count: int) -> bool:
+        """Whether a batch job is in the line; its time limit is taken as it is now."""
+        if (waiting := self._line.of_batch(job.job_id)) is None:
+            return False
+        if (waiting.time_s, waiting.count) != (job.time_s, count):
+            waiting.time_s, waiting.count = job.time_s, count
+            self._policy.changed()
+            self._look_again()
+        return True
 
     def withdraw(self, job_id: int) -> None:
         """A batch job waits no more."""

@@ -27,6 +27,7 @@ SECTIONS = {  # page: the man page's name and section
     "allocations": ("yod-allocations", "7"),
     "batch": ("yod-batch", "7"),
     "hosts": ("yod-hosts", "7"),
+    "admin": ("yod-admin", "7"),
     "hooks": ("yod-hooks", "7"),
     "queues": ("yod-queues", "7"),
     "bebopd": ("bebopd", "8"),

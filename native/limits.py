@@ -45,8 +45,10 @@ class Limits(Struct, frozen=True):
     backfill_count: int = 50
     backfill_tested_count: int = 1000
     ended_count: int = 20_000
+    requeues_count: int = 3
     submitted_count: int = 100_000
     submitted_each_count: int = 20_000
+    array_count: int = 100_000
     history_count: int = 100_000
     history_steps_count: int = 1_000_000
     history_events_count: int = 1_000_000
@@ -120,8 +122,10 @@ MEANINGS = {
     "backfill_count": "requests that wait whose expected start no later request may delay",
     "backfill_tested_count": "requests that wait, and are tried whenever slots become free",
     "ended_count": "jobs or steps that have ended, of which a bebopd knows how (yod --after)",
+    "requeues_count": "a batch job waits again so often when a node could not be made ready for it",
     "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
     "submitted_each_count": "the same of one user",
+    "array_count": "elements of an array of batch jobs",
     "history_count": "past jobs that bebopd's history keeps",
     "history_steps_count": "past steps that it keeps",
     "history_events_count": "what has happened to jobs, and as much to nodes, that it keeps",

@@ -9,13 +9,15 @@ from native.errors import UsageError
 from native.text import shown
 
 DEFAULT = "yod-%j.out"
+DEFAULT_OF_ARRAY = "yod-%A_%a.out"
 _CODE = re.compile(r"%(\d*)(.)", re.DOTALL)
 _WIDTH_MAX = 10
 MEANINGS = {
     "%": "%",
     "j": "the job's id",
     "J": "the job's id",
-    "A": "the job's id",
+    "A": "the id of its array; the job's, if it is of none",
+    "a": "the index in its array",
     "x": "the job's name",
     "u": "the user's name",
     "N": "the name of the first node",

@@ -5,6 +5,9 @@ has heard it::
 
     (start) --grant--> STARTING --> RUNNING --> ENDED --heard--> (gone)
 
+When its first process has ended, or it is to be killed, what is below it is killed as that of a
+job is (:mod:`pct.job.rules.unkillable`): processes that do not end are told to bebopd.
+
 Pure: no clock, no transport.
 """
 
@@ -14,10 +17,12 @@ from enum import Enum
 
 from msgspec import Struct
 
+from native.deadlines import Deadlines
 from native.ids import PortalId
 from native.machine import Action, Event, Log, Send
 from native.wire import batch
-from native.wire.alloc import Grant
+from native.wire.alloc import Grant, Unfit
+from pct.job.rules.unkillable import NAMED, Countdown, Step
 
 
 class BrokerState(Enum):
@@ -47,6 +52,20 @@ class BrokerServes(BrokerEvent, frozen=True):
 
     address: str
     key: bytes
+
+
+class BrokerEnds(BrokerEvent, frozen=True):
+    """Its first process has ended or its keeper is lost: what is left is killed."""
+
+
+class BrokerLeft(BrokerEvent, frozen=True):
+    """The answer to :class:`NameLeft`.
+
+    Attributes:
+        text: for people; empty: no process of it is left, or none can be seen.
+    """
+
+    text: str
 
 
 class BrokerGone(BrokerEvent, frozen=True):
@@ -85,17 +104,27 @@ class KillBroker(BrokerAction, frozen=True):
     """Kill it, and everything below it."""
 
 
+class KillBrokerKeeper(BrokerAction, frozen=True):
+    """Kill its keeper, which has not ended what is below it."""
+
+
+class NameLeft(BrokerAction, frozen=True):
+    """Find out which processes of it are left; answered by :class:`BrokerLeft`."""
+
+
 class Broker(Struct):
     """One broker.
 
     Attributes:
         started: what bebopd is told while it runs.
+        countdown: until its processes are to have ended; None: they are not killed yet.
     """
 
     start: batch.Start
     state: BrokerState = BrokerState.TOLD
     started: batch.Started | None = None
     ended: batch.BrokerEnded | None = None
+    countdown: Countdown | None = None
 
 
 class Brokers:
@@ -103,11 +132,14 @@ class Brokers:
 
     Args:
         holds_scripts: the site's hooks run before anything of an allocation may.
+        unkillable_s: processes that were killed end within this, else their keeper is killed.
     """
 
-    def __init__(self, holds_scripts: bool = False) -> None:
+    def __init__(self, holds_scripts: bool = False, unkillable_s: float = float("inf")) -> None:
         self._holds_scripts = holds_scripts
+        self._unkillable_s = unkillable_s
         self._brokers: dict[int, Broker] = {}
+        self._deadlines: Deadlines[int] = Deadlines()
 
     def __len__(self) -> int:
         return len(self._brokers)
@@ -130,12 +162,17 @@ class Brokers:
         for job_id, broker in self._brokers.items():
             assert job_id == broker.start.job_id
             assert (broker.ended is not None) == (broker.state is BrokerState.ENDED), broker
+            until = None if broker.countdown is None else broker.countdown.deadline()
+            assert until == self._deadlines.get(job_id), broker
+        assert self._deadlines.keys() <= self._brokers.keys()
 
     # -- from bebopd -------------------------------------------------------
 
     def told(self, message: batch.Start) -> list[Action]:
         """Start a broker when its grant is here. bebopd may say so twice."""
-        self._brokers.setdefault(message.job_id, Broker(message))
+        known = self._brokers.get(message.job_id)
+        if known is None or (known.ended is not None and known.ended.attempt < message.attempt):
+            self._brokers[message.job_id] = Broker(message)  # what has ended bebopd has heard
         return []
 
     def bebopd_lost(self) -> None:
@@ -151,11 +188,12 @@ class Brokers:
         broker.state = BrokerState.STARTING
         return [BeginBroker(grant.job_id, broker.start, grant, bebopd, self._holds_scripts)]
 
-    def end(self, message: batch.EndBroker) -> list[Action]:
+    def end(self, message: batch.EndBroker, now: float) -> list[Action]:
         """End a broker, which ends its job; or kill it."""
         if not self._is_alive(message.job_id):
             return []
         if message.is_forced:
+            self._count_down(self._brokers[message.job_id], now)
             return [KillBroker(message.job_id)]
         return [TellBroker(message.job_id, message)]
 
@@ -168,7 +206,9 @@ class Brokers:
     def heard(self, message: batch.Heard) -> list[Action]:
         """bebopd has the end of a broker on its disk."""
         broker = self._brokers.get(message.job_id)
-        if broker is not None and broker.state is BrokerState.ENDED:
+        if broker is None or broker.ended is None:
+            return []
+        if broker.ended.attempt == message.attempt:
             del self._brokers[message.job_id]
         return []
 
@@ -181,10 +221,45 @@ class Brokers:
         broker = self._brokers.get(job_id)
         return broker is not None and broker.state in (BrokerState.STARTING, BrokerState.RUNNING)
 
+    # -- time ----------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When :meth:`due` has something to do; None: nothing is timed."""
+        return self._deadlines.earliest()
+
+    def due(self, now: float) -> list[Action]:
+        """Time has passed: do what is next against processes that have not ended."""
+        actions: list[Action] = []
+        for job_id in self._deadlines.due(now):
+            countdown = self._brokers[job_id].countdown
+            assert countdown is not None
+            match countdown.due(now):
+                case Step.KILL_KEEPERS:
+                    text = f"its broker has not ended in {self._unkillable_s:g} s: "
+                    text += "the broker's keeper is killed"
+                    actions += [Log(text, job_id), KillBrokerKeeper(job_id)]
+                case Step.NAME:
+                    actions.append(NameLeft(job_id))
+            self._deadlines.set(job_id, countdown.deadline())
+        return actions
+
+    def _count_down(self, broker: Broker, now: float) -> None:
+        """What is left of it is killed; a second time changes nothing."""
+        if broker.countdown is None:
+            broker.countdown = Countdown(self._unkillable_s)
+            broker.countdown.begin(now)
+            self._deadlines.set(broker.start.job_id, broker.countdown.deadline())
+
     # -- from this host ----------------------------------------------------
 
-    def happened(self, event: BrokerEvent, bebopd: PortalId) -> list[Action]:
-        """A broker runs, or has ended."""
+    def happened(
+        self, event: BrokerEvent, bebopd: PortalId, number: int, now: float
+    ) -> list[Action]:
+        """A broker runs, or ends.
+
+        Args:
+            number: of this node.
+        """
         broker = self._brokers.get(event.job_id)
         if broker is None or broker.state is BrokerState.ENDED:
             return []
@@ -196,8 +271,18 @@ class Brokers:
             case BrokerServes(job_id, address, key):
                 broker.started = batch.Started(job_id, address, key)
                 return [Send(bebopd, broker.started)]
+            case BrokerEnds():
+                self._count_down(broker, now)
+                return []
+            case BrokerLeft(_, ""):
+                return []
+            case BrokerLeft(job_id, text):
+                text = NAMED.format(text)
+                return [Log(text, job_id), Send(bebopd, Unfit(job_id, number, text))]
             case BrokerGone(job_id, wait_status, outcome):
-                broker.state = BrokerState.ENDED
-                broker.ended = batch.BrokerEnded(job_id, wait_status, outcome)
+                broker.state, broker.countdown = BrokerState.ENDED, None
+                self._deadlines.set(job_id, None)
+                attempt = broker.start.attempt
+                broker.ended = batch.BrokerEnded(job_id, wait_status, outcome, attempt)
                 return [Log("its broker has ended", job_id), Send(bebopd, broker.ended)]
         raise AssertionError(f"no case for {event!r}")

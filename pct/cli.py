@@ -24,7 +24,7 @@ from native.ids import PortalId, Principal, PrincipalKind
 from native.loop.daemon import take_signals
 from native.loop.reactor import Reactor
 from native.machine import MessageReceived
-from native.port.address import facing, numeric
+from native.port.address import advertised, facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX, Message
 from native.wire.nodes import RestartNow, SignalRanks
@@ -176,7 +176,9 @@ def command(
     ring = Keyring((take_key(os.environ),) if key_file is None else _keys(key_file))
     reactor = Reactor()
     address = numeric(bebopd, "--bebopd")
-    if advertise is None and listen.startswith("0.0.0.0:"):
+    if advertise is not None:
+        advertise = advertised(advertise)
+    elif listen.startswith("0.0.0.0:"):
         advertise = facing(address)
     try:
         port = PortalsPort(

@@ -28,7 +28,6 @@ from native.machine import (
     MessageReceived,
     PeerGone,
     Send,
-    fault_text,
     job_of,
     propagate,
 )
@@ -43,7 +42,8 @@ from native.port.port import (
     Refused,
 )
 from native.wire.base import JobMessage, Message
-from pct import brokers, events, pmi_events
+from pct import events, pmi_events
+from pct.brokers import BrokerAction
 from pct.host.objects import JobObjects
 from pct.host.ranks import JobRanks
 from pct.host.services import JobServices
@@ -53,10 +53,10 @@ from pct.host.store import Store
 from pct.node import Node
 
 if TYPE_CHECKING:
-    from pct.host.brokers import BrokerProcess
     from pct.host.cgroups.job import JobGroup
     from pct.host.cgroups.own import Cgroup
-    from pct.host.hooks import HookProcesses
+    from pct.host.kept.hooks import HookProcesses
+    from pct.host.kept.table import BrokerProcesses
     from pct.host.pmix_process import PmixServer
 
 _T = TypeVarTuple("_T")
@@ -114,7 +114,7 @@ class Driver:
         self._ranks_key = ranks_key or (lambda job_id, uid: os.urandom(32))
         self._cgroup = cgroup
         self._jobs: dict[int, _JobParts] = {}
-        self._brokers: dict[int, BrokerProcess] = {}
+        self._brokers: BrokerProcesses | None = None  # there has been none
         self._hooks: dict[int, HookProcesses] = {}
         self._own_spawner = own = own_spawner or OwnSpawner(reactor)
         self._spawner_of = spawner_of or (lambda job_id: own)
@@ -136,8 +136,8 @@ class Driver:
         self._timer.close()
         for job_id in list(self._jobs):
             self._drop(job_id)
-        for broker in self._brokers.values():
-            broker.close()
+        if self._brokers is not None:
+            self._brokers.close()
         for server in self._early_servers.values():
             server.close()
         self._store.close()
@@ -242,9 +242,8 @@ class Driver:
                 self._on_leave(text)
             case events.Restart():
                 self.on_restart()
-            case brokers.BrokerAction(job_id):
-                faulty = partial(self._broker_fault, job_id)
-                self._reactor.run_for(faulty, self._perform_of_broker, action)
+            case BrokerAction():
+                self._broker_processes().perform(action)
             case events.CheckObjects(job_id, uid=uid, gid=gid, groups=groups):
                 self._jobs[job_id] = self._parts(job_id, Owner(uid, gid, groups))
                 self._jobs[job_id].objects.check(action)
@@ -257,32 +256,14 @@ class Driver:
             case _:
                 raise AssertionError(f"no case for {action!r}")
 
-    def _perform_of_broker(self, action: brokers.BrokerAction) -> None:
-        broker = self._brokers.get(action.job_id)
-        match action:
-            case brokers.BeginBroker(job_id):
-                from pct.host.brokers import BrokerProcess  # few nodes have any
+    def _broker_processes(self) -> BrokerProcesses:
+        if self._brokers is None:
+            from pct.host.kept.table import BrokerProcesses  # few nodes have any
 
-                self._brokers[job_id] = BrokerProcess(
-                    action, self._reactor, self._own_spawner, self._broker_happened
-                )
-            case brokers.TellBroker(_, message) if broker is not None:
-                broker.tell(message)
-            case brokers.KillBroker() if broker is not None:
-                broker.kill()
-
-    def _broker_happened(self, event: brokers.BrokerEvent) -> None:
-        if isinstance(event, brokers.BrokerGone):
-            self._brokers.pop(event.job_id).close()
-        self.handle(event)
-
-    def _broker_fault(self, job_id: int, error: Exception) -> None:
-        """Something that was done for a broker has raised: it ends, and nothing else does."""
-        self._contain(f"broker of job {job_id}", error)
-        if (broker := self._brokers.pop(job_id, None)) is not None:
-            broker.close()
-        text = fault_text(error).encode()
-        self.handle(brokers.BrokerGone(job_id, -1, text))
+            around = self._reactor, self._own_spawner, self._store.slices
+            rest = self.handle, self._contain, self._cgroup
+            self._brokers = BrokerProcesses(*around, *rest)
+        return self._brokers
 
     def _perform_of_job(self, parts: _JobParts, action: JobAction) -> None:
         owner, objects, ranks, services = parts
@@ -348,7 +329,7 @@ class Driver:
                 raise AssertionError(f"no case for {action!r}")
 
     def _run_hook(self, action: events.RunHook) -> None:
-        from pct.host.hooks import HookProcesses  # few sites have any
+        from pct.host.kept.hooks import HookProcesses  # few sites have any
 
         job_id, own = action.job_id, self._own_spawner
         try:

@@ -88,7 +88,7 @@ class Node:
         self._site = site
         self.number = wanted
         self.jobs: dict[int, Job] = {}
-        self.brokers = Brokers(site is not None and site.prepares_allocations)
+        self.brokers = Brokers(bool(site and site.prepares_allocations), limits.unkillable_s)
         self.reservation = Reservation(slots, limits.jobs_per_node_count, memory, gpus, cores)
         self._name = name
         self._address = address
@@ -114,7 +114,8 @@ class Node:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        return earliest(self._deadlines.earliest(), self._faulty.earliest(), self._announce_at)
+        times = self._deadlines.earliest(), self._faulty.earliest()
+        return earliest(*times, self.brokers.deadline(), self._announce_at)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -139,7 +140,7 @@ class Node:
             case HealthChecked(trouble):
                 return self._checked(trouble, now)
             case BrokerEvent():
-                return self.brokers.happened(event, self._bebopd)
+                return self.brokers.happened(event, self._bebopd, self.number, now)
             case Several(job_id, events) if job_id in self.jobs:
                 return self._several(self.jobs[job_id], events, now)
             case JobEvent(job_id) if job_id in self.jobs:
@@ -292,8 +293,7 @@ class Node:
 
     def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:
         is_new = message.epoch != self.reservation.epoch or self._trouble != ""
-        self._trouble = ""
-        self.number = message.node
+        self._trouble, self.number = "", message.node
         self.reservation.epoch = message.epoch
         self._heartbeat_s = message.heartbeat_s
         self._announce_at = now + message.heartbeat_s
@@ -312,7 +312,7 @@ class Node:
             case alloc.Grant():
                 return self.brokers.granted(self._bebopd, message)
             case batch.EndBroker():
-                return self.brokers.end(message)
+                return self.brokers.end(message, now)
             case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
                 return self.brokers.pass_on(message)
             case batch.Heard():
@@ -320,13 +320,12 @@ class Node:
         raise IllegalTransition(self.number, message)
 
     def _revoke(self, source: PortalId, message: alloc.Revoke, now: float) -> list[Action]:
-        is_hosting = self.reservation.refuse(message.job_id)
+        is_hosting = self.reservation.refuse(message.job_id, message.attempt)
         return [Send(source, alloc.Revoked(message.job_id, self.number, is_hosting))]
 
     def _restart_now(self, source: PortalId, message: nodes.RestartNow, now: float) -> list[Action]:
         self._is_restarting = True
-        is_busy = bool(self.jobs) or bool(self.brokers)
-        return [Restart()] if message.is_forced and is_busy else []
+        return [Restart()] if message.is_forced and (self.jobs or self.brokers) else []
 
     def _signal_ranks(
         self, source: PortalId, message: nodes.SignalRanks, now: float
@@ -414,6 +413,7 @@ class Node:
             actions += self._translated(job, dropped)
         for job_id in self._deadlines.due(now):
             actions += self._of_job(self.jobs[job_id], DeadlineReached(), now)
+        actions += self.brokers.due(now)
         if self._announce_at is not None and now >= self._announce_at:
             actions += self._announce(now)
         return actions

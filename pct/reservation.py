@@ -20,7 +20,7 @@ from pct.account import Gpu
 if TYPE_CHECKING:
     from pct.cores import Core, CoreTable, Given
 
-REMEMBERED_COUNT = 4096  # job ids that are never taken (again)
+REMEMBERED_COUNT = 4096  # job ids that are not taken (again)
 
 
 class Reservation:
@@ -53,7 +53,8 @@ class Reservation:
             from pct.cores import CoreTable  # an embedded node mostly counts none
 
             self._cores = CoreTable(cores)
-        self._spent: set[int] = set()
+        self._attempts: dict[int, int] = {}  # of hosted jobs that were placed before
+        self._spent: dict[int, int] = {}  # job id -> the last attempt that is not taken
         self._spent_order: deque[int] = deque()
 
     @property
@@ -93,7 +94,7 @@ class Reservation:
             None when the slots are taken; else why not.
         """
         job_id = credential.job_id
-        if not 0 < self.epoch <= credential.epoch or job_id in self._spent:
+        if not 0 < self.epoch <= credential.epoch or self._is_spent(credential):
             return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is no longer valid"
         if unix_s > credential.expires:
             late = unix_s - credential.expires
@@ -109,7 +110,12 @@ class Reservation:
         if credential.shares and (text := self._take_share(credential, number)):
             return Refusal.BUSY, text
         self._used[job_id] = wanted
+        if credential.attempt:
+            self._attempts[job_id] = credential.attempt
         return None
+
+    def _is_spent(self, credential: Credential) -> bool:
+        return credential.attempt <= self._spent.get(credential.job_id, -1)
 
     def _take_share(self, credential: Credential, number: int) -> str:
         """Take memory, GPUs and cores, the first that are free; why not, empty: they are taken."""
@@ -133,15 +139,18 @@ class Reservation:
         return ""
 
     def give_back(self, job_id: int) -> None:
-        """A hosted job is over; it is never taken again."""
+        """A hosted job is over; it is never taken again, unless bebopd places it anew."""
         self._shares.pop(job_id, None)
         if self._cores is not None:
             self._cores.give_back(job_id)
         self._used.pop(job_id, None)
-        self.refuse(job_id)
+        self.refuse(job_id, self._attempts.pop(job_id, 0))
 
-    def refuse(self, job_id: int) -> bool:
+    def refuse(self, job_id: int, attempt: int = 0) -> bool:
         """Do not take this job from now on.
+
+        Args:
+            attempt: up to which.
 
         Returns:
             True when it is hosted already, and stays so.
@@ -149,16 +158,18 @@ class Reservation:
         if job_id in self._used:
             return True
         if job_id not in self._spent:
-            self._spent.add(job_id)
+            self._spent[job_id] = attempt
             self._spent_order.append(job_id)
             if len(self._spent_order) > REMEMBERED_COUNT:
-                self._spent.discard(self._spent_order.popleft())
+                del self._spent[self._spent_order.popleft()]
+        self._spent[job_id] = max(attempt, self._spent[job_id])
         return False
 
     def check(self) -> None:
         """Assert the invariants."""
         assert self.slots_used <= self.slots, (self._used, self.slots)
-        assert not self._spent & set(self._used)
+        for job_id in self._used.keys() & self._spent.keys():
+            assert self._spent[job_id] < self._attempts.get(job_id, 0), job_id
         assert self._shares.keys() <= self._used.keys()
         assert sum(memory for memory, _ in self._shares.values()) <= self.memory
         given = [gpu for _, gpus in self._shares.values() for gpu in gpus]

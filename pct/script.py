@@ -96,6 +96,12 @@ def script_task(
         "YOD_JOB_NAME": start.name,
         "YOD_SUBMIT_DIR": directory,
     }
+    if start.attempt:
+        added["YOD_RESTART_COUNT"] = str(start.attempt)
+    array, index = job_id, "0"
+    if start.element is not None:
+        array, index = str(start.element.array), str(start.element.index)
+        added |= {"YOD_ARRAY_JOB_ID": array, "YOD_ARRAY_INDEX": index}
     if start.time_s:
         added["YOD_END_TIME"] = str(int(here.now + start.time_s))
     variables = {
@@ -105,7 +111,9 @@ def script_task(
     }
     codes = {
         "%": "%",
-        **dict.fromkeys("jJA", job_id),
+        **dict.fromkeys("jJ", job_id),
+        "A": array,
+        "a": index,
         "x": start.name.replace("/", "_"),
         "u": environment.get("USER", str(start.uid)),
         "N": names[0],

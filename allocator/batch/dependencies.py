@@ -58,12 +58,17 @@ class Dependencies:
                 self._dependents.setdefault(each.job_id, set()).add(job.job_id)
         return found.verdict, found.text
 
+    def waits_for(self, dependency: Dependency) -> str:
+        """What a job with this dependency would wait for; empty: for nothing."""
+        found = self._judge(dependency)
+        return found.text if found.verdict is Verdict.WAITS else ""
+
     def progress_of(self, job_id: int) -> Progress | None:
         """How far a job is; None: it is none that is known."""
         if (job := self._jobs.get(job_id)) is not None:
             if not job.is_recorded:
                 return None
-            return Progress.RUNS if job.state in _BEGUN else Progress.WAITS
+            return Progress.RUNS if job.shown_state in _BEGUN else Progress.WAITS
         if (is_well := self._outcomes.get(job_id)) is None:
             return None
         return Progress.WELL if is_well else Progress.FAILED

@@ -11,11 +11,27 @@ from native.ids import PortalId
 from native.machine import Action, Event
 from native.text import plural
 from native.wire.alloc import Grant, NodeSpec
-from native.wire.base import NO_DEPENDENCY, NO_TERMS, Dependency, State, Terms, clipped
+from native.wire.base import (
+    NO_DEPENDENCY,
+    NO_TERMS,
+    Array,
+    Dependency,
+    Element,
+    State,
+    Terms,
+    clipped,
+)
 from native.wire.batch import BY_FACTORS, NO_STEP, SPANS_MAX, Row
 
 TOKENS_COUNT = 20_000  # of the last submissions, kept against a second one
 OUTCOMES_COUNT = 20_000  # of past jobs, kept for those that wait for them
+
+
+class Fate(Struct, frozen=True):
+    """How a job is to end."""
+
+    state: State
+    text: str
 
 
 class Held(IntEnum):
@@ -26,16 +42,35 @@ class Held(IntEnum):
     BY_OPERATOR = 2
 
 
+class Elements(Struct):
+    """Those of an array.
+
+    Attributes:
+        left: that have not begun.
+        well, failed: how many have ended well, and otherwise.
+        worst: the highest exit status of these.
+        fate: how the array is to end; None: as its elements do.
+    """
+
+    left: Array
+    well: int = 0
+    failed: int = 0
+    worst: int = 0
+    fate: Fate | None = None
+
+
 class BatchJob(Struct, eq=False):
     """One job, from its submission to its end.
 
-    The fields up to ``is_suspended`` are on the disk.
+    The fields up to ``element`` are on the disk.
 
     Attributes:
         token: of its submission.
         time_s: how long it may run; 0: any time.
         after: the jobs that it waits for.
         is_exclusive: it takes whole nodes, that no other job has slots of.
+        begins: unix time before which it has no slots; 0: any time.
+        deadline: unix time by which it is to be over; 0: any time.
         held: who keeps it from the line while it is pending.
         terms: its queue and the like.
         priority: an operator's; ``BY_FACTORS``: none.
@@ -45,8 +80,13 @@ class BatchJob(Struct, eq=False):
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
         given: slots that it has or had; 0: not yet, or as many as it asks for.
+        attempt: how often it was placed before, and a node could not be made ready.
         is_cancelled: its end was asked for.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
+        elements: of an array, whose state is PENDING until it ends; None: it is none.
+        element: which one of an array it is; None: of none.
+        of: that array, which is written whenever this job is.
+        since: when it came into the line; seconds, monotonic; None: not this bebopd's.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
         is_granted: the disk knows of the grant; before that nobody may hear of it.
@@ -68,6 +108,8 @@ class BatchJob(Struct, eq=False):
     submitted: float
     after: Dependency = NO_DEPENDENCY
     is_exclusive: bool = False
+    begins: float = 0.0
+    deadline: float = 0.0
     held: Held = Held.BY_NOBODY
     terms: Terms = NO_TERMS
     priority: int = BY_FACTORS
@@ -80,8 +122,13 @@ class BatchJob(Struct, eq=False):
     exit_status: int = 0
     signal: int = 0
     given: int = 0
+    attempt: int = 0
     is_cancelled: bool = False
     is_suspended: bool = False
+    elements: Elements | None = None
+    element: Element | None = None
+    of: BatchJob | None = None
+    since: float | None = None
     grant: Grant | None = None
     is_granted: bool = False
     is_sent: bool = False
@@ -98,14 +145,51 @@ class BatchJob(Struct, eq=False):
         return self.nodes[0][0] if self.nodes else -1
 
     @property
+    def latest(self) -> float:
+        """Unix time by which it must begin to be over by its deadline."""
+        return self.deadline - self.time_s
+
+    @property
+    def left(self) -> int:
+        """How many times it is still to begin."""
+        return 1 if self.elements is None else self.elements.left.count
+
+    @property
     def shown_state(self) -> State:
         """As users know it."""
+        if self.elements is not None and self.state is State.PENDING:
+            return State.PENDING if self.left else State.RUNNING
         return State.SUSPENDED if self.is_suspended else self.state
 
     @property
     def size_text(self) -> str:
         """How many slots, in words."""
         return plural(self.spec.slots, "slot")
+
+    def place(self, grant: Grant, incarnation: int, unix_time: float) -> None:
+        """It has slots."""
+        self.state, self.grant, self.began = State.CONFIGURING, grant, unix_time
+        self.waits_for("")
+        self.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
+        self.given = sum(span.slots * span.count for span in grant.nodes.spans)
+        self.incarnation = incarnation
+
+    def unplace(self) -> None:
+        """It has none any more, and did not use them."""
+        self.nodes, self.grant, self.began, self.given = (), None, 0.0, 0
+        self.is_granted = self.is_sent = self.is_told = self.has_no_slots = False
+
+    def waits_for(self, text: str) -> None:
+        """What stands in its way now; that it was cancelled counts for more."""
+        if not self.is_cancelled:
+            self.reason = text
+
+    def finish(self, state: State, reason: str, unix_time: float) -> None:
+        """It has ended."""
+        self.state, self.reason, self.ended = state, reason, unix_time
+        self.grant, self.reach, self.is_suspended = None, ("", b""), False
+        if self.elements is not None:
+            self.exit_status = self.elements.worst
 
     def row(self, *, is_held: bool = False, expected: float = 0.0) -> Row:
         """What is told of it.
@@ -132,6 +216,10 @@ class BatchJob(Struct, eq=False):
             exit_status=self.exit_status,
             signal=self.signal,
             expected=expected,
+            begins=self.begins,
+            deadline=self.deadline,
+            element=self.element,
+            left=None if self.elements is None else self.elements.left,
             queue=self.terms.queue,
             account=self.terms.account,
             licences=self.terms.licences,

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec import Struct
+
 from allocator.batch.job import BatchJob
 from allocator.jobs.grants import Owner
 from allocator.nodes.access import Claim
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Factor
+from native.wire.base import Factor
+
+
+class Expected(Struct, frozen=True):
+    """When and where a job would begin.
+
+    Attributes:
+        at: unix time.
+        nodes: each a first number and a count, in the order of its ranks.
+    """
+
+    at: float
+    nodes: tuple[tuple[int, int], ...]
 
 
 class Queue(Protocol):
@@ -21,14 +35,31 @@ class Queue(Protocol):
             RequestRefused: the text has the numbers.
         """
 
-    def enqueue(self, job: BatchJob, owner: Owner, now: float) -> str:
-        """Let a job wait behind all others; what it waits for, empty: for nothing."""
+    def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
+        """Let a job wait behind all others, or at the place that it had before it was placed.
+
+        Args:
+            count: as for :meth:`has`.
+
+        Returns:
+            What it waits for; empty: for nothing.
+        """
+
+    def forecast(self, job: BatchJob, owner: Owner) -> Expected | None:
+        """When and where a job would begin that came into the line now; None: not known."""
 
     def waits(self, job_id: int) -> str:
         """Why a job waits; empty: it is not in the line."""
 
     def expected(self, job_id: int) -> float:
         """When a job is expected to have its slots: unix time; 0: not known."""
+
+    def has(self, job: BatchJob, count: int) -> bool:
+        """Whether a job is in the line; its time limit is taken as it is now.
+
+        Args:
+            count: how many times it is to be given slots: an array may be so more than once.
+        """
 
     def factors(self, job_id: int) -> tuple[Factor, ...]:
         """What the priority of a job that waits is made of; nothing: it has none."""

@@ -6,7 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from allocator.batch.dependencies import Dependencies
-from allocator.batch.job import TOKENS_COUNT, BatchJob, Earlier, Held, RecordBatchJob
+from allocator.batch.entrance import demand_sensible
+from allocator.batch.job import (
+    TOKENS_COUNT,
+    BatchJob,
+    Earlier,
+    Elements,
+    Held,
+    RecordBatchJob,
+    RecordEvent,
+)
+from allocator.batch.queue import Queue
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.jobs.ids import JobIds
@@ -15,10 +25,11 @@ from allocator.queue.admission import Admission
 from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
-from native.machine import Action, Send
+from native.machine import Action, Log, Send
+from native.text import plural, shown
 from native.wire import batch
-from native.wire.alloc import NodeSpec
-from native.wire.base import clipped
+from native.wire.alloc import Refused
+from native.wire.base import Array, clipped
 
 
 class Submissions:
@@ -26,7 +37,7 @@ class Submissions:
 
     Args:
         jobs: those that have not ended, by id; new ones are added.
-        could: refuses what the partition can never give to somebody; raises RequestRefused.
+        queue: where they will wait.
         admission: the rules of the queues.
         ids: gives those of new jobs.
     """
@@ -38,7 +49,7 @@ class Submissions:
         earlier: Earlier,
         limits: Limits,
         *,
-        could: Callable[[Claim, NodeSpec], None],
+        queue: Queue,
         admission: Admission,
         ids: JobIds,
         unix_time: Callable[[], float],
@@ -48,7 +59,7 @@ class Submissions:
         self._tokens = dict(earlier.tokens)
         self._count_of = Counter(job.uid for job in jobs.values())
         self._limits = limits
-        self._could = could
+        self._queue = queue
         self._admission = admission
         for job in jobs.values():
             admission.taken(job.uid, job.terms)
@@ -70,14 +81,36 @@ class Submissions:
         """
         if (job_id := self._tokens.get((owner.uid, message.token))) is not None:
             return self._submitted_again(source, job_id, message.token)
+        job = self._job(owner, message)
+        if message.is_test:
+            return [Send(source, self._forecast(job, owner))]
+        job.job_id, job.asker = self._ids.take(), source
+        self._jobs[job.job_id] = job
+        self._tokens[job.uid, job.token] = job.job_id
+        if len(self._tokens) > TOKENS_COUNT:
+            del self._tokens[next(iter(self._tokens))]
+        self._count_of[job.uid] += 1
+        self._admission.taken(job.uid, job.terms)
+        return [RecordBatchJob(job, message.task)]
+
+    def _job(self, owner: Owner, message: batch.Submit) -> BatchJob:
+        """A job that could be taken, without an id.
+
+        Raises:
+            RequestRefused: it could not.
+        """
         asked = (message.terms, (message.spec,), message.time_s)
         terms, time_s = self._admission.terms(owner, *asked, is_launch=False)
         nodes = self._admission.nodes_of(terms)
-        self._could(Claim(owner.uid, is_batch=True, nodes=nodes), message.spec)
+        self._queue.could(Claim(owner.uid, is_batch=True, nodes=nodes), message.spec)
         self._dependencies.demand_possible(message.after)
+        unix_time = self._unix_time()
+        if message.array is not None:
+            self._demand_elements(message.array)
+        demand_sensible(message.begins, message.deadline, time_s, unix_time)
         self._demand_room(owner)
-        job = BatchJob(
-            job_id=self._ids.take(),
+        return BatchJob(
+            job_id=0,
             uid=owner.uid,
             owner=owner.name,
             name=message.name,
@@ -86,18 +119,24 @@ class Submissions:
             time_s=time_s,
             after=message.after,
             is_exclusive=message.is_exclusive,
+            begins=message.begins,
+            deadline=message.deadline,
             held=Held.BY_USER if message.is_held else Held.BY_NOBODY,
             terms=terms,
-            submitted=self._unix_time(),
-            asker=source,
+            elements=None if message.array is None else Elements(message.array),
+            submitted=unix_time,
         )
-        self._jobs[job.job_id] = job
-        self._tokens[job.uid, job.token] = job.job_id
-        if len(self._tokens) > TOKENS_COUNT:
-            del self._tokens[next(iter(self._tokens))]
-        self._count_of[job.uid] += 1
-        self._admission.taken(job.uid, terms)
-        return [RecordBatchJob(job, message.task)]
+
+    def _forecast(self, job: BatchJob, owner: Owner) -> batch.Forecast:
+        """When and where a job would begin."""
+        if job.held is not Held.BY_NOBODY:
+            return batch.Forecast(0.0, text="begins when it is released")
+        if text := self._dependencies.waits_for(job.after):
+            return batch.Forecast(0.0, text=clipped(text))
+        if (found := self._queue.forecast(job, owner)) is None:
+            return batch.Forecast(0.0, text="what runs or waits before it has no time limit")
+        count = sum(count for _, count in found.nodes)
+        return batch.Forecast(found.at, found.nodes[: batch.SPANS_MAX], count)
 
     def _submitted_again(self, source: PortalId, job_id: int, token: bytes) -> list[Action]:
         """The answer was lost, or is not given yet."""
@@ -106,6 +145,13 @@ class Submissions:
             job.asker = source
             return []
         return [Send(source, batch.Submitted(job_id, token, clipped(job.reason if job else "")))]
+
+    def _demand_elements(self, array: Array) -> None:
+        if not array.count or not array.is_sound:
+            raise RequestRefused(Refusal.BAD_REQUEST, f"no elements: {array.text}")
+        if array.count > (most := self._limits.array_count):
+            text = f"{array.count} elements, at most {most} (YOD_ARRAY_COUNT of bebopd)"
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
 
     def _demand_room(self, owner: Owner) -> None:
         full = ""
@@ -117,10 +163,26 @@ class Submissions:
         if full:
             raise RequestRefused(Refusal.BUSY, full)
 
-    def refused(self, job: BatchJob) -> None:
+    def accepted(self, job: BatchJob) -> tuple[list[Action], list[Action]]:
+        """The disk has a new job, that waits now: what is said of that, and the user's answer."""
+        of = "" if job.elements is None else f", {plural(job.left, 'element')}"
+        said = f"submitted by {job.owner}: {job.size_text}{of}, {shown(job.name)}"
+        told: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        if (asker := job.asker) is None:
+            return told, []
+        job.asker = None
+        return told, [Send(asker, batch.Submitted(job.job_id, job.token, clipped(job.reason)))]
+
+    def refused(self, job: BatchJob, text: str) -> list[Action]:
         """The disk has not taken a new job: it never was."""
         self._tokens.pop((job.uid, job.token), None)
         self._ids.put_back(job.job_id)
+        return [] if job.asker is None else [Send(job.asker, Refused(Refusal.NOT_RECORDED, text))]
+
+    def began(self, element: BatchJob) -> None:
+        """An element of an array is among ``jobs``."""
+        self._count_of[element.uid] += 1
+        self._admission.taken(element.uid, element.terms)
 
     def ended(self, job: BatchJob) -> None:
         """A job is not among ``jobs`` any more."""

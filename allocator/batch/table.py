@@ -3,9 +3,9 @@
 ::
 
     (asked) --on the disk--> PENDING --slots--> CONFIGURING --its broker runs--> RUNNING
-                                |                    |                              |
-                                `--cancelled---------'--the broker ends, or its-----'--> final
-                                                        node is lost for too long
+                       ^        |                    |                              |
+                       |        `--cancelled---------'--the broker ends, or its-----'--> final
+                       `--a node is not made ready---'  node is lost for too long
 
 A job is answered when it is on the disk, its broker is started when its grant is, and a PCT
 hears that bebopd knows of the broker's end when that is. So a bebopd that is killed at any
@@ -17,28 +17,30 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 from allocator.batch import running
+from allocator.batch.arrays import Arrays
 from allocator.batch.dependencies import Dependencies
-from allocator.batch.holds import Holds, text_of
+from allocator.batch.entrance import Entrance
+from allocator.batch.holds import Holds
 from allocator.batch.job import (
     BatchJob,
     BatchRecorded,
     Earlier,
-    Held,
+    Fate,
     RecordBatchJob,
     RecordEvent,
     StartBroker,
 )
 from allocator.batch.outcome import outcome_of
+from allocator.batch.placed import Placed
 from allocator.batch.priorities import Priorities
 from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
+from allocator.batch.requeues import Requeues
 from allocator.batch.submissions import Submissions
-from allocator.batch.times import TimeLimits, time_left
-from allocator.jobs.dependencies import Progress, Verdict
+from allocator.batch.times import TimeLimits
 from allocator.jobs.grants import Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import JobState
@@ -47,12 +49,11 @@ from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
 from allocator.queue.admission import Admission
 from native.deadlines import Deadlines
-from native.errors import Refusal
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.text import shown
 from native.wire import batch
-from native.wire.alloc import Grant, Refused
+from native.wire.alloc import Grant
 from native.wire.base import State, clipped
 
 RECORD_AGAIN_S = 20.0  # after the disk has refused
@@ -64,6 +65,7 @@ class BatchJobs:
     Attributes:
         submissions, admission: take what users hand in.
         questions: of users, which are not answered yet.
+        dependencies: what jobs wait for, and how others have ended.
         times, holds, priorities: changes of these, which are not on the disk yet.
         news: jobs that have begun or ended, for whoever waits for that and is no batch job.
 
@@ -93,21 +95,24 @@ class BatchJobs:
         self._owner_of = owner_of
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
-        self._dependencies = Dependencies(self._jobs, earlier.outcomes)
+        self.dependencies = Dependencies(self._jobs, earlier.outcomes)
+        self._arrays = Arrays(self._jobs)
+        self._entrance = Entrance(self.dependencies, self._arrays, queue, owner_of, unix_time)
         self.submissions = Submissions(
             self._jobs,
-            self._dependencies,
+            self.dependencies,
             earlier,
             limits,
-            could=queue.could,
+            queue=queue,
             admission=admission,
             ids=ids,
             unix_time=unix_time,
         )
-        self._by_root: defaultdict[int, set[int]] = defaultdict(set)
-        self._due = Deadlines[int]()
+        self._placed = Placed()
+        self._requeues = Requeues(nodes, slots, self._placed, limits)
+        self._due: Deadlines[int] = Deadlines()
         self.questions = Questions(self._jobs, slots, queue)
-        self.times = TimeLimits()
+        self.times = TimeLimits(self._jobs, unix_time)
         self.holds = Holds(queue)
         self.priorities = Priorities(queue)
         self.news: set[int] = set()
@@ -122,14 +127,6 @@ class BatchJobs:
         """A job that has not ended."""
         return self._jobs.get(job_id)
 
-    def progress_of(self, job_id: int) -> Progress | None:
-        """How far a job is that has not ended, or is remembered; None: it is neither."""
-        return self._dependencies.progress_of(job_id)
-
-    def time_left(self, job_id: int) -> float | None:
-        """Until the limit of a job, in seconds; None: it has none."""
-        return time_left(self._jobs.get(job_id), self._unix_time())
-
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
         return self._due.earliest()
@@ -139,9 +136,10 @@ class BatchJobs:
         for job_id, job in self._jobs.items():
             assert job_id == job.job_id
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
-            assert job.root < 0 or job_id in self._by_root.get(job.root, ()), job
+        self._placed.check(self._jobs.values())
         self.submissions.check(self._jobs)
-        self._dependencies.check()
+        self.dependencies.check()
+        self._arrays.check()
         assert self._due.keys() <= self._jobs.keys()
         self.questions.check()
 
@@ -150,107 +148,98 @@ class BatchJobs:
         actions: list[Action] = []
         for job_id, job in sorted(self._jobs.items()):
             job.is_recorded = True
-            if job.state is State.PENDING:
-                actions += self._enqueue(job, now)[0]
-            else:
-                self._by_root[job.root].add(job.job_id)
+            if job.state is not State.PENDING:
+                self._placed.add(job)
                 self._due.set(job_id, now + self._limits.node_fail_s)
+            elif job.attempt:  # its nodes may still be ending it
+                self._due.set(job_id, now + self._limits.end_s)
+            else:
+                actions += self._enqueue(job, now)
         return actions
 
     def recorded(self, event: BatchRecorded, now: float) -> list[Action]:
         """The disk has written jobs, or refused to."""
         actions: list[Action] = []
-        for job_id in reversed(event.job_ids) if event.error else event.job_ids:
-            if (job := self._jobs.get(job_id)) is None:
-                continue
-            actions += self.times.recorded(job, event.error, self._nodes.get(job.root))
-            actions += self.priorities.recorded(job, event.error)
-            actions += (told := self.holds.recorded(job, event.error))
-            if told and job.state is State.PENDING:
-                actions += self._enqueue(job, now)[0]
-                if job.state.is_final and not event.error:
-                    continue  # which the disk does not know yet
+        jobs = [job for job_id in event.job_ids if (job := self._jobs.get(job_id))]
+        ended = {job.job_id for job in jobs if job.state.is_final}  # others may end by that
+        for job in reversed(jobs) if event.error else jobs:
+            changed = self.times.recorded(job, event.error, self._nodes.get(job.root))
+            changed += self.holds.recorded(job, event.error)
+            actions += [*changed, *self.priorities.recorded(job, event.error)]
+            if changed and job.state is State.PENDING:
+                actions += self._enqueue(job, now)
             if event.error:
                 actions += self._not_recorded(job, event.error, now)
             elif not job.is_recorded:
                 job.is_recorded = True
                 actions += self._accept(job, now)
-            elif job.state.is_final:
+            elif job.job_id in ended:
                 actions += self._forget(job, now)
+            elif job.job_id in self._requeues:
+                actions += [*self._requeues.recorded(job), *self._enqueue(job, now)]
             elif job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
                 job.is_granted = True
                 actions += self._start(job, now)
         return actions
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
-        asker, job.asker = job.asker, None
-        said = f"submitted by {job.owner}: {job.size_text}, {shown(job.name)}"
-        happened: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
-        if job.state.is_final:  # cancelled meanwhile
-            happened.append(RecordBatchJob(job))
-            text = job.reason
-        else:
-            queued, text = self._enqueue(job, now)
-            happened += queued
-        answer = batch.Submitted(job.job_id, job.token, clipped(text))
-        return [*happened, *([Send(asker, answer)] if asker is not None else [])]
+        is_over = job.state.is_final  # cancelled meanwhile
+        actions = [RecordBatchJob(job)] if is_over else self._enqueue(job, now)
+        said, answer = self.submissions.accepted(job)
+        return [*said, *actions, *answer]
 
-    def _enqueue(self, job: BatchJob, now: float) -> tuple[list[Action], str]:
-        owner = self._owner_of(job.uid)
-        if owner is None:
-            return self._end(job, State.FAILED, f"no user has uid {job.uid} any more", now), ""
-        if job.held is not Held.BY_NOBODY:
-            job.reason = text_of(job)
-            return [], job.reason
-        verdict, text = self._dependencies.look(job)
-        if verdict is Verdict.NEVER:
-            return self._end(job, State.CANCELLED, text, now), ""
-        if verdict is Verdict.READY:
-            text = self._queue.enqueue(job, owner, now)
-        job.reason = text
-        return [], text
+    def _enqueue(self, job: BatchJob, now: float) -> list[Action]:
+        """Let a job wait for what it needs next."""
+        if self._requeues.holds_back(job):
+            return []
+        if (fate := self._arrays.fate(job)) is not None:
+            return self._end(job, fate.state, fate.text, now)
+        found = self._entrance.look(job, now)
+        if found.end is not None:
+            return self._give_up(job, found.end, found.text, now)
+        self._due.set(job.job_id, found.again)
+        job.reason = found.text
+        return []
 
     def _look_at_dependents(self, job_id: int, now: float) -> list[Action]:
         """A job has begun or ended: others may have waited for that."""
         self.news.add(job_id)
-        pending = (each for each in self._dependencies.of(job_id) if each.state is State.PENDING)
-        return [action for each in pending for action in self._enqueue(each, now)[0]]
+        pending = (each for each in self.dependencies.of(job_id) if each.state is State.PENDING)
+        return [action for each in pending for action in self._enqueue(each, now)]
 
     def _not_recorded(self, job: BatchJob, error: str, now: float) -> list[Action]:
         text = clipped(f"job {job.job_id} is not recorded: {error}")
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            self.submissions.refused(job)
-            if job.asker is not None:
-                actions.append(Send(job.asker, Refused(Refusal.NOT_RECORDED, text)))
+            actions += self.submissions.refused(job, text)
             return actions + self.questions.ended(job.job_id)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
             actions += self._withdraw(job, text, now)
             if job.is_cancelled:
                 return actions + self._end(job, State.CANCELLED, job.reason, now)
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
-        elif job.state.is_final:
+        elif job.state.is_final or job.job_id in self._requeues:
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
         return actions
 
     def granted(self, job_id: int, grant: Grant, now: float) -> list[Action]:
-        """A job has its slots. They are used when the disk knows."""
+        """A job, or the next element of an array, has slots. They are used when the disk knows."""
         job = self._jobs[job_id]
-        job.state, job.grant, job.began = State.CONFIGURING, grant, self._unix_time()
-        if not job.is_cancelled:
-            job.reason = ""
-        job.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
-        job.given = sum(span.slots * span.count for span in grant.nodes.spans)
-        node = self._nodes.get(job.root)
+        if job.elements is not None:
+            job.began = job.began or self._unix_time()
+            job = self._jobs[grant.job_id] = self._arrays.begin(job, grant.job_id)
+            self.submissions.began(job)
+        self._due.set(job.job_id, None)
+        node = self._nodes.get(grant.nodes.spans[0].node)
         assert node is not None
-        job.incarnation = node.incarnation
-        self._by_root[job.root].add(job.job_id)
+        job.place(grant, node.incarnation, self._unix_time())
+        self._placed.add(job)
         return [RecordBatchJob(job)]
 
     def refused(self, job_id: int, text: str, now: float) -> list[Action]:
         """A job that waited cannot be given slots any more."""
-        return self._end(self._jobs[job_id], State.FAILED, text, now)
+        return self._give_up(self._jobs[job_id], State.FAILED, text, now)
 
     def _start(self, job: BatchJob, now: float) -> list[Action]:
         """Have the broker started."""
@@ -260,7 +249,7 @@ class BatchJobs:
         assert node is not None
         if not node.is_up or node.incarnation != job.incarnation or owner is None:
             actions = self._withdraw(job, f"{node} was lost", now)
-            return [*actions, *self._enqueue(job, now)[0], RecordBatchJob(job)]
+            return [*actions, *self._enqueue(job, now), RecordBatchJob(job)]
         job.is_sent = job.is_told = True
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
@@ -275,14 +264,11 @@ class BatchJobs:
 
     def _withdraw(self, job: BatchJob, text: str, now: float) -> list[Action]:
         """Nobody has heard of a job's grant: its slots are free at once."""
-        self._unplace(job)
+        self._placed.remove(job)
         self._due.set(job.job_id, None)
         job.state = State.PENDING
-        if not job.is_cancelled:
-            job.reason = text
+        job.waits_for(text)
         return self._slots.forget(job.job_id, now)
-
-    # -- words of PCTs ----------------------------------------------------
 
     def started(self, node: Node, message: batch.Started, now: float) -> list[Action]:
         """The broker runs, or can be attached to."""
@@ -297,19 +283,24 @@ class BatchJobs:
 
     def _runs(self, job: BatchJob, now: float) -> list[Action]:
         job.state, job.grant = State.RUNNING, None
-        if not job.is_cancelled:
-            job.reason = ""
-        recorded = [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
-        return [*recorded, *self._look_at_dependents(job.job_id, now)]
+        job.waits_for("")
+        actions = [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
+        if job.of is not None:
+            actions += self._look_at_dependents(job.of.job_id, now)
+        return [*actions, *self._look_at_dependents(job.job_id, now)]
 
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
         """The broker of a job has ended."""
         job = self._jobs.get(message.job_id)
-        if job is None or job.root != node.number or job.state is State.PENDING:
-            return [Send(node.peer, batch.Heard(message.job_id))]  # it was given up
-        if job.state.is_final:
+        if message.job_id in self._requeues or (job is not None and job.state.is_final):
             return []  # heard before, not on the disk yet
-        outcome = outcome_of(message, job.is_cancelled)
+        if job is None or job.root != node.number or job.attempt != message.attempt:
+            return [Send(node.peer, batch.Heard(message.job_id, message.attempt))]  # given up
+        outcome, is_again = self._requeues.judged(job, outcome_of(message, job.is_cancelled))
+        if is_again:
+            begun = self._requeues.begin(job, outcome.reason, now)
+            self.admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
+            return begun
         job.exit_status, job.signal = outcome.exit_status, outcome.signal
         is_by_user = job.is_cancelled and outcome.state is State.CANCELLED
         return self._end(job, outcome.state, job.reason if is_by_user else outcome.reason, now)
@@ -317,11 +308,9 @@ class BatchJobs:
     def announced(self, node: Node, running: Collection[int], now: float) -> list[Action]:
         """A PCT says which brokers it has, those included whose end nobody has heard."""
         actions: list[Action] = []
-        for job_id in sorted(self._by_root.get(node.number, ())):
+        for job_id in self._placed.on(node.number):
             job = self._jobs[job_id]
-            if job.state.is_final:
-                continue
-            if job.grant is not None and not job.is_sent:
+            if job.state.is_final or (job.grant is not None and not job.is_sent):
                 continue  # nobody has heard of it
             if job.incarnation == node.incarnation and not job.has_no_slots:
                 self._due.set(job_id, None)
@@ -336,41 +325,41 @@ class BatchJobs:
                 actions += self._start_again(job, node, now)
             else:
                 actions += self._again(job, now)
-        here = self._by_root.get(node.number, ())
-        unknown = (job_id for job_id in running if job_id not in here)
-        actions += [Send(node.peer, batch.EndBroker(job_id, is_forced=True)) for job_id in unknown]
-        return actions
+        unknown = sorted(set(running).difference(self._placed.on(node.number)))
+        return actions + [
+            Send(node.peer, batch.EndBroker(each, is_forced=True)) for each in unknown
+        ]
 
     def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
         actions = self._runs(job, now) if job.state is State.CONFIGURING else []
-        if not job.is_cancelled:
-            job.reason = ""
+        job.waits_for("")
         return actions + running.tell_again(job, node)
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""
-        self._unplace(job)
+        self._placed.remove(job)
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         job.state = State.PENDING
         said = RecordEvent(job.job_id, "waits again: it was not started")
-        return [said, *self._enqueue(job, now)[0]]
+        return [said, *self._enqueue(job, now)]
 
     def slots_gone(self, job_id: int, now: float) -> None:
         """A job holds no slot any more: its broker is to end, and does so by itself."""
         if (job := self._jobs.get(job_id)) and job.state in (State.CONFIGURING, State.RUNNING):
             job.has_no_slots = True
             self._due.set(job_id, now + self._limits.end_s)
+        elif job is not None and job.attempt and job.state is State.PENDING:
+            self._due.set(job_id, now)
 
     def node_down(self, node: Node, now: float) -> None:
         """The node of some brokers is out of reach; they may go on there."""
-        for job_id in self._by_root.get(node.number, ()):
+        for job_id in self._placed.on(node.number):
             job = self._jobs[job_id]
             if not job.state.is_final:
                 job.is_told = False  # it may not have heard
-                if not job.is_cancelled:
-                    job.reason = f"{node} is down: {node.down_text}"
+                job.waits_for(f"{node} is down: {node.down_text}")
                 self._due.set(job_id, now + self._limits.node_fail_s)
 
     def due(self, now: float) -> list[Action]:
@@ -379,10 +368,10 @@ class BatchJobs:
         for job_id in self._due.due(now):
             job = self._jobs[job_id]
             self._due.set(job_id, None)
-            if job.state.is_final:
+            if job.state.is_final or job_id in self._requeues:
                 actions.append(RecordBatchJob(job))
             elif job.state is State.PENDING:
-                actions += self._enqueue(job, now)[0]
+                actions += self._enqueue(job, now)
             elif job.has_no_slots and (node := self._nodes.get(job.root)) and node.is_up:
                 self._due.set(job_id, now + self._limits.end_s)
                 actions.append(Send(node.peer, batch.EndBroker(job_id, is_forced=True)))
@@ -399,8 +388,9 @@ class BatchJobs:
         job.is_suspended = False  # what is to end is continued
         node = self._nodes.get(job.root)
         if job.state is State.PENDING:
-            self._queue.withdraw(job.job_id)
-            return self._end(job, State.CANCELLED, f"by {by}", now)
+            living = [self._jobs[each] for each in self._arrays.of(job)]
+            ended = self._give_up(job, State.CANCELLED, f"by {by}", now)
+            return ended + [action for each in living for action in self.cancel(each, by, now)]
         job.reason = f"by {by}"
         actions: list[Action] = [RecordEvent(job.job_id, f"cancelled by {by}")]
         if job.grant is not None and not job.is_sent:
@@ -410,15 +400,24 @@ class BatchJobs:
         actions.append(RecordBatchJob(job))
         return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
 
+    def _give_up(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
+        """A job does not begin any more; an array ends with its last element that has."""
+        self._queue.withdraw(job.job_id)
+        if self._arrays.give_up(job, Fate(state, reason)):
+            return self._end(job, state, reason, now)
+        job.reason = reason
+        return [RecordBatchJob(job)]
+
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
-        job.state, job.reason, job.ended = state, reason, self._unix_time()
-        job.grant, job.reach, job.is_suspended = None, ("", b""), False
+        job.finish(state, reason, self._unix_time())
+        if job.of is not None:
+            self._arrays.ended(job)
         self._due.set(job.job_id, None)
-        job.charge = self.admission.ended(job.row()) if job.began else None
+        job.charge = self.admission.ended(job.row()) if job.began and not job.elements else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
-        actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
-        actions += self.questions.told_reach(job)
+        happened = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        actions: list[Action] = [*happened, *self.questions.told_reach(job)]
         if (held := self._slots.get(job.job_id)) is not None:
             actions += self._slots.release(held, None, now)
         if job.is_recorded:
@@ -429,21 +428,23 @@ class BatchJobs:
         """The disk knows of a job's end: tell its PCT, and those who wait."""
         actions: list[Action] = []
         if (node := self._nodes.get(job.root)) is not None and node.is_up:
-            actions.append(Send(node.peer, batch.Heard(job.job_id)))
+            actions.append(Send(node.peer, batch.Heard(job.job_id, job.attempt)))
         self._drop(job)
-        self._dependencies.ended(job)
+        self.dependencies.ended(job)
         actions += self.questions.ended(job.job_id)
+        if job.of is not None:
+            self._arrays.gone(job)
+            actions += self._enqueue(job.of, now)
         return actions + self._look_at_dependents(job.job_id, now)
 
     def _drop(self, job: BatchJob) -> None:
-        self._unplace(job)
-        self._dependencies.discard(job)
+        self._placed.remove(job)
+        self._requeues.discard(job.job_id)
+        self.dependencies.discard(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
         self.submissions.ended(job)
 
     def _unplace(self, job: BatchJob) -> None:
-        self._by_root[job.root].discard(job.job_id)
-        job.nodes, job.grant, job.began, job.given = (), None, 0.0, 0
+        self._placed.remove(job)
         self.admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
-        job.is_granted = job.is_sent = job.is_told = job.has_no_slots = False

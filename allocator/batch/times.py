@@ -5,6 +5,8 @@ A change is answered when it is on the disk, and the broker hears of it then.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from msgspec import Struct
 
 from allocator.batch import running
@@ -30,18 +32,24 @@ class Change(Struct, frozen=True):
     before_s: float
 
 
-def time_left(job: BatchJob | None, unix_time: float) -> float | None:
-    """How long a job may still run, in seconds; negative: it should be over. None: any time."""
-    if job is None or not job.time_s or not job.began:
-        return None
-    return job.began + job.time_s - unix_time
-
-
 class TimeLimits:
-    """The changes that are not on the disk yet, by job."""
+    """The limits of jobs, and the changes that are not on the disk yet.
 
-    def __init__(self) -> None:
+    Args:
+        jobs: those that have not ended, by id.
+    """
+
+    def __init__(self, jobs: Mapping[int, BatchJob], unix_time: Callable[[], float]) -> None:
+        self._jobs = jobs
+        self._unix_time = unix_time
         self._changes: dict[int, list[Change]] = {}
+
+    def left(self, job_id: int) -> float | None:
+        """Until the limit of a job, in seconds; negative: it should be over. None: any time."""
+        job = self._jobs.get(job_id)
+        if job is None or not job.time_s or not job.began:
+            return None
+        return job.began + job.time_s - self._unix_time()
 
     def change(self, job: BatchJob, time_s: float, source: PortalId, by: str) -> list[Action]:
         """A user changes a job's limit; it counts from the job's beginning."""

@@ -17,6 +17,7 @@ from allocator.batch.job import (
     TOKENS_COUNT,
     BatchJob,
     Earlier,
+    Elements,
     Held,
     RecordBatchJob,
 )
@@ -24,7 +25,7 @@ from allocator.jobs.charges import Charge
 from allocator.records import Statement
 from native.wire import codec
 from native.wire.alloc import NodeSpec
-from native.wire.base import NO_DEPENDENCY, NO_TERMS, Dependency, State, Terms
+from native.wire.base import NO_DEPENDENCY, NO_TERMS, Dependency, Element, State, Terms
 from native.wire.batch import BY_FACTORS, SPANS_MAX, Row
 
 SCHEMA = """
@@ -51,11 +52,17 @@ CREATE TABLE IF NOT EXISTS batch (
     waits_for BLOB,           -- the jobs that it waits for, encoded
     is_exclusive INTEGER,     -- whole nodes; NULL: no
     held INTEGER,             -- kept from the line: 1 by its user, 2 by an operator; NULL: no
+    begins REAL,              -- unix time; NULL, 0: any time; so is deadline
+    deadline REAL,
     queue TEXT,               -- NULL: none; so is account
     account TEXT,
     terms BLOB,               -- these and the like, encoded
     priority INTEGER,         -- an operator's; NULL: none
-    given INTEGER             -- slots that it has or had; NULL: as many as it asks for
+    given INTEGER,            -- slots that it has or had; NULL: as many as it asks for
+    attempt INTEGER,          -- how often it was placed before; NULL: never
+    array INTEGER,            -- that it is an element of; NULL: of none. Its task is that one's
+    element INTEGER,
+    elements BLOB             -- of an array, encoded; NULL: it is none
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -72,11 +79,11 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     PRIMARY KEY (account, uid)
 ) WITHOUT ROWID;
 """
-_INSERT = f"INSERT INTO batch VALUES ({', '.join('?' * 27)})"
+_INSERT = f"INTO batch VALUES ({', '.join('?' * 33)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, held = ?, terms = ?, priority = ?, given = ?, state = ?, reason = ?,
     nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
-    task = CASE WHEN ? THEN NULL ELSE task END
+    attempt = ?, elements = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -85,18 +92,25 @@ MORE_COLUMNS = {
         "waits_for": "BLOB",
         "is_exclusive": "INTEGER",
         "held": "INTEGER",
+        "begins": "REAL",
+        "deadline": "REAL",
         "queue": "TEXT",
         "account": "TEXT",
         "terms": "BLOB",
         "priority": "INTEGER",
         "given": "INTEGER",
+        "attempt": "INTEGER",
+        "array": "INTEGER",
+        "element": "INTEGER",
+        "elements": "BLOB",
     }
 }
+_STATES = {State.SUSPENDED: State.RUNNING}  # of a job whose script runs
 _CHARGE = """INSERT INTO charges VALUES (?, ?, ?, ?) ON CONFLICT (account, uid)
     DO UPDATE SET slot_s = excluded.slot_s, at = excluded.at WHERE excluded.at >= at"""
 _ROW = """job_id, uid, owner, name, state, reason, coalesce(nullif(given, 0), slots), nodes,
     submitted, began, ended, time_s, exit_status, signal, coalesce(queue, ''),
-    coalesce(account, '')"""
+    coalesce(account, ''), array, element"""
 
 
 class BatchRecords:
@@ -130,11 +144,11 @@ class BatchRecords:
 
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
-        ours = """token, spec, slots, waits_for, is_exclusive, held, terms, priority,
-            incarnation, is_cancelled"""
+        ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
+            priority, attempt, incarnation, is_cancelled, elements"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
-        last = """SELECT uid, token, job_id FROM batch UNION SELECT uid, token, job_id FROM ended
-            ORDER BY job_id DESC LIMIT ?"""
+        last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
+            SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
         found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]
         tokens = {(uid, token): job_id for uid, token, job_id in found}
         ended = """SELECT job_id, state = 'COMPLETED' FROM batch WHERE ended > 0
@@ -145,7 +159,8 @@ class BatchRecords:
 
     def task(self, job_id: int) -> bytes:
         """What a job runs, encoded; empty: it has ended."""
-        row = self._query("SELECT task FROM batch WHERE job_id = ?", (job_id,)).fetchone()
+        select = "SELECT coalesce(array, job_id) FROM batch WHERE job_id = ?"
+        row = self._query(f"SELECT task FROM batch WHERE job_id = ({select})", (job_id,)).fetchone()
         return bytes(row[0]) if row and row[0] is not None else b""
 
     def rows(self, job_ids: Sequence[int]) -> list[Row]:
@@ -185,29 +200,34 @@ def charged(charge: Charge) -> Statement:
 
 
 def _statements(record: RecordBatchJob) -> list[Statement]:
-    """Writes a job, and with its end what was used: so it is counted once."""
-    charge = record.job.charge
-    return [_statement(record), *([charged(charge)] if charge is not None else [])]
+    """Writes a job, with what is left of its array, and with its end what was used: all or none."""
+    job = record.job
+    array = [] if job.of is None else [_statement(RecordBatchJob(job.of))]
+    charges = [] if job.charge is None else [charged(job.charge)]
+    return [_statement(record), *array, *charges]
 
 
 def _statement(record: RecordBatchJob) -> Statement:
     job = record.job
     nodes = json.dumps(job.nodes)
-    if record.task is None:
+    elements = None if job.elements is None else msgpack.encode(job.elements)
+    if record.task is None and job.element is None:
         place = (nodes, job.incarnation)
         state = (job.shown_state.value, job.reason)
         place_in_line = (codec.encode_part(job.terms), job.priority, job.given)
         changed = (job.time_s, int(job.held), *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
-        end = (job.exit_status, job.signal, job.is_cancelled, is_over, job.job_id)
-        return _UPDATE, (*changed, *end)
+        how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
+        return _UPDATE, (*changed, *how, elements, is_over, job.job_id)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
-    second = (job.spec.slots, job.time_s, job.state.value, job.reason, nodes, job.incarnation)
+    second = (job.spec.slots, job.time_s, job.shown_state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
     terms = (job.terms.queue, job.terms.account, codec.encode_part(job.terms))
-    last = (int(job.held), *terms, job.priority, job.given)
-    return _INSERT, (*first, *second, *third, *fourth, *last)
+    line = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given, job.attempt)
+    of = (None, None) if job.element is None else (job.element.array, job.element.index)
+    verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
+    return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *line, *of, elements)
 
 
 def _job(
@@ -217,10 +237,14 @@ def _job(
     waits_for: bytes | None,
     is_exclusive: int | None,
     held: int | None,
+    begins: float | None,
+    deadline: float | None,
     terms: bytes | None,
     priority: int | None,
+    attempt: int | None,
     incarnation: int,
     is_cancelled: int,
+    elements: bytes | None,
     *columns: object,
 ) -> BatchJob:
     nodes = json.loads(str(columns[7]))
@@ -237,10 +261,13 @@ def _job(
         after=msgpack.decode(waits_for, type=Dependency) if waits_for else NO_DEPENDENCY,
         is_exclusive=bool(is_exclusive),
         held=Held(held or 0),
+        begins=begins or 0.0,
+        deadline=deadline or 0.0,
         terms=msgpack.decode(terms, type=Terms) if terms else NO_TERMS,
         priority=BY_FACTORS if priority is None else priority,
         given=0 if row.slots == slots else row.slots,
-        state=State.RUNNING if row.state is State.SUSPENDED else row.state,
+        attempt=attempt or 0,
+        state=_STATES.get(row.state, row.state) if not elements else State.PENDING,
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),
@@ -249,13 +276,17 @@ def _job(
         began=row.began,
         exit_status=row.exit_status,
         signal=row.signal,
+        element=row.element,
+        elements=msgpack.decode(elements, type=Elements) if elements else None,
     )
 
 
 def _row(*columns: object) -> Row:
-    before, nodes, after, (queue, account) = columns[:7], columns[7], columns[8:14], columns[14:]
+    before, nodes, after = columns[:7], columns[7], columns[8:14]
+    queue, account, array, index = columns[14:]
     assert isinstance(nodes, str)
     spans = json.loads(nodes)
     count = sum(span[1] for span in spans)
     row = convert((*before, spans[:SPANS_MAX], count, *after), Row)
-    return replace(row, queue=queue, account=account)
+    element = None if array is None else convert((array, index), Element)
+    return replace(row, queue=queue, account=account, element=element)

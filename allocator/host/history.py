@@ -14,11 +14,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import convert
+from msgspec.structs import replace
 
 from allocator.batch.job import Viewer
 from allocator.host import site_logs
 from allocator.records import LedgerError, Statement
 from native.limits import Limits
+from native.wire.base import Element
 from native.wire.batch import NO_STEP, SPANS_MAX, Happened, Row
 from native.wire.nodes import NodeEvent, NodeEventKind
 
@@ -48,6 +50,8 @@ CREATE TABLE IF NOT EXISTS past (
     slot_s REAL NOT NULL,        -- of a step; of a job the table held says it
     queue TEXT,                  -- NULL: none; so is account
     account TEXT,
+    array INTEGER,               -- that it is an element of; NULL: of none
+    element INTEGER,
     UNIQUE (job_id, step)
 );
 CREATE INDEX IF NOT EXISTS past_jobs ON past (job_id) WHERE step = -1;
@@ -76,12 +80,13 @@ CREATE TABLE IF NOT EXISTS node_events (
     UNIQUE (node, at, kind)
 );
 """
-_INSERT = f"INTO past VALUES (NULL, {', '.join('?' * 20)})"
+_INSERT = f"INTO past VALUES (NULL, {', '.join('?' * 22)})"
 _ROW = """past.job_id, uid, owner, name, state, reason, slots, nodes, node_count, submitted,
     began, ended, time_s, exit_status, signal, step,
     slot_s + (SELECT total(held.slot_s) FROM held WHERE held.job_id = past.job_id AND step = -1),
-    0.0, coalesce(queue, ''), coalesce(account, '')"""
-_MORE_COLUMNS = ("queue", "account")  # that files of earlier releases lack
+    0.0, 0.0, 0.0, coalesce(queue, ''), coalesce(account, ''), array, element"""
+# That files of earlier releases lack.
+_MORE_COLUMNS = {"queue": "TEXT", "account": "TEXT", "array": "INTEGER", "element": "INTEGER"}
 
 
 class History:
@@ -106,9 +111,9 @@ class History:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT")
             there = {row[1] for row in self._db.execute("PRAGMA table_info(past)")}
-            for name in _MORE_COLUMNS:
+            for name, kind in _MORE_COLUMNS.items():
                 if name not in there:
-                    self._db.execute(f"ALTER TABLE past ADD COLUMN {name} TEXT")
+                    self._db.execute(f"ALTER TABLE past ADD COLUMN {name} {kind}")
             self._prune()
             self._logs = self._site_logs(user_log) if user_log is not None else None
         except sqlite3.Error as error:
@@ -262,6 +267,8 @@ def final(row: Row, *, is_batch: bool) -> Statement:
         row.slot_s if row.step != NO_STEP else 0.0,
         row.queue,
         row.account,
+        None if row.element is None else row.element.array,
+        None if row.element is None else row.element.index,
     )
 
 
@@ -291,4 +298,7 @@ def _seen(viewer: Viewer) -> tuple[str, tuple[int, ...]]:
 def _row(*columns: object) -> Row:
     nodes = columns[7]
     assert isinstance(nodes, str)
-    return convert((*columns[:7], json.loads(nodes)[:SPANS_MAX], *columns[8:]), Row)
+    *others, array, index = columns[8:]
+    element = None if array is None else convert((array, index), Element)
+    row = convert((*columns[:7], json.loads(nodes)[:SPANS_MAX], *others), Row)
+    return replace(row, element=element)

@@ -116,6 +116,7 @@ def make_grant(
     overlaps: bool = False,
     shares: tuple[NodeShare, ...] = (),
     time_s: float = 0.0,
+    attempt: int = 0,
 ) -> Grant:
     """The grant of a job, with its credential.
 
@@ -125,6 +126,7 @@ def make_grant(
         overlaps: it shares the slots that other steps have.
         shares: memory, GPUs and cores that it has on the nodes.
         time_s: how long it may have them, by its queue; 0: any time.
+        attempt: how often it was placed before.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     credential = codec.encode_part(
@@ -139,6 +141,7 @@ def make_grant(
             allocation=allocation,
             overlaps=overlaps,
             shares=shares,
+            attempt=attempt,
         )
     )
     return Grant(

@@ -56,6 +56,7 @@ class Job(Struct):
         root: the node of rank 0; -1: not known.
         is_adopted: its id is an earlier bebopd's.
         has_run: its PCTs have hosted it.
+        attempt: how often it was placed before.
         holdings: by node number; never empty while bebopd knows the job.
         placed: where its ranks are; None: it was granted by an earlier bebopd.
     """
@@ -74,6 +75,7 @@ class Job(Struct):
     root: int = -1
     is_adopted: bool = False
     has_run: bool = False
+    attempt: int = 0
     holdings: dict[int, Holding] = {}
     placed: tuple[JobNodes, JobRuns] | None = None
 

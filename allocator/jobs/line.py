@@ -21,8 +21,8 @@ from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
 from native.wire.alloc import NodeRequest, Queued
-from native.wire.base import clipped
-from native.wire.batch import BY_FACTORS, Factor
+from native.wire.base import Factor, clipped
+from native.wire.batch import BY_FACTORS
 
 
 class Waiting(Struct, eq=False):
@@ -34,12 +34,16 @@ class Waiting(Struct, eq=False):
         text: what it waits for, for the user.
         told_place: the place that its yod was told last; 0: none.
         job_id: of the batch job; 0: of none.
+        attempt: how often this was placed before.
         is_shut_out: nodes that only others may have stand in its way: it holds back nobody.
         time_s: how long it has its slots; 0: any time.
         expected: unix time at which it is expected to have them, at the latest; 0: not known.
         nodes: those of its queue; empty: all.
         submitted: unix time; of a batch job that of its submission.
         priority: an operator's; ``BY_FACTORS``: none.
+        count: how many times it is to be given slots; 0: it is not in the line any more.
+        is_array: each time to another job, which is new.
+        given: the job that was given them last; 0: a yod's.
         plan, looked_at: the number of the policy's plan in which it was looked at, and when among
             the others; 0: in none.
     """
@@ -51,12 +55,16 @@ class Waiting(Struct, eq=False):
     text: str
     told_place: int = 0
     job_id: int = 0
+    attempt: int = 0
     is_shut_out: bool = False
     time_s: float = 0.0
     expected: float = 0.0
     nodes: frozenset[int] = frozenset()
     submitted: float = 0.0
     priority: int = BY_FACTORS
+    count: int = 1
+    is_array: bool = False
+    given: int = 0
     plan: int = 0
     looked_at: int = 0
 
@@ -198,13 +206,24 @@ class Line:
         self._append(waiting)
 
     def add_batch(self, waiting: Waiting) -> None:
-        """A batch job waits, behind all others; how many do is limited elsewhere."""
+        """A batch job waits, behind all that have come before; how many do is limited elsewhere.
+
+        One that is placed again has the place that it had.
+        """
         self._batch[waiting.job_id] = waiting
-        self._append(waiting)
+        place = len(self._waiting)
+        while waiting.attempt and place and _is_before(waiting, self._waiting[place - 1]):
+            place -= 1
+        self._insert(waiting, place)
 
     def _append(self, waiting: Waiting) -> None:
-        self._waiting.append(waiting)
-        if self._ranking is not None:
+        self._insert(waiting, len(self._waiting))
+
+    def _insert(self, waiting: Waiting, place: int) -> None:
+        if self._ranking is None:
+            self._waiting.insert(place, waiting)
+        else:  # which gives it its place
+            self._waiting.append(waiting)
             self._ranking.added(waiting)
 
     def place_of(self, waiting: Waiting) -> int:
@@ -217,6 +236,7 @@ class Line:
 
     def remove(self, waiting: Waiting) -> None:
         """It has been answered, or is withdrawn."""
+        waiting.count = 0
         place = self._waiting.index(waiting)
         del self._waiting[place]
         if self._ranking is not None:
@@ -226,6 +246,13 @@ class Line:
             del self._batch[waiting.job_id]
         else:
             self._count_of[waiting.owner.uid] -= 1
+
+    def served_one(self, waiting: Waiting) -> None:
+        """It is given slots, and stays where it is when it is to be given more."""
+        if waiting.count > 1:
+            waiting.count -= 1
+        else:
+            self.remove(waiting)
 
     def gone(self, peer: PortalId) -> bool:
         """A yod is gone, and waits no more. Whether it has waited."""
@@ -243,6 +270,12 @@ class Line:
             if waiting.source is not None and waiting in self._waiting:
                 waiting.told_place = self.place_of(waiting)
                 yield waiting.source, Queued(waiting.told_place, clipped(waiting.text))
+
+
+def _is_before(one: Waiting, other: Waiting) -> bool:
+    if one.since == other.since and other.job_id:  # this bebopd has found both
+        return one.job_id < other.job_id
+    return one.since < other.since
 
 
 def kept_text(keeper: Waiting, free: int) -> str:

@@ -352,7 +352,7 @@ class JobTable:
             node = self._node(number)
             if node.is_up:
                 job.holdings[number] = replace(job.holdings[number], is_asked=True)
-                actions.append(Send(node.peer, Revoke(job.job_id)))
+                actions.append(Send(node.peer, Revoke(job.job_id, job.attempt)))
         if job.state is not JobState.RUNNING:
             # Ask again: a job that is hosted now may end.
             again_at = now + self._limits.end_s if self._is_any_up(job) else None

@@ -166,15 +166,17 @@ class Backfill:
             plan.look_at(waiting)
             if self._is_kept_back(plan, waiting):
                 continue
-            if (start := self._start(plan, waiting, unix_time)) is None:
+            while (start := self._start(plan, waiting, unix_time)) is not None:
+                before = self._nodes.changes
+                yield Turn(waiting, start.placement)
+                if self._nodes.changes != before:  # it was given them
+                    has_given = True
+                    time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
+                    plan.profile.take(start, waiting.request, time_s, waiting.given)
+                if not waiting.count:
+                    break
+            else:
                 plan.count += 1
-                continue
-            before = self._nodes.changes
-            yield Turn(waiting, start.placement)
-            if self._nodes.changes != before:  # it was given them
-                has_given = True
-                time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
-                plan.profile.take(start, waiting.request, time_s, waiting.job_id)
         plan.keep(self._nodes, line, self._admission.freed)
         if has_given and any(self._is_kept_for_nobody(plan, waiting) for waiting in plan.first):
             plan.expire()
@@ -281,6 +283,20 @@ class Backfill:
         if self._slots.fits(request, claim):
             return self._kept_text(line, claim)
         return f"{plural(len(line), 'request')} before it in the line"
+
+    def forecast(
+        self,
+        request: NodeRequest,
+        claim: Claim,
+        line: Line,
+        unix_time: float,
+        time_s: float,
+        since_s: float,
+    ) -> Start | None:
+        """After all that wait: it delays nobody, and its time is the latest that it may be."""
+        profile = self._planned(line, unix_time).profile
+        start = profile.earliest(request, claim, time_s or inf, since=since_s)
+        return start if start is not None and start.at < UNLIMITED_S else None
 
     def _left(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from allocator.jobs.assign import RequestRefused
+from allocator.jobs.assign import Picks, RequestRefused
 from allocator.jobs.choosing import Chooser
 from allocator.jobs.line import Line, Waiting, kept_text
 from allocator.jobs.table import JobTable
@@ -28,6 +28,21 @@ class Turn(Struct, frozen=True):
 
     waiting: Waiting
     placement: Placement | None = None
+
+
+class Expectation(Protocol):
+    """When a request is expected to begin, and where.
+
+    Attributes:
+        at: seconds from now.
+        picks: the nodes of each of its members.
+    """
+
+    @property
+    def at(self) -> float: ...
+
+    @property
+    def picks(self) -> list[Picks]: ...
 
 
 TimeLeft = Callable[[int], float | None]  # of a job, until its limit; None: it has none
@@ -67,6 +82,22 @@ class Policy(Protocol):
             time_s: how long it would have its slots; 0: any time.
         """
 
+    def forecast(
+        self,
+        request: NodeRequest,
+        claim: Claim,
+        line: Line,
+        unix_time: float,
+        time_s: float,
+        since_s: float,
+    ) -> Expectation | None:
+        """When and where a request would begin that comes last in the line; None: not known.
+
+        Args:
+            time_s: as for :meth:`why_not`.
+            since_s: seconds from now before which it does not begin.
+        """
+
 
 class FirstInFirstOut:
     """The first that does not fit holds back all later ones: an allocation's steps."""
@@ -77,8 +108,10 @@ class FirstInFirstOut:
     def turns(self, line: Line, unix_time: float) -> Iterator[Turn]:
         """Up to the first that is to be waited for."""
         for waiting in line.served():
-            if self._slots.fits(waiting.request, waiting.claim):
+            while self._slots.fits(waiting.request, waiting.claim):
                 yield Turn(waiting)
+                if not waiting.count:
+                    break
             else:
                 waiting.is_shut_out = self._slots.is_shut_out(waiting.request, waiting.claim)
 
@@ -110,6 +143,9 @@ class FirstInFirstOut:
         except RequestRefused as refused:
             return str(refused)
         return ""
+
+    def forecast(self, *asked: object) -> None:
+        """Steps have no time limits, so nothing is known."""
 
 
 def first_in_first_out(

@@ -82,15 +82,22 @@ class Profile:
         return self._times[1] if len(self._times) > 1 else inf
 
     def earliest(
-        self, request: NodeRequest, claim: Claim, time_s: float, before: float = inf
+        self,
+        request: NodeRequest,
+        claim: Claim,
+        time_s: float,
+        before: float = inf,
+        since: float = 0.0,
     ) -> Start | None:
         """When a request finds its slots free for so long; None: not as far as is known.
 
         Args:
             before: seconds from now; no later time is tried.
+            since: seconds from now; no earlier time is tried.
         """
         wanted = sum(spec.slots for spec in request.specs)
-        for index, at in enumerate(self._times):
+        first = self._split(since)
+        for index, at in enumerate(self._times[first:], first):
             if at >= before:
                 return None
             last = max(index + 1, bisect_left(self._times, at + time_s))

@@ -18,7 +18,8 @@ from allocator.jobs.line import Waiting
 from allocator.queue.rules import Rules
 from allocator.queue.shares import Leaf
 from allocator.queue.table import QueueTable
-from native.wire.batch import BY_FACTORS, Factor
+from native.wire.base import Factor
+from native.wire.batch import BY_FACTORS
 
 _LAST = 1 << 62  # in place of the id of what is no batch job
 Floats = npt.NDArray[np.float64]

@@ -36,6 +36,20 @@ def numeric(address: str, what: str = "address") -> str:
         ) from None
 
 
+def advertised(host: str, what: str = "--advertise") -> str:
+    """The IPv4 number of this host that peers are told.
+
+    Raises:
+        UsageError: the name is not known, or is this host's word for itself: Debian's
+            /etc/hosts gives a host's own name 127.0.1.1.
+    """
+    found = numeric(f"{host}:0", what).removesuffix(":0")
+    if found.startswith("127.") and host not in (found, "localhost"):
+        text = f"{what} {shown(host)}: {found} is reached from this host alone"
+        raise UsageError(f"{text}; name an address of a network, or mend /etc/hosts")
+    return found
+
+
 def facing(address: str) -> str:
     """The address of this host that a peer sees: that of the interface which leads there.
 

@@ -24,6 +24,7 @@ from native.wire.base import (
     SLOTS_MAX,
     U32,
     U63,
+    Attempt,
     Dependency,
     Digest,
     GpuCount,
@@ -318,6 +319,7 @@ class Credential(Part, frozen=True):
         allocation: as in the grant.
         overlaps: the slots are not taken from the node's; others may have them.
         shares: memory, GPUs and cores on the nodes, which nobody else has; ascending.
+        attempt: how often the job was placed before; a PCT takes a job anew with a higher one.
     """
 
     job_id: JobId
@@ -330,6 +332,7 @@ class Credential(Part, frozen=True):
     allocation: Name = ""
     overlaps: bool = False
     shares: Annotated[tuple[NodeShare, ...], Meta(max_length=SHARES_MAX)] = ()
+    attempt: Attempt = 0
 
     def __post_init__(self) -> None:
         if self.shares:
@@ -418,7 +421,13 @@ class Unfit(JobMessage, frozen=True, tag="alloc.unfit"):
 
 
 class Revoke(JobMessage, frozen=True, tag="alloc.revoke"):
-    """bebopd asks a PCT to refuse a job from now on, unless it hosts it already."""
+    """bebopd asks a PCT to refuse a job from now on, unless it hosts it already.
+
+    Attributes:
+        attempt: as in the credential; the job may come with a higher one.
+    """
+
+    attempt: Attempt = 0
 
 
 class Revoked(JobMessage, frozen=True, tag="alloc.revoked"):

@@ -4,7 +4,7 @@ And the parts that several conversations have.
 """
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Self
 
 from msgspec import Meta, Struct
 
@@ -23,6 +23,7 @@ ARITY_MAX = 64
 DIGEST_BYTES = 32
 SLOTS_MAX = 1 << 16
 AFTER_MAX = 64  # jobs that one waits for
+RANGES_MAX = 64  # of the elements of an array
 LICENCES_MAX = 16  # kinds of one job
 LICENCE_MAX = 1 << 20  # of one kind
 PRIORITY_MAX = 1 << 32
@@ -37,6 +38,8 @@ Rank = Annotated[int, Meta(ge=0, lt=SIZE_MAX)]
 Count = Annotated[int, Meta(ge=0, le=SIZE_MAX)]
 U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
 U63 = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Index = Annotated[int, Meta(ge=0, lt=1 << 31)]  # of an element of an array
+Step = Annotated[int, Meta(ge=1, lt=1 << 31)]
 Seconds = Annotated[float, Meta(ge=0, le=TIME_MAX_S)]
 Interval = Annotated[float, Meta(gt=0, le=TIME_MAX_S)]
 Uid = Annotated[int, Meta(ge=0, lt=(1 << 32) - 1)]
@@ -78,6 +81,10 @@ class Part(Struct, frozen=True, array_like=True):
     """Base of what messages are made of."""
 
 
+ATTEMPT_MAX = 255
+Attempt = Annotated[int, Meta(ge=0, le=ATTEMPT_MAX)]  # how often a job was placed before
+
+
 class State(Enum):
     """Where a job is. Names and codes are Slurm's; other programs read them."""
 
@@ -91,6 +98,8 @@ class State(Enum):
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
     NODE_FAIL = "NODE_FAIL"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
 
     @property
     def is_final(self) -> bool:
@@ -98,7 +107,17 @@ class State(Enum):
         return self in _FINAL
 
 
-_FINAL = frozenset((State.COMPLETED, State.CANCELLED, State.FAILED, State.TIMEOUT, State.NODE_FAIL))
+_FINAL = frozenset(
+    (
+        State.COMPLETED,
+        State.CANCELLED,
+        State.FAILED,
+        State.TIMEOUT,
+        State.NODE_FAIL,
+        State.BOOT_FAIL,
+        State.DEADLINE,
+    )
+)
 CODES = {
     State.PENDING: "PD",
     State.CONFIGURING: "CF",
@@ -110,7 +129,68 @@ CODES = {
     State.FAILED: "F",
     State.TIMEOUT: "TO",
     State.NODE_FAIL: "NF",
+    State.BOOT_FAIL: "BF",
+    State.DEADLINE: "DL",
 }
+
+
+class Array(Part, frozen=True):
+    """The elements of an array of jobs.
+
+    Attributes:
+        ranges: each a first index, a last and a step; they do not overlap, and ascend.
+        at_once: so many run at the same time; 0: any number.
+    """
+
+    ranges: Annotated[tuple[tuple[Index, Index, Step], ...], Meta(max_length=RANGES_MAX)]
+    at_once: Annotated[int, Meta(ge=0, lt=1 << 20)] = 0
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return sum((last - first) // step + 1 for first, last, step in self.ranges)
+
+    @property
+    def is_sound(self) -> bool:
+        """The ranges are as they are to be."""
+        ends = [-1, *(last for _, last, _ in self.ranges)]
+        pairs = zip(ends, self.ranges, strict=False)
+        return all(end < first <= last for end, (first, last, _) in pairs)
+
+    @property
+    def text(self) -> str:
+        """As people write it: ``0-9:3,12%2``."""
+        parts = [
+            str(first) if first == last else f"{first}-{last}" + (f":{step}" if step > 1 else "")
+            for first, last, step in self.ranges
+        ]
+        return ",".join(parts) + (f"%{self.at_once}" if self.at_once else "")
+
+    def taken(self) -> tuple[int, Self]:
+        """The first index, and the others."""
+        (first, last, step), *others = self.ranges
+        later = ((first + step, last, step),) if first + step <= last else ()
+        return first, type(self)((*later, *others), self.at_once)
+
+
+class Element(Part, frozen=True):
+    """Which element of which array a job is."""
+
+    array: JobId
+    index: Index
+
+
+class Factor(Part, frozen=True):
+    """A part of a job's priority.
+
+    Attributes:
+        value: from 0 to 1; of what has no such value, 1.
+        points: that it gives.
+    """
+
+    name: Name
+    value: Annotated[float, Meta(ge=0, le=1)]
+    points: Annotated[int, Meta(ge=-(1 << 40), le=1 << 40)]
 
 
 class JobEnd(Part, frozen=True):

@@ -15,7 +15,11 @@ from native.wire.base import (
     NO_TERMS,
     NODE_MAX,
     PRIORITY_MAX,
+    Array,
+    Attempt,
     Dependency,
+    Element,
+    Factor,
     JobId,
     JobMessage,
     Licences,
@@ -61,7 +65,11 @@ class Submit(Message, frozen=True, tag="batch.submit"):
         after: the jobs that it waits for before it waits for slots.
         is_exclusive: it takes whole nodes, that no other job has slots of.
         is_held: it waits until it is released.
+        begins: unix time before which it does not begin; 0: any time.
+        deadline: unix time by which it is to be over; 0: any time. It needs a time limit.
+        is_test: it is not taken: the answer says when and where it would begin.
         terms: its queue and the like, as its user wants them.
+        array: its elements, each of which runs as a job; None: it is none.
     """
 
     token: Token
@@ -72,13 +80,33 @@ class Submit(Message, frozen=True, tag="batch.submit"):
     after: Dependency = NO_DEPENDENCY
     is_exclusive: bool = False
     is_held: bool = False
+    begins: Seconds = 0.0
+    deadline: Seconds = 0.0
+    is_test: bool = False
     terms: Terms = NO_TERMS
+    array: Array | None = None
 
 
 class Submitted(JobMessage, frozen=True, tag="batch.submitted"):
     """bebopd: it is on my disk. The text says what it waits for; empty: for nothing."""
 
     token: Token
+    text: Text = ""
+
+
+class Forecast(Message, frozen=True, tag="batch.forecast"):
+    """bebopd: this job would be taken, and would begin then and there.
+
+    Attributes:
+        at: unix time, at the latest, if all others keep to their time limits; 0: not known.
+        nodes: each a first number and a count, as many as fit.
+        node_count: how many they are.
+        text: what it would wait for; empty: for nothing.
+    """
+
+    at: Seconds
+    nodes: Annotated[tuple[tuple[NodeNumber, NodeCount], ...], Meta(max_length=SPANS_MAX)] = ()
+    node_count: Annotated[int, Meta(ge=0, le=NODE_MAX + 1)] = 0
     text: Text = ""
 
 
@@ -108,19 +136,6 @@ class History(Message, frozen=True, tag="batch.history"):
     step: StepNumber = NO_STEP
 
 
-class Factor(Part, frozen=True):
-    """A part of a job's priority.
-
-    Attributes:
-        value: from 0 to 1; of what has no such value, 1.
-        points: that it gives.
-    """
-
-    name: Name
-    value: Annotated[float, Meta(ge=0, le=1)]
-    points: Annotated[int, Meta(ge=-(1 << 40), le=1 << 40)]
-
-
 class Row(Part, frozen=True):
     """One job, or one step of a job.
 
@@ -137,10 +152,13 @@ class Row(Part, frozen=True):
         slot_s: its slots, each times the seconds that it was held; 0: not known yet.
         expected: unix time at which a job that waits has its slots at the latest, if all others
             keep to their time limits; 0: not known.
+        begins, deadline: as in :class:`Submit`.
         queue, account: empty: it has none.
         licences: that it has or asks for; of one that is over they are not told.
         factors: of the priority of a job that waits and was asked about; their points add up to
             it. Empty: the order is that of arrival.
+        element: that it is of an array; None: of none.
+        left: the elements of an array that have not begun; None: it is no array.
     """
 
     job_id: JobId
@@ -161,10 +179,14 @@ class Row(Part, frozen=True):
     step: StepNumber = NO_STEP
     slot_s: Seconds = 0.0
     expected: Seconds = 0.0
+    begins: Seconds = 0.0
+    deadline: Seconds = 0.0
     queue: Name = ""
     account: Name = ""
     licences: Licences = ()
     factors: Annotated[tuple[Factor, ...], Meta(max_length=FACTORS_MAX)] = ()
+    element: Element | None = None
+    left: Array | None = None
 
 
 class Rows(Message, frozen=True, tag="batch.rows"):
@@ -297,7 +319,12 @@ class Done(JobMessage, frozen=True, tag="batch.done"):
 
 
 class Start(JobMessage, frozen=True, tag="batch.start"):
-    """Start the broker of a job as its owner. The job's grant follows."""
+    """Start the broker of a job as its owner. The job's grant follows.
+
+    Attributes:
+        attempt: how often it was started before, and its nodes could not be made ready.
+        element: of an array; None: it is of none.
+    """
 
     uid: Uid
     gid: Uid
@@ -305,6 +332,8 @@ class Start(JobMessage, frozen=True, tag="batch.start"):
     name: Name
     time_s: Seconds
     task: TaskData
+    attempt: Attempt = 0
+    element: Element | None = None
 
 
 class Started(JobMessage, frozen=True, tag="batch.started"):
@@ -336,14 +365,18 @@ class BrokerEnded(JobMessage, frozen=True, tag="batch.ended"):
         wait_status: of the broker, as waitpid gives it; -1: it could not be started.
         outcome: what it has said at its end: an encoded :class:`JobEnd`, or text. It is as
             the job's owner has made it.
+        attempt: of its start.
     """
 
     wait_status: Annotated[int, Meta(ge=-1, lt=1 << 16)]
     outcome: Annotated[bytes, Meta(max_length=OUTCOME_MAX_BYTES)]
+    attempt: Attempt = 0
 
 
 class Heard(JobMessage, frozen=True, tag="batch.heard"):
-    """bebopd: the end of the broker is on my disk."""
+    """bebopd: the end of the broker of this attempt is on my disk."""
+
+    attempt: Attempt = 0
 
 
 # -- what travels in these, and what a broker is given -------------------------

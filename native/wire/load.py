@@ -292,6 +292,7 @@ class FailureKind(Enum):
     EARLY_EXIT = "early exit"  # ended before its entry
     OUT_OF_MEMORY = "out of memory"  # the kernel has killed a rank at the job's limit: 137
     HOOK = "hook"  # a program of the site's that runs before the start has failed
+    UNFIT = "unfit"  # such a program has failed, and not refused the job: the node is drained
     KEEPER_LOST = "keeper lost"
     NO_WIREUP = "no wire-up"  # the node cannot offer what the ranks' MPI speaks
     ABORTED = "aborted"  # the application asked for the job's end

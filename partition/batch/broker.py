@@ -1,6 +1,6 @@
 """The broker of a batch job: holds its slots, runs its script, says how it ended.
 
-The PCT of the job's first node starts it as the owner (:mod:`pct.host.brokers`) and gives it
+The PCT of the job's first node starts it as the owner (:mod:`pct.host.kept.brokers`) and gives it
 the grant. A script has been started already, in this process before it became the broker. From
 there on it does what ``yodjob alloc`` does.
 """
@@ -42,8 +42,8 @@ from partition.broker.machine import (
     Suspended,
     Tell,
     TimeLimited,
-    Wanted,
 )
+from partition.broker.wanted import Wanted
 from partition.find.remote import facing_node
 from yod.plan.prepared import Reach
 
@@ -258,6 +258,9 @@ class Batch:
         self._driver.command_ended(exit_status(wait_status))
 
     def _outcome(self, status: int) -> JobEnd:
+        if self._machine.is_unready:
+            (text, *_) = self._errors  # its other lines repeat it
+            return JobEnd(State.BOOT_FAIL, 0, 0, clipped(text.partition("\n")[0]))
         is_by_command = self._machine.is_by_command
         return outcome_of(
             status, self._script.wait_status, self._errors, is_by_command=is_by_command

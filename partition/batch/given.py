@@ -1,6 +1,6 @@
 """What a broker hears on its standard input: what it is given, then messages. Pure.
 
-The PCT of the node writes them (:mod:`pct.host.brokers`).
+The PCT of the node writes them (:mod:`pct.host.kept.brokers`).
 """
 
 from __future__ import annotations

@@ -29,13 +29,13 @@ class Asked:
     """
 
     def __init__(self, job_ids: Iterable[str], partition: str, limits: Limits) -> None:
+        self._limits = limits
+        self._where = discover.find_outer(partition, os.environ)
         self.ids = [job_id for job_id in dict.fromkeys(job_ids) if _is_number(job_id)]
         self.trouble = ""
         self.failures: list[str] = []
         self._is_all = not job_ids
         self._is_named = bool(partition)
-        self._limits = limits
-        self._where = discover.find_outer(partition, os.environ)
         self._rows: list[batch.Row] | None = None
 
     def rows(self) -> list[batch.Row]:

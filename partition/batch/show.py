@@ -11,13 +11,13 @@ from native.nodelist import format_spans
 from native.text import plural, shown
 from native.waitstatus import SIGNAL_BASE
 from native.wire.base import CODES, State
-from native.wire.batch import NO_STEP, Happened, Row
+from native.wire.batch import NO_STEP, Forecast, Happened, Row
 from native.wire.placed import numbers_in
 from partition.jobs.show import Cells, elapsed, ends_text, short
 
 _RAN = ("SUBMITTED", "TIME", "REASON")
 HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "NODES", *_RAN)
-_STATUSES = {State.CANCELLED: 143, State.TIMEOUT: 124, State.NODE_FAIL: 125}
+_STATUSES = {State.CANCELLED: 143, State.TIMEOUT: 124, State.NODE_FAIL: 125, State.DEADLINE: 124}
 _NEVER_RAN = 125
 
 
@@ -38,11 +38,13 @@ def cells(row: Row, unix_s: float) -> Cells:
         unix_s: the time now.
     """
     where = _where(row)
-    if row.reason:
+    if row.begins > unix_s and not row.began:
+        where = f"{where} (begins {_time(row.begins)})".strip()
+    elif row.reason:
         where = f"{where} ({shown(row.reason)})".strip()
     ran_s = (row.ended or unix_s) - row.began if row.began else 0.0
     nodes = str(row.node_count or "")
-    title = (str(row.job_id), short(row.name), shown(row.owner), CODES[row.state])
+    title = (name_of(row), short(row.name), shown(row.owner), CODES[row.state])
     return (*title, elapsed(max(0.0, ran_s)), str(row.slots), nodes, where)
 
 
@@ -71,6 +73,8 @@ def paragraph(row: Row, unix_s: float) -> list[str]:
         "where": _where(row),
         "time limit": elapsed(row.time_s) if row.time_s else "",
         "submitted": _time(row.submitted),
+        "begins": "" if row.began else _time(row.begins),
+        "deadline": _time(row.deadline),
         "expected": _expected(row, unix_s),
         "began": _time(row.began),
         "ends": "" if ends is None else ends_text(ends, unix_s),
@@ -79,7 +83,8 @@ def paragraph(row: Row, unix_s: float) -> list[str]:
         "held": f"{row.slot_s:.0f} slot seconds" if row.slot_s else "",
     }
     told = (f"  {name:<10} {text}" for name, text in lines.items() if text)
-    return [f"job {name_of(row)}", *told]
+    also = "" if row.element is None else f" (job {row.job_id})"
+    return [f"job {name_of(row)}{also}", *told]
 
 
 def why(row: Row, unix_s: float) -> str:
@@ -96,6 +101,8 @@ def why(row: Row, unix_s: float) -> str:
     text = shown(row.reason) or "its turn comes"
     if row.factors:
         text += f"; priority {_priority(row)}"
+    if row.begins > unix_s:
+        text += f"; it begins not before {_time(row.begins)} (in {elapsed(row.begins - unix_s)})"
     if expected := _expected(row, unix_s):
         return f"{state}: {text}; expected to begin {expected}"
     return f"{state}: {text}; when it begins is not known"
@@ -125,7 +132,11 @@ def _expected(row: Row, unix_s: float) -> str:
 
 
 def name_of(row: Row) -> str:
-    """What people call the job or step."""
+    """What people call the job or step: ``17``, ``17.3``, ``17_5`` of an array, ``17_[6-9]``."""
+    if row.element is not None and row.step == NO_STEP:
+        return f"{row.element.array}_{row.element.index}"
+    if row.left is not None and row.left.count:
+        return f"{row.job_id}_[{row.left.text}]"
     return str(row.job_id) if row.step == NO_STEP else name_of_job(row.step, str(row.job_id))
 
 
@@ -138,6 +149,20 @@ def happened(row: Row) -> list[Happened]:
         said = f"{row.state.value}: {row.reason}" if row.reason else row.state.value
         told.append(Happened(row.ended, said))
     return told
+
+
+def forecast_line(forecast: Forecast, unix_s: float) -> str:
+    """What `yodjob submit --test-only` prints.
+
+    Args:
+        unix_s: the time now.
+    """
+    if not forecast.at:
+        return f"the job would be taken; when it would begin is not known: {shown(forecast.text)}"
+    when = "now" if forecast.at <= unix_s + 1.0 else f"by {_time(forecast.at)}"
+    more = ",..." if sum(count for _, count in forecast.nodes) < forecast.node_count else ""
+    noun = "node" if forecast.node_count == 1 else "nodes"
+    return f"the job would begin {when}, on {noun} {format_spans(forecast.nodes)}{more}"
 
 
 def history(rows: Sequence[Row]) -> list[str]:
@@ -160,7 +185,10 @@ def _past(row: Row) -> Cells:
 def record(row: Row) -> dict[str, Any]:
     """One job for programs. What is not known is null."""
     return {
-        "id": name_of(row),
+        "id": str(row.job_id) if row.step == NO_STEP else name_of(row),
+        "array": None if row.element is None else str(row.element.array),
+        "index": None if row.element is None else row.element.index,
+        "left": None if row.left is None else row.left.text,
         "state": row.state.value,
         "code": CODES[row.state],
         "name": row.name,
@@ -172,6 +200,8 @@ def record(row: Row) -> dict[str, Any]:
         "node_count": row.node_count,
         "submitted": row.submitted,
         "expected": row.expected or None,
+        "begins": row.begins or None,
+        "deadline": row.deadline or None,
         "began": row.began or None,
         "ended": row.ended or None,
         "time_s": row.time_s or None,

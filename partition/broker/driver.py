@@ -39,10 +39,10 @@ from partition.broker.machine import (
     Suspended,
     Tell,
     TimeLimited,
-    Wanted,
 )
 from partition.broker.nodes import AllocatedNodes
 from partition.broker.partition import Entrance
+from partition.broker.wanted import Wanted
 from partition.find import discover
 from yod.plan.prepared import Reach
 
@@ -262,7 +262,7 @@ class Driver:
                 name=" ".join(self._wanted.words),
                 tail=self._tail,
                 on_up=lambda count, steps: self.handle(NodesUp(count, steps)),
-                on_ended=lambda text: self.handle(NodesEnded(text)),
+                on_ended=lambda *how: self.handle(NodesEnded(*how)),
                 on_cancel=partial(self.handle, Cancelled()),
                 on_suspend=lambda is_on: self.handle(Suspended(is_on)),
                 on_limit=lambda time_s: self.handle(TimeLimited(time_s or inf)),

@@ -63,7 +63,8 @@ class AllocatedNodes:
         tail: takes what the PCTs and the bebopd say.
         on_up: called with how many are up, and how many steps have slots, when something
             has happened.
-        on_ended: called with the reason when no PCT is left.
+        on_ended: called when no PCT is left, with the reason, and whether a node could not be
+            made ready.
         on_cancel: called when a command asks for the end of the allocation.
         on_suspend: called when a command asks for the steps to be stopped, or continued.
         on_limit: called with seconds when a command asks for the allocation to last so long.
@@ -86,7 +87,7 @@ class AllocatedNodes:
         name: str,
         tail: Tail,
         on_up: Callable[[int, int], None],
-        on_ended: Callable[[str], None],
+        on_ended: Callable[[str, bool], None],
         on_cancel: Callable[[], None],
         on_suspend: Callable[[bool], None],
         on_limit: Callable[[float], None],
@@ -228,10 +229,11 @@ class AllocatedNodes:
         assert result is not None
         report = result.report
         if report.interrupted_by:
-            self._on_ended(CANCELLED)
+            self._on_ended(CANCELLED, False)
             return
         reason = report.reason or report.first_failure or "its PCTs have ended"
-        self._on_ended("".join([reason, *(f"\n    {line}" for line in self._tail.lines)]))
+        text = "".join([reason, *(f"\n    {line}" for line in self._tail.lines)])
+        self._on_ended(text, report.is_unready)
 
 
 def slots_of(grant: Grant) -> list[int]:

@@ -20,8 +20,9 @@ from native.wire.batch import Cancel, LimitTime, Prioritise, Row, SignalScript
 from partition.batch import show as batch_show
 from partition.batch.attaching import attach as attach_to
 from partition.batch.attaching import ended_with
+from partition.batch.elements import numbered
 from partition.batch.ids import Asked
-from partition.commands.words import FAILED, IDS, JSON, PARTITION, print_json, print_lines
+from partition.commands.words import FAILED, JSON, PARTITION, print_json, print_lines, takes_ids
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask, ask_all
 from partition.submit.directives import changed_time
@@ -43,6 +44,7 @@ def attach(job_id: str, partition: str) -> None:
     a line ~d or Ctrl-\\ leaves, and the job goes on. Exit status: the job's; 1 it cannot be
     attached to.
     """
+    (job_id,) = numbered([job_id], partition, limits.load(os.environ))
     status = attach_to(job_id, Asked([job_id], partition, limits.load(os.environ)), os.environ)
     sys.exit(status)
 
@@ -75,7 +77,7 @@ def show_all(is_json: bool, partition: str) -> None:
 @click.option("--events", "has_events", is_flag=True, help="What has happened to them.")
 @PARTITION
 @JSON
-@IDS
+@takes_ids
 def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partition: str) -> None:
     """Show all that is known of jobs."""
     in_force = limits.load(os.environ)
@@ -116,7 +118,7 @@ def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partiti
 
 @click.command("why")
 @PARTITION
-@IDS
+@takes_ids
 def why_waits(job_ids: tuple[str, ...], partition: str) -> None:
     """Say why batch jobs wait, with their priorities, and when they are expected to begin."""
     asked = Asked(job_ids, partition, limits.load(os.environ))
@@ -160,7 +162,7 @@ def _with_allocations(
 @click.command("signal")
 @PARTITION
 @click.argument("signal_name", metavar="SIGNAL")
-@IDS
+@takes_ids
 def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> None:
     """Send SIGNAL, a name or a number, to every rank of jobs; of batch jobs to the script."""
     number = number_of(signal_name)
@@ -171,7 +173,7 @@ def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> N
 
 @click.command()
 @PARTITION
-@IDS
+@takes_ids
 def cancel(job_ids: tuple[str, ...], partition: str) -> None:
     """End jobs as an interrupt of yod does: SIGTERM to all ranks; again: SIGKILL."""
     asked = Asked(job_ids, partition, limits.load(os.environ))
@@ -184,7 +186,7 @@ def cancel(job_ids: tuple[str, ...], partition: str) -> None:
 @click.option("-prio", "--prio", "priority", metavar="N|auto", help="Operators: its priority.")
 @click.option("-nice", "--nice", "nice", metavar="N", help="Give up so many points of priority.")
 @PARTITION
-@IDS
+@takes_ids
 def update(
     time_text: str | None,
     priority: str | None,
@@ -224,7 +226,7 @@ def _limited(answer: Answer, time_text: str) -> Answer:
 
 @click.command()
 @PARTITION
-@IDS
+@takes_ids
 def wait(job_ids: tuple[str, ...], partition: str) -> None:
     """Wait until jobs have ended.
 

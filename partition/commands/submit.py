@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -65,8 +67,18 @@ from partition.submit import handing
 @in_queue
 @click.option("-nice", "--nice", "nice", metavar="N", help="Give up so many points of priority.")
 @click.option("--after", "after", metavar="afterok:ID", help="When other jobs have ended well.")
+@click.option(
+    "-begin", "--begin", "-b", "begin", metavar="WHEN", help="Not before: 18:30, now+2:00:00."
+)
+@click.option(
+    "-deadline", "--deadline", "deadline", metavar="WHEN", help="Over by then, or not begun."
+)
+@click.option(
+    "-array", "--array", "-a", "array", metavar="RANGES", help="Many: 0-99, or 0-99%10 at once."
+)
 @SIGNAL
 @click.option("-hold", "--hold", "-H", "is_held", is_flag=True, help="Until `yodjob release`.")
+@click.option("--test-only", "is_test", is_flag=True, help="Say when and where it would begin.")
 @click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")
 @PARTITION
@@ -76,6 +88,7 @@ def submit(
     wrap: str | None,
     waits: bool,
     is_quiet: bool,
+    is_test: bool,
     partition: str,
     **given: Any,
 ) -> None:
@@ -86,9 +99,15 @@ def submit(
     """
     if bool(words) == (wrap is not None):
         raise UsageError("say either a script or --wrap COMMAND")
+    if is_test:
+        from partition.batch.show import forecast_line
+
+        forecast, warnings = handing.test(words, wrap, given, partition, os.environ)
+        _warn(warnings)
+        print_lines([forecast_line(forecast, time.time())])
+        return
     submitted = handing.submit(words, wrap, given, partition, os.environ)
-    for line in submitted.warnings:
-        stdio.say(f"yodjob: {line}")
+    _warn(submitted.warnings)
     text = f"; it waits: {shown(submitted.text)}" if submitted.text else ""
     job_id = str(submitted.job_id)
     print_lines([job_id if is_quiet else f"job {job_id} submitted{text}"])
@@ -98,3 +117,8 @@ def submit(
         from partition.commands.asked import status_of
 
         sys.exit(status_of([job_id], Asked([job_id], partition, limits.load(os.environ))))
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for line in warnings:
+        stdio.say(f"yodjob: {line}")

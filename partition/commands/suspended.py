@@ -14,13 +14,13 @@ from native.wire import job
 from native.wire.batch import Hold, Suspend
 from partition.batch.ids import Asked
 from partition.commands.asked import demand_done
-from partition.commands.words import FAILED, IDS, PARTITION
+from partition.commands.words import FAILED, PARTITION, takes_ids
 from partition.jobs.ask import ask
 
 
 @click.command()
 @PARTITION
-@IDS
+@takes_ids
 def suspend(job_ids: tuple[str, ...], partition: str) -> None:
     """Stop every process of jobs. They keep their slots; no step of an allocation begins."""
     _order(job_ids, partition, is_on=True)
@@ -28,7 +28,7 @@ def suspend(job_ids: tuple[str, ...], partition: str) -> None:
 
 @click.command()
 @PARTITION
-@IDS
+@takes_ids
 def resume(job_ids: tuple[str, ...], partition: str) -> None:
     """Continue jobs that are suspended."""
     _order(job_ids, partition, is_on=False)
@@ -36,7 +36,7 @@ def resume(job_ids: tuple[str, ...], partition: str) -> None:
 
 @click.command()
 @PARTITION
-@IDS
+@takes_ids
 def hold(job_ids: tuple[str, ...], partition: str) -> None:
     """Keep batch jobs that wait from the line. What an operator holds, operators release."""
     _hold(job_ids, partition, is_on=True)
@@ -44,7 +44,7 @@ def hold(job_ids: tuple[str, ...], partition: str) -> None:
 
 @click.command()
 @PARTITION
-@IDS
+@takes_ids
 def release(job_ids: tuple[str, ...], partition: str) -> None:
     """Let batch jobs that are held in the line again, behind all others."""
     _hold(job_ids, partition, is_on=False)

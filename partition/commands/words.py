@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
 
 import click
 from msgspec import json
 
+from native import limits
+
 FAILED = 1
 
-IDS = click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 JSON = click.option("--json", "is_json", is_flag=True, help="For programs.")
 SIGNAL = click.option(
     "-signal", "warning", metavar="[B:]SIG@S", help="Before its time is over: to steps; B: to it."
@@ -57,3 +61,17 @@ def bound(command: Callable[..., None]) -> Callable[..., None]:
     for option, name, metavar, text in reversed(_BOUND):
         command = click.option(option, name, metavar=metavar, help=text)(command)
     return command
+
+
+def takes_ids(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the ids of jobs, those of elements of arrays as numbers."""
+
+    @wraps(command)
+    def numbered(job_ids: tuple[str, ...], partition: str, **given: Any) -> Any:
+        if any("_" in job_id for job_id in job_ids):
+            from partition.batch import elements  # few are named so
+
+            job_ids = tuple(elements.numbered(job_ids, partition, limits.load(os.environ)))
+        return command(job_ids=job_ids, partition=partition, **given)
+
+    return click.argument("job_ids", nargs=-1, required=True, metavar="ID...")(numbered)

@@ -1,7 +1,9 @@
 """Options in the head of a batch script: ``#YOD`` lines, and those of Slurm and PBS.
 
 What ours has is read. What changes the run and ours has not refuses the script: it would run
-otherwise than its author wants. What changes nothing that runs gets a warning. Pure.
+otherwise than its author wants. What changes nothing that runs gets a warning.
+
+Pure, but for the year of a time without one (``#PBS -a``).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -17,13 +20,15 @@ from native.errors import UsageError
 from native.options import Option
 from native.text import shown
 from native.wire.base import SIZE_MAX
+from partition.submit import moment
+from partition.submit.array import parse as parse_array
 from partition.submit.terms import points, terms
 from yod.plan.after import parse as parse_after
 from yod.plan.shape import ANY, is_about, with_option
 
 # As a command line has them. The first spelling is the option of `yodjob submit`.
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
-_AFTER = "--after"
+_AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
 _QUEUE, _ACCOUNT, _LICENCES, _NICE = "-queue", "-account", "-licenses", "-nice"
 _EXCLUSIVE, _HOLD = "--exclusive", "-hold"  # have no value
 
@@ -44,6 +49,9 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("J", "job-name"), _NAME),
     (("D", "chdir"), _DIRECTORY),
     (("d", "dependency"), _AFTER),
+    (("a", "array"), _ARRAY),
+    (("b", "begin"), _BEGIN),
+    (("deadline",), _DEADLINE),
     (("p", "partition"), _QUEUE),
     (("A", "account"), _ACCOUNT),
     (("L", "licenses"), _LICENCES),
@@ -54,6 +62,7 @@ _SLURM_DISTRIBUTIONS = {"*": "block"}  # the default, which is ours, too
 _SLURM_FLAGS = frozenset(("parsable", "Q", "quiet", "v", "verbose"))
 _PBS_COSMETIC = frozenset("mMPpSVj")
 _PBS_FLAGS = frozenset("V")
+_ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)  # to check the form of a time
 _SELECT = re.compile(r"(?:select|nodes)=(\d+)(.*)", re.ASCII)
 
 
@@ -117,6 +126,10 @@ def _check(words: list[str]) -> None:
                 time_s(value)
             case "-o" | "-output":
                 pattern.check(value)
+            case "-array":
+                parse_array(value)
+            case "-begin" | "-deadline":
+                moment.parse(value, name, _ANY_DAY)
             case "--after":
                 parse_after(value)
             case "-licenses":
@@ -191,6 +204,10 @@ def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
                 if wanted := value.partition("@")[0]:  # of another server
                     found.words += [_QUEUE if name == "q" else _ACCOUNT, wanted]
                     found.habits.append(f"#PBS {_dashed(name)}")
+            case "J":
+                found.words += [_ARRAY, value]
+            case "a":
+                found.words += [_BEGIN, moment.of_pbs(value, datetime.now())]
             case "W" if value.startswith("depend="):
                 found.words += [_AFTER, value.removeprefix("depend=")]
             case "l":

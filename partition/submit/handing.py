@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, msgpack
@@ -14,9 +15,10 @@ from native.errors import PartitionError, Refusal, UsageError
 from native.options import Option, parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Submit, Task
+from native.wire.batch import Forecast, Submit, Submitted, Task
 from partition.find import discover
-from partition.submit import directives
+from partition.submit import directives, moment
+from partition.submit.array import parse as parse_array
 from partition.submit.message import (
     NotTakenError,
     detached,
@@ -72,6 +74,9 @@ _OPTIONS = {
     "name": Option(("-name", "-J"), True),
     "warning": Option(("-signal",), True),
     "after": Option(("--after",), True),
+    "array": Option(("-array", "--array", "-a"), True),
+    "begin": Option(("-begin", "--begin", "-b"), True),
+    "deadline": Option(("-deadline", "--deadline"), True),
     "directory": Option(("-directory", "--chdir"), True),
     "queue": Option(("-queue", "-p"), True),
     "account": Option(("-account", "-A"), True),
@@ -111,6 +116,36 @@ def submit(
         UsageError: the script, an option or a line of the script is wrong.
         PartitionError: it is not taken.
     """
+    message, read = _read(words, wrap, given, partition)
+    submitted, warnings = _sent(message, read, partition, environment)
+    assert isinstance(submitted, Submitted)
+    return Taken(submitted.job_id, submitted.text, tuple(warnings))
+
+
+def test(
+    words: Sequence[str],
+    wrap: str | None,
+    given: Mapping[str, Any],
+    partition: str,
+    environment: Mapping[str, str],
+) -> tuple[Forecast, Sequence[str]]:
+    """When and where such a job would begin; and warnings. The arguments are as for :func:`submit`.
+
+    Raises:
+        UsageError, PartitionError: as :func:`submit`.
+    """
+    message, read = _read(words, wrap, given, partition)
+    asked = replace(message, is_test=True)
+    answer, warnings = _sent(asked, read, partition, environment)
+    if not isinstance(answer, Forecast):
+        raise PartitionError("bebopd is of a release that does not know --test-only")
+    return answer, warnings
+
+
+def _read(
+    words: Sequence[str], wrap: str | None, given: Mapping[str, Any], partition: str
+) -> tuple[Submit, directives.Read]:
+    """The message of a job, and what its script says."""
     script = wrapped(wrap) if wrap is not None else read_script(words)
     try:
         text = script.content.decode(errors="surrogateescape")
@@ -123,7 +158,8 @@ def submit(
         name: given[name] if given.get(name) is not None else _last(said.get(option.spellings[0]))
         for name, option in _OPTIONS.items()
     }
-    output = chosen["output"] or pattern.DEFAULT
+    array = None if chosen["array"] is None else parse_array(chosen["array"])
+    output = chosen["output"] or (pattern.DEFAULT if array is None else pattern.DEFAULT_OF_ARRAY)
     pattern.check(output)
     nodes = tuple(nodelist.parse(chosen["nodes"])) if chosen["nodes"] is not None else None
     shape = ANY
@@ -134,6 +170,11 @@ def submit(
     is_held = bool(given.get("is_held")) or "-hold" in said
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
+    now = datetime.now().astimezone()
+    begins, deadline = (
+        0.0 if (when := chosen[name]) is None else moment.parse(when, f"-{name}", now)
+        for name in ("begin", "deadline")
+    )
     message = submission(
         script,
         spec_of(in_script if given.get("size") is None else given["size"], nodes, "", shape),
@@ -148,16 +189,23 @@ def submit(
         is_held,
         terms_of(*(chosen[name] for name in _TERMS)),
     )
+    if given.get("queue") or given.get("account"):
+        read.habits = []
+    return replace(message, array=array, begins=begins, deadline=deadline), read
+
+
+def _sent(
+    message: Submit, read: directives.Read, partition: str, environment: Mapping[str, str]
+) -> tuple[Submitted | Forecast, Sequence[str]]:
+    """bebopd's answer, and warnings. Another system's queues mean nothing where there are none."""
     try:
-        return _handed(message, partition, environment, read.warnings)
+        return _answer(message, partition, environment), read.warnings
     except NotTakenError as error:
-        # Another system's queues mean nothing where there are none.
-        habits = [] if given.get("queue") or given.get("account") else read.habits
-        if error.code is not Refusal.NO_QUEUES or not habits:
+        if error.code is not Refusal.NO_QUEUES or not read.habits:
             raise
-        message = replace(message, terms=replace(message.terms, queue="", account=""))
-        warnings = [*read.warnings, *(f"{habit}: ignored, there are no queues" for habit in habits)]
-        return _handed(message, partition, environment, warnings)
+    message = replace(message, terms=replace(message.terms, queue="", account=""))
+    ignored = [f"{habit}: ignored, there are no queues" for habit in read.habits]
+    return _answer(message, partition, environment), [*read.warnings, *ignored]
 
 
 def detach(
@@ -181,7 +229,9 @@ def detach(
     script = detached(words, program)
     waits_for = parse_after(after) if after else None
     message = submission(script, spec, "", 0.0, "", "", partition=partition, after=waits_for)
-    return _handed(message, partition, environment, [])
+    submitted = _answer(message, partition, environment)
+    assert isinstance(submitted, Submitted)
+    return Taken(submitted.job_id, submitted.text, ())
 
 
 def has_bebopd(partition: str, environment: Mapping[str, str]) -> bool:
@@ -203,16 +253,15 @@ def task_of(words: Sequence[str], program: str) -> tuple[str, Task]:
     return message.name, msgpack.decode(message.task, type=Task)
 
 
-def _handed(
-    message: Submit, partition: str, environment: Mapping[str, str], warnings: Sequence[str]
-) -> Taken:
+def _answer(
+    message: Submit, partition: str, environment: Mapping[str, str]
+) -> Submitted | Forecast:
     where = discover.find_outer(partition, environment)
     if where.is_embedded:
         raise PartitionError(
             "no partition is up here that would keep the job: `yodctl up --local N` brings one up"
         )
-    submitted = hand_in(where, limits_module.load(environment), message)
-    return Taken(submitted.job_id, submitted.text, tuple(warnings))
+    return hand_in(where, limits_module.load(environment), message)
 
 
 def _last(values: list[str] | None) -> str | None:

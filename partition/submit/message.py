@@ -20,6 +20,7 @@ from native.wire.batch import (
     TASK_MAX_BYTES,
     TOKEN_BYTES,
     EarlySignal,
+    Forecast,
     Submit,
     Submitted,
     Task,
@@ -140,12 +141,12 @@ def submission(
         )
     title = (name or script.name)[:NAME_MAX].encode(errors="replace").decode()
     waits_for = after or NO_DEPENDENCY
-    said = (spec, title, time_s, task, waits_for, is_exclusive, is_held, terms)
-    return Submit(os.urandom(TOKEN_BYTES), *said)
+    said = (spec, title, time_s, task, waits_for, is_exclusive, is_held)
+    return Submit(os.urandom(TOKEN_BYTES), *said, terms=terms)
 
 
-def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:
-    """Hand a job in; it is on bebopd's disk when this returns.
+def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted | Forecast:
+    """Hand a job in; it is on bebopd's disk when this returns, or is none: the message says so.
 
     A bebopd that is lost before it has answered is asked again for ``allocate_s``; it knows
     by the token what it has taken already.
@@ -172,16 +173,17 @@ def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted:
         clock.close()
 
 
-def _once(where: Where, limits: Limits, message: Submit) -> Submitted:
-    answers: list[Submitted | Refused] = []
+def _once(where: Where, limits: Limits, message: Submit) -> Submitted | Forecast:
+    answers: list[Submitted | Forecast | Refused] = []
 
     def take(answer: Message) -> bool:
-        if isinstance(answer, Submitted | Refused):
+        if isinstance(answer, Submitted | Forecast | Refused):
             answers.append(answer)
         return bool(answers)
 
     with reached(where, limits) as (port, bebopd, reactor):
         query.talk(port, bebopd, reactor, where.name, limits.allocate_s, message, take)
-    if isinstance(answers[0], Refused):
-        raise NotTakenError(answers[0])
-    return answers[0]
+    answer = answers[0]
+    if isinstance(answer, Refused):
+        raise NotTakenError(answer)
+    return answer

@@ -279,10 +279,12 @@ class HookRuns:
 
     def _failed(self, point: Point, text: str, rank: int, is_refusal: bool) -> list[Action]:
         actions: list[Action] = [Log(text, self._job_id)]
+        is_unfit = point.is_of_node and not is_refusal
         if point in BEFORE:
             self._state = RunsState.FAILED
-            actions += self._failures.report(load.FailureKind.HOOK, text, rank=rank)
-        if point.is_of_node and not is_refusal:
+            kind = load.FailureKind.UNFIT if is_unfit else load.FailureKind.HOOK
+            actions += self._failures.report(kind, text, rank=rank)
+        if is_unfit:
             actions += self._blame(text)
         return actions
 

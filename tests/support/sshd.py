@@ -29,6 +29,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PrintMotd no
 PrintLastLog no
+Subsystem sftp internal-sftp
 MaxStartups 200
 SetEnv {variables}
 """

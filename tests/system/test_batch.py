@@ -326,3 +326,18 @@ def test_more_jobs_are_asked_about_than_a_question_may_have(jobs):
     done = jobs.yodjob("show", *others, str(last))
     assert (done.status, done.out.splitlines()[0]) == (1, f"job {last}")
     assert len(done.err.splitlines()) == len(others)
+
+
+def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(jobs):
+    text = 'echo $YOD_ARRAY_JOB_ID $YOD_ARRAY_INDEX; [ "$YOD_ARRAY_INDEX" != 3 ]'
+    array = jobs.submit("-array", "1-3:2%1", text=text)
+    assert jobs.wait(array) == 1
+    assert (jobs.state(array), jobs.row(array)["reason"]) == (
+        "FAILED",
+        "1 of 2 elements did not end well",
+    )
+    assert (jobs.directory / f"yod-{array}_3.out").read_text() == f"{array} 3\n"
+    assert jobs.wait(f"{array}_1") == 0
+    done = jobs.yodjob("show", f"{array}_2")
+    assert done.status == 1
+    assert f"{array}_2: this element has not begun here" in done.err

@@ -59,7 +59,8 @@ OF_A_LAUNCH = {
         "asked bebopd dependents driver gate records releases requests uses violation waiting"
     ),
     "allocator.batch": (
-        "dependencies holds job outcome priorities questions queue running submissions table times"
+        "arrays dependencies entrance holds job outcome placed priorities questions queue requeues"
+        " running submissions table times"
     ),
     "allocator.jobs": (
         "accounting assign batch charges choosing dependencies grants ids job line outcomes "
@@ -91,7 +92,7 @@ OF_A_LAUNCH = {
         "ends failures forming keepers killing loading losses machine no_hooks output progress "
         "release spawned spec starting table wiring"
     ),
-    "pct.job.rules": "objects outcomes relay",
+    "pct.job.rules": "objects outcomes relay unkillable",
     "pct.tree": "collective group late tree",
     "pct.wireup": "environment fences foreign kvs machine no_pmix questions world",
     "yod": "cli command driver frontend launching",

@@ -251,18 +251,37 @@ def test_a_batch_script_begins_when_the_prologs_of_all_its_nodes_have_succeeded(
     assert sorted(site.lines()[3:]) == ["epilog 0", "epilog 1"]
 
 
-def test_a_batch_script_whose_prolog_fails_never_begins(hooked_jobs, site):
+def test_a_batch_job_whose_prolog_fails_waits_again_and_runs_once_elsewhere(hooked_jobs, site):
     jobs = hooked_jobs
-    job_id = jobs.submit("-sz", "2", text=f"echo script >>{site.log}")
+    job_id = jobs.submit("-sz", "2", text=f"echo script $YOD_RESTART_COUNT >>{site.log}")
     jobs.go.say("go")
     jobs.go.say("no")
+    wait_until(lambda: sorted(jobs.partition.states()) == ["drained", "free"])
+    wait_until(lambda: jobs.state(job_id) == "PENDING")
+    reason = "prolog h1 failed: ended with exit code 1"
+    assert sorted(site.lines()) == ["epilog 0", "epilog 1", "prolog 0", "prolog 1"]
+    resume(jobs.partition, jobs.partition.states().index("drained"))
+    jobs.go.say("go")
+    jobs.go.say("go")
+    assert jobs.wait(job_id) == 0
+    assert site.lines().count("script 1") == 1
+    events = jobs.yodjob("show", "--events", job_id).out
+    (line,) = (line for line in events.splitlines() if "waits again (1 of 3): " in line)
+    assert reason in line
+
+
+def test_a_batch_job_that_was_placed_too_often_fails_with_the_reason(start_local, site, tmp_path):
+    site.hook("prolog", text="echo no disk >&2; exit 3")
+    jobs = Jobs(start_local(2, slots=1, env={**site.env, "YOD_REQUEUES_COUNT": "1"}), tmp_path)
+    job_id = jobs.submit("-sz", "1", "--wrap", "true")
     assert jobs.wait(job_id) == 125
     row = jobs.row(job_id)
-    assert row["state"] == "NODE_FAIL"
-    assert "prolog h1 failed: ended with exit code 1" in row["reason"]
-    assert sorted(site.lines()) == ["epilog 0", "epilog 1", "prolog 0", "prolog 1"]
-    wait_until(lambda: sorted(jobs.partition.states()) == ["drained", "free"])
-    resume(jobs.partition, jobs.partition.states().index("drained"))
+    assert row["state"] == "FAILED"
+    assert row["reason"].startswith("placed 2 times: ")
+    assert "prolog h1 failed: ended with exit code 3: no disk" in row["reason"]
+    wait_until(lambda: jobs.partition.states() == ["drained"] * 2)
+    resume(jobs.partition, 0, 1)
+    jobs.close()
 
 
 def test_a_held_script_that_cannot_be_executed_ends_as_a_shell_says_it(hooked_jobs, tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pct.host.cgroups.files import own_path
+from tests.support.batch import Jobs
 from tests.support.nobody import as_nobody, yod_as_nobody
 from tests.support.partition import BIN, finish
 from tests.support.wait import read_until, wait_for_exit, wait_until
@@ -131,3 +132,19 @@ def test_steps_have_groups_below_their_allocations(grouped, theirs):
     parts = place.rpartition("yod-pct-")[0].split("/")
     assert parts[-2] == "ranks" and parts[-3].startswith("job-"), place
     assert place.endswith("/job-1/ranks"), place
+
+
+def test_a_batch_script_is_in_a_group_beside_its_slots_which_goes_with_it(grouped, tmp_path):
+    jobs = Jobs(grouped, tmp_path)
+    left = "setsid sleep 600 & echo $! $$ > said; read line < go"
+    job_id = jobs.submit("--wrap", left)
+    leaves, script = map(int, jobs.said.until("\n").split())
+    broker = group_of(script).parent
+    assert (broker.name, broker.parent.name) == ("broker", f"job-{job_id}")
+    assert group_of(script).name == group_of(leaves).name == "ranks"
+    wait_until((broker.parent / "slots" / "ranks").is_dir)
+    jobs.go.say()
+    assert jobs.wait(job_id) == 0
+    wait_for_exit(leaves)
+    wait_until(lambda: not broker.parent.exists())
+    jobs.close()

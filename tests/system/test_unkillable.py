@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.batch import Jobs
 from tests.support.partition import BIN, finish
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
@@ -82,3 +83,24 @@ def test_a_node_with_a_process_that_cannot_be_killed_is_drained_until_it_is_resu
     wait_until(lambda: local.states() == ["free", "drained"])
     assert finish(local.start_command(BIN / "yodctl", "resume", "1")).status == 0
     assert local.yod("-list", "1", "true").status == 0
+
+
+def test_so_is_that_of_a_batch_script_which_cannot_be_killed(start_local, freezer, tmp_path):
+    local = start_local(2, env=SOON)
+    jobs = Jobs(local, tmp_path)
+    job_id = jobs.submit("--wrap", "echo $$ > said; read line < go")
+    script = int(jobs.said.until("\n"))
+    (freezer / "cgroup.procs").write_text(f"{script}")
+    (freezer / "freezer.state").write_text("FROZEN")
+    for _ in range(2):  # the second one kills its broker
+        assert jobs.yodjob("cancel", job_id).status == 0
+    wait_until(lambda: nodes(local)[0]["drain"] is not None)
+    drain = nodes(local)[0]["drain"]
+    assert f"job {job_id}: cannot be killed: process {script} (" in drain["reason"]
+    assert jobs.state(job_id) != "CANCELLED"  # its process is there
+    (freezer / "freezer.state").write_text("THAWED")
+    jobs.wait(job_id)
+    assert jobs.state(job_id) == "CANCELLED"
+    wait_until(lambda: local.states() == ["drained", "free"])
+    assert finish(local.start_command(BIN / "yodctl", "resume", "0")).status == 0
+    jobs.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from native.errors import UsageError
-from native.port.address import facing, numeric
+from native.port.address import advertised, facing, numeric
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:7000", "unix:/run/yod/socket"])
@@ -24,6 +24,17 @@ def test_what_is_no_address_is_refused_by_name(address: str) -> None:
 def test_an_unknown_name_is_told() -> None:
     with pytest.raises(UsageError, match=r"--listen no\.such\.host\.invalid:1: "):
         numeric("no.such.host.invalid:1", "--listen")
+
+
+def test_the_name_of_this_host_is_advertised_by_its_number(monkeypatch) -> None:
+    names = {"head": "10.77.0.1", "larch": "127.0.1.1"}
+    monkeypatch.setattr("socket.gethostbyname", names.__getitem__)
+    assert advertised("head") == advertised("10.77.0.1") == "10.77.0.1"
+    assert advertised("127.0.0.1") == "127.0.0.1"
+    with pytest.raises(
+        UsageError, match=r"^--advertise larch: 127\.0\.1\.1 is reached from this host"
+    ):
+        advertised("larch")
 
 
 def test_a_peer_on_this_host_sees_the_loopback_address() -> None:

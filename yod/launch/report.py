@@ -62,6 +62,7 @@ class Report:
         lost: nodes that are out of reach, or whose end bebopd could not confirm.
         interrupted_by: the signal that ended the job; 0: none did.
         was_left: the user did not wait for the end of the job.
+        is_unready: a node could not be made ready by the site's hooks, and is drained.
         notes: further lines for the table's end.
         stands_for: gives the end of the allocation whose PCTs the ranks are; None: they are a
             job of their own.
@@ -73,7 +74,7 @@ class Report:
         self.first_failure = ""
         self.lost: set[int] = set()
         self.interrupted_by = 0
-        self.was_left = False
+        self.was_left = self.is_unready = False
         self.completions: dict[int, Completion] = {}
         self.notes: list[str] = []
         self.stands_for: Callable[[], JobEnd] | None = None
@@ -225,6 +226,7 @@ class Report:
                 text = f"{where}: {failure.text}"
             case _:
                 text = f"{where}: {failure.text}" + ("" if has_gone else f" ({failure.phase})")
+        self.is_unready |= failure.kind is FailureKind.UNFIT
         if failure.kind is FailureKind.ABORTED:
             if self._failed_with is None and self._first_status is None:
                 self._aborted_by = failure.rank

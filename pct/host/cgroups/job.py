@@ -9,12 +9,18 @@
 The owner has what the kernel calls delegation: the files that move processes and enable
 controllers for groups further down. Limits and the freezer stay the PCT's. So the PCT of an
 allocation, which is a rank, makes its own group below `ranks`, and in that the groups of steps.
+
+On the first node of a batch job the group has two such in it::
+
+    job-17/
+        broker/        the broker and the script: no limits, for they hold no slot
+        slots/         what holds the job's slots
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 
 from msgspec import Struct
@@ -62,20 +68,29 @@ class JobGroup:
     Attributes:
         path: its directory.
 
+    Args:
+        within: a group that has it and others, and goes with the last of them; empty: none.
+
     Raises:
         OSError: it cannot be made. Nothing is left of it.
     """
 
     def __init__(
-        self, path: str, owner: Owner, bounds: Bounds, controllers: frozenset[str]
+        self,
+        path: str,
+        owner: Owner,
+        bounds: Bounds,
+        controllers: frozenset[str],
+        within: str = "",
     ) -> None:
         self.path = path
+        self._within = within
         self._watch: Watch | None = None
         self._events_fd = -1
         try:
             self._make(owner, bounds, controllers)
         except OSError:
-            run(remove(path))
+            run(self._remove())
             raise
 
     def _make(self, owner: Owner, bounds: Bounds, controllers: frozenset[str]) -> None:
@@ -113,7 +128,7 @@ class JobGroup:
         def look() -> None:
             if not _is_populated(os.pread(self._events_fd, 4096, 0)):
                 self._unwatch()
-                slices.start(job_id, remove(self.path), lambda _: done())
+                slices.start(job_id, self._remove(), lambda _: done())
 
         try:
             self._events_fd = os.open(f"{self.path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
@@ -126,7 +141,18 @@ class JobGroup:
     def close(self) -> None:
         """Remove it, if it is empty. What is left is removed with the PCT's own group."""
         self._unwatch()
-        run(remove(self.path))
+        run(self._remove())
+
+    def processes(self) -> set[int]:
+        """Those that are in it, or in a group below it."""
+        files = (f"{directory}/cgroup.procs" for directory, _, _ in os.walk(self.path))
+        return {int(word) for file in files for word in read(file).split()}
+
+    def _remove(self) -> Generator[None, None, None]:
+        yield from remove(self.path)
+        if self._within:
+            with suppress(OSError):  # another group is in it
+                os.rmdir(self._within)
 
     def _unwatch(self) -> None:
         if self._watch is not None:

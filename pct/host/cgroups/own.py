@@ -25,6 +25,7 @@ from pct.host.cgroups.job import Bounds, JobGroup
 PREFIX = "yod-pct-"
 ENTER_TRIES = 3
 OF_PCT = "pct"  # the group of the PCT's process
+OF_BROKER = "broker"  # in the group of a batch job
 WANTED = ("cpu", "cpuset", "memory")
 
 
@@ -119,8 +120,23 @@ class Cgroup:
         Raises:
             OSError: it cannot be made.
         """
-        name = f"job-{job_id}.{world}" if world else f"job-{job_id}"
-        return JobGroup(f"{self._path}/{name}", owner, bounds, self.controllers)
+        within = f"{self._path}/job-{job_id}"
+        is_within = os.path.isdir(f"{within}/{OF_BROKER}")
+        path = f"{within}/slots" if is_within else within
+        path += f".{world}" if world else ""
+        own = within if is_within else ""
+        return JobGroup(path, owner, bounds, self.controllers, own)
+
+    def begin_broker(self, job_id: int, owner: Owner) -> JobGroup:
+        """Make a group of a batch job's broker, which begins before the job has its slots.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        within = f"{self._path}/job-{job_id}"
+        os.makedirs(within, exist_ok=True)
+        enable(within, self.controllers)
+        return JobGroup(f"{within}/{OF_BROKER}", owner, Bounds(1), self.controllers, within)
 
     def leave(self) -> None:
         """Move back and remove the group. It stays if a process is left in it."""

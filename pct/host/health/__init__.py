@@ -1,4 +1,4 @@
 """The health of a node: what its host shows of itself, and the site's own checks.
 
-I/O. Imports native, pct.events, pct.health, pct.host.
+I/O. Imports native, pct.events, pct.health, pct.host.kept, pct.host.spawn.
 """

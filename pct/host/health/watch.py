@@ -17,7 +17,7 @@ from pct.health import (
     RunCheck,
     Tell,
 )
-from pct.host.hooks import HookProcesses
+from pct.host.kept.hooks import HookProcesses
 from pct.host.spawn.spawner import Spawner
 
 NO_JOB = 0  # whose keeper it is

@@ -2,6 +2,9 @@
 
 import sqlite3
 
+from msgspec import msgpack
+
+from allocator.batch.job import Elements
 from allocator.host import batch_records
 from allocator.host.batch_records import BatchRecords
 from allocator.jobs import ids
@@ -47,10 +50,30 @@ class Disk:
         (row,) = self.batch.rows([job_id])
         return row.time_s
 
+    def attempt(self, job_id):
+        """How often it was placed before, as the disk says."""
+        select = "SELECT attempt FROM batch WHERE job_id = ?"
+        (attempt,) = self._query(select, (job_id,)).fetchone()
+        return attempt
+
     def is_held(self, job_id):
         """Whether the disk says that a job is kept from the line."""
         (held,) = self._query("SELECT held FROM batch WHERE job_id = ?", (job_id,)).fetchone()
         return bool(held)
+
+    def check_arrays(self, counts):
+        """No element has become two jobs; all of an array have become one that ended by itself.
+
+        Args:
+            counts: of the elements of arrays, by id.
+        """
+        found = self._query("SELECT array, element FROM batch WHERE array NOT NULL").fetchall()
+        assert len(found) == len(set(found)), "an element is there twice"
+        for job_id, elements in self._query("SELECT job_id, elements FROM batch WHERE elements"):
+            array = msgpack.decode(elements, type=Elements)
+            begun = sum(1 for of, _ in found if of == job_id)
+            assert begun == array.well + array.failed, "an end of an element is not counted once"
+            assert array.fate or begun == counts[job_id], "elements are lost"
 
     def nodes(self, job_id):
         """The nodes that are recorded of a job."""

@@ -75,15 +75,15 @@ class Pct:
             case Accepted(_, epoch):
                 self.reservation.epoch = epoch
                 self.up.extend(send.message for send in brokers.unheard(None))
-            case Revoke(job_id):
-                is_hosting = self.reservation.refuse(job_id)
+            case Revoke(job_id, attempt):
+                is_hosting = self.reservation.refuse(job_id, attempt)
                 self.up.append(Revoked(job_id, self.number, is_hosting))
             case batch.Start():
                 self.perform(brokers.told(message))
             case Grant():
                 self.perform(brokers.granted(None, message))
             case batch.EndBroker():
-                self.perform(brokers.end(message))
+                self.perform(brokers.end(message, 0.0))
             case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
                 self.perform(brokers.pass_on(message))
             case batch.Heard():
@@ -125,9 +125,11 @@ class Pct:
         match process.phase:
             case "starting":
                 process.phase = OPENING
-                self.perform(self.brokers.happened(BrokerStarted(job_id), None))
+                self.happened(BrokerStarted(job_id))
             case "opening" if process.is_told_to_end:
                 self.broker_says(job_id, State.CANCELLED)
+            case "opening" if self.world.prolog_fails():
+                self.broker_says(job_id, State.BOOT_FAIL)
             case "opening":
                 if self.opens(process.grant):
                     process.phase = RUNNING
@@ -163,7 +165,7 @@ class Pct:
             return True
         for other in taken:
             other.end(grant.job_id)
-        self.reservation.refuse(grant.job_id)
+        self.reservation.refuse(grant.job_id, credential.attempt)
         return False
 
     def end(self, job_id):
@@ -183,7 +185,10 @@ class Pct:
         if process.phase == RUNNING:
             self.world.script_ended(job_id)
         self.world.gives_back(process.grant)
-        self.perform(self.brokers.happened(BrokerGone(job_id, wait_status, outcome), None))
+        self.happened(BrokerGone(job_id, wait_status, outcome))
+
+    def happened(self, event):
+        self.perform(self.brokers.happened(event, None, self.number, 0.0))
 
     def dies(self):
         """The PCT ends, and all that it has started."""

@@ -1,9 +1,11 @@
 """What the users of the world around bebopd's batch jobs do."""
 
+from msgspec.structs import replace
+
 from allocator.batch.job import Held
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
-from native.wire.base import NO_DEPENDENCY, NO_TERMS, After, AfterKind, Dependency, State
+from native.wire.base import NO_DEPENDENCY, NO_TERMS, After, AfterKind, Array, Dependency, State
 from tests.unit.allocator.partition_of import ALICE, spec
 
 SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
@@ -32,8 +34,23 @@ class Users:
             self.exclusive.add(token)
         wanted = self.choose.choice(SPECS)
         words = (wanted, "a", 0.0, b"task", after, token in self.exclusive)
-        message = batch.Submit(token, *words, terms=self.terms(wanted))
+        message = replace(
+            batch.Submit(token, *words, terms=self.terms(wanted)), **self.times(token)
+        )
+        if token[3] % 8 == 0:
+            array = Array(((0, token[4] % 5, 1),), token[5] % 3)
+            self.arrays[token] = array.count
+            message = replace(message, array=array)
         self.say_submit(message)
+
+    def times(self, token):
+        """One in eight jobs begins later, as many have a deadline."""
+        match token[1] % 8:
+            case 0:
+                return {"begins": self.unix_time() + token[2] / 8}
+            case 1:
+                return {"time_s": 60.0, "deadline": self.unix_time() + 61.0 + token[2] / 8}
+        return {}
 
     def dependency(self):
         """On jobs of before, of which some have ended."""
@@ -139,3 +156,15 @@ class Users:
         peer = self.choose.choice(list(self.waiting))
         del self.waiting[peer]
         self.handle(PeerGone(peer, "closed"))
+
+    def is_met(self, after):
+        """By the disk, which is told of beginnings a moment later than the others."""
+        state = self.disk.state(after.job_id)
+        match after.kind:
+            case AfterKind.BEGUN:
+                return state is not State.PENDING or self.disk.attempt(after.job_id) > 0
+            case AfterKind.ENDED:
+                return state.is_final
+            case AfterKind.OK:
+                return state is State.COMPLETED
+        return state.is_final and state is not State.COMPLETED

@@ -30,7 +30,7 @@ from native.limits import Limits
 from native.machine import DeadlineReached, PeerGone, Send
 from native.wire import batch
 from native.wire.alloc import Refused, Release, Released
-from native.wire.base import AfterKind, State
+from native.wire.base import NO_DEPENDENCY, State
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.batch_node import SLOTS, Pct
 from tests.unit.allocator.batch_users import Users
@@ -53,6 +53,7 @@ class World(Users):
         submitting, waiting: users who have no answer, by their connections.
         cancelled: jobs whose end this bebopd has promised.
         scripts_end: they do so by themselves.
+        nodes_fail: some are not made ready for jobs.
     """
 
     def __init__(self, choose):
@@ -66,7 +67,8 @@ class World(Users):
         self.limits = Limits()
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
-        self.after = {}  # dependency by token
+        self.after = {b"": NO_DEPENDENCY}  # by token, which elements of arrays have not
+        self.arrays = {}  # how many elements, by token
         self.exclusive = set()  # tokens
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting, self.holding = {}, {}, {}
@@ -75,6 +77,7 @@ class World(Users):
         self.cancelling, self.cancelled = set(), set()
         self.haste = choose.choice((0.05, 0.3, 1.0))  # with which PCTs connect again
         self.scripts_end = choose.random() < 0.6
+        self.nodes_fail = choose.random() < 0.5
         self.backfills = choose.random() < 0.5
         self.pcts = [Pct(number, self) for number in range(3)]
         self.begin_bebopd()
@@ -142,7 +145,8 @@ class World(Users):
             case StartBroker(target, job, gid, groups):
                 self.check_start(target, job)
                 task = self.disk.batch.task(job.job_id)
-                words = (job.job_id, job.uid, gid, groups, job.name, job.time_s, task)
+                owner = job.uid, gid, groups
+                words = (job.job_id, *owner, job.name, job.time_s, task, job.attempt)
                 self.send(target, batch.Start(*words))
                 self.burn()
                 self.send(target, job.grant)
@@ -198,7 +202,8 @@ class World(Users):
             case _:
                 if isinstance(message, batch.Heard):
                     state = self.disk.state(message.job_id)
-                    assert state.is_final, f"heard what is not on the disk: {state}"
+                    is_again = message.attempt < self.disk.attempt(message.job_id)
+                    assert state.is_final or is_again, f"heard what is not on the disk: {state}"
                 for each in self.pcts:
                     if pct(each.number) == target and each.connection == self.epoch:
                         each.down.append(message)
@@ -209,6 +214,7 @@ class World(Users):
         state = self.disk.state(job.job_id)
         assert state is State.CONFIGURING, f"started while the disk says {state}"
         assert not self.disk.is_held(job.job_id), "started though it is held"
+        assert job.begins <= self.unix_time(), "started before its time"
         after = self.after[job.token]
         met = [self.is_met(each) for each in after.on]
         assert any(met) if after.is_any and met else all(met), "started before its turn"
@@ -216,22 +222,14 @@ class World(Users):
         if job.token in self.exclusive and job.grant is not None:
             assert {node.slots for node in job.grant.nodes} == {SLOTS}, "not alone on its nodes"
 
-    def is_met(self, after):
-        """By the disk, which is told of beginnings a moment later than the others."""
-        state = self.disk.state(after.job_id)
-        match after.kind:
-            case AfterKind.BEGUN:
-                return state is not State.PENDING
-            case AfterKind.ENDED:
-                return state.is_final
-            case AfterKind.OK:
-                return state is State.COMPLETED
-        return state.is_final and state is not State.COMPLETED
-
     def check_ended(self, asked):
         for job_id in asked:
             state = self.disk.state(job_id)
             assert state is not None and state.is_final, f"told of the end of {state}"
+
+    def prolog_fails(self):
+        """A node is not made ready for a job."""
+        return self.nodes_fail and self.choose.random() < 0.4
 
     def script_starts(self, job_id):
         assert job_id not in self.begun, "a script runs twice"
@@ -349,7 +347,7 @@ class World(Users):
     def settle(self):
         """Everything arrives, everything goes on, time passes."""
         self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
-        for round_ in range(100):
+        for round_ in range(100 + 5 * sum(self.arrays.values())):
             if round_ == 10:
                 self.order_some()
             if round_ == 50:
@@ -423,6 +421,8 @@ class World(Users):
             assert job_id in states, f"job {job_id} was accepted and is lost"
         left = {job_id: state for job_id, state in states.items() if not state.is_final}
         assert not left, f"they never end: {left}"
+        arrays = self.arrays.items()
+        self.disk.check_arrays({self.accepted.get(token): count for token, count in arrays})
         assert not self.submitting, "never answered"
         assert not self.waiting, "waits for ever"
         assert not +self.running, "still runs"

@@ -11,6 +11,7 @@ from allocator.batch import running
 from allocator.batch.dependencies import Dependencies, Verdict
 from allocator.batch.job import StartBroker
 from allocator.batch.questions import Questions
+from allocator.batch.requeues import Requeues
 from allocator.batch.submissions import Submissions
 from allocator.batch.table import BatchJobs
 from allocator.batch.times import TimeLimits
@@ -61,7 +62,7 @@ def its_end_is_heard_before_it_is_on_the_disk(patch):
     def ended(original, self, node, message, now):
         return [
             *original(self, node, message, now),
-            Send(node.peer, batch.Heard(message.job_id)),
+            Send(node.peer, batch.Heard(message.job_id, message.attempt)),
         ]
 
     wrap(patch, BatchJobs, "broker_ended", ended)
@@ -104,7 +105,7 @@ def a_grant_that_the_disk_has_refused_is_kept(patch):
 
 def a_job_whose_node_has_restarted_waits_again(patch):
     def announced(original, self, node, running, now):
-        for job_id in self._by_root.get(node.number, ()):
+        for job_id in self._placed.on(node.number):
             self._jobs[job_id].incarnation = node.incarnation
             if self._jobs[job_id].state is State.RUNNING and job_id not in running:
                 self._jobs[job_id].state = State.CONFIGURING
@@ -120,7 +121,7 @@ def the_loss_of_a_start_goes_unnoticed(patch):
 
 def a_broker_that_bebopd_does_not_know_goes_on(patch):
     def announced(original, self, node, running, now):
-        known = [job_id for job_id in running if job_id in self._by_root.get(node.number, ())]
+        known = [job_id for job_id in running if job_id in self._placed.on(node.number)]
         return original(self, node, known, now)
 
     wrap(patch, BatchJobs, "announced", announced)
@@ -186,7 +187,7 @@ def that_a_job_is_exclusive_is_not_on_the_disk(patch):
 
 def a_time_limit_is_told_once(patch):
     def down(original, self, node, now):
-        jobs = [self._jobs[job_id] for job_id in self._by_root[node.number]]
+        jobs = [self._jobs[job_id] for job_id in self._placed.on(node.number)]
         told = [job.is_told for job in jobs]
         original(self, node, now)
         for job, was_told in zip(jobs, told, strict=True):
@@ -215,8 +216,8 @@ def a_start_without_its_grant_outlives_the_connection(patch):
 
 
 def a_pct_forgets_a_broker_that_has_ended(patch):
-    def happened(original, self, event, bebopd):
-        actions = original(self, event, bebopd)
+    def happened(original, self, event, *words):
+        actions = original(self, event, *words)
         if isinstance(event, BrokerGone):
             self._brokers.pop(event.job_id, None)
         return actions
@@ -228,7 +229,21 @@ def a_pct_tells_an_end_once(patch):
     patch.setattr(Brokers, "unheard", lambda self, bebopd: [])
 
 
+def a_job_waits_again_while_it_holds_slots(patch):
+    patch.setattr(Requeues, "holds_back", lambda self, job: job.job_id in self)
+
+
+def that_a_job_waits_again_is_heard_before_it_is_on_the_disk(patch):
+    def begin(original, self, job, *words):
+        actions = original(self, job, *words)
+        return [*actions, *self.recorded(job)]
+
+    wrap(patch, Requeues, "begin", begin)
+
+
 DEFECTS = (
+    a_job_waits_again_while_it_holds_slots,
+    that_a_job_waits_again_is_heard_before_it_is_on_the_disk,
     is_answered_before_it_is_on_the_disk,
     is_started_before_its_grant_is_on_the_disk,
     its_end_is_heard_before_it_is_on_the_disk,

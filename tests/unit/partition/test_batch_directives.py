@@ -42,6 +42,11 @@ def read(*lines):
         ("#PBS -l select=2:ncpus=4:mpiprocs=4", ["-sz", "8"]),
         ("#PBS -l nodes=2:ppn=3,walltime=1:00:00", ["-sz", "6", "-time", "1:00:00"]),
         ("#PBS -l walltime=90", ["-time", "0:90"]),
+        ("#SBATCH --array=0-9%2", ["-array", "0-9%2"]),
+        ("#PBS -J 0-9:3", ["-array", "0-9:3"]),
+        ("#SBATCH --begin=now+1hour", ["-begin", "now+1hour"]),
+        ("#SBATCH --deadline 18:30", ["-deadline", "18:30"]),
+        ("#PBS -a 202712241830", ["-begin", "2027-12-24T18:30:00"]),
     ],
 )
 def test_what_ours_has_is_read(line, words):
@@ -80,7 +85,6 @@ def test_the_distribution_over_sockets_is_a_warning(said, over_nodes):
         "#SBATCH --mem-per-cpu=4G",
         "#SBATCH --gres=fpga:2",
         "#SBATCH --mem=much",
-        "#SBATCH --array=1-3",
         "#SBATCH -d aftercorr:3",
         "#SBATCH --dependency=singleton",
         "#YOD --after afterok",
@@ -92,7 +96,6 @@ def test_the_distribution_over_sockets_is_a_warning(said, over_nodes):
         "#SBATCH --hint=memory_bound",
         "#YOD --sockets-per-node two",
         "#YOD --distribution cyclic:block",
-        "#PBS -J 1-3",
         "#PBS -l mem=4gb",
         "#PBS -l select=2:mem=1gb",
         "#PBS -W depend=beforeok:1",

@@ -116,3 +116,30 @@ def test_what_the_kernel_does_not_take_is_not_enabled(tree, monkeypatch):
     monkeypatch.setattr(files, "write", write)
     assert files.enable(str(tree), ("memory", "rdma")) == frozenset()
     assert asked == ["+memory"]
+
+
+def a_pct(tree) -> Cgroup:
+    pct = Cgroup(str(tree), "", -1)
+    pct.controllers = ALL
+    return pct
+
+
+OWNER = Owner(os.geteuid(), os.getegid(), ())
+
+
+def test_broker_and_slots_of_a_batch_job_are_in_one_group_and_only_slots_are_limited(tree):
+    pct = a_pct(tree)
+    broker = pct.begin_broker(17, OWNER)
+    slots = pct.begin_job(17, 0, OWNER, Bounds(4, GB))
+    assert (broker.path, slots.path) == (f"{tree}/job-17/broker", f"{tree}/job-17/slots")
+    assert Path(slots.path, "memory.max").read_text() == str(GB)
+    assert Path(broker.path, "memory.max").read_text() == ""
+    assert Path(tree, "job-17", "memory.max").read_text() == ""
+    assert pct.begin_job(18, 0, OWNER, Bounds(4)).path == f"{tree}/job-18"
+
+
+def test_a_group_tells_the_processes_in_it_and_below(tree):
+    group = a_pct(tree).begin_broker(17, OWNER)
+    Path(group.path, "keeper", "cgroup.procs").write_text("7\n")
+    Path(group.path, "ranks", "cgroup.procs").write_text("8\n9\n")
+    assert group.processes() == {7, 8, 9}

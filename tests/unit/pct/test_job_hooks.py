@@ -237,7 +237,7 @@ def test_a_prolog_that_fails_fails_the_job_and_has_the_node_drained():
     job = a_job(site(Point.PROLOG, Point.STEP_PROLOG, Point.EPILOG))
     actions = job.handle(hook_ended(wait_status=3 << 8, errors=b"one\nno disk\n"), NOW)
     assert [each for each in actions if not isinstance(each, Log)] == [
-        to_yod(failure(load.FailureKind.HOOK, "starting", FAILED)),
+        to_yod(failure(load.FailureKind.UNFIT, "starting", FAILED)),
         TellBebopd(alloc.Unfit(JOB_ID, 20, FAILED)),
     ]
     assert point_of(job.handle(ALL_DONE, NOW)) == "epilog"

@@ -215,3 +215,24 @@ def test_a_step_that_overlaps_takes_its_own_gpus():
     share = (NodeShare(5, 1, 0, 2),)
     assert node.take(grant(7, shares=share, overlaps=True), 1, NOW, 5) is None
     assert node.take(grant(8, shares=share, overlaps=True), 1, NOW, 5) is not None
+
+
+def test_a_job_that_was_here_is_taken_again_with_a_higher_attempt_only():
+    node = reservation()
+    assert node.take(grant(7), SLOTS, NOW) is None
+    node.give_back(7)
+    stale = Refusal.STALE_RESERVATION, "the reservation of job 7 is no longer valid"
+    assert node.take(grant(7), SLOTS, NOW) == stale
+    assert node.take(grant(7, attempt=1), SLOTS, NOW) is None
+    node.check()
+    node.give_back(7)
+    assert node.take(grant(7, attempt=1), SLOTS, NOW) == stale
+
+
+def test_an_attempt_that_bebopd_revokes_is_refused_with_those_before_it():
+    node = reservation()
+    assert not node.refuse(7, 1)
+    assert not node.refuse(7)  # an older word takes nothing back
+    for attempt in (0, 1):
+        assert node.take(grant(7, attempt=attempt), SLOTS, NOW) is not None
+    assert node.take(grant(7, attempt=2), SLOTS, NOW) is None

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from msgspec import msgpack
 
@@ -27,13 +26,19 @@ from native.wire import codec
 from native.wire import keeper as wire
 from native.wire.base import Message
 from native.wire.batch import OUTCOME, OUTCOME_MAX_BYTES, SERVING, Given, Serving
-from pct.brokers import BeginBroker, BrokerEvent, BrokerGone, BrokerServes, BrokerStarted
-from pct.host.keeper import Keeper
+from pct.brokers import (
+    BeginBroker,
+    BrokerEnds,
+    BrokerEvent,
+    BrokerGone,
+    BrokerServes,
+    BrokerStarted,
+)
+from pct.host.kept.processes import NOT_STARTED, KeptProcesses, Place
 from pct.host.spawn.spawner import NATIVE, Spawner
-from pct.host.streams import InputPipe, OutputPipe
+from pct.host.streams import InputPipe
 from pct.script import Here, encode, environment_of, script_task, task_of
 
-_NOT_STARTED = -1
 _RANK = 0
 STARTER = os.path.join(NATIVE, "script", "yod-script")
 _BY_PYTHON = "-"  # what follows is a command of ours, for which it finds the interpreter
@@ -46,6 +51,7 @@ class BrokerProcess:
 
     Args:
         handle: takes what happens; a :class:`pct.brokers.BrokerGone` is the last.
+        place: the control group that it is in; None: it has none of its own.
     """
 
     def __init__(
@@ -54,29 +60,30 @@ class BrokerProcess:
         reactor: Reactor,
         spawner: Spawner,
         handle: Callable[[BrokerEvent], None],
+        place: Place | None = None,
     ) -> None:
         self._job_id = action.job_id
-        self._spawner = spawner
         self._reactor = reactor
         self._handle = handle
         key = os.urandom(auth.KEY_BYTES)
         starts = _script(action, key)  # empty: no script
         self._given = starts + framed(_given(action, key if starts else b""))
         self._input: InputPipe | None = None
-        self._outputs: dict[int, OutputPipe] = {}
         self._frames = Frames(OUTCOME_MAX_BYTES)
         self._outcome = b""
         self._said = b""  # on standard error, and what is no frame
-        self._wait_status = _NOT_STARTED
+        self._wait_status = NOT_STARTED
         self._trouble = ""
-        self._is_empty = False
-        self._keeper = Keeper.start(
+        self._kept = KeptProcesses(
             _spec(action, has_script=bool(starts)),
-            spawner,
             reactor,
-            self._report,
-            self._take_streams,
-            on_not_started=self._not_started,
+            spawner,
+            report=self._report,
+            read=self._read,
+            lost=self._lost,
+            done=self._ended,
+            take_input=self._begin_input,
+            place=place,
         )
 
     def tell(self, message: Message) -> None:
@@ -89,34 +96,32 @@ class BrokerProcess:
 
     def kill(self) -> None:
         """Kill it, and everything below it."""
-        self._keeper.end()
+        self._kept.kill()
+
+    def kill_keeper(self) -> None:
+        """Kill its keeper, which has not ended what is below it."""
+        self._kept.kill_keeper()
+
+    def left(self) -> set[int]:
+        """Its processes that are there, and what a lost keeper has left."""
+        return self._kept.left()
 
     def close(self) -> None:
         """Hang up: it ends, and nobody is told."""
-        self._keeper.close()
+        self._kept.close()
         if self._input is not None:
             self._input.close()
-        for output in self._outputs.values():
-            output.close()
 
-    def _take_streams(
-        self, rank: int, stdin: int | None, stdout: int, stderr: int, client: int | None
-    ) -> None:
-        assert stdin is not None and client is None
-        self._input = InputPipe(self._reactor, stdin, lambda count: None)
+    def _begin_input(self, fd: int) -> None:
+        self._input = InputPipe(self._reactor, fd, lambda count: None)
         self._input.write(self._given)
-        for stream, fd in ((1, stdout), (2, stderr)):
-            self._outputs[stream] = OutputPipe(self._reactor, fd, partial(self._read, stream))
 
-    def _read(self, stream: int, data: bytes) -> None:
-        if not data:
-            del self._outputs[stream]
-            self._look_at_end()
+    def _read(self, _number: int, stream: int, data: bytes) -> None:
         try:
             frames = self._frames.add(data) if stream == 1 else []
         except PeerProtocolError as error:
             frames, data = [], str(error).encode()
-            self._keeper.end()
+            self._kept.kill()
         for frame in frames:
             self._take(frame)
         if stream == 2 or self._frames.is_broken:
@@ -140,35 +145,22 @@ class BrokerProcess:
                 self._trouble = report.explain()
             case wire.RankEnded(_, wait_status):
                 self._wait_status = wait_status
-                self._keeper.end()
-            case wire.KeeperLost(reason):
-                self._trouble = self._trouble or reason
-                self._spawner.kill_orphans(self._ended)
-            case wire.KeeperEmpty():
-                self._ended()
+                self._kept.kill()
+                self._handle(BrokerEnds(self._job_id))
 
-    def _not_started(self, why: str) -> None:
-        self._trouble = why
-        self._ended()
+    def _lost(self, why: str) -> None:
+        if self._wait_status == NOT_STARTED:  # else it has ended before its keeper
+            self._trouble = self._trouble or why
+        self._handle(BrokerEnds(self._job_id))
 
     def _ended(self) -> None:
-        """No process is left; what the pipes hold now is the last."""
-        self._is_empty = True
-        for output in list(self._outputs.values()):
-            output.finish()
-        self._look_at_end()
-
-    def _look_at_end(self) -> None:
-        if not self._is_empty or self._outputs:
-            return
         if self._input is not None:
             self._input.close()
         said = self._outcome or self._said
         is_started = not self._trouble and self._wait_status >= 0
-        status = self._wait_status if is_started else _NOT_STARTED
+        status = self._wait_status if is_started else NOT_STARTED
         outcome = said if is_started else self._trouble.encode()[-_TOLD_BYTES:]
-        # Its last words are told when the loop has none of its callbacks on the way.
-        self._reactor.call_soon(partial(self._handle, BrokerGone(self._job_id, status, outcome)))
+        self._handle(BrokerGone(self._job_id, status, outcome))
 
 
 def _script(action: BeginBroker, key: bytes) -> bytes:

@@ -1,0 +1,135 @@
+"""Arrays of batch jobs: one job that is handed in, and many elements that run. Pure.
+
+An array waits in the line as one request, and is one row to users. Each time that slots are
+given to it, its next element becomes a job of its own, with a new id; the array stays in its
+place while elements are left. It ends when all of its elements have ended.
+
+The disk learns in one commit that an element has slots and that the array has one less left, so
+no element runs twice, whatever happens to bebopd.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from allocator.batch.job import BatchJob, Fate
+from native.text import plural
+from native.waitstatus import SIGNAL_BASE
+from native.wire.base import NAME_MAX, NO_DEPENDENCY, Array, Element, State
+
+
+class Arrays:
+    """The elements that have not ended, by their arrays.
+
+    Args:
+        jobs: those that have not ended, by id.
+    """
+
+    def __init__(self, jobs: Mapping[int, BatchJob]) -> None:
+        self._jobs = jobs
+        self._living: defaultdict[int, set[int]] = defaultdict(set)
+        for job in jobs.values():
+            if job.element is not None:
+                job.of = jobs[job.element.array]
+                self._living[job.element.array].add(job.job_id)
+
+    def check(self) -> None:
+        """Assert what must always hold."""
+        jobs = self._jobs
+        elements = {(job.element.array, job.job_id) for job in jobs.values() if job.element}
+        assert elements == {(array, each) for array, some in self._living.items() for each in some}
+        for array, living in self._living.items():
+            job = jobs[array]
+            assert job.elements is not None and living
+            assert not job.state.is_final, f"array {array} ended before its elements"
+            at_once = job.elements.left.at_once
+            assert not at_once or len(living) <= at_once, f"array {array} has too many at once"
+
+    def of(self, job: BatchJob) -> list[int]:
+        """The elements of an array that have not ended, ids ascending; of another job none."""
+        return sorted(self._living.get(job.job_id, ()))
+
+    def room(self, job: BatchJob) -> int:
+        """How many times a job may be given slots now: an array once for each element."""
+        if job.elements is None:
+            return 1
+        left = job.elements.left
+        if not left.at_once:
+            return left.count
+        return max(0, min(left.count, left.at_once - len(self._living.get(job.job_id, ()))))
+
+    def begin(self, array: BatchJob, job_id: int) -> BatchJob:
+        """The next element of an array, as a job that waits and is next."""
+        assert array.elements is not None
+        index, array.elements.left = array.elements.left.taken()
+        self._living[array.job_id].add(job_id)
+        if not self.room(array):
+            array.reason = full(array)
+        suffix = f"[{index}]"
+        return BatchJob(
+            job_id=job_id,
+            uid=array.uid,
+            owner=array.owner,
+            name=array.name[: NAME_MAX - len(suffix)] + suffix,
+            token=b"",
+            spec=array.spec,
+            time_s=array.time_s,
+            submitted=array.submitted,
+            after=NO_DEPENDENCY,
+            is_exclusive=array.is_exclusive,
+            deadline=array.deadline,
+            terms=array.terms,
+            priority=array.priority,
+            element=Element(array.job_id, index),
+            of=array,
+            is_recorded=True,  # with its grant
+        )
+
+    def ended(self, element: BatchJob) -> None:
+        """An element has ended; the disk is told of both together."""
+        array = element.of
+        assert array is not None and array.elements is not None
+        if element.state is State.COMPLETED:
+            array.elements.well += 1
+            return
+        array.elements.failed += 1
+        signalled = SIGNAL_BASE + element.signal if element.signal else 0
+        array.elements.worst = max(array.elements.worst, element.exit_status, signalled, 1)
+
+    def gone(self, element: BatchJob) -> None:
+        """The disk knows of an element's end."""
+        assert element.element is not None
+        living = self._living[element.element.array]
+        living.discard(element.job_id)
+        if not living:
+            del self._living[element.element.array]
+
+    def give_up(self, job: BatchJob, fate: Fate) -> bool:
+        """A job does not begin, or no more of it does; whether it has ended with that."""
+        if job.elements is None:
+            return True
+        job.elements.left = NOTHING_LEFT
+        job.elements.fate = job.elements.fate or fate
+        return not self._living.get(job.job_id)
+
+    def fate(self, job: BatchJob) -> Fate | None:
+        """How an array ends now; None: it does not, or it is none."""
+        if job.elements is None or job.elements.left.count or self._living.get(job.job_id):
+            return None
+        if job.elements.fate is not None:
+            return job.elements.fate
+        if not (failed := job.elements.failed):
+            return Fate(State.COMPLETED, "")
+        of = plural(failed + job.elements.well, "element")
+        return Fate(State.FAILED, f"{failed} of {of} did not end well")
+
+
+NOTHING_LEFT = Array(())
+
+
+def full(array: BatchJob) -> str:
+    """What an array waits for of which no more elements may run now."""
+    if array.elements is None or not array.left:
+        return "all elements have begun"
+    return f"{plural(array.elements.left.at_once, 'element')} at once"
