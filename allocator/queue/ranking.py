@@ -4,7 +4,7 @@ A priority is the sum of weights times factors from 0 to 1, less what the user g
 (nice). An operator's takes its place. Where a site has set no weights the order is that of arrival.
 
 The columns of all that wait lie in arrays, in the order of the line: an order is computed at each
-decision, of ten thousand in a fraction of a millisecond.
+decision, of ten thousand in a millisecond or two, and in less where nothing has moved.
 """
 
 from __future__ import annotations

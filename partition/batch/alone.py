@@ -18,7 +18,7 @@ from native.loop.reactor import Reactor
 from native.waitstatus import exit_status
 from partition.batch.detached import Detached
 from partition.broker.driver import hold
-from partition.broker.machine import Wanted
+from partition.broker.wanted import Wanted
 from partition.find.discover import EMBEDDED
 from partition.submit.alone import Alone, Told
 

@@ -42,8 +42,8 @@ from partition.broker.machine import (
     Suspended,
     Tell,
     TimeLimited,
-    Wanted,
 )
+from partition.broker.wanted import Wanted
 from partition.find.remote import facing_node
 from yod.plan.prepared import Reach
 

@@ -39,10 +39,10 @@ from partition.broker.machine import (
     Suspended,
     Tell,
     TimeLimited,
-    Wanted,
 )
 from partition.broker.nodes import AllocatedNodes
 from partition.broker.partition import Entrance
+from partition.broker.wanted import Wanted
 from partition.find import discover
 from yod.plan.prepared import Reach
 

@@ -19,47 +19,22 @@ import signal
 from enum import Enum
 from math import inf
 
-from msgspec import Struct
-
 from native import duration
 from native.errors import IllegalTransition
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
-from native.wire.alloc import Grant, NodeRequest, NodeSpec, Queued, Refused
-from native.wire.base import NO_TERMS, JobEnd, State, Terms
-from native.wire.batch import EarlySignal
+from native.wire.alloc import Grant, Queued, Refused
+from native.wire.base import JobEnd, State
 from partition.broker.outcome import LOST, end_of
-from yod.launch.allocation import PROGRAM_MAX, no_answer_text, queued_text
+from partition.broker.wanted import Wanted
+from yod.launch.allocation import no_answer_text, queued_text
 
 TIMED_OUT = 124  # exit status: the time limit, as that of timeout(1)
 START_S = 30.0  # all PCTs must be up within this, behind the phases of their launch
 START_NODE_S = 0.1  # more time for each node
 CANCELLED = "cancelled"  # how it was ended by a command
 _OF_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)  # keys of the terminal, while it runs
-
-
-class Wanted(Struct, frozen=True):
-    """What the user asks for.
-
-    Attributes:
-        spec: slots, and of which nodes.
-        words: the command; empty: the program that reads our output has the allocation.
-        wait_s: how long to wait for nodes that others have; infinity: any time.
-        time_s: how long the allocation may last; infinity: any time.
-        warning: a signal before the time is over; None: there is none.
-        is_exclusive: all slots of nodes that nobody else uses.
-        batch_job, terms: of the batch system that yod runs in; empty: none. Its queue and the like.
-    """
-
-    spec: NodeSpec
-    words: tuple[str, ...]
-    wait_s: float = inf
-    time_s: float = inf
-    warning: EarlySignal | None = None
-    is_exclusive: bool = False
-    batch_job: str = ""
-    terms: Terms = NO_TERMS
 
 
 class Phase(Enum):
@@ -226,16 +201,7 @@ class Holding:
         """Ask for nodes."""
         wanted = self._wanted
         self._began, self._until = now, now + self._limits.allocate_s
-        request = NodeRequest(
-            (wanted.spec.packed(),),
-            " ".join(wanted.words)[:PROGRAM_MAX],
-            wanted.batch_job,
-            waits=wanted.wait_s > 0,
-            is_exclusive=wanted.is_exclusive,
-            terms=wanted.terms,
-            time_s=wanted.time_s if wanted.time_s < inf else 0.0,
-        )
-        return [Send(self._bebopd, request)]
+        return [Send(self._bebopd, wanted.request())]
 
     def begin_with(self, grant: Grant, now: float, starts_command: bool = True) -> list[Action]:
         """Begin with nodes that somebody else has asked for.

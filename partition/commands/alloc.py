@@ -13,7 +13,7 @@ from native.errors import UsageError, YodError
 from native.host import process, stdio
 from native.wire.base import SIZE_MAX
 from partition.broker.driver import hold
-from partition.broker.machine import Wanted
+from partition.broker.wanted import Wanted
 from partition.commands.words import SIGNAL, bound, in_queue
 from partition.find import batch
 from partition.submit.signals import early

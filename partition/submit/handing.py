@@ -117,7 +117,7 @@ def submit(
         PartitionError: it is not taken.
     """
     message, read = _read(words, wrap, given, partition)
-    return _taken(*_answer_to(message, read, given, partition, environment))
+    return _taken(*_answer_to(message, read, partition, environment))
 
 
 def test(
@@ -134,7 +134,7 @@ def test(
     """
     message, read = _read(words, wrap, given, partition)
     asked = replace(message, is_test=True)
-    answer, warnings = _answer_to(asked, read, given, partition, environment)
+    answer, warnings = _answer_to(asked, read, partition, environment)
     if not isinstance(answer, Forecast):
         raise PartitionError("bebopd is of a release that does not know --test-only")
     return answer, warnings
@@ -187,13 +187,14 @@ def _read(
         is_held,
         terms_of(*(chosen[name] for name in _TERMS)),
     )
+    if given.get("queue") or given.get("account"):
+        read.habits = []
     return replace(message, array=array, begins=begins, deadline=deadline), read
 
 
 def _answer_to(
     message: Submit,
     read: directives.Read,
-    given: Mapping[str, Any],
     partition: str,
     environment: Mapping[str, str],
 ) -> tuple[Submitted | Forecast, Sequence[str]]:
@@ -202,12 +203,11 @@ def _answer_to(
         return _answer(message, partition, environment), read.warnings
     except NotTakenError as error:
         # Another system's queues mean nothing where there are none.
-        habits = [] if given.get("queue") or given.get("account") else read.habits
-        if error.code is not Refusal.NO_QUEUES or not habits:
+        if error.code is not Refusal.NO_QUEUES or not read.habits:
             raise
-        message = replace(message, terms=replace(message.terms, queue="", account=""))
-        warnings = [*read.warnings, *(f"{habit}: ignored, there are no queues" for habit in habits)]
-        return _answer(message, partition, environment), warnings
+    message = replace(message, terms=replace(message.terms, queue="", account=""))
+    ignored = [f"{habit}: ignored, there are no queues" for habit in read.habits]
+    return _answer(message, partition, environment), [*read.warnings, *ignored]
 
 
 def detach(
