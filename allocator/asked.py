@@ -124,6 +124,9 @@ class BatchRequests:
                     case batch.Prioritise():
                         whose = (source, by, viewer is None)
                         return self._batch.priorities.change(job, message, *whose)
+                    case batch.Requeue():
+                        host = running.host_of(job, self._nodes)
+                        actions = running.requeue(job, host, by)
                     case batch.Suspend(_, is_on):
                         host = running.host_of(job, self._nodes)
                         actions = running.suspend(job, host, is_on, by)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from allocator.batch.job import (
     BatchRecorded,
+    ForgetSteps,
     RecordBatchJob,
     RecordEvent,
     RecordSteps,
@@ -181,7 +182,7 @@ class Driver:
                 self._say(text, job_id)
             case ReserveJobIds() | RecordNode() | RecordGrant() | RecordEnd() | RecordEvent():
                 self._record(action)
-            case RecordPast() | RecordSteps() | RecordNodeEvent() | RecordCharge():
+            case RecordPast() | RecordSteps() | ForgetSteps() | RecordNodeEvent() | RecordCharge():
                 self._record(action)
             case RecordBatchJob():
                 # With all others of this turn: the disk is waited for once.
@@ -312,6 +313,8 @@ class Driver:
                 ledger.job_ended(row)
                 said = f"{row.state.value}: {row.reason}" if row.reason else row.state.value
                 ledger.happened(row.job_id, clipped(said), self._wall_clock())
+            case ForgetSteps(job_id):
+                self._ledger.steps_forgotten(job_id)
             case RecordSteps(rows):
                 ledger.steps_ended(rows)
             case RecordCharge(charge):

@@ -105,6 +105,9 @@ class Ledger(Protocol):
     def steps_ended(self, rows: Sequence[Row]) -> None:
         """Record the final rows of steps."""
 
+    def steps_forgotten(self, job_id: int) -> None:
+        """Remove the rows of a job's steps: it begins anew."""
+
     def batch_ended(self, row: Row) -> None:
         """A batch job has its final row on the disk, and goes into the history."""
 
@@ -161,6 +164,9 @@ class MemoryLedger:
 
     def steps_ended(self, rows: Sequence[Row]) -> None:
         """Nobody looks for past steps."""
+
+    def steps_forgotten(self, job_id: int) -> None:
+        """No job begins anew."""
 
     def batch_ended(self, row: Row) -> None:
         """There are none."""

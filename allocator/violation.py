@@ -14,7 +14,7 @@ from native.wire.status import Announce, Rejected, Watch
 OF_RESET = (load.Completions, load.Released)
 _ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
 _ORDERED = (batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend, batch.Hold)
-OF_BATCH = (*_ASKED, *_ORDERED, batch.Prioritise)
+OF_BATCH = (*_ASKED, *_ORDERED, batch.Prioritise, batch.Requeue)
 _ANSWERED = (NodeRequest, Release, Order, AskNodeEvents, Watch, batch.Steps, *OF_BATCH)
 
 

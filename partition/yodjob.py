@@ -27,6 +27,7 @@ COMMANDS = {
     "hold": "suspended:hold",
     "list": "asked:show_all",
     "release": "suspended:release",
+    "requeue": "suspended:requeue",
     "resume": "suspended:resume",
     "show": "asked:show_some",
     "signal": "asked:send_signal",

@@ -82,6 +82,7 @@ class BatchJob(Struct, eq=False):
         given: slots that it has or had; 0: not yet, or as many as it asks for.
         attempt: how often it was placed before, and a node could not be made ready.
         is_cancelled: its end was asked for.
+        is_requeued: it is ended to wait again.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
         elements: of an array, whose state is PENDING until it ends; None: it is none.
         element: which one of an array it is; None: of none.
@@ -124,6 +125,7 @@ class BatchJob(Struct, eq=False):
     given: int = 0
     attempt: int = 0
     is_cancelled: bool = False
+    is_requeued: bool = False
     is_suspended: bool = False
     elements: Elements | None = None
     element: Element | None = None
@@ -273,6 +275,12 @@ class RecordSteps(Action, frozen=True):
     """Keep the final rows of steps."""
 
     rows: tuple[Row, ...]
+
+
+class ForgetSteps(Action, frozen=True):
+    """Remove the rows of a job's steps: it runs from its beginning, and counts them anew."""
+
+    job_id: int
 
 
 class StartBroker(Action, frozen=True):

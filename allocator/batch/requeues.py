@@ -1,16 +1,22 @@
-"""Batch jobs that are placed again: a node could not be made ready for them. Pure.
+"""Batch jobs that are placed again. Pure.
 
-The script has not begun, and the node is drained by the word of its PCT. The job waits again, at
+A node could not be made ready for them: the script has not begun, and the node is drained by the
+word of its PCT. Or somebody has asked for it, and the script was ended. The job waits again, at
 the place that it had, when the disk knows and when it holds no slot any more. A bebopd that is
 killed before the disk knows hears of the broker's end once more, from the PCT.
 """
 
 from __future__ import annotations
 
-from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from allocator.batch.job import BatchJob, ForgetSteps, RecordBatchJob, RecordEvent
 from allocator.batch.placed import Placed
 from allocator.jobs.table import JobTable
 from allocator.nodes.table import NodeTable
+from allocator.queue.admission import Admission
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.text import shown
@@ -24,10 +30,21 @@ class Requeues:
     Args:
         slots: the jobs that hold slots.
         placed: from which a job is taken that waits again.
+        admission: hears what a job has used that had begun.
     """
 
-    def __init__(self, nodes: NodeTable, slots: JobTable, placed: Placed, limits: Limits) -> None:
+    def __init__(
+        self,
+        nodes: NodeTable,
+        slots: JobTable,
+        placed: Placed,
+        admission: Admission,
+        limits: Limits,
+        unix_time: Callable[[], float],
+    ) -> None:
         self._nodes = nodes
+        self._admission = admission
+        self._unix_time = unix_time
         self._placed = placed
         self._slots = slots
         self._most = min(limits.requeues_count, ATTEMPT_MAX)
@@ -38,22 +55,29 @@ class Requeues:
 
     def judged(self, job: BatchJob, end: JobEnd) -> tuple[JobEnd, bool]:
         """The end of a job's broker, as an end of the job; and whether the job waits again."""
+        if job.is_requeued and not job.is_cancelled:
+            return JobEnd(end.state, 0, 0, job.reason), True
         if end.state is not State.BOOT_FAIL:
             return end, False
         if job.attempt < self._most:
             return end, True
-        reason = f"placed {self._most + 1} times: {end.reason}" if self._most else end.reason
+        reason = f"placed {job.attempt + 1} times: {end.reason}" if job.attempt else end.reason
         return JobEnd(State.FAILED, end.exit_status, end.signal, reason), False
 
     def begin(self, job: BatchJob, reason: str, now: float) -> list[Action]:
         """A job is to wait again; it is told to the disk first. Its slots become free."""
         self._unrecorded[job.job_id] = job.root
+        of = "" if job.is_requeued else f" of {self._most}"
+        if job.is_requeued:
+            job.charge = self._admission.ended(replace(job.row(), ended=self._unix_time()))
         self._placed.remove(job)
-        job.reach = ("", b"")
+        self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
+        job.reach, job.is_requeued = ("", b""), False
         job.attempt += 1
         job.state, job.reason = State.PENDING, f"waits again: {reason}"
-        said = f"waits again ({job.attempt} of {self._most}): {shown(reason)}"
-        actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        said = f"waits again ({job.attempt}{of}): {shown(reason)}"
+        said_so = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        actions: list[Action] = [ForgetSteps(job.job_id), *said_so]
         if (held := self._slots.get(job.job_id)) is not None:
             actions += self._slots.release(held, None, now)
         return [*actions, RecordBatchJob(job)]

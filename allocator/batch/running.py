@@ -12,7 +12,7 @@ from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
 from native.errors import Refusal
 from native.machine import Action, Send
-from native.wire.base import State
+from native.wire.base import ATTEMPT_MAX, State
 from native.wire.batch import EndBroker, LimitTime, SignalScript, Suspend
 
 
@@ -54,6 +54,23 @@ def suspend(job: BatchJob, node: Node, is_on: bool, by: str) -> list[Action]:
     return [RecordEvent(job.job_id, said), RecordBatchJob(job), sent]
 
 
+def requeue(job: BatchJob, node: Node, by: str) -> list[Action]:
+    """End a job that runs; it waits again when its broker has ended.
+
+    Raises:
+        RequestRefused: it ends, or has been placed too often.
+    """
+    if job.is_cancelled:
+        raise RequestRefused(Refusal.BUSY, f"job {job.job_id} ends: {job.reason}")
+    if job.attempt >= ATTEMPT_MAX:
+        text = f"job {job.job_id} was placed {ATTEMPT_MAX + 1} times already"
+        raise RequestRefused(Refusal.BUSY, text)
+    sent = Send(node.peer, EndBroker(job.job_id, is_forced=job.is_requeued))
+    job.is_suspended = False  # what is to end is continued
+    job.is_requeued, job.reason = True, f"requeued by {by}"
+    return [RecordEvent(job.job_id, job.reason), RecordBatchJob(job), sent]
+
+
 def limit_time(job: BatchJob, node: Node) -> list[Action]:
     """Say how long a job may run."""
     return [Send(node.peer, LimitTime(job.job_id, job.time_s))]
@@ -64,6 +81,6 @@ def tell_again(job: BatchJob, node: Node) -> list[Action]:
     if job.is_told:
         return []
     job.is_told = True
-    if job.is_cancelled:
+    if job.is_cancelled or job.is_requeued:
         return [Send(node.peer, EndBroker(job.job_id))]
     return [*limit_time(job, node), Send(node.peer, Suspend(job.job_id, job.is_suspended))]

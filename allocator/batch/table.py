@@ -109,7 +109,7 @@ class BatchJobs:
             unix_time=unix_time,
         )
         self._placed = Placed()
-        self._requeues = Requeues(nodes, slots, self._placed, limits)
+        self._requeues = Requeues(nodes, slots, self._placed, admission, limits, unix_time)
         self._due = Deadlines[int]()
         self.questions = Questions(self._jobs, slots, queue)
         self.times = TimeLimits(self._jobs, unix_time)
@@ -298,9 +298,7 @@ class BatchJobs:
             return [Send(node.peer, batch.Heard(message.job_id, message.attempt))]  # given up
         outcome, is_again = self._requeues.judged(job, outcome_of(message, job.is_cancelled))
         if is_again:
-            begun = self._requeues.begin(job, outcome.reason, now)
-            self.admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
-            return begun
+            return self._requeues.begin(job, outcome.reason, now)
         job.exit_status, job.signal = outcome.exit_status, outcome.signal
         is_by_user = job.is_cancelled and outcome.state is State.CANCELLED
         return self._end(job, outcome.state, job.reason if is_by_user else outcome.reason, now)

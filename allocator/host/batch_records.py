@@ -62,7 +62,8 @@ CREATE TABLE IF NOT EXISTS batch (
     attempt INTEGER,          -- how often it was placed before; NULL: never
     array INTEGER,            -- that it is an element of; NULL: of none. Its task is that one's
     element INTEGER,
-    elements BLOB             -- of an array, encoded; NULL: it is none
+    elements BLOB,            -- of an array, encoded; NULL: it is none
+    is_requeued INTEGER       -- it is ended to wait again; NULL: no
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -79,11 +80,11 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     PRIMARY KEY (account, uid)
 ) WITHOUT ROWID;
 """
-_INSERT = f"INTO batch VALUES ({', '.join('?' * 33)})"
+_INSERT = f"INTO batch VALUES ({', '.join('?' * 34)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, held = ?, terms = ?, priority = ?, given = ?, state = ?, reason = ?,
     nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
-    attempt = ?, elements = ?, task = CASE WHEN ? THEN NULL ELSE task END
+    attempt = ?, elements = ?, is_requeued = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -103,6 +104,7 @@ MORE_COLUMNS = {
         "array": "INTEGER",
         "element": "INTEGER",
         "elements": "BLOB",
+        "is_requeued": "INTEGER",
     }
 }
 _STATES = {State.SUSPENDED: State.RUNNING}  # of a job whose script runs
@@ -145,7 +147,7 @@ class BatchRecords:
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
         ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
-            priority, attempt, incarnation, is_cancelled, elements"""
+            priority, attempt, incarnation, is_cancelled, elements, is_requeued"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
             SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
@@ -218,7 +220,7 @@ def _statement(record: RecordBatchJob) -> Statement:
         changed = (job.time_s, int(job.held), *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
         how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
-        return _UPDATE, (*changed, *how, elements, is_over, job.job_id)
+        return _UPDATE, (*changed, *how, elements, job.is_requeued, is_over, job.job_id)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.shown_state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
@@ -227,7 +229,16 @@ def _statement(record: RecordBatchJob) -> Statement:
     line = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given, job.attempt)
     of = (None, None) if job.element is None else (job.element.array, job.element.index)
     verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
-    return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *line, *of, elements)
+    return f"{verb} {_INSERT}", (
+        *first,
+        *second,
+        *third,
+        *fourth,
+        *line,
+        *of,
+        elements,
+        job.is_requeued,
+    )
 
 
 def _job(
@@ -245,6 +256,7 @@ def _job(
     incarnation: int,
     is_cancelled: int,
     elements: bytes | None,
+    is_requeued: int | None,
     *columns: object,
 ) -> BatchJob:
     nodes = json.loads(str(columns[7]))
@@ -273,6 +285,7 @@ def _job(
         nodes=convert(nodes, tuple[tuple[int, int], ...]),
         incarnation=incarnation,
         is_cancelled=bool(is_cancelled),
+        is_requeued=bool(is_requeued),
         began=row.began,
         exit_status=row.exit_status,
         signal=row.signal,

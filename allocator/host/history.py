@@ -272,6 +272,11 @@ def final(row: Row, *, is_batch: bool) -> Statement:
     )
 
 
+def without_steps(job_id: int) -> Statement:
+    """Removes the rows of a job's steps."""
+    return "DELETE FROM past WHERE job_id = ? AND step >= 0", (job_id,)
+
+
 def held(job_id: int, freed: float, slot_s: float) -> Statement:
     """Adds what a job has held, when its last slot is free."""
     return "INSERT OR IGNORE INTO held VALUES (?, ?, ?)", (job_id, freed, slot_s)

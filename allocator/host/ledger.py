@@ -251,6 +251,10 @@ class Ledger:
         for row in rows:
             self._add(history.final(row, is_batch=False))
 
+    def steps_forgotten(self, job_id: int) -> None:
+        """Remove the rows of a job's steps: it begins anew."""
+        self._add(history.without_steps(job_id))
+
     def batch_ended(self, row: Row) -> None:
         """A batch job has its final row on the disk, and goes into the history."""
         self._add(history.final(row, is_batch=True), *batch_records.moved(row.job_id))

@@ -299,6 +299,10 @@ class Hold(JobMessage, frozen=True, tag="batch.hold"):
     is_on: bool
 
 
+class Requeue(JobMessage, frozen=True, tag="batch.requeue"):
+    """End a job that runs, and let it wait again, at the place that it had."""
+
+
 class Prioritise(JobMessage, frozen=True, tag="batch.prioritise"):
     """Change the place of a job that waits.
 

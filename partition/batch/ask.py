@@ -26,7 +26,7 @@ class RefusedError(PartitionError):
         super().__init__(refused.text)
 
 
-_Changes = batch.LimitTime | batch.Suspend | batch.Hold | batch.Prioritise
+_Changes = batch.LimitTime | batch.Suspend | batch.Hold | batch.Prioritise | batch.Requeue
 Order = batch.Cancel | batch.SignalScript | _Changes
 
 

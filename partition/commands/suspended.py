@@ -1,9 +1,10 @@
-"""Commands that suspend jobs, and resume them; that hold batch jobs, and release them."""
+"""Commands that suspend jobs, and resume them; that hold batch jobs, release and requeue them."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -11,7 +12,7 @@ from native import limits
 from native.host import stdio
 from native.text import shown
 from native.wire import job
-from native.wire.batch import Hold, Suspend
+from native.wire.batch import Hold, Requeue, Suspend
 from partition.batch.ids import Asked
 from partition.commands.asked import demand_done
 from partition.commands.words import FAILED, PARTITION, takes_ids
@@ -50,14 +51,27 @@ def release(job_ids: tuple[str, ...], partition: str) -> None:
     _hold(job_ids, partition, is_on=False)
 
 
-def _hold(job_ids: tuple[str, ...], partition: str, *, is_on: bool) -> None:
+@click.command()
+@PARTITION
+@takes_ids
+def requeue(job_ids: tuple[str, ...], partition: str) -> None:
+    """End batch jobs that run, and let them wait again: same id, same place. Twice: kill."""
     asked = Asked(job_ids, partition, limits.load(os.environ))
-    others = asked.order(job_ids, lambda job_id: Hold(job_id, is_on))
+    _demand_batch(asked.order(job_ids, Requeue), asked, "runs")
+
+
+def _demand_batch(others: Sequence[str], asked: Asked, does: str) -> None:
+    """A line for each that is no batch job, or has not done what it was asked."""
     for job_id in others:
-        stdio.say(f"yodjob: {shown(job_id)}: no batch job of this id waits here")
+        stdio.say(f"yodjob: {shown(job_id)}: no batch job of this id {does} here")
     demand_done([], asked)
     if others:
         sys.exit(FAILED)
+
+
+def _hold(job_ids: tuple[str, ...], partition: str, *, is_on: bool) -> None:
+    asked = Asked(job_ids, partition, limits.load(os.environ))
+    _demand_batch(asked.order(job_ids, lambda job_id: Hold(job_id, is_on)), asked, "waits")
 
 
 def _order(job_ids: tuple[str, ...], partition: str, *, is_on: bool) -> None:

@@ -352,3 +352,16 @@ def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(job
     done = jobs.yodjob("show", f"{array}_2")
     assert done.status == 1
     assert f"{array}_2: this element has not begun here" in done.err
+
+
+def test_a_job_that_is_requeued_runs_again_from_its_beginning_with_its_id(jobs):
+    text = "echo ${YOD_RESTART_COUNT:-0}; yod -sz 1 true; if [ ! -e again ]; then " + STAY + "; fi"
+    job_id = jobs.submit(text=text)
+    jobs.said.until("up")
+    (jobs.directory / "again").touch()
+    assert jobs.yodjob("requeue", job_id) == (0, "", "")
+    assert jobs.wait(job_id) == 0
+    assert jobs.output(job_id) == "1\n"
+    told = jobs.yodjob("show", "--events", job_id).out
+    assert "waits again (1): requeued by " in told
+    assert jobs.yodjob("history", job_id).out.count(f"{job_id}.1 ") == 1

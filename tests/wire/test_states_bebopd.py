@@ -64,6 +64,7 @@ def _said_by(sender: str, label: str) -> Message:
         "batch.limit_time": batch.LimitTime(1, 60.0),
         "batch.suspend": batch.Suspend(1, True),
         "batch.hold": batch.Hold(1, True),
+        "batch.requeue": batch.Requeue(1),
         "batch.prioritise": batch.Prioritise(1, nice=5),
         "batch.steps": batch.Steps(1, 0, ()),
     }[name]

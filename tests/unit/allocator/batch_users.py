@@ -109,15 +109,23 @@ class Users:
         self.receive(peer, batch.LimitTime(job_id, seconds))
 
     def suspend(self):
-        """Or resume."""
+        """Or resume, or requeue."""
         job_id = self.choose.choice(list(self.accepted.values()))
         job = self.machine.batch.get(job_id)
         if job is None or job.state is not State.RUNNING or job.is_cancelled:
             return
         if (node := self.machine.nodes.get(job.root)) is not None and node.is_up:
-            self.say_suspend(job_id, self.choose.random() < 0.5)
+            if self.choose.random() < 0.2:
+                self.say_requeue(job_id)
+            else:
+                self.say_suspend(job_id, self.choose.random() < 0.5)
             if self.choose.random() < 0.3:
                 self.cut(self.pcts[job.root])
+
+    def say_requeue(self, job_id):
+        peer = next(self.peers)
+        self.suspending.add(peer)  # it is answered in the same way
+        self.receive(peer, batch.Requeue(job_id))
 
     def say_suspend(self, job_id, is_on):
         peer = next(self.peers)

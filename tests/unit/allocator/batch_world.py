@@ -10,6 +10,7 @@ from itertools import count
 
 from allocator.batch.job import (
     BatchRecorded,
+    ForgetSteps,
     RecordBatchJob,
     SendEvents,
     SendHistory,
@@ -67,8 +68,7 @@ class World(Users):
         self.limits = Limits()
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
-        self.after = {b"": NO_DEPENDENCY}  # by token, which elements of arrays have not
-        self.arrays = {}  # how many elements, by token
+        self.after, self.arrays = {b"": NO_DEPENDENCY}, {}  # dependencies and elements, by token
         self.exclusive = set()  # tokens
         self.running, self.begun = Counter(), set()
         self.submitting, self.waiting, self.holding = {}, {}, {}
@@ -142,6 +142,8 @@ class World(Users):
                 self.disk.used_below = end
             case RecordBatchJob():
                 self.unkept.append(action)
+            case ForgetSteps(job_id):
+                self.begun.discard(job_id)
             case StartBroker(target, job, gid, groups):
                 self.check_start(target, job)
                 task = self.disk.batch.task(job.job_id)
@@ -342,8 +344,6 @@ class World(Users):
         principal = Principal(PrincipalKind.JOB, 1000, job_id)
         self.receive(next(self.peers), Release(job_id), principal)
 
-    # The end
-
     def settle(self):
         """Everything arrives, everything goes on, time passes."""
         self.disk.is_full, self.fuse, self.scripts_end = False, -1, False
@@ -421,8 +421,7 @@ class World(Users):
             assert job_id in states, f"job {job_id} was accepted and is lost"
         left = {job_id: state for job_id, state in states.items() if not state.is_final}
         assert not left, f"they never end: {left}"
-        arrays = self.arrays.items()
-        self.disk.check_arrays({self.accepted.get(token): count for token, count in arrays})
+        self.disk.check_arrays({self.accepted.get(each): n for each, n in self.arrays.items()})
         assert not self.submitting, "never answered"
         assert not self.waiting, "waits for ever"
         assert not +self.running, "still runs"

@@ -2,15 +2,22 @@
 
 import pytest
 
-from allocator.batch.job import BatchRecorded, RecordBatchJob, RecordEvent, StartBroker
+from allocator.batch.job import (
+    BatchRecorded,
+    ForgetSteps,
+    RecordBatchJob,
+    RecordEvent,
+    StartBroker,
+)
+from native.errors import Refusal
 from native.limits import Limits
 from native.machine import Send
 from native.wire import batch, codec
 from native.wire.alloc import Freed
 from native.wire.base import JobEnd, State
 from tests.unit.allocator.batch_disk import Disk
-from tests.unit.allocator.partition_of import pct
-from tests.unit.allocator.test_batch import BatchPartition, of, said
+from tests.unit.allocator.partition_of import ALICE, pct
+from tests.unit.allocator.test_batch import OTHER, BatchPartition, ended, of, said
 
 WHY = "node 0 (node0): prolog h1 failed: no disk"
 
@@ -132,3 +139,67 @@ def test_a_later_bebopd_knows_how_often_it_was_placed():
     assert (job.state, job.attempt, job.nodes) == (State.PENDING, 1, ())
     assert WHY in job.reason
     disk.close()
+
+
+def requeued(partition, job_id):
+    """What a user hears who has a job that runs placed again."""
+    actions = partition.receive(OTHER, batch.Requeue(job_id), ALICE)
+    return said(actions)
+
+
+def test_a_job_that_runs_is_ended_and_waits_again_when_somebody_asks_for_it():
+    partition = BatchPartition()
+    job_id = partition.begun(4)
+    assert requeued(partition, job_id) == [batch.EndBroker(job_id), batch.Done(job_id)]
+    partition.keep()
+    actions = partition.receive(pct(0), ended(job_id, State.CANCELLED))
+    assert of(ForgetSteps, actions) == [ForgetSteps(job_id)]
+    freed(partition, job_id)
+    (start,) = of(StartBroker, partition.keep())
+    assert (start.job.job_id, start.job.attempt, start.job.is_requeued) == (job_id, 1, False)
+
+
+def test_its_end_is_no_end_of_the_job_whatever_it_was():
+    for state in (State.COMPLETED, State.FAILED, State.CANCELLED):
+        partition = BatchPartition()
+        job_id = partition.begun(4)
+        requeued(partition, job_id)
+        partition.keep()
+        partition.receive(pct(0), ended(job_id, state))
+        assert partition.machine.batch.get(job_id).state is State.PENDING
+
+
+def test_that_it_is_to_wait_again_outlives_bebopd():
+    disk = Disk()
+    partition = BatchPartition()
+    actions = partition.submit(4)
+    disk.batch.keep(of(RecordBatchJob, actions))
+    (start,) = of(StartBroker, partition.keep())
+    partition.receive(pct(0), batch.Started(start.job.job_id))
+    partition.keep()
+    actions = partition.receive(OTHER, batch.Requeue(start.job.job_id), ALICE)
+    disk.batch.keep(of(RecordBatchJob, actions))
+    (job,) = disk.batch.earlier().jobs
+    assert job.is_requeued
+    disk.close()
+
+
+def test_cancelling_it_meanwhile_counts_for_more():
+    partition = BatchPartition()
+    job_id = partition.begun(4)
+    requeued(partition, job_id)
+    partition.receive(OTHER, batch.Cancel(job_id), ALICE)
+    partition.keep()
+    partition.receive(pct(0), ended(job_id, State.CANCELLED))
+    partition.keep()
+    assert partition.machine.batch.get(job_id) is None
+
+
+def test_a_job_that_does_not_run_is_not_requeued():
+    partition = BatchPartition(1, 1)
+    partition.begun(1)
+    partition.submit(1, number=1)
+    partition.keep()
+    (refused,) = requeued(partition, 2)
+    assert refused.code is Refusal.BUSY
+    assert "does not run" in refused.text
