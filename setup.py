@@ -160,15 +160,36 @@ class BuildCommands(build_scripts):
         return []
 
 
-class InstallManPages(install_data):
-    """The pages of docs/ that are man pages, too. ``man`` finds share/man beside a bin in PATH."""
+# Commands of Slurm's, in a directory that a site may put into PATH.
+SLURM = ("salloc", "sbatch", "srun", "squeue", "scancel", "sinfo", "sacct", "scontrol")
+SLURM_SCRIPT = """\
+#!/bin/sh
+# What Slurm's NAME does, by yod: man yod-slurm
+self=$(readlink -f "$0")
+exec "${self%/*}/../../../bin/yodjob" slurm NAME "$@"
+"""
+
+
+class InstallShared(install_data):
+    """Pages of docs/ that are man pages, too, and commands with Slurm's names.
+
+    ``man`` finds share/man beside a bin in PATH.
+    """
 
     def run(self) -> None:
         sys.path.insert(0, str(HERE / "docs"))
         import man  # needs what a build requires
 
         pages = man.write_all(Path(self.install_dir, "share/man"), self.distribution.get_version())
-        self.outfiles += map(str, pages)
+        self.outfiles += map(str, [*pages, *self._slurm(Path(self.install_dir, "share/yod/slurm"))])
+
+    def _slurm(self, directory: Path) -> list[Path]:
+        directory.mkdir(parents=True, exist_ok=True)
+        scripts = [directory / name for name in SLURM]
+        for script in scripts:
+            script.write_text(SLURM_SCRIPT.replace("NAME", script.name))
+            script.chmod(0o755)
+        return scripts
 
 
 class Yod(Distribution):
@@ -217,7 +238,7 @@ setup(
     cmdclass={
         "build_ext": BuildNative,
         "build_scripts": BuildCommands,
-        "install_data": InstallManPages,
+        "install_data": InstallShared,
     },
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     install_requires=[

@@ -26,6 +26,7 @@ SECTIONS = {  # page: the man page's name and section
     "yod-agent": ("yod-agent", "1"),
     "allocations": ("yod-allocations", "7"),
     "batch": ("yod-batch", "7"),
+    "slurm": ("yod-slurm", "7"),
     "hosts": ("yod-hosts", "7"),
     "admin": ("yod-admin", "7"),
     "hooks": ("yod-hooks", "7"),

@@ -31,6 +31,7 @@ COMMANDS = {
     "resume": "suspended:resume",
     "show": "asked:show_some",
     "signal": "asked:send_signal",
+    "slurm": "slurm:slurm",
     "submit": "submit:submit",
     "suspend": "suspended:suspend",
     "update": "asked:update",

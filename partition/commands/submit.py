@@ -80,6 +80,7 @@ from partition.submit import handing
 @click.option("-hold", "--hold", "-H", "is_held", is_flag=True, help="Until `yodjob release`.")
 @click.option("--test-only", "is_test", is_flag=True, help="Say when and where it would begin.")
 @click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
+@click.option("--as-sbatch", "is_sbatch", is_flag=True, help="Say so in sbatch's words.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")
 @PARTITION
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT [ARG]...]")
@@ -89,6 +90,7 @@ def submit(
     waits: bool,
     is_quiet: bool,
     is_test: bool,
+    is_sbatch: bool,
     partition: str,
     **given: Any,
 ) -> None:
@@ -110,7 +112,8 @@ def submit(
     _warn(submitted.warnings)
     text = f"; it waits: {shown(submitted.text)}" if submitted.text else ""
     job_id = str(submitted.job_id)
-    print_lines([job_id if is_quiet else f"job {job_id} submitted{text}"])
+    told = f"Submitted batch job {job_id}" if is_sbatch else f"job {job_id} submitted{text}"
+    print_lines([job_id if is_quiet else told])
     sys.stdout.flush()
     if waits:
         from partition.batch.ids import Asked

@@ -103,6 +103,19 @@ def read(text: str, known: Sequence[Option]) -> Read:
     return found
 
 
+def of_slurm(words: Sequence[str]) -> Read:
+    """The same of words that a command of Slurm's was given.
+
+    Raises:
+        UsageError: as :func:`read`.
+    """
+    found = Read([], [])
+    _slurm(list(words), (), found)
+    _check(found.words)
+    found.warnings = [warning.removeprefix("#SBATCH ") for warning in found.warnings]
+    return found
+
+
 def _head(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):

@@ -365,3 +365,24 @@ def test_a_job_that_is_requeued_runs_again_from_its_beginning_with_its_id(jobs):
     told = jobs.yodjob("show", "--events", job_id).out
     assert "waits again (1): requeued by " in told
     assert jobs.yodjob("history", job_id).out.count(f"{job_id}.1 ") == 1
+
+
+def test_slurms_commands_do_what_they_say(jobs):
+    directory = BIN.parent / "share" / "yod" / "slurm"
+
+    def run(name, *words):
+        return finish(jobs.partition.start_command(directory / name, *words, cwd=jobs.directory))
+
+    script = jobs.script('echo "$YOD_SLOTS $1"; srun -n 2 echo hello')
+    path = f"{directory}:{os.environ['PATH']}"
+    words = (directory / "sbatch", "-n", "2", "-t", "5", "--mail-type=END", script, "word")
+    done = finish(jobs.partition.start_command(*words, cwd=jobs.directory, env={"PATH": path}))
+    (job_id,) = re.fullmatch(r"Submitted batch job (\d+)\n", done.out).groups()
+    assert (done.status, done.err) == (0, "sbatch: --mail-type: ignored\n")
+    assert jobs.wait(job_id) == 0
+    assert jobs.output(job_id) == "2 word\nhello\nhello\n"
+    assert f"job {job_id}" in run("scontrol", "show", "job", job_id).out
+    assert f"\n{job_id} " in run("sacct", "-j", job_id).out
+    refused = run("sbatch", "--constraint=fast", script)
+    assert refused.status == 2
+    assert "sbatch: --constraint is not there here" in refused.err
