@@ -11,7 +11,7 @@ no element runs twice, whatever happens to bebopd.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from allocator.batch.job import BatchJob, Fate
 from native.text import plural
@@ -67,7 +67,7 @@ class Arrays:
         if not self.room(array):
             array.reason = full(array)
         suffix = f"[{index}]"
-        return BatchJob(
+        element = BatchJob(
             job_id=job_id,
             uid=array.uid,
             owner=array.owner,
@@ -85,17 +85,26 @@ class Arrays:
             of=array,
             is_recorded=True,  # with its grant
         )
+        array.unwritten[job_id] = element
+        return element
 
     def ended(self, element: BatchJob) -> None:
         """An element has ended; the disk is told of both together."""
         array = element.of
         assert array is not None and array.elements is not None
+        array.unwritten[element.job_id] = element
         if element.state is State.COMPLETED:
             array.elements.well += 1
             return
         array.elements.failed += 1
         signalled = SIGNAL_BASE + element.signal if element.signal else 0
         array.elements.worst = max(array.elements.worst, element.exit_status, signalled, 1)
+
+    def recorded(self, jobs: Iterable[BatchJob]) -> None:
+        """The disk knows these as they are."""
+        for job in jobs:
+            if job.of is not None:
+                job.of.unwritten.pop(job.job_id, None)
 
     def gone(self, element: BatchJob) -> None:
         """The disk knows of an element's end."""

@@ -87,6 +87,8 @@ class BatchJob(Struct, eq=False):
         elements: of an array, whose state is PENDING until it ends; None: it is none.
         element: which one of an array it is; None: of none.
         of: that array, which is written whenever this job is.
+        unwritten: of an array the elements that the disk does not know as begun, or as ended,
+            by id; they are written whenever the array is.
         since: when it came into the line; seconds, monotonic; None: not this bebopd's.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.
@@ -130,6 +132,7 @@ class BatchJob(Struct, eq=False):
     elements: Elements | None = None
     element: Element | None = None
     of: BatchJob | None = None
+    unwritten: dict[int, BatchJob] = {}
     since: float | None = None
     grant: Grant | None = None
     is_granted: bool = False

@@ -162,6 +162,7 @@ class BatchJobs:
         actions: list[Action] = []
         jobs = [job for job_id in event.job_ids if (job := self._jobs.get(job_id))]
         ended = {job.job_id for job in jobs if job.state.is_final}  # others may end by that
+        self._arrays.recorded([] if event.error else jobs)
         for job in reversed(jobs) if event.error else jobs:
             changed = self.times.recorded(job, event.error, self._nodes.get(job.root))
             changed += self.holds.recorded(job, event.error)

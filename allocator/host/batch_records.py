@@ -204,9 +204,11 @@ def charged(charge: Charge) -> Statement:
 def _statements(record: RecordBatchJob) -> list[Statement]:
     """Writes a job, with what is left of its array, and with its end what was used: all or none."""
     job = record.job
-    array = [] if job.of is None else [_statement(RecordBatchJob(job.of))]
-    charges = [] if job.charge is None else [charged(job.charge)]
-    return [_statement(record), *array, *charges]
+    array = job.of or job
+    others = [] if job.of is None else [job.of]
+    others += [each for each in array.unwritten.values() if each is not job]
+    charges = [charged(each.charge) for each in (job, *others) if each.charge is not None]
+    return [_statement(record), *(_statement(RecordBatchJob(each)) for each in others), *charges]
 
 
 def _statement(record: RecordBatchJob) -> Statement:

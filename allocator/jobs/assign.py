@@ -66,6 +66,20 @@ def assign(
     Raises:
         RequestRefused: the text says why.
     """
+    picks = picks_of(specs, nodes, placement, partition, claim)
+    if isinstance(picks, list):
+        return picks
+    raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement, claim), picks)
+
+
+def picks_of(
+    specs: Sequence[NodeSpec], nodes: NodeTable, placement: Placement, partition: str, claim: Claim
+) -> list[Picks] | int:
+    """The same, without the reason why not now: the index of the member that does not fit.
+
+    Raises:
+        RequestRefused: the partition can never give it; the text says why.
+    """
     for index, spec in enumerate(specs):
         if wrong := _wrong(spec, nodes):
             raise RequestRefused(*wrong, index)
@@ -87,7 +101,7 @@ def assign(
     mine = empty.admitting(claim)
     never = attempt(specs, nodes, mine, _all_of)
     if isinstance(never, list):
-        raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement, claim), picks)
+        return picks
     if mine is not empty and isinstance(attempt(specs, nodes, empty, _all_of), list):
         text = _closed_to(specs[never], nodes, mine, claim)
     else:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocator.jobs.assign import Picks, RequestRefused, assign, fits, shared_slots, slots_on
+from allocator.jobs.assign import (
+    Picks,
+    RequestRefused,
+    assign,
+    fits,
+    picks_of,
+    shared_slots,
+    slots_on,
+)
 from allocator.nodes.access import Claim
 from allocator.nodes.table import NodeTable, Placement
 from native.errors import Refusal
@@ -83,11 +91,7 @@ class Chooser:
             RequestRefused: the text has the numbers.
         """
         unpacked = tuple(spec.unpacked() for spec in specs)
-        try:
-            assign(unpacked, self._nodes, self._placement.admitting(claim), self._name, claim)
-        except RequestRefused as refused:
-            if refused.code is not Refusal.BUSY:
-                raise
+        picks_of(unpacked, self._nodes, self._placement.admitting(claim), self._name, claim)
 
     def is_shut_out(self, request: NodeRequest, claim: Claim) -> bool:
         """Whether the nodes that others alone may have stand in the way of a request for ever."""

@@ -15,9 +15,11 @@ static const char *const launchers[] = {
 };
 static const char *const users[] = { "PMIX_MCA_", "PMIX_PREFIX", "PMI_DEBUG" };
 
-/* With it a loader lists the libraries of a program and does not start it, as
- * ldd does. yod does so, too, before it starts a program. */
-#define LISTS_ONLY "LD_TRACE_LOADED_OBJECTS="
+/* With these a loader lists the libraries of a program and does not start it:
+ * for ldd, and for a yod that looks what a program will load. */
+static const char *const listers[] = {
+    "LD_TRACE_LOADED_OBJECTS=", "YOD_LISTS_LIBRARIES=",
+};
 
 static bool starts_with_one (const char *text, const char *const starts[],
                              size_t count)
@@ -105,7 +107,8 @@ bool launched_by_us (pid_t unix_pid, const struct spec *spec,
     for (size_t at = 0; is_ours && at < bytes; at += strlen (text + at) + 1) {
         if (strchr (text + at, '='))
             n_variables++;
-        is_ours = strncmp (text + at, LISTS_ONLY, strlen (LISTS_ONLY)) != 0
+        is_ours = !starts_with_one (text + at, listers,
+                                    sizeof (listers) / sizeof (listers[0]))
                   && (!is_launchers (text + at)
                       || was_given (text + at, spec, rank, pmi_fd));
     }

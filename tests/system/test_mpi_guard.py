@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.mpi import LIBRARIES, Mpi, mpi_named, without_noise
 from tests.support.partition import Done, Partition
+from yod.program import linked
 
 pytestmark = pytest.mark.mpi
 
@@ -181,8 +182,8 @@ LIST_SLOWLY = """
 import fcntl, os, subprocess, sys, time
 reader, writer = os.pipe()
 os.write(writer, bytes(fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)))
-environment = {**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}
-loader = subprocess.Popen([sys.argv[1]], env=environment, stdout=writer)
+environment = {**os.environ, sys.argv[3]: "1"}
+loader = subprocess.Popen(sys.argv[4:], env=environment, stdout=writer)
 os.close(writer)
 began, maps = float(sys.argv[2]), f"/proc/{loader.pid}/maps"
 while "libmpich" not in open(maps).read():
@@ -194,12 +195,18 @@ loader.wait()
 """
 
 
+@pytest.mark.parametrize("by", ["ldd", "yod"])
 def test_a_loader_that_only_lists_the_libraries_of_a_program_is_not_told_of(
-    embedded, mpi_directory
+    embedded, mpi_directory, by
 ):
     """As ldd does, and as a yod inside the job does to learn what its program speaks."""
     program = mpi_named("debian-mpich", mpi_directory).program[0]
-    words = [sys.executable, "-c", LIST_SLOWLY, program, str(time.monotonic())]
+    loader = linked.read(program).interpreter
+    how = {
+        "ldd": ["LD_TRACE_LOADED_OBJECTS", program],
+        "yod": ["YOD_LISTS_LIBRARIES", loader, "--list", program],
+    }[by]
+    words = [sys.executable, "-c", LIST_SLOWLY, "-", str(time.monotonic()), *how]
     done = embedded.yod("--mpi=none", "-sz", "2", *words)
     assert (done.status, done.err) == (0, "")
 

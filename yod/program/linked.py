@@ -19,7 +19,7 @@ from yod.program.elf import Elf
 LOADER_S = 5.0  # libraries may lie on a slow file system
 LIST_MAX_BYTES = 256 * 1024
 _READ_BYTES = 64 * 1024
-_LISTS_ONLY = b"LD_TRACE_LOADED_OBJECTS"  # a keeper that looks at the loader then sees no program
+_MARK = b"YOD_LISTS_LIBRARIES"  # a keeper that looks at this loader then sees no program
 
 # Libraries that need only one another.
 _PLAIN_NAMES = """
@@ -114,7 +114,7 @@ def ask(
     """
     if not os.path.basename(loader).startswith("ld"):
         return {}
-    wanted = {**environment, _LISTS_ONLY: b"1"}
+    wanted = {**environment, _MARK: b"1"}
     if extra:
         given = wanted.get(b"LD_PRELOAD", b"")
         wanted[b"LD_PRELOAD"] = b" ".join([given, *map(os.fsencode, extra)]).strip()

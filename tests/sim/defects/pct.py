@@ -163,7 +163,7 @@ def credentials_do_not_expire(patch: Patch) -> None:
 
 @defect
 def a_refused_job_is_taken(patch: Patch) -> None:
-    def refuse(original: Any, self: Reservation, job_id: int) -> bool:
+    def refuse(original: Any, self: Reservation, job_id: int, attempt: int = 0) -> bool:
         return job_id in self._used
 
     wrap(patch, Reservation, "refuse", refuse)

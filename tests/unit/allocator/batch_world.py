@@ -105,7 +105,7 @@ class World(Users):
 
     def kill_bebopd(self):
         """Of what it has sent, some is on its way; users see that it has gone."""
-        self.machine, self.fuse = None, -1
+        self.machine, self.fuse, self.unkept = None, -1, []
         earlier = self.disk.batch.earlier().jobs
         self.cancelled = {job.job_id for job in earlier if job.is_cancelled}
         for each in self.pcts:
