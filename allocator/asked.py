@@ -101,7 +101,7 @@ class BatchRequests:
                 return events_asked(source, job_id, viewer, job, self._accounting)
             case JobMessage(job_id):
                 job = self._batch.get(job_id)
-                if job is None or job.state.is_final:
+                if job is None or job.state.is_final or not job.is_recorded:
                     text = f"no batch job {job_id} waits or runs here"
                     raise RequestRefused(Refusal.UNKNOWN_JOB, text)
                 if viewer not in (None, job.uid):

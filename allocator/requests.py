@@ -216,11 +216,6 @@ class Requests:
         self._line.rank_anew()
         self.limits_changed()
 
-    def expected(self, job_id: int) -> float:
-        """When a batch job is expected to have its slots: unix time; 0: not known."""
-        waiting = self._line.of_batch(job_id)
-        return 0.0 if waiting is None else waiting.expected
-
     # The line
 
     def _demand_others(self, request: NodeRequest, text: str) -> None:

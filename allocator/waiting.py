@@ -52,7 +52,7 @@ class BatchLine:
         asked = (request, waiting.claim, self._line, self._wall_clock(), job.time_s)
         waiting.text = self._policy.why_not(*asked)
         self._line.add_batch(waiting)
-        if job.attempt:  # a plan has those behind it already
+        if waiting.since < now:  # a plan has those behind it already
             self._policy.changed()
         self._look_again()
         return waiting.text
@@ -74,7 +74,7 @@ class BatchLine:
         request = NodeRequest(
             specs, job.name, waits=True, is_exclusive=job.is_exclusive, terms=job.terms
         )
-        if not job.attempt or job.since is None:
+        if job.since is None or not (job.attempt or job.elements):
             job.since = now
         waiting = Waiting(None, owner, request, job.since, "", job_id=job.job_id)
         waiting.attempt = job.attempt

@@ -4,9 +4,9 @@ Its release by whoever holds it, the jobs that it waits for, its begin time; the
 line. All the time it may have a deadline: where it cannot be over by then, it ends without
 having begun.
 
-Times that users name are those of the clock on the wall. They are looked at when so many
-seconds have passed as there were to go, and then again: a clock that is set back delays a
-begin, one that is set forward does not hasten it. Pure.
+Times that users name are those of the clock on the wall. A timer runs for the seconds that are
+left, and then the clock is read again: a clock that is set back delays a begin, one that is set
+forward does not bring it nearer. Pure.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from allocator.batch.arrays import Arrays, full
 from allocator.batch.dependencies import Dependencies
@@ -24,7 +25,7 @@ from allocator.jobs.assign import RequestRefused
 from allocator.jobs.dependencies import Verdict
 from allocator.jobs.grants import Owner
 from native.errors import Refusal
-from native.wire.base import State
+from native.wire.base import NO_DEPENDENCY, State
 
 LATER_S = 0.01  # a job is looked at again, at the earliest: sums of times are rounded
 
@@ -36,11 +37,14 @@ class Found(Struct, frozen=True):
         text: what it waits for, or why it has ended; empty: it waits for nothing.
         end: the state in which it ends now; None: it waits.
         again: when it is to be looked at again, though nothing happens; None: never.
+        is_met: the jobs that it waited for are as it wanted: it waits for them no more, whatever
+            is forgotten of them.
     """
 
     text: str
     end: State | None = None
     again: float | None = None
+    is_met: bool = False
 
 
 class Entrance:
@@ -66,11 +70,12 @@ class Entrance:
 
     def look(self, job: BatchJob, now: float) -> Found:
         """Let a job that is pending into the line; one that is there stays where it is."""
+        if not job.left:
+            return Found(full(job))
         owner, unix_time = self._owner_of(job.uid), self._unix_time()
         if owner is None:
             return Found(f"no user has uid {job.uid} any more", State.FAILED)
         if job.deadline and unix_time > job.latest:
-            self._queue.withdraw(job.job_id)
             return Found("it could not be over by its deadline", State.DEADLINE)
         due = [job.latest] if job.deadline else []
         if job.held is not Held.BY_NOBODY:
@@ -80,11 +85,16 @@ class Entrance:
             return Found(text, State.CANCELLED)
         if verdict is Verdict.WAITS:
             return _waits(text, due, unix_time, now)
+        is_met, job.after = job.after != NO_DEPENDENCY, NO_DEPENDENCY
+        return replace(self._let_in(job, owner, due, now), is_met=is_met)
+
+    def _let_in(self, job: BatchJob, owner: Owner, due: list[float], now: float) -> Found:
+        unix_time = self._unix_time()
         if job.begins > unix_time:
             return _waits("its begin time has not come", [*due, job.begins], unix_time, now)
         if not (room := self._arrays.room(job)):
             self._queue.withdraw(job.job_id)
-            return _waits(full(job), due if job.left else [], unix_time, now)
+            return _waits(full(job), due, unix_time, now)
         if not self._queue.has(job, room):
             return _waits(self._queue.enqueue(job, room, owner, now), due, unix_time, now)
         return _waits(job.reason, due, unix_time, now)

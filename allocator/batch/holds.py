@@ -63,7 +63,7 @@ class Holds:
         job.held = held
         if is_on:
             self._queue.withdraw(job.job_id)
-            job.reason = text_of(job)
+            job.since, job.reason = None, text_of(job)
         return [RecordBatchJob(job)]
 
     def recorded(self, job: BatchJob, error: str) -> list[Action]:

@@ -133,8 +133,7 @@ class BatchJobs:
 
     def check(self) -> None:
         """Assert what must always hold."""
-        for job_id, job in self._jobs.items():
-            assert job_id == job.job_id
+        for job in self._jobs.values():
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
         self._placed.check(self._jobs.values())
         self.submissions.check(self._jobs)
@@ -160,7 +159,7 @@ class BatchJobs:
     def recorded(self, event: BatchRecorded, now: float) -> list[Action]:
         """The disk has written jobs, or refused to."""
         actions: list[Action] = []
-        jobs = [job for job_id in event.job_ids if (job := self._jobs.get(job_id))]
+        jobs = [self._jobs[each] for each in event.job_ids if each in self._jobs]
         ended = {job.job_id for job in jobs if job.state.is_final}  # others may end by that
         self._arrays.recorded([] if event.error else jobs)
         for job in reversed(jobs) if event.error else jobs:
@@ -184,8 +183,8 @@ class BatchJobs:
         return actions
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
-        is_over = job.state.is_final  # cancelled meanwhile
-        actions = [RecordBatchJob(job)] if is_over else self._enqueue(job, now)
+        was_cancelled = job.state.is_final
+        actions = [RecordBatchJob(job)] if was_cancelled else self._enqueue(job, now)
         said, answer = self.submissions.accepted(job)
         return [*said, *actions, *answer]
 
@@ -200,7 +199,7 @@ class BatchJobs:
             return self._give_up(job, found.end, found.text, now)
         self._due.set(job.job_id, found.again)
         job.reason = found.text
-        return []
+        return [RecordBatchJob(job)] if found.is_met and job.is_recorded else []
 
     def _look_at_dependents(self, job_id: int, now: float) -> list[Action]:
         """A job has begun or ended: others may have waited for that."""
@@ -220,6 +219,9 @@ class BatchJobs:
             if job.is_cancelled:
                 return actions + self._end(job, State.CANCELLED, job.reason, now)
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
+            if (array := job.of) is not None:  # nor would its next element be written
+                self._queue.withdraw(array.job_id)
+                self._due.set(array.job_id, now + RECORD_AGAIN_S)
         elif job.state.is_final or job.job_id in self._requeues:
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
         return actions
@@ -425,9 +427,8 @@ class BatchJobs:
 
     def _forget(self, job: BatchJob, now: float) -> list[Action]:
         """The disk knows of a job's end: tell its PCT, and those who wait."""
-        actions: list[Action] = []
-        if (node := self._nodes.get(job.root)) is not None and node.is_up:
-            actions.append(Send(node.peer, batch.Heard(job.job_id, job.attempt)))
+        node, heard = self._nodes.get(job.root), batch.Heard(job.job_id, job.attempt)
+        actions: list[Action] = [Send(node.peer, heard)] if node is not None and node.is_up else []
         self._drop(job)
         self.dependencies.ended(job)
         actions += self.questions.ended(job.job_id)

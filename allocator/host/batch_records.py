@@ -82,9 +82,10 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
 """
 _INSERT = f"INTO batch VALUES ({', '.join('?' * 34)})"
 _UPDATE = """
-UPDATE batch SET time_s = ?, held = ?, terms = ?, priority = ?, given = ?, state = ?, reason = ?,
-    nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?, signal = ?, is_cancelled = ?,
-    attempt = ?, elements = ?, is_requeued = ?, task = CASE WHEN ? THEN NULL ELSE task END
+UPDATE batch SET time_s = ?, waits_for = ?, held = ?, terms = ?, priority = ?, given = ?,
+    state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?,
+    signal = ?, is_cancelled = ?, attempt = ?, elements = ?, is_requeued = ?,
+    task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -137,7 +138,10 @@ class BatchRecords:
         Raises:
             LedgerError: the disk refuses.
         """
-        self._write([statement for record in records for statement in _statements(record)])
+        together = _together(records).values()
+        # With the end of a job what was used: so it is counted once.
+        charges = [charged(each.job.charge) for each in together if each.job.charge is not None]
+        self._write([*map(_statement, together), *charges])
 
     def charges(self) -> list[Charge]:
         """What users have used."""
@@ -201,14 +205,20 @@ def charged(charge: Charge) -> Statement:
     return _CHARGE, (charge.account, charge.uid, charge.slot_s, charge.at)
 
 
-def _statements(record: RecordBatchJob) -> list[Statement]:
-    """Writes a job, with what is left of its array, and with its end what was used: all or none."""
-    job = record.job
-    array = job.of or job
-    others = [] if job.of is None else [job.of]
-    others += [each for each in array.unwritten.values() if each is not job]
-    charges = [charged(each.charge) for each in (job, *others) if each.charge is not None]
-    return [_statement(record), *(_statement(RecordBatchJob(each)) for each in others), *charges]
+def _together(records: Iterable[RecordBatchJob]) -> dict[int, RecordBatchJob]:
+    """Each job once, by its id: elements with their array, an array with what is not written."""
+    found: dict[int, RecordBatchJob] = {}
+    arrays: dict[int, BatchJob] = {}
+    for record in records:
+        job = record.job
+        if job.job_id not in found or record.task is not None:
+            found[job.job_id] = record
+        array = job.of or job
+        arrays[array.job_id] = array
+    for array in arrays.values():
+        for job in (array, *array.unwritten.values()):
+            found.setdefault(job.job_id, RecordBatchJob(job))
+    return found
 
 
 def _statement(record: RecordBatchJob) -> Statement:
@@ -219,7 +229,17 @@ def _statement(record: RecordBatchJob) -> Statement:
         place = (nodes, job.incarnation)
         state = (job.shown_state.value, job.reason)
         place_in_line = (codec.encode_part(job.terms), job.priority, job.given)
-        changed = (job.time_s, int(job.held), *place_in_line, *state, *place, job.began, job.ended)
+        after = codec.encode_part(job.after)
+        changed = (
+            job.time_s,
+            after,
+            int(job.held),
+            *place_in_line,
+            *state,
+            *place,
+            job.began,
+            job.ended,
+        )
         is_over = job.ended > 0
         how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
         return _UPDATE, (*changed, *how, elements, job.is_requeued, is_over, job.job_id)

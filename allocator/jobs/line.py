@@ -208,11 +208,11 @@ class Line:
     def add_batch(self, waiting: Waiting) -> None:
         """A batch job waits, behind all that have come before; how many do is limited elsewhere.
 
-        One that is placed again has the place that it had.
+        One that is placed again, or has more elements to begin, has the place that it had.
         """
         self._batch[waiting.job_id] = waiting
         place = len(self._waiting)
-        while waiting.attempt and place and _is_before(waiting, self._waiting[place - 1]):
+        while place and _is_before(waiting, self._waiting[place - 1]):
             place -= 1
         self._insert(waiting, place)
 

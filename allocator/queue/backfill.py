@@ -52,7 +52,6 @@ class Plan:
         claimed: licences that these need.
         too_much: those that do not fit now, so that others that ask for the same are not tried.
         blocked: those that the rules of their queues keep back, likewise.
-        kept_back: how many these are.
         looked: how many it has looked at, those that were given slots included.
     """
 
@@ -68,7 +67,6 @@ class Plan:
         self.claimed: Counter[str] = Counter()
         self.too_much: set[object] = set()
         self.blocked: set[object] = set()
-        self.kept_back = 0
         self.looked = 0
         self._state = (-1, -1, -1)
 
@@ -200,7 +198,7 @@ class Backfill:
         limits = self._limits
         most = limits.backfill_tested_count
         is_kept = plan.kept < limits.backfill_count
-        return (not is_kept and plan.count >= most) or plan.kept_back >= KEPT_BACK * most
+        return (not is_kept and plan.count >= most) or len(plan.blocked) >= KEPT_BACK * most
 
     def _is_kept_back(self, plan: Plan, waiting: Waiting) -> bool:
         """Whether the rules of its queue keep one back, which delays nobody behind it."""
@@ -214,7 +212,6 @@ class Backfill:
                 plan.claim(waiting)
             plan.blocked.add(key)
         waiting.expected = 0.0
-        plan.kept_back += 1
         return True
 
     def _start(self, plan: Plan, waiting: Waiting, unix_time: float) -> Start | None:

@@ -36,22 +36,21 @@ class Ranking:
         self._table = table
         self._slots = slots
         self._count = 0
-        self._arrivals = 0
         self._fixed = np.zeros(64)  # points that do not change
         self._by_factors = np.zeros(64)  # 1; of an operator's priority 0
         self._size = np.zeros(64)  # slots
         self._submitted = np.zeros(64)
         self._leaf = np.zeros(64, dtype=np.int64)
         self._id = np.zeros(64, dtype=np.int64)
-        self._arrival = np.zeros(64, dtype=np.int64)
+        self._arrival = np.zeros(64)
         self._leaves: dict[Leaf, int] = {}
         self._is_plain = True  # nobody has points: the order is that of arrival
 
     @property
     def _columns(self) -> tuple[npt.NDArray[np.generic], ...]:
         """Those that have a value for each that waits."""
-        numbers = (self._leaf, self._id, self._arrival)
-        return (self._fixed, self._by_factors, self._size, self._submitted, *numbers)
+        times = (self._submitted, self._arrival)
+        return (self._fixed, self._by_factors, self._size, *times, self._leaf, self._id)
 
     def clear(self) -> None:
         """Nobody waits."""
@@ -66,15 +65,16 @@ class Ranking:
                 setattr(self, f"_{name}", np.concatenate((column, np.zeros_like(column))))
         terms = waiting.request.terms
         leaf = terms.account, waiting.owner.uid
-        self._arrivals += 1
         place = self._count
         self._fixed[place], self._by_factors[place] = self._fixed_of(waiting)
-        self._size[place] = _slots_of(waiting)
+        self._size[place] = waiting.slots
         self._submitted[place] = waiting.submitted
         self._leaf[place] = self._leaves.setdefault(leaf, len(self._leaves))
         self._id[place] = waiting.job_id or _LAST
-        self._arrival[place] = self._arrivals
-        self._is_plain = self._is_plain and not self._fixed[place] and bool(self._by_factors[place])
+        self._arrival[place] = waiting.since
+        is_last = not place or self._arrival[place - 1] <= waiting.since
+        has_points = self._fixed[place] or not self._by_factors[place]
+        self._is_plain = self._is_plain and is_last and not has_points
         self._count += 1
 
     def removed(self, place: int) -> None:
@@ -97,7 +97,7 @@ class Ranking:
             return None
         priority = np.rint(self._priorities(unix_time))
         # Of equal ones what is on the disk decides, so that it is the same under a later bebopd.
-        by_time = self._submitted if not weights.are_none else self._arrival.astype(np.float64)
+        by_time = self._arrival if weights.are_none else self._submitted
         first, second = by_time[: self._count], self._id[: self._count]
         falls = priority[:-1] > priority[1:]
         rises = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (second[:-1] <= second[1:]))
@@ -118,9 +118,9 @@ class Ranking:
         found: list[tuple[str, float, int]] = []
         if not weights.are_none:
             waited_s = max(0.0, unix_time - waiting.submitted)
-            size = float(self._size_factors(np.array([float(_slots_of(waiting))]))[0])
+            size = float(self._size_factors(np.array([float(waiting.slots)]))[0])
             leaf = terms.account, waiting.owner.uid
-            share = self._table.shares.factors([leaf], unix_time)[leaf]
+            share = self._table.shares.factors(self._leaves, unix_time)[leaf]
             queue = _queue_factor(terms.queue, rules)
             found = [
                 ("age", min(1.0, waited_s / weights.most_age_s), weights.age),
@@ -158,10 +158,6 @@ class Ranking:
     def _size_factors(self, slots: Floats) -> Floats:
         large = np.minimum(1.0, slots / max(1, self._slots()))
         return 1.0 - large if self._table.rules.weights.favors_small else large
-
-
-def _slots_of(waiting: Waiting) -> int:
-    return sum(spec.slots for spec in waiting.request.specs)
 
 
 def _queue_factor(name: str, rules: Rules) -> float:

@@ -88,9 +88,9 @@ class Shares:
         as_of = unix_time - unix_time % EVERY_S
         if as_of != self._as_of:
             self._factors, self._as_of = {}, as_of
-        missing = [leaf for leaf in leaves if leaf not in self._factors]
-        if missing:
-            self._factors |= self._computed(missing, as_of)
+        wanted = {*self._factors, *leaves}
+        if len(wanted) > len(self._factors):  # each counts among those of its account
+            self._factors = self._computed(sorted(wanted), as_of)
         return self._factors
 
     def _of_job(self, slots: int, began: float, until: float) -> float:
@@ -121,7 +121,7 @@ class Shares:
         found: dict[str, tuple[float, float]] = {}  # E and S
 
         def of(name: str) -> tuple[float, float]:
-            """Of an account; of the whole, in whose place no E is, what takes part in nothing."""
+            """Of an account. Of the root (-1, 1): there is no E there to be drawn towards."""
             if name not in self._accounts:
                 return -1.0, 1.0
             if name not in found:

@@ -38,7 +38,7 @@ def numbered(job_ids: Sequence[str], partition: str, limits: Limits) -> list[str
     for job_id, element in wanted.items():
         if element not in numbers:
             whole = f"`yodjob cancel {element.array}` ends its array"
-            raise PartitionError(f"{job_id}: this element has not begun here; {whole}")
+            raise PartitionError(f"{job_id}: this element has not begun, or is forgotten; {whole}")
     return [str(numbers[wanted[each]]) if each in wanted else each for each in job_ids]
 
 

@@ -168,7 +168,7 @@ def _read(
     is_held = bool(given.get("is_held")) or "-hold" in said
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
-    now = datetime.now().astimezone()
+    now = datetime.now()
     begins, deadline = (
         0.0 if (when := chosen[name]) is None else moment.parse(when, f"-{name}", now)
         for name in ("begin", "deadline")

@@ -1,7 +1,8 @@
 """Times of the clock on the wall, as people write them: ``-begin``, ``-deadline``. Pure.
 
-The forms are Slurm's: ``18:30``, ``2026-12-24``, ``2026-12-24T18:30``, ``now+2:00:00`` and the
-words ``now``, ``midnight``, ``noon``, ``tomorrow``. What has no date is the next such time.
+The forms are Slurm's: ``18:30``, ``2026-12-24``, ``2026-12-24T18:30``, ``now+3600`` (seconds),
+``now+2hours`` and the words ``now``, ``midnight``, ``noon``, ``tomorrow``; and ``now+2:00:00``.
+What has no date is the next such time.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ def parse(text: str, option: str, now: datetime) -> float:
 
     Args:
         option: that it was said with, for the text of a refusal.
-        now: with the zone in which the user means it.
+        now: in the zone in which the user means it; without a zone that of this host.
 
     Raises:
         UsageError: it is none.
     """
     try:
-        return _moment(text.strip().lower(), option, now).timestamp()
+        word, plus, later = text.strip().lower().partition("+")
+        if plus and word.strip() == "now":
+            later_s = now.timestamp() + _later_s(later.strip(), option)
+            return datetime.fromtimestamp(later_s).timestamp()  # or it is no time
+        return _moment(text.strip().lower(), now).timestamp()
     except (ValueError, OverflowError):
         raise UsageError(f"{option} {shown(text)}: no time; as {_FORMS}") from None
 
@@ -49,7 +54,7 @@ def of_pbs(text: str, now: datetime) -> str:
     return f"{years}-{month}-{day}T{hour}:{minute}:{second or '00'}"
 
 
-def _moment(text: str, option: str, now: datetime) -> datetime:
+def _moment(text: str, now: datetime) -> datetime:
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     match text:
         case "now":
@@ -58,9 +63,6 @@ def _moment(text: str, option: str, now: datetime) -> datetime:
             return midnight + timedelta(days=1)
         case "noon":
             return _next(time(12), now)
-    word, plus, later = text.partition("+")
-    if word.strip() == "now" and plus:
-        return now + timedelta(seconds=_later_s(later.strip(), option))
     if clock := _CLOCK.fullmatch(text):
         return _next(time(int(clock[1]), int(clock[2]), int(clock[3] or 0)), now)
     found = datetime.fromisoformat(text.upper())
@@ -68,7 +70,9 @@ def _moment(text: str, option: str, now: datetime) -> datetime:
 
 
 def _later_s(text: str, option: str) -> int:
-    """``2hours``, or as a time limit."""
+    """``90``, ``2hours``, or as a time limit."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
     if found := _LATER.fullmatch(text):
         return int(found[1]) * _UNITS[found[2]]
     return duration.parse(text, option)

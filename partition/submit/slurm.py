@@ -42,7 +42,7 @@ _SRUN_FLAGS = {
     "u": "--raw",
     "unbuffered": "--raw",
     "overlap": "--overlap",
-    "q": "-quiet",
+    "Q": "-quiet",
     "quiet": "-quiet",
     "K": "-kill",
     "kill-on-bad-exit": "-kill",

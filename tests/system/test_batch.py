@@ -351,7 +351,7 @@ def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(job
     assert jobs.wait(f"{array}_1") == 0
     done = jobs.yodjob("show", f"{array}_2")
     assert done.status == 1
-    assert f"{array}_2: this element has not begun here" in done.err
+    assert f"{array}_2: this element has not begun" in done.err
 
 
 def test_a_job_that_is_requeued_runs_again_from_its_beginning_with_its_id(jobs):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from allocator.batch.job import RecordBatchJob, SendRows
+from allocator.batch.job import BatchRecorded, RecordBatchJob, SendRows
 from native.errors import Refusal
 from native.machine import DeadlineReached
 from native.wire import batch, codec
@@ -151,3 +151,64 @@ def test_the_disk_learns_of_an_element_and_of_what_is_left_in_one_commit():
     assert element.element == Element(1, 0)
     assert disk.batch.task(2) == disk.batch.task(1) == b"task"
     disk.close()
+
+
+def test_a_deadline_that_passes_while_the_last_elements_run_is_none_of_the_arrays_business():
+    partition = Backfilled(slots=2)
+    deadline = partition.now + 5000.5 + 90
+    array = handed_in(partition, 1, 60.0, array=Array(((0, 1, 1),)), deadline=deadline)
+    partition.now += 40
+    for element in (2, 3):
+        for message in (batch.Started(element), ended(element)):
+            partition.receive(pct(0), message)
+            last = partition.machine.batch.get(array)
+            partition.keep()
+        partition.receive(pct(0), Freed(element, ((0, 1),)))
+        partition.keep()
+    assert partition.state(array) is None
+    assert last.state is State.COMPLETED
+
+
+def test_an_array_whose_elements_are_limited_keeps_its_place():
+    partition = Backfilled(slots=2)
+    array = handed_in(partition, 2, HOUR_S, array=Array(((0, 2, 1),), 1))
+    partition.now += 1
+    later = handed_in(partition, 2, HOUR_S)
+    partition.end(2)
+    assert partition.state(later) is State.PENDING
+    assert list(elements(partition, array).values()) == [1]
+
+
+def test_what_an_array_has_waited_for_may_be_forgotten():
+    partition = Backfilled(slots=1)
+    first = handed_in(partition, 1)
+    after = Dependency((After(AfterKind.ENDED, first),))
+    array = handed_in(partition, 1, array=Array(((0, 1, 1),)), after=after)
+    partition.end(first)
+    (begun,) = elements(partition, array)
+    partition.machine.batch.dependencies._outcomes.clear()
+    partition.end(begun)
+    assert list(elements(partition, array).values()) == [1]
+
+
+def test_many_elements_that_begin_together_are_written_once_each():
+    disk = Disk()
+    partition = BatchPartition(1, 64)
+    disk.batch.keep(of(RecordBatchJob, partition.submit(1, array=Array(((0, 63, 1),)))))
+    written = of(RecordBatchJob, partition.keep())
+    assert len(written) == 64
+    statements = []
+    disk.batch._write = statements.extend
+    disk.batch.keep(written)
+    assert len(statements) == 65
+    disk.close()
+
+
+def test_a_disk_that_refuses_gives_an_array_a_pause():
+    partition = BatchPartition(1, 1)
+    partition.submit(1, array=Array(((0, 9, 1),)))
+    partition.handle(BatchRecorded((1,)))
+    assert len(elements(partition, 1)) == 1
+    partition.unkept.clear()
+    partition.handle(BatchRecorded((2,), "no space left on device"))
+    assert elements(partition, 1) == {2: 0}

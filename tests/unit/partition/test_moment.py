@@ -1,5 +1,6 @@
 """Times of the clock on the wall, as people write them."""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -15,7 +16,7 @@ NOW = datetime(2026, 11, 25, 17, 30, 5, 250000, tzinfo=UTC)
     [
         ("now", "2026-11-25 17:30:05.25"),
         ("now+2:00:00", "2026-11-25 19:30:05.25"),
-        ("now+90", "2026-11-25 19:00:05.25"),
+        ("now+90", "2026-11-25 17:31:35.25"),
         ("now + 3 days", "2026-11-28 17:30:05.25"),
         ("now+1hour", "2026-11-25 18:30:05.25"),
         ("18:30", "2026-11-25 18:30"),
@@ -57,3 +58,16 @@ def test_times_of_pbs_are_read(text, when):
 def test_another_form_is_none_of_pbs():
     with pytest.raises(UsageError, match="-a 18:30"):
         moment.of_pbs("18:30", NOW)
+
+
+def test_a_time_of_the_clock_is_that_of_its_day(monkeypatch):
+    """Also where the clock is changed before that day."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        winter = datetime(2026, 3, 1, 12)
+        summer = datetime(2026, 7, 1, 6, tzinfo=UTC).timestamp()
+        assert moment.parse("2026-07-01T08:00", "-begin", winter) == summer
+    finally:
+        monkeypatch.undo()
+        time.tzset()
