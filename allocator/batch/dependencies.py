@@ -11,8 +11,6 @@ from allocator.jobs.dependencies import Judgement, Progress, Verdict, judge
 from native.errors import Refusal
 from native.wire.base import Dependency, State
 
-_BEGUN = (State.RUNNING, State.COMPLETING)
-
 
 class Dependencies:
     """What jobs wait for, and how the jobs ended that others may name.
@@ -107,7 +105,7 @@ class Dependencies:
         if (job := self._jobs.get(job_id)) is not None:
             if not job.is_recorded:
                 return None
-            return Progress.RUNS if job.shown_state in _BEGUN else Progress.WAITS
+            return Progress.RUNS if job.has_begun else Progress.WAITS
         if (is_well := self._outcomes.get(job_id)) is None:
             return None
         return Progress.WELL if is_well else Progress.FAILED

@@ -49,6 +49,7 @@ class Elements(Struct):
         left: that have not begun.
         well, failed: how many have ended well, and otherwise.
         worst: the highest exit status of these.
+        has_begun: the script of one runs, or has run.
         fate: how the array is to end; None: as its elements do.
     """
 
@@ -56,6 +57,7 @@ class Elements(Struct):
     well: int = 0
     failed: int = 0
     worst: int = 0
+    has_begun: bool = False
     fate: Fate | None = None
 
 
@@ -160,6 +162,13 @@ class BatchJob(Struct, eq=False):
         return 1 if self.elements is None else self.elements.left.count
 
     @property
+    def has_begun(self) -> bool:
+        """Its script runs, or that of an element; or it has ended and is not free of its slots."""
+        if self.elements is not None:
+            return self.elements.has_begun
+        return self.state in (State.RUNNING, State.COMPLETING)
+
+    @property
     def shown_state(self) -> State:
         """As users know it."""
         if self.elements is not None and self.state is State.PENDING:
@@ -178,6 +187,13 @@ class BatchJob(Struct, eq=False):
         self.nodes = tuple((span.node, span.count) for span in grant.nodes.spans)
         self.given = sum(span.slots * span.count for span in grant.nodes.spans)
         self.incarnation = incarnation
+
+    def run(self) -> None:
+        """Its script's broker runs."""
+        self.state, self.grant = State.RUNNING, None
+        self.waits_for("")
+        if self.of is not None and self.of.elements is not None:
+            self.of.elements.has_begun = True
 
     def unplace(self) -> None:
         """It has none any more, and did not use them."""

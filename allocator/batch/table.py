@@ -285,8 +285,7 @@ class BatchJobs:
         return actions
 
     def _runs(self, job: BatchJob, now: float) -> list[Action]:
-        job.state, job.grant = State.RUNNING, None
-        job.waits_for("")
+        job.run()
         actions = [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
         if job.of is not None:
             actions += self._look_at_dependents(job.of.job_id, now)

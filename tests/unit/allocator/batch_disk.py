@@ -56,6 +56,12 @@ class Disk:
         (attempt,) = self._query(select, (job_id,)).fetchone()
         return attempt
 
+    def has_begun(self, job_id):
+        """Whether a job that waits has been placed before, or one of its elements has begun."""
+        select = "SELECT attempt, elements FROM batch WHERE job_id = ?"
+        attempt, elements = self._query(select, (job_id,)).fetchone()
+        return bool(attempt or (elements and msgpack.decode(elements, type=Elements).has_begun))
+
     def is_held(self, job_id):
         """Whether the disk says that a job is kept from the line."""
         (held,) = self._query("SELECT held FROM batch WHERE job_id = ?", (job_id,)).fetchone()

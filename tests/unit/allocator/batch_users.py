@@ -169,7 +169,7 @@ class Users:
         state = self.disk.state(after.job_id)
         match after.kind:
             case AfterKind.BEGUN:
-                return state is not State.PENDING or self.disk.attempt(after.job_id) > 0
+                return state is not State.PENDING or self.disk.has_begun(after.job_id)
             case AfterKind.ENDED:
                 return state.is_final
             case AfterKind.OK:

@@ -50,7 +50,7 @@ class World(Users):
     Attributes:
         accepted: jobs whose users have an answer.
         running: scripts.
-        begun: jobs whose scripts have begun.
+        begun, ever: jobs whose scripts have begun, since they were requeued or before.
         submitting, waiting: users who have no answer, by their connections.
         cancelled: jobs whose end this bebopd has promised.
         scripts_end: they do so by themselves.
@@ -70,7 +70,7 @@ class World(Users):
         self.accepted = {}  # job id by token
         self.after, self.arrays = {b"": NO_DEPENDENCY}, {}  # dependencies and elements, by token
         self.exclusive = set()  # tokens
-        self.running, self.begun = Counter(), set()
+        self.running, self.begun, self.ever = Counter(), set(), set()
         self.submitting, self.waiting, self.holding = {}, {}, {}
         self.limiting = {}  # seconds that users have asked for, by their connections
         self.suspending = set()  # connections of users who have jobs suspended or resumed
@@ -236,6 +236,7 @@ class World(Users):
     def script_starts(self, job_id):
         assert job_id not in self.begun, "a script runs twice"
         self.begun.add(job_id)
+        self.ever.add(job_id)
         self.running[job_id] += 1
 
     def script_ended(self, job_id):
