@@ -43,7 +43,7 @@ def session(text: str) -> list[tuple[list[str], list[str]]]:
 def told(lines: list[str]) -> list[str]:
     """Without what differs from time to time, and from user to user."""
     times = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\(in [\d:]+\)|\d:\d\d(?= )"
-    points = r"priority [56]\d{3}|fair share \d+( \([\d.]+\))?|age \d+ \([\d.]+\)"
+    points = r"priority \d{4}|fair share \d+( \([\d.]+\))?|age \d+ \([\d.]+\)"
     known = [re.sub(f"{times}|{points}", "#", line) for line in lines]
     return [re.sub(" +", " ", line.strip()) for line in known]
 
