@@ -33,9 +33,9 @@ def note_ends(actions: list[Action], first: int, admission: Admission, jobs: Job
     for action in actions[first:]:
         match action:
             case RecordEnd(job_id):
-                admission.is_over(job_id)
+                admission.slots_freed(job_id)
             case RecordPast(row) if jobs.get(row.job_id) is None:
-                admission.is_over(row.job_id)
+                admission.slots_freed(row.job_id)
     return len(actions)
 
 

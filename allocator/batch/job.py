@@ -82,15 +82,14 @@ class BatchJob(Struct, eq=False):
         incarnation: of the PCT of the first node.
         submitted, began, ended: unix time; 0: not yet.
         given: slots that it has or had; 0: not yet, or as many as it asks for.
-        attempt: how often it was placed before, and a node could not be made ready.
+        attempt: how often it was placed before.
         is_cancelled: its end was asked for.
         is_requeued: it is ended to wait again.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
         elements: of an array, whose state is PENDING until it ends; None: it is none.
         element: which one of an array it is; None: of none.
-        of: that array, which is written whenever this job is.
-        unwritten: of an array the elements that the disk does not know as begun, or as ended,
-            by id; they are written whenever the array is.
+        of: its array; both are written together.
+        unwritten: of an array, by id: elements whose begin or end is not on the disk yet.
         since: when it came into the line; seconds, monotonic; None: not this bebopd's.
         grant: until the broker is known to run; None: not this bebopd's.
         reach: where terminals attach, and the key for it; empty: nowhere, or not yet.

@@ -27,7 +27,7 @@ class Admission(Protocol):
 
     @property
     def freed(self) -> int:
-        """How often one that waits may have got room, which no slot tells of."""
+        """Rises when a limit or a licence is free again: the line is looked at, as after slots."""
 
     def terms(
         self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
@@ -72,11 +72,11 @@ class Admission(Protocol):
     ) -> None:
         """A job has got its slots."""
 
-    def is_over(self, job_id: int) -> None:
+    def slots_freed(self, job_id: int) -> None:
         """It has no slot any more."""
 
     def withdrawn(self, job_id: int, has_slots: bool) -> None:
-        """A job has used nothing, or that was charged."""
+        """A job's use is not counted any more: it used nothing, or its use was charged."""
 
     def ended(self, row: Row) -> Charge | None:
         """A job that had slots has ended: what its user has used; None: nobody counts that."""
@@ -123,7 +123,7 @@ class NoQueues:
     ) -> None:
         """Nothing is counted."""
 
-    def is_over(self, job_id: int) -> None:
+    def slots_freed(self, job_id: int) -> None:
         """Nothing is counted."""
 
     def withdrawn(self, job_id: int, has_slots: bool) -> None:

@@ -45,8 +45,8 @@ class Plan:
     Attributes:
         profile: the free slots but for those that are kept.
         at: unix time.
-        number: those that it has looked at have it.
-        count: how many these are.
+        number: of this plan; each request that it has looked at notes it.
+        count: how many it has looked at that do not begin now.
         kept: how many of these have an expected start.
         first: those that nobody behind them may delay, in their order.
         claimed: licences that these need.

@@ -34,7 +34,7 @@ class Held(Struct, frozen=True):
     nodes: int
 
 
-class Had(Struct):
+class Usage(Struct):
     """What the jobs of a queue have, or those of one user of it."""
 
     jobs: int = 0
@@ -69,7 +69,7 @@ class QueueTable:
     ) -> None:
         self._is_in = is_in
         self._held: dict[int, Held] = {}
-        self._had: dict[tuple[str, int], Had] = {}  # by queue and user; -1: all users
+        self._had: dict[tuple[str, int], Usage] = {}  # by queue and user; -1: all users
         self._licences: Counter[str] = Counter()  # in use
         self._submitted: Counter[tuple[str, int]] = Counter()  # likewise
         self.shares = Shares(earlier)
@@ -85,12 +85,12 @@ class QueueTable:
 
     def check(self) -> None:
         """Assert what must always hold."""
-        had: dict[tuple[str, int], Had] = {}
+        had: dict[tuple[str, int], Usage] = {}
         licences: Counter[str] = Counter()
         for held in self._held.values():
             licences.update(dict(held.terms.licences))
             for key in _keys(held.uid, held.terms):
-                each = had.setdefault(key, Had())
+                each = had.setdefault(key, Usage())
                 each.jobs += 1
                 each.slots += held.slots
                 each.nodes += held.nodes
@@ -117,7 +117,7 @@ class QueueTable:
         slots, nodes = sum(spec.slots for spec in specs), fewest_nodes(specs)
         for which in ("per_job", "per_user", "total"):
             bounds = replace(getattr(queue, which), jobs=None)
-            if text := Had().over(bounds, slots, nodes):
+            if text := Usage().over(bounds, slots, nodes):
                 raise _refused(queue, f"{which}.{text.replace(', 0 in use', '')}")
         self._demand_submittable(queue, owner, is_launch)
         for licence, count in wanted.licences:
@@ -190,10 +190,10 @@ class QueueTable:
             return f"there is no queue {shown(terms.queue)} any more"
         if queue.state is QueueState.DRAINED:
             return f"queue {queue.name} is drained"
-        if text := Had().over(replace(queue.per_job, jobs=None), slots, nodes):
+        if text := Usage().over(replace(queue.per_job, jobs=None), slots, nodes):
             return f"queue {queue.name}: per_job.{text.replace(', 0 in use', '')}"
         for which, whose in (("per_user", uid), ("total", -1)):
-            had = self._had.get((queue.name, whose)) or Had()
+            had = self._had.get((queue.name, whose)) or Usage()
             if text := had.over(getattr(queue, which), slots, nodes):
                 return f"queue {queue.name}: {which}.{text}"
         for licence, count in terms.licences:
@@ -211,22 +211,22 @@ class QueueTable:
         self, job_id: int, uid: int, terms: Terms, slots: int, nodes: int, unix_time: float
     ) -> None:
         """A job has got its slots."""
-        self.is_over(job_id)
+        self.slots_freed(job_id)
         self._held[job_id] = Held(uid, terms, slots, nodes)
         self._count(self._held[job_id], 1)
         self.shares.begins((terms.account, uid), job_id, slots, unix_time)
 
-    def is_over(self, job_id: int) -> None:
+    def slots_freed(self, job_id: int) -> None:
         """It has no slot any more."""
         if (held := self._held.pop(job_id, None)) is not None:
             self._count(held, -1)
             self.freed += 1
 
     def withdrawn(self, job_id: int, has_slots: bool) -> None:
-        """A job has used nothing, or that was charged."""
+        """A job's use is not counted any more: it used nothing, or its use was charged."""
         self.shares.forget(job_id)
         if not has_slots:
-            self.is_over(job_id)
+            self.slots_freed(job_id)
 
     def ended(self, row: Row) -> Charge | None:
         """A job that had slots has ended: what its user has used."""
@@ -235,7 +235,7 @@ class QueueTable:
 
     def _count(self, held: Held, by: int) -> None:
         for key in _keys(held.uid, held.terms):
-            had = self._had.setdefault(key, Had())
+            had = self._had.setdefault(key, Usage())
             had.jobs += by
             had.slots += by * held.slots
             had.nodes += by * held.nodes

@@ -5,6 +5,7 @@ import pytest
 from allocator.jobs.charges import RecordCharge
 from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
+from native.machine import DeadlineReached
 from native.wire import batch
 from native.wire.alloc import Freed, Grant, Queued, Refused
 from native.wire.base import JobEnd, State, Terms
@@ -90,6 +91,17 @@ def test_jobs_beyond_a_limit_wait_and_hold_back_nobody_else():
     refused = site.request(spec(1), principal=BOB)
     assert refused.text == "queue open: per_user.jobs is 1, 1 in use"
     assert isinstance(site.request(spec(1), principal=BOB, waits=True), Queued)
+
+
+def test_a_limit_that_is_free_again_is_noticed_though_no_slot_has_changed():
+    site = Site(OPEN + "total = { jobs = 1 }\n")
+    first, second = site.job(1, HOUR_S), site.job(1, HOUR_S)
+    site.handle(DeadlineReached())
+    assert site.has_slots(second) == [False]
+    site.queues.slots_freed(first)
+    site.handle(DeadlineReached())
+    site.keep()
+    assert site.has_slots(second) == [True]
 
 
 def test_a_job_that_would_lie_on_too_many_nodes_waits():

@@ -52,20 +52,13 @@ def jobs_of_an_earlier_bebopd_are_not_counted(patch):
     patch.setattr(QueueTable, "dropped", lambda self, uid, terms: None)
 
 
-def room_that_no_slot_tells_of_goes_unnoticed(patch):
-    patch.setattr(
-        QueueTable, "freed", property(lambda self: 0, lambda self, value: None), raising=False
-    )
-
-
 def a_withdrawn_job_is_counted_for_ever(patch):
-    patch.setattr(QueueTable, "is_over", lambda self, job_id: None)
+    patch.setattr(QueueTable, "slots_freed", lambda self, job_id: None)
 
 
 DEFECTS = (
     limits_are_not_looked_at,
     jobs_of_an_earlier_bebopd_are_not_counted,
-    room_that_no_slot_tells_of_goes_unnoticed,
     a_withdrawn_job_is_counted_for_ever,
 )
 
