@@ -30,7 +30,7 @@ def play(seed):
     return world
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(16))
 def test_limits_hold_licences_are_there_and_every_accepted_job_ends(seed):
     world = play(seed)
     assert not world.queues._had
