@@ -110,8 +110,8 @@ class BatchLine:
             self._line.changed(waiting)
             self._look_again()
 
-    def has(self, job: BatchJob, count: int) -> bool:
-        """Whether a batch job is in the line; its time limit is taken as it is now."""
+    def refresh(self, job: BatchJob, count: int) -> bool:
+        """Take what a batch job asks for as it is now; whether it is in the line."""
         if (waiting := self._line.of_batch(job.job_id)) is None:
             return False
         if (waiting.time_s, waiting.count) != (job.time_s, count):
@@ -130,5 +130,5 @@ class BatchLine:
 def awaited(waiting: Waiting, slots: Chooser, admission: Admission) -> str:
     """What a request lacks now; empty: nothing, but for those before it."""
     request, claim = waiting.request, waiting.claim
-    asked = (claim.uid, request.terms, waiting.slots, fewest_nodes(request.specs))
+    asked = (claim.uid, request.terms, waiting.request.slots, fewest_nodes(request.specs))
     return admission.blocked(*asked) or slots.lacks(request, claim)

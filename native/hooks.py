@@ -26,6 +26,7 @@ from typing import Any
 from msgspec import Struct
 
 from native.errors import UsageError
+from native.tables import demand_known, of_kind
 from native.text import shown
 
 HOOKS_MAX = 32
@@ -136,8 +137,8 @@ def parse(text: str, path: str) -> Hooks:
         tables = tomllib.loads(text)
         if unknown := sorted(tables.keys() - {"hook", "option"}):
             raise UsageError(f"no {shown(unknown[0])} here; known are [[hook]] and [[option]]")
-        hooks = [_hook(*table) for table in _tables(tables, "hook", HOOKS_MAX)]
-        options = [_option(*table) for table in _tables(tables, "option", OPTIONS_MAX)]
+        hooks = [_hook(*table) for table in of_kind(tables, "hook", HOOKS_MAX)]
+        options = [_option(*table) for table in of_kind(tables, "option", OPTIONS_MAX)]
         _demand_different("hook", [hook.name for hook in hooks])
         _demand_different("option", [option.name for option in options])
     except (tomllib.TOMLDecodeError, UsageError) as error:
@@ -160,21 +161,6 @@ def demand_in_time(hooks: Hooks, phase_s: float, end_s: float) -> None:
                 f"{shown(hooks.path)}: the hooks {when} of a job may take {longest_s:g} s together"
                 f" (timeout_s): must be below {limit_s:g} ({variable})"
             )
-
-
-def _tables(
-    tables: dict[str, Any], kind: str, count_max: int
-) -> Iterable[tuple[dict[str, Any], str]]:
-    """The tables of a kind, each with how an error names it."""
-    found = tables.get(kind, [])
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise UsageError(f"{kind} must be written as [[{kind}]]")
-    if len(found) > count_max:
-        raise UsageError(f"[[{kind}]]: there are {len(found)}, at most {count_max} may be")
-    for number, table in enumerate(found, start=1):
-        name = table.get("name")
-        said = f" ({shown(name)})" if isinstance(name, str) else ""
-        yield table, f"[[{kind}]] {number}{said}"
 
 
 def _demand_different(kind: str, names: list[str]) -> None:
@@ -214,6 +200,5 @@ def _name(table: dict[str, Any], where: str, known: tuple[str, ...]) -> str:
     name = table.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"{where}: {_NAME_RULE}")
-    if unknown := sorted(table.keys() - set(known)):
-        raise UsageError(f"{where}: no {shown(unknown[0])} here; known are {', '.join(known)}")
+    demand_known(table, known, where)
     return name

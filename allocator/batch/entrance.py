@@ -95,7 +95,7 @@ class Entrance:
         if not (room := self._arrays.room(job)):
             self._queue.withdraw(job.job_id)
             return _waits(full(job), due, unix_time, now)
-        if not self._queue.has(job, room):
+        if not self._queue.refresh(job, room):
             return _waits(self._queue.enqueue(job, room, owner, now), due, unix_time, now)
         return _waits(job.reason, due, unix_time, now)
 

@@ -39,7 +39,7 @@ class Queue(Protocol):
         """Let a job wait behind all others, or at the place that it had before it was placed.
 
         Args:
-            count: as for :meth:`has`.
+            count: as for :meth:`refresh`.
 
         Returns:
             What it waits for; empty: for nothing.
@@ -54,8 +54,8 @@ class Queue(Protocol):
     def expected(self, job_id: int) -> float:
         """When a job is expected to have its slots: unix time; 0: not known."""
 
-    def has(self, job: BatchJob, count: int) -> bool:
-        """Whether a job is in the line; its time limit is taken as it is now.
+    def refresh(self, job: BatchJob, count: int) -> bool:
+        """Take the time limit and the count of a job as they are now; whether it is in the line.
 
         Args:
             count: how many times it is to be given slots: an array may be so more than once.

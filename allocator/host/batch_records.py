@@ -229,17 +229,8 @@ def _statement(record: RecordBatchJob) -> Statement:
         place = (nodes, job.incarnation)
         state = (job.shown_state.value, job.reason)
         place_in_line = (codec.encode_part(job.terms), job.priority, job.given)
-        after = codec.encode_part(job.after)
-        changed = (
-            job.time_s,
-            after,
-            int(job.held),
-            *place_in_line,
-            *state,
-            *place,
-            job.began,
-            job.ended,
-        )
+        waits = (codec.encode_part(job.after), int(job.held))
+        changed = (job.time_s, *waits, *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
         how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
         return _UPDATE, (*changed, *how, elements, job.is_requeued, is_over, job.job_id)
@@ -251,16 +242,8 @@ def _statement(record: RecordBatchJob) -> Statement:
     line = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given, job.attempt)
     of = (None, None) if job.element is None else (job.element.array, job.element.index)
     verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
-    return f"{verb} {_INSERT}", (
-        *first,
-        *second,
-        *third,
-        *fourth,
-        *line,
-        *of,
-        elements,
-        job.is_requeued,
-    )
+    last = (*line, *of, elements, job.is_requeued)
+    return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *last)
 
 
 def _job(
@@ -301,7 +284,7 @@ def _job(
         priority=BY_FACTORS if priority is None else priority,
         given=0 if row.slots == slots else row.slots,
         attempt=attempt or 0,
-        state=_STATES.get(row.state, row.state) if not elements else State.PENDING,
+        state=State.PENDING if elements else _STATES.get(row.state, row.state),
         is_suspended=row.state is State.SUSPENDED,
         reason=row.reason,
         nodes=convert(nodes, tuple[tuple[int, int], ...]),

@@ -107,15 +107,20 @@ class Chooser:
         """The free slots that this claim may have."""
         return sum(node.free() for node in self._nodes if not node.closed_text(claim))
 
-    def widened(
-        self, spans: list[NodeSpan], request: NodeRequest, picks: list[Picks]
-    ) -> list[NodeSpan]:
-        """The same nodes with all slots that the request gets there."""
+    def given(self, request: NodeRequest, picks: list[Picks]) -> dict[int, int]:
+        """The slots that a request gets with these picks, by node."""
         slots = slots_on(request.specs, picks)
         for number in slots:
             node = self._nodes.get(number)
             if node is not None and (request.is_exclusive or node.is_exclusive):
                 slots[number] = node.slots
+        return slots
+
+    def widened(
+        self, spans: list[NodeSpan], request: NodeRequest, picks: list[Picks]
+    ) -> list[NodeSpan]:
+        """The same nodes with all slots that the request gets there."""
+        slots = self.given(request, picks)
         numbers = (number for span in spans for number in range(span.node, span.node + span.count))
         return spans_of((number, slots[number]) for number in numbers)
 

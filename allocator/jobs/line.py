@@ -69,11 +69,6 @@ class Waiting(Struct, eq=False):
     looked_at: int = 0
 
     @property
-    def slots(self) -> int:
-        """Slots that it asks for."""
-        return sum(spec.slots for spec in self.request.specs)
-
-    @property
     def size(self) -> int:
         """Ranks that it asks for."""
         return sum(spec.size for spec in self.request.specs)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import count
 from math import inf
 
-from allocator.jobs.assign import RequestRefused, slots_on
+from allocator.jobs.assign import RequestRefused
 from allocator.jobs.choosing import Chooser
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
@@ -184,9 +184,9 @@ class Backfill:
         """Whether one for which slots are kept may not begin after what others were given."""
         request, claim = waiting.request, waiting.claim
         nodes = fewest_nodes(request.specs)
-        if (claim.uid, request.terms, waiting.slots, nodes) in plan.blocked:
+        if (claim.uid, request.terms, waiting.request.slots, nodes) in plan.blocked:
             return False  # licences alone are
-        return bool(self._admission.blocked(claim.uid, request.terms, waiting.slots, nodes))
+        return bool(self._admission.blocked(claim.uid, request.terms, waiting.request.slots, nodes))
 
     def _expect_nothing(self, plan: Plan) -> None:
         """A plan is made anew: what it promised is promised again, or is not."""
@@ -204,9 +204,9 @@ class Backfill:
         """Whether the rules of its queue keep one back, which delays nobody behind it."""
         request, claim = waiting.request, waiting.claim
         nodes = fewest_nodes(request.specs)
-        key = (claim.uid, request.terms, waiting.slots, nodes)
+        key = (claim.uid, request.terms, waiting.request.slots, nodes)
         if key not in plan.blocked:
-            if not self._is_blocked(plan, request, claim, waiting.slots, nodes):
+            if not self._is_blocked(plan, request, claim, waiting.request.slots, nodes):
                 return False
             if request.terms.licences and plan.kept < self._limits.backfill_count:
                 plan.claim(waiting)
@@ -270,7 +270,7 @@ class Backfill:
     ) -> str:
         """What the first in the line lacks; of a later one its place, which costs little."""
         if text := self._admission.blocked(
-            claim.uid, request.terms, _slots(request), fewest_nodes(request.specs)
+            claim.uid, request.terms, request.slots, fewest_nodes(request.specs)
         ):
             return text
         if not line or self._slots.held:
@@ -333,7 +333,7 @@ class Backfill:
         Raises:
             RequestRefused: the text names the limit.
         """
-        share = _slots(request), fewest_nodes(request.specs)
+        share = request.slots, fewest_nodes(request.specs)
         if start is not None:
             share = self._given(request, start)
         claimed = NOBODYS if self._plan is None else self._plan.claimed
@@ -342,11 +342,7 @@ class Backfill:
 
     def _given(self, request: NodeRequest, start: Start) -> tuple[int, int]:
         """How many slots and nodes a request would be given."""
-        slots = slots_on(request.specs, start.picks)
-        for number in slots:
-            node = self._nodes.get(number)
-            if node is not None and (request.is_exclusive or node.is_exclusive):
-                slots[number] = node.slots
+        slots = self._slots.given(request, start.picks)
         return sum(slots.values()), len(slots)
 
     def _profile(self) -> Profile:
@@ -357,7 +353,3 @@ class Backfill:
             return OVERDUE_S, job
         left = self._time_left(job.job_id)
         return (UNLIMITED_S if left is None else max(left, OVERDUE_S)), job
-
-
-def _slots(request: NodeRequest) -> int:
-    return sum(spec.slots for spec in request.specs)

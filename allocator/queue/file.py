@@ -26,8 +26,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from allocator.queue.rules import (
     NO_BOUNDS,
@@ -39,8 +38,9 @@ from allocator.queue.rules import (
     Rules,
     Weights,
 )
-from native import duration, nodelist
+from native import duration, nodelist, tables
 from native.errors import UsageError
+from native.tables import Table
 from native.text import shown
 from native.wire.base import LICENCE_MAX
 
@@ -63,7 +63,6 @@ _OF_ACCOUNT = ("name", "parent", "share", "users", "groups")
 _WEIGHTS = ("age", "size", "queue", "fair_share")
 _OF_PRIORITY = (*_WEIGHTS, "max_age", "size_favors", "half_life")
 _TOP = ("default", "queue", "account", "priority", "licences")
-Table = Mapping[str, Any]
 
 
 def parse(text: str, path: str) -> Rules:
@@ -77,7 +76,7 @@ def parse(text: str, path: str) -> Rules:
     """
     try:
         table = tomllib.loads(text)
-        _demand_known(table, _TOP, "the file")
+        tables.demand_known(table, _TOP, "the file")
         accounts = _accounts(table)
         weights = _weights(_table(table, "priority"))
         licences = _licences(_table(table, "licences"))
@@ -90,7 +89,7 @@ def parse(text: str, path: str) -> Rules:
 
 def _queues(table: Table, accounts: Table, weights: Weights) -> dict[str, Queue]:
     found: dict[str, Queue] = {}
-    for each, where in _each(table, "queue", QUEUES_MAX):
+    for each, where in _named(table, "queue", QUEUES_MAX):
         queue = _queue(each, where)
         if queue.name in found:
             raise UsageError(f"{where}: there are two of this name")
@@ -105,7 +104,7 @@ def _queues(table: Table, accounts: Table, weights: Weights) -> dict[str, Queue]
 
 
 def _queue(table: Table, where: str) -> Queue:
-    _demand_known(table, _OF_QUEUE, where)
+    tables.demand_known(table, _OF_QUEUE, where)
     state = _text(table, "state", where, QueueState.OPEN.value)
     states = {each.value: each for each in QueueState}
     if state not in states:
@@ -143,7 +142,7 @@ def _bounds(table: Table, key: str, where: str) -> Bounds:
     inner = table[key]
     if not isinstance(inner, dict):
         raise UsageError(f"{where}: {key} must be a table, as in {{ slots = 64 }}")
-    _demand_known(inner, _BOUNDS[key], f"{where}: {key}")
+    tables.demand_known(inner, _BOUNDS[key], f"{where}: {key}")
     here = f"{where}: {key}"
     return Bounds(**{name: _number(inner, name, here, 0, 1, NUMBER_MAX) for name in inner})
 
@@ -151,8 +150,8 @@ def _bounds(table: Table, key: str, where: str) -> Bounds:
 def _accounts(table: Table) -> dict[str, Account]:
     found: dict[str, Account] = {}
     places: dict[str, str] = {}
-    for each, where in _each(table, "account", ACCOUNTS_MAX):
-        _demand_known(each, _OF_ACCOUNT, where)
+    for each, where in _named(table, "account", ACCOUNTS_MAX):
+        tables.demand_known(each, _OF_ACCOUNT, where)
         name, parent = _text(each, "name", where), _text(each, "parent", where)
         if name in found:
             raise UsageError(f"{where}: there are two of this name")
@@ -179,7 +178,7 @@ def _accounts(table: Table) -> dict[str, Account]:
 
 def _weights(table: Table) -> Weights:
     where = "[priority]"
-    _demand_known(table, _OF_PRIORITY, where)
+    tables.demand_known(table, _OF_PRIORITY, where)
     favors = _text(table, "size_favors", where, "large")
     if favors not in ("large", "small"):
         raise UsageError(f"{where}: size_favors must be large or small, not {shown(favors)}")
@@ -220,25 +219,13 @@ def _table(table: Table, key: str) -> Table:
     return found
 
 
-def _each(table: Table, kind: str, most: int) -> Iterable[tuple[Table, str]]:
+def _named(table: Table, kind: str, most: int) -> Iterable[tuple[Table, str]]:
     """The tables of a kind, each with how an error names it; each has a name."""
-    found = table.get(kind, [])
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise UsageError(f"{kind} must be written as [[{kind}]]")
-    if len(found) > most:
-        raise UsageError(f"[[{kind}]]: there are {len(found)}, at most {most} may be")
-    for number, each in enumerate(found, start=1):
+    for each, where in tables.of_kind(table, kind, most):
         name = each.get("name")
-        said = f" ({shown(name)})" if isinstance(name, str) else ""
-        where = f"[[{kind}]] {number}{said}"
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UsageError(f"{where}: name {_NAME_RULE}")
         yield each, where
-
-
-def _demand_known(table: Table, known: Iterable[str], where: str) -> None:
-    if unknown := sorted(table.keys() - set(known)):
-        raise UsageError(f"{where}: no {shown(unknown[0])} here; known are {', '.join(known)}")
 
 
 def _text(table: Table, key: str, where: str, default: str = "") -> str:

@@ -95,7 +95,7 @@ class Profile:
             before: seconds from now; no later time is tried.
             since: seconds from now; no earlier time is tried.
         """
-        wanted = sum(spec.slots for spec in request.specs)
+        wanted = request.slots
         first = self._split(since)
         for index, at in enumerate(self._times[first:], first):
             if at >= before:

@@ -67,7 +67,7 @@ class Ranking:
         leaf = terms.account, waiting.owner.uid
         place = self._count
         self._fixed[place], self._by_factors[place] = self._fixed_of(waiting)
-        self._size[place] = waiting.slots
+        self._size[place] = waiting.request.slots
         self._submitted[place] = waiting.submitted
         self._leaf[place] = self._leaves.setdefault(leaf, len(self._leaves))
         self._id[place] = waiting.job_id or _LAST
@@ -118,7 +118,7 @@ class Ranking:
         found: list[tuple[str, float, int]] = []
         if not weights.are_none:
             waited_s = max(0.0, unix_time - waiting.submitted)
-            size = float(self._size_factors(np.array([float(waiting.slots)]))[0])
+            size = float(self._size_factors(np.array([float(waiting.request.slots)]))[0])
             leaf = terms.account, waiting.owner.uid
             share = self._table.shares.factors(self._leaves, unix_time)[leaf]
             queue = _queue_factor(terms.queue, rules)

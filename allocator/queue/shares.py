@@ -47,7 +47,7 @@ class Shares:
         self._as_of = -1.0
 
     def begins(self, leaf: Leaf, job_id: int, slots: int, began: float) -> None:
-        """A job has its slots, since a unix time."""
+        """A job begins to use slots, at a unix time."""
         self._running.setdefault(leaf, {})[job_id] = (slots, began)
         self._leaf_of[job_id] = leaf
         self._as_of = -1.0

@@ -35,7 +35,7 @@ class Held(Struct, frozen=True):
 
 
 class Usage(Struct):
-    """What the jobs of a queue have, or those of one user of it."""
+    """What all jobs of a queue hold together, or those of one user in it."""
 
     jobs: int = 0
     slots: int = 0

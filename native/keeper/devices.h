@@ -15,7 +15,7 @@
 #define DEVICES_MAX 1024u               /* twice the GPUs of a node, and more */
 #define DEVICES_INSTRUCTIONS(n) (2 * (size_t) (n) + 9)
 
-/* An instruction of the kernel's machine, as struct bpf_insn. */
+/* One instruction of a BPF program; the layout of struct bpf_insn. */
 struct devices_instruction {
     uint8_t code, registers;            /* destination, source << 4 */
     int16_t offset;

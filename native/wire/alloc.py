@@ -264,6 +264,11 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
     terms: Terms = NO_TERMS
     time_s: Seconds = 0.0
 
+    @property
+    def slots(self) -> int:
+        """Slots that all specs ask for."""
+        return sum(spec.slots for spec in self.specs)
+
     def __post_init__(self) -> None:
         if (listed := sum(spec.listed for spec in self.specs)) > LISTED_MAX:
             raise ValueError(f"{listed} nodes in lists contradict the limit of {LISTED_MAX}")

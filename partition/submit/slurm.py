@@ -54,7 +54,6 @@ _SBATCH_FLAGS = {
     "test-only": "--test-only",
 }
 _FLAGS = frozenset(("exclusive", "H", "hold", "Q", "v", "verbose"))
-_NAMES = ("salloc", "sbatch", "srun", "squeue", "scancel", "sinfo", "sacct", "scontrol")
 
 
 class Command(Struct, frozen=True):
@@ -80,7 +79,9 @@ def ours(name: str, words: Sequence[str]) -> Command:
         UsageError: there is no such command, or an argument has no counterpart.
     """
     if name not in _COMMANDS:
-        raise UsageError(f"{shown(name)}: no command of Slurm's that is known: {', '.join(_NAMES)}")
+        raise UsageError(
+            f"{shown(name)}: no command of Slurm's that is known: {', '.join(_COMMANDS)}"
+        )
     try:
         return _COMMANDS[name](list(words))
     except UsageError as error:

@@ -19,7 +19,7 @@ from native.text import shown
 from native.wire.base import GPUS_MAX, KIND_MAX
 from native.wire.runs import GROUPS_MAX, SOCKETS_MAX, THREADS_MAX
 from pct.account import Gpu
-from pct.host.cgroups.files import own_cgroup
+from pct.host.cgroups.files import listed, own_cgroup, text_of
 
 if TYPE_CHECKING:
     from pct.cores import Core
@@ -160,18 +160,18 @@ def _found(root: str) -> tuple[Gpu, ...]:
     """Those of the maker whose driver is there."""
     names = sorted(
         int(name.removeprefix("nvidia"))
-        for name in _listed(os.path.join(root, "dev"))
+        for name in listed(os.path.join(root, "dev"))
         if name.removeprefix("nvidia").isdigit() and name.startswith("nvidia")
     )
     if names:
         return tuple([Gpu(str(name), "nvidia") for name in names[:GPUS_MAX]])
     nodes = os.path.join(root, "sys/class/kfd/kfd/topology/nodes")
-    count = sum(_has_simds(os.path.join(nodes, name, "properties")) for name in _listed(nodes))
+    count = sum(_has_simds(os.path.join(nodes, name, "properties")) for name in listed(nodes))
     kind = "amd"
     if not count:
         drm, kind = os.path.join(root, "sys/class/drm"), "intel"
-        cards = [name for name in _listed(drm) if name.startswith("renderD")]
-        count = sum(_text_of(os.path.join(drm, card, "device/vendor")) == _INTEL for card in cards)
+        cards = [name for name in listed(drm) if name.startswith("renderD")]
+        count = sum(text_of(os.path.join(drm, card, "device/vendor")) == _INTEL for card in cards)
     return tuple([Gpu(str(nth), kind) for nth in range(min(count, GPUS_MAX))])
 
 
@@ -196,15 +196,15 @@ def cores(
             raise UsageError(f"--cpus {shown(said)}: processors as 0-3,8, or none")
         cpus &= chosen
     system = os.path.join(root, "sys/devices/system")
-    if online := _cpus(_text_of(f"{system}/cpu/online")):
+    if online := _cpus(text_of(f"{system}/cpu/online")):
         cpus &= online
     numa_of = _numa_nodes(f"{system}/node")
     found: dict[int, list[tuple[int, ...]]] = {}  # by package
     while cpus:
         cpu = min(cpus)
         topology = f"{system}/cpu/cpu{cpu}/topology"
-        package = _text_of(f"{topology}/physical_package_id")  # -1: not known
-        siblings = _cpus(_text_of(f"{topology}/thread_siblings_list")) or set()
+        package = text_of(f"{topology}/physical_package_id")  # -1: not known
+        siblings = _cpus(text_of(f"{topology}/thread_siblings_list")) or set()
         threads = sorted(cpus & (siblings | {cpu}))
         socket = int(package) if package.isdecimal() else -1
         found.setdefault(socket, []).append(tuple(threads[:THREADS_MAX]))
@@ -222,10 +222,10 @@ def cores(
 def _numa_nodes(directory: str) -> dict[int, int]:
     """The NUMA node of each processor."""
     found = {}
-    for name in _listed(directory):
+    for name in listed(directory):
         number = name.removeprefix("node")
         if name != number and number.isdigit():
-            for cpu in _cpus(_text_of(f"{directory}/{name}/cpulist")) or ():
+            for cpu in _cpus(text_of(f"{directory}/{name}/cpulist")) or ():
                 found[cpu] = int(number)
     return found
 
@@ -244,7 +244,7 @@ def _cpus(text: str) -> set[int] | None:
 
 def _has_simds(path: str) -> bool:
     """Whether a node of AMD's topology is a GPU; its processors are nodes, too."""
-    words = _text_of(path).split()
+    words = text_of(path).split()
     return any(
         name == "simd_count" and count != "0"
         for name, count in zip(words[::2], words[1::2], strict=False)
@@ -252,27 +252,12 @@ def _has_simds(path: str) -> bool:
 
 
 def _total(root: str) -> int:
-    for line in _text_of(os.path.join(root, "proc/meminfo")).splitlines():
+    for line in text_of(os.path.join(root, "proc/meminfo")).splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024
     return 0
 
 
 def _limit_bytes(path: str) -> int:
-    text = _text_of(path)
+    text = text_of(path)
     return int(text) if text.isdigit() else 0  # it says `max`
-
-
-def _listed(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []
-
-
-def _text_of(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -59,8 +59,8 @@ OF_A_LAUNCH = {
         "asked bebopd dependents driver gate records releases requests uses violation waiting"
     ),
     "allocator.batch": (
-        "arrays dependencies entrance holds job outcome placed priorities questions queue requeues"
-        " running submissions table times"
+        "arrays changes dependencies entrance holds job outcome placed priorities questions queue"
+        " requeues running submissions table times"
     ),
     "allocator.jobs": (
         "accounting assign batch charges choosing dependencies grants ids job line outcomes "

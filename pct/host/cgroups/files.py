@@ -1,4 +1,4 @@
-"""Files and directories of cgroup v2."""
+"""Files and directories of cgroup v2, and small ones of the kernel's."""
 
 from __future__ import annotations
 
@@ -54,6 +54,23 @@ def read(path: str) -> str:
         return ""
     finally:
         os.close(fd)
+
+
+def listed(path: str) -> list[str]:
+    """The names in a directory; none where it cannot be read."""
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def text_of(path: str) -> str:
+    """A small file of the kernel's; empty where it cannot be read."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def remove(path: str, depth: int = 0) -> Generator[None, None, None]:

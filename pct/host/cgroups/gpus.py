@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from pct.account import Gpu
+from pct.host.cgroups.files import listed, text_of
 
 ROOT_VARIABLE = "YOD_FSROOT"  # as for processors
 _INTEL = "0x8086"
@@ -55,7 +56,7 @@ def _paths(gpu: Gpu, root: str) -> list[str]:
     if number >= len(nodes):
         return []
     name = nodes[number]
-    cards = _listed(os.path.join(root, _DRM, name, "device/drm"))
+    cards = listed(os.path.join(root, _DRM, name, "device/drm"))
     return [f"dev/dri/{each}" for each in (name, *cards) if each == name or _is_card(each)]
 
 
@@ -63,35 +64,20 @@ def _render_nodes(root: str) -> list[str]:
     """Those of the maker whose GPUs the node counts."""
     topology = os.path.join(root, _TOPOLOGY)
     amd = []
-    for node in sorted((each for each in _listed(topology) if each.isdecimal()), key=int):
-        text = _text_of(os.path.join(topology, node, "properties"))
+    for node in sorted((each for each in listed(topology) if each.isdecimal()), key=int):
+        text = text_of(os.path.join(topology, node, "properties"))
         minor = re.search(r"^drm_render_minor (\d+)$", text, re.MULTILINE)
         if re.search(r"^simd_count [1-9]", text, re.MULTILINE) and minor is not None:
             amd.append(f"renderD{minor[1]}")
     if amd:
         return amd
     drm = os.path.join(root, _DRM)
-    names = [name for name in _listed(drm) if name.startswith("renderD") and name[7:].isdecimal()]
+    names = [name for name in listed(drm) if name.startswith("renderD") and name[7:].isdecimal()]
     by_number = sorted(names, key=lambda name: int(name[7:]))
     return [
-        name for name in by_number if _text_of(os.path.join(drm, name, "device/vendor")) == _INTEL
+        name for name in by_number if text_of(os.path.join(drm, name, "device/vendor")) == _INTEL
     ]
 
 
 def _is_card(name: str) -> bool:
     return name.startswith("card") and name[4:].isdecimal()
-
-
-def _listed(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []
-
-
-def _text_of(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

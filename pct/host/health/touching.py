@@ -102,7 +102,7 @@ class Touching:
 
 
 def _touch(directory: str) -> None:
-    """Write a byte that nobody sees. An error is an answer, too."""
+    """Write a byte to a file that has no name. A refusal is an answer, too."""
     with suppress(OSError):
         fd = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
