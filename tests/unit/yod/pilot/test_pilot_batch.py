@@ -1,0 +1,163 @@
+"""Batch systems: what is asked of them, and what their recorded answers mean."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from msgspec.structs import replace
+
+from yod.pilot.batch.oar import Oar
+from yod.pilot.batch.pbs import Pbs
+from yod.pilot.batch.slurm import Slurm
+from yod.pilot.batch.system import Ask, JobStage, script
+from yod.pilot.batch.systems import SYSTEMS
+
+ASK = Ask("p", "/s/job.log", 100, 0, 0, 0, 0, 90.5)
+FULL = Ask("p", "/s/job.log", 0, 3, 64, 4, 1000, 60.0, "long", "bio", ("nvme",), True)
+WAITING, RUNNING, OVER = JobStage.WAITING, JobStage.RUNNING, JobStage.OVER
+
+# As the commands of these systems have answered.
+QSTAT = """\
+Job Id: 17.pbs
+    Job_Name = pilot.0000
+    Job_Owner = ann@login1
+    job_state = {state}
+    queue = workq
+    server = pbs
+    comment = Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 2
+\t)
+    Exit_status = 271
+    Submit_arguments = /home/ann/s/pilot.0000/pilot.sh
+"""
+OARSUB = """\
+[ADMISSION RULE] Modify resource description with type constraints
+# INFO: Moldable instance:  1  Estimated nb resources:  8  Walltime:  3600
+OAR_JOB_ID=4711
+"""
+OARSTAT = """\
+Job_Id: 4711
+    name = pilot.0000
+    owner = ann
+    state = {state}
+    message = Karma = 0.012
+    exit_code = 0
+"""
+
+
+def test_a_slurm_job_has_tasks_for_its_slots():
+    assert Slurm().head(ASK) == [
+        *("--job-name=p", "--output=/s/job.log", "--open-mode=append", "--time=91"),
+        "--ntasks=100",
+    ]
+    assert Slurm().head(FULL)[3:] == [
+        *("--time=60", "--nodes=3", "--ntasks-per-node=64", "--exclusive", "--gpus-per-node=4"),
+        *("--mem=1000", "--partition=long", "--account=bio", "--constraint=nvme"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "stage", "words"),
+    [
+        (0, "PENDING|Priority\n", WAITING, "PENDING (Priority)"),
+        (0, "RUNNING|None\n", RUNNING, "RUNNING"),
+        (0, "COMPLETING|None\n", RUNNING, "COMPLETING"),
+        (0, "CANCELLED|None\n", OVER, "CANCELLED"),
+        (0, "TIMEOUT|TimeLimit\n", OVER, "TIMEOUT (TimeLimit)"),
+        (0, "", OVER, "slurm does not know it any more"),
+        (
+            256,
+            "slurm_load_jobs error: Invalid job id specified\n",
+            OVER,
+            "slurm does not know it any more",
+        ),
+    ],
+)
+def test_squeue_says_how_a_job_stands(status, output, stage, words):
+    stand = Slurm().read_stand(status, output)
+    assert (stand.stage, stand.words) == (stage, words)
+
+
+def test_ids_are_read_from_what_submissions_answer():
+    assert Slurm().read_id("17\n") == Slurm().read_id("17;cluster\n") == "17"
+    assert Slurm().read_id("sbatch: warning: x\n17\n") == "17"
+    assert Slurm().read_id("sbatch: error: invalid partition specified: x\n") == ""
+    assert Pbs().read_id("17.pbs\n") == "17.pbs"
+    assert Pbs().read_id("4711.node-1.cluster.org\n") == "4711.node-1.cluster.org"
+    assert Pbs().read_id("qsub: Unknown queue\n") == ""
+    assert Oar().read_id(OARSUB) == "4711"
+    assert Oar().read_id("There are not enough resources for your request\n") == ""
+
+
+def test_a_pbs_job_has_chunks_of_cores():
+    assert Pbs().head(ASK) == [
+        *("-N p", "-j oe", "-o /s/job.log", "-V"),
+        *("-l select=100:ncpus=1:mpiprocs=1", "-l walltime=1:30:30"),
+    ]
+    assert Pbs().head(FULL)[4:] == [
+        "-l select=3:ncpus=64:mpiprocs=64:ngpus=4:mem=1000mb",
+        *("-l walltime=1:00:00", "-l place=scatter:excl", "-q long", "-A bio", "-l nvme"),
+    ]
+    per_node = Pbs().head(replace(ASK, cores_per_node=32))
+    assert "-l select=4:ncpus=32:mpiprocs=32" in per_node
+    assert "-l select=2:ncpus=50:mpiprocs=50" in Pbs().head(replace(ASK, nodes=2))
+
+
+def test_qstat_says_how_a_job_stands():
+    stand = Pbs().read_stand(0, QSTAT.format(state="Q"))
+    assert stand.stage is WAITING
+    assert stand.words.startswith("in state Q (Not Running: Insufficient amount of resource: ncpus")
+    assert Pbs().read_stand(0, QSTAT.format(state="R")).stage is RUNNING
+    assert Pbs().read_stand(0, QSTAT.format(state="C")).words == "ended with status 271"
+    gone = "qstat: 17.pbs Job has finished, use -x or -H to obtain historical job information\n"
+    assert Pbs().read_stand(35 << 8, gone).stage is OVER
+    assert Pbs().read_stand(153 << 8, "qstat: Unknown Job Id 17.pbs\n").stage is OVER
+
+
+def test_an_oar_job_has_cores_or_nodes():
+    assert Oar().head(ASK) == [
+        *("-n p", "-O /s/job.log", "-E /s/job.log", "-l /core=100,walltime=1:30:30")
+    ]
+    assert Oar().head(FULL)[3:] == [
+        *("-l /nodes=3,walltime=1:00:00", "-q long", "--project bio", "-p nvme")
+    ]
+    assert "-l /nodes=2/core=50,walltime=1:30:30" in Oar().head(replace(ASK, nodes=2))
+
+
+def test_oarstat_says_how_a_job_stands():
+    stand = Oar().read_stand(0, OARSTAT.format(state="Waiting"))
+    assert (stand.stage, stand.words) == (WAITING, "Waiting (Karma = 0.012)")
+    for word, stage in (
+        ("Launching", WAITING),
+        ("Running", RUNNING),
+        ("Terminated", OVER),
+        ("Error", OVER),
+    ):
+        assert Oar().read_stand(0, OARSTAT.format(state=word)).stage is stage
+    assert Oar().read_stand(0, "").stage is OVER
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_script_begins_with_options_and_loses_no_word(name):
+    system = SYSTEMS[name]
+    text = script(
+        system,
+        ASK,
+        ["module load x"],
+        {"PATH": "/a b:/c", "YOD_X": "it's"},
+        "/opt/python",
+        ["-sz", "8"],
+        ["/opt/python", "-m", "agent", '{"a": "$HOME b"}'],
+    )
+    first, *lines = text.splitlines()
+    assert first == "#!/bin/sh"
+    count = len(system.head(ASK))
+    assert all(line.startswith(f"#{system.mark} -") for line in lines[:count])
+    assert lines[count + 1 : count + 4] == [
+        *("export PATH='/a b:/c'", """export YOD_X='it'"'"'s'""", "module load x")
+    ]
+    (held,) = [line for line in lines if "alloc" in line]
+    assert shlex.split(held)[-4:] == ["/opt/python", "-m", "agent", '{"a": "$HOME b"}']
+    assert held.index("-sz 8") < held.index("agent")
+    assert system.cancel("17")[-1] == "17"
+    assert "17" in " ".join(system.query("17"))

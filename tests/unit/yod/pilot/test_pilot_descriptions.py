@@ -1,0 +1,105 @@
+"""A description is refused with the key that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from native.errors import UsageError
+from yod.pilot.model.command import need_of, variables_of, words_of
+from yod.pilot.model.description import PilotDescription, TaskDescription
+from yod.pilot.model.keys import PILOT_KEYS, TASK_KEYS
+from yod.pilot.model.sizes import GPU_PARTS, RankSlot
+
+
+@pytest.mark.parametrize(
+    "entries, text",
+    [
+        ({"executabel": "a"}, "there is no key 'executabel'; did you mean 'executable'?"),
+        ({"executable": "a", "qwertz": 1}, "there is no key 'qwertz'"),
+        ({"executable": "a", "ranks": "2"}, "'ranks' is '2'; it is to be of type int"),
+        ({"executable": "a", "ranks": True}, "'ranks' is True; it is to be of type int"),
+        ({"executable": "a", "ranks": 0}, "'ranks' is 0, which is less than 1"),
+        ({"executable": "a", "timeout": -1.0}, "'timeout' is -1.0, which is less than 0"),
+        ({"executable": "a", "mode": "fast"}, "'mode' is 'fast', which is none of"),
+        ({"executable": "a", "environment": {"A=": "1"}}, "has 'A=', which is no name"),
+        ({"executable": "a", "arguments": [["b"]]}, "has ['b'], which is no text"),
+        ({"executable": "a", "tags": {"color": 1}}, "has 'color'; known are colocate"),
+        ({"executable": "a", "uid": "a/b"}, "'uid' is 'a/b', which cannot name a directory"),
+        ({}, "'executable' is missing, which the mode task.executable needs"),
+        ({"mode": "shell"}, "'command' is missing, which the mode task.shell needs"),
+    ],
+)
+def test_a_wrong_task_is_refused_with_its_key(entries, text):
+    with pytest.raises(UsageError) as refused:
+        TaskDescription(entries).verify()
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "entries, text",
+    [
+        ({"runtim": 5}, "there is no key 'runtim'; did you mean 'runtime'?"),
+        ({"runtime": 0}, "'runtime' is 0"),
+        ({"backup_nodes": 1}, "'backup_nodes' is refused: nodes are not kept for later"),
+    ],
+)
+def test_a_wrong_pilot_is_refused_with_its_key(entries, text):
+    with pytest.raises(UsageError) as refused:
+        PilotDescription(entries).verify()
+    assert text in str(refused.value)
+
+
+def test_every_key_has_a_default_that_is_accepted():
+    for keys, kind in ((TASK_KEYS, TaskDescription), (PILOT_KEYS, PilotDescription)):
+        for name in keys:
+            description = kind({"executable": "a", name: getattr(kind(), name)})
+            if kind is PilotDescription:
+                del description["executable"]
+            if name != "executable":
+                description.verify()
+
+
+def test_keys_are_attributes_and_lists_are_filled_in():
+    description = TaskDescription()
+    description.executable = "a"
+    description.arguments.append("b")
+    description.environment["C"] = "d"
+    description.cpu_processes = 3
+    assert description.as_dict() == {
+        "executable": "a",
+        "arguments": ["b"],
+        "environment": {"C": "d"},
+        "ranks": 3,
+    }
+    assert TaskDescription({"cpu_threads": 2}).cores_per_rank == 2
+    with pytest.raises(AttributeError, match="has no key 'nothing'"):
+        _ = description.nothing
+
+
+def test_a_program_with_nothing_around_it_is_executed_as_it_is():
+    assert words_of(TaskDescription(executable="a", arguments=["b", 1])) == ["a", "b", "1"]
+
+
+def test_commands_around_a_program_are_of_one_shell():
+    description = TaskDescription(executable="a", pre_exec=["x", {1: "y"}], post_exec=["z"])
+    shell, option, script, _, *program = words_of(description)
+    assert (shell, option, program) == ("/bin/bash", "-c", ["a"])
+    order = [script.index(each) for each in ("x\n", "$RP_RANK", "y\n", '"$@"', "z\n", "exit $yod")]
+    assert order == sorted(order)
+    assert words_of(TaskDescription(executable="a", pre_exec="x"))[2].endswith('exec "$@"')
+
+
+def test_what_a_task_needs_comes_from_its_description():
+    need = need_of(TaskDescription(executable="a", ranks=3, cores_per_rank=2, gpus_per_rank=0.25))
+    assert (need.ranks, need.cores, need.gpu_parts, need.is_spread) == (3, 2, GPU_PARTS // 4, True)
+    assert not need_of(TaskDescription(executable="a", ranks=3, use_mpi=False)).is_spread
+    assert need_of(TaskDescription(executable="a", gpus_per_rank=1.5)).gpu_parts == 2 * GPU_PARTS
+
+
+def test_ranks_see_their_task_and_its_gpus():
+    description = TaskDescription(executable="a", cores_per_rank=2, environment={"A": 1})
+    variables = variables_of("task.7", description, [RankSlot(0, (0, 1), (3,))])
+    assert variables["RP_TASK_ID"] == variables["RP_TASK_NAME"] == "task.7"
+    assert variables["OMP_NUM_THREADS"] == "2"
+    assert variables["CUDA_VISIBLE_DEVICES"] == "3"
+    assert variables["A"] == "1"

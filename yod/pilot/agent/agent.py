@@ -1,0 +1,417 @@
+"""The driver of an agent: tasks come from a client, run, and go back with their outcome.
+
+What is to be done is said by :class:`~yod.pilot.scheduler.agent.AgentMachine`. Everything that
+happens in a turn of the loop is told in one message of its kind.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from native.errors import YodError
+from native.loop.reactor import Reactor
+from yod.pilot.agent.events import Profiles
+from yod.pilot.agent.runners import Runners
+from yod.pilot.agent.settings import SOCKET, Settings
+from yod.pilot.files.bringer import Bringer, Tried
+from yod.pilot.files.staging import failure_of
+from yod.pilot.link.link import Link, Listener, connect
+from yod.pilot.model import command, modes, states
+from yod.pilot.model.description import TaskDescription
+from yod.pilot.model.sizes import NodeSize, RankSlot
+from yod.pilot.model.staging import Directive, directives_of
+from yod.pilot.scheduler import agent as rules
+from yod.pilot.scheduler.slots import Slots
+from yod.pilot.wire import messages as wire
+from yod.pilot.work.place import Outcome, Work
+
+_FLUSH_S = 0.5  # between writes of profiles
+_LAST_S = 10.0  # for what does not end at the pilot's end
+
+
+class _Held:
+    """A task that is here."""
+
+    __slots__ = ("description", "input", "order", "outcome", "output", "slots")
+
+    def __init__(self, order: wire.Order, description: TaskDescription) -> None:
+        self.order = order
+        self.description = description
+        self.input: list[Directive] = []
+        self.output: list[Directive] = []
+        self.slots: list[RankSlot] = []
+        self.outcome: Outcome | None = None
+
+
+class Agent:
+    """One pilot.
+
+    Args:
+        on_over: called when the pilot is over and nothing is left of it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        sizes: list[NodeSize],
+        reactor: Reactor,
+        on_over: Callable[[], None],
+    ) -> None:
+        self.reactor = reactor
+        self.session_uid = settings.session_uid
+        self.pilot_uid = settings.pilot_uid
+        self.sandbox = settings.sandbox
+        self.nodes = [size.name for size in sizes]
+        self._settings = settings
+        self._sizes = sizes
+        self._on_over = on_over
+        self._machine = rules.AgentMachine(Slots(sizes), settings.kill_delay_s)
+        self._tasks: dict[str, _Held] = {}
+        self._results: dict[str, wire.Over] = {}  # of all tasks, for a client that comes later
+        self._over: list[wire.Over] = []  # not told yet
+        self._reached: dict[str, list[str]] = {}
+        self._links: list[Link] = []
+        self._ending = ""  # the pilot's final state
+        self._reason = ""
+        self._is_asked = False
+        self._timer = reactor.timer(self._due)
+        self._runtime = reactor.timer(self._runtime_over)
+        self._flush = reactor.timer(self._write_profiles)
+        self._last = reactor.timer(self._leave)
+        self._profiles = Profiles(settings.sandbox, settings.pilot_uid)
+        self._bringer = Bringer(reactor, "staging")
+        self._listener: Listener | None = None
+        self._is_up = False
+        self._runners = Runners(
+            self,
+            not settings.nodes,
+            self._ready,
+            self._node_lost,
+            partial(self.end, states.FAILED),
+        )
+        self._variables = {
+            "RP_PILOT_ID": settings.pilot_uid,
+            "RP_SESSION_ID": settings.session_uid,
+            "RP_RESOURCE": settings.resource,
+            "RP_RESOURCE_SANDBOX": os.path.dirname(settings.session_sandbox),
+            "RP_SESSION_SANDBOX": settings.session_sandbox,
+            "RP_PILOT_SANDBOX": settings.sandbox,
+        }
+
+    def start(self) -> None:
+        """Begin: the starter, the socket, the word to the client.
+
+        Raises:
+            YodError: it cannot.
+        """
+        self._variables |= self._profiles.began(self.sandbox)
+        os.environ.update(self._variables)  # the starter's programs have them
+        self._runners.begin()
+        self._listener = Listener(os.path.join(self.sandbox, SOCKET), self.reactor, self._let_in)
+        if self._settings.is_remote:
+            self._listener.reach(os.environ.get("YOD_PARTITION", "").rpartition(":")[0])
+        self._runtime.set(self.reactor.monotonic() + self._settings.runtime_s)
+        self._flush.set(self.reactor.monotonic() + _FLUSH_S)
+        try:
+            self._let_in(connect(self._settings.client))
+        except YodError:
+            pass  # it has gone already; another one may come
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.reactor.on_signal(number, lambda: self.end(states.CANCELED, "a signal"))
+        self.reactor.on_signal(signal.SIGINT, lambda: None)  # the client decides
+
+    def end(self, state: str, reason: str) -> None:
+        """End all tasks, then the pilot."""
+        if self._ending:
+            return
+        self._ending, self._reason = state, reason
+        self._last.set(self.reactor.monotonic() + self._settings.kill_delay_s + _LAST_S)
+        self._handle(rules.Cancel(tuple(self._tasks)))
+        self._ask()
+
+    # -- as those see it that run tasks ---------------------------------------
+
+    def ended(self, uid: str, outcome: Outcome) -> None:
+        """A task's processes are gone."""
+        held = self._tasks.get(uid)
+        if held is None or held.outcome is not None:
+            return
+        self._runners.over(uid)
+        self._profiles.ended_task(uid, outcome, self._machine.is_canceled(uid))
+        may_restart = outcome.is_lost and held.description.value("restartable")
+        held.outcome = outcome
+        self._handle(rules.Ended(uid, outcome.failure, may_restart))
+        if self._machine.stage_of(uid) is rules.Stage.WAITING:
+            held.outcome = None  # it runs again
+
+    def started(self, uid: str, at: float) -> None:
+        """A task runs."""
+        self._handle(rules.Ready(uid))
+
+    def informed(self, uid: str, text: str) -> None:
+        """A service has said this of itself."""
+        self._tell(wire.Info(uid, text))
+
+    def start_process(
+        self,
+        node: int,
+        argv: list[str],
+        environment: dict[str, str],
+        directory: str,
+        stdout: str,
+        stderr: str,
+        cores: tuple[int, ...],
+        on_end: Callable[[Outcome], None],
+    ) -> int:
+        """Start a process on a node."""
+        return self._runners.start_process(
+            node, argv, environment, directory, stdout, stderr, on_end
+        )
+
+    def kill_process(self, number: int, signo: int) -> None:
+        """Send a process, and those of its group, a signal."""
+        self._runners.kill_process(number, signo)
+
+    # -- clients --------------------------------------------------------------
+
+    def _let_in(self, end: _socket.socket) -> None:
+        link = Link(end, self.reactor, lambda body: self._take(body, link), lambda _: lost())
+
+        def lost() -> None:
+            self._links.remove(link)
+
+        self._links.append(link)
+        if self._is_up:
+            self._say_up(link)
+
+    def _say_up(self, link: Link) -> None:
+        nodes = [wire.NodeTold(n.name, n.cores, n.gpus, n.mem_mb) for n in self._sizes]
+        link.send(wire.Up(self.pilot_uid, os.getpid(), nodes))
+
+    def _take(self, body: bytes, link: Link) -> None:
+        match wire.decode_client(body):
+            case wire.Tasks(orders):
+                self._take_tasks(orders)
+            case wire.Cancel(uids):
+                self._profiles.commanded("cancel_tasks")
+                self._handle(rules.Cancel(tuple(uids)))
+            case wire.GiveBack(uids):
+                self._handle(rules.HandBack(tuple(uids)))
+            case wire.AskWhy(uid):
+                link.send(wire.Why(uid, self._machine.why(uid)))
+            case wire.End():
+                self._profiles.commanded("cancel_pilot")
+                self.end(states.CANCELED, "")
+            case wire.Hello():
+                running = [
+                    uid for uid in self._tasks if self._machine.stage_of(uid) is rules.Stage.RUNNING
+                ]
+                link.send(wire.Reached(states.AGENT_SCHEDULING, list(self._tasks)))
+                link.send(wire.Reached(states.AGENT_EXECUTING, running))
+                link.send(wire.Ended(list(self._results.values())))
+
+    def _tell(self, message: wire.FromAgent) -> None:
+        for link in self._links:
+            link.send(message)
+
+    def _take_tasks(self, orders: list[wire.Order]) -> None:
+        here: list[str] = []
+        for order in orders:
+            uid = order.uid
+            if uid in self._tasks or uid in self._results:
+                continue
+            description = TaskDescription(order.description)
+            value = description.value
+            held = self._tasks[uid] = _Held(order, description)
+            where = f"task {uid}"
+            if value("input_staging"):
+                every = directives_of(value("input_staging"), True, where)
+                held.input = [each for each in every if not each.is_clients]
+            if value("output_staging"):
+                every = directives_of(value("output_staging"), False, where)
+                held.output = [each for each in every if not each.is_clients]
+            self._handle(
+                rules.Came(
+                    uid,
+                    command.need_of(description),
+                    value("priority"),
+                    float(value("timeout")),
+                    float(value("startup_timeout")),
+                    bool(held.input),
+                    bool(held.output),
+                    value("stage_on_error"),
+                    tuple(value("services")),
+                    description.kind == modes.TASK_SERVICE,
+                )
+            )
+            if self._ending:
+                self._handle(rules.Cancel((uid,)))
+            if not held.input:
+                here.append(uid)
+        self._profiles.staged(here)
+        self._reach(states.AGENT_SCHEDULING, here)
+
+    # -- the machine ----------------------------------------------------------
+
+    def _handle(self, event: rules.Event) -> None:
+        self._carry_out(self._machine.handle(event, self.reactor.monotonic()))
+        self._ask()
+
+    def _ask(self) -> None:
+        """Let tasks begin, and tell what has happened, when this turn is over."""
+        if not self._is_asked:
+            self._is_asked = True
+            self.reactor.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_asked = False
+        if not self._ending:
+            actions = self._machine.start(self.reactor.monotonic())
+            begun = [action.uid for action in actions if isinstance(action, rules.Begin)]
+            if begun:
+                self._profiles.began_tasks(begun)
+                self._reach(states.AGENT_EXECUTING, begun)
+            self._carry_out(actions)
+        for state, uids in self._reached.items():
+            self._tell(wire.Reached(state, uids))
+        self._reached.clear()
+        if self._over:
+            over, self._over = self._over, []
+            self._tell(wire.Ended(over))
+        self._timer.set(self._machine.deadline())
+        if self._ending and not self._tasks:
+            self._leave()
+
+    def _due(self) -> None:
+        self._handle(rules.DeadlineReached())
+
+    def _reach(self, state: str, uids: list[str]) -> None:
+        if uids:
+            self._reached.setdefault(state, []).extend(uids)
+
+    def _carry_out(self, actions: list[rules.Action]) -> None:
+        for action in actions:
+            match action:
+                case rules.Begin(uid, slots):
+                    self._begin(uid, slots)
+                case rules.Finish(uid, state, reason):
+                    self._finish(uid, state, reason)
+                case rules.Signal(uid, signo):
+                    if signo == signal.SIGTERM:
+                        self._profiles.canceled(uid)
+                    self._runners.signal(uid, signo)
+                case rules.StageIn(uid):
+                    self._stage(uid, self._tasks[uid].input, is_input=True)
+                case rules.StageOut(uid):
+                    self._stage(uid, self._tasks[uid].output, is_input=False)
+                case rules.Returned(uids):
+                    for uid in uids:
+                        del self._tasks[uid]
+                    self._tell(wire.Returned(uids))
+
+    def _begin(self, uid: str, slots: list[RankSlot]) -> None:
+        held = self._tasks[uid]
+        held.slots = slots
+        description = held.description
+        sandbox = self._sandbox_of(uid, description)
+        variables = command.variables_of(uid, description, slots)
+        variables["RP_TASK_SANDBOX"] = sandbox
+        if "RP_PROF" in self._variables:
+            variables["RP_PROF_TGT"] = os.path.join(sandbox, f"{uid}.prof")
+        order = held.order
+        work = Work(uid, order.description, slots, sandbox, variables, order.payload)
+        self._runners.start(work, description)
+
+    def _finish(self, uid: str, state: str, reason: str) -> None:
+        held = self._tasks.pop(uid)
+        outcome = held.outcome or Outcome(exit_code=None)
+        over = wire.Over(
+            uid,
+            state,
+            outcome.exit_code,
+            reason,
+            outcome.stdout,
+            outcome.stderr,
+            outcome.value,
+            outcome.exception,
+            outcome.exception_detail,
+            [(self.nodes[slot.node], slot.cores, slot.gpus) for slot in held.slots],
+        )
+        self._results[uid] = over
+        self._over.append(over)
+        self._profiles.collected(uid, state)
+
+    def _sandbox_of(self, uid: str, description: TaskDescription) -> str:
+        return os.path.join(self.sandbox, description.value("sandbox") or uid)
+
+    # -- files ----------------------------------------------------------------
+
+    def _stage(self, uid: str, directives: list[Directive], *, is_input: bool) -> None:
+        session = self._settings.session_sandbox
+        sandbox = self._sandbox_of(uid, self._tasks[uid].description)
+        roots = {
+            "task": sandbox,
+            "pilot": self.sandbox,
+            "session": session,
+            "resource": os.path.dirname(session),
+            "endpoint": "/",
+            "pwd": sandbox,
+        }
+
+        def then(tried: Tried) -> None:
+            if not is_input:
+                self._profiles.brought(uid, tried)
+            self._handle(rules.Staged(uid, failure_of(tried)))
+            if is_input and uid in self._tasks:
+                self._profiles.staged([uid], tried)
+                self._reach(states.AGENT_SCHEDULING, [uid])
+
+        self._bringer.bring(directives, roots, then)
+
+    # -- nodes ----------------------------------------------------------------
+
+    def _ready(self) -> None:
+        self._is_up = True
+        self._profiles.up()
+        for link in self._links:
+            self._say_up(link)
+
+    def _node_lost(self, index: int, reason: str) -> None:
+        """Nothing begins on a node any more; what ran there is told to have ended."""
+        print(reason, file=sys.stderr, flush=True)
+        self._handle(rules.NodeLost(index))
+        if not any(node.size.cores for node in self._machine.slots.nodes):
+            self.end(states.FAILED, reason)
+
+    # -- the end --------------------------------------------------------------
+
+    def _runtime_over(self) -> None:
+        minutes = self._settings.runtime_s / 60
+        self.end(states.DONE, f"its runtime of {minutes:g} minutes is over")
+
+    def _write_profiles(self) -> None:
+        self._profiles.flush()
+        self._flush.set(self.reactor.monotonic() + _FLUSH_S)
+
+    def _leave(self) -> None:
+        """All tasks are over, or take too long to end."""
+        for uid in list(self._tasks):
+            self._finish(uid, states.FAILED, "the pilot has ended; the task did not")
+        if self._over:
+            self._tell(wire.Ended(self._over))
+            self._over = []
+        self._runners.close()
+        if self._listener is not None:
+            self._listener.close()
+        self._bringer.close()
+        self._profiles.close()
+        self._tell(wire.PilotOver(self._ending, self._reason))  # nothing is left
+        for link in list(self._links):
+            link.finish()
+        self._links.clear()
+        self._on_over()

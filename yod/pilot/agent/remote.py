@@ -1,0 +1,141 @@
+"""Starters on the nodes of an allocation: the ranks of one step, which connect to the agent.
+
+The step shares the slots of others (``--overlap``), so it holds none. A starter proves itself by a
+key that is in a file of the user's while starters come.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import secrets
+from _operator import _compare_digest
+from collections.abc import Callable
+from contextlib import suppress
+
+from native.errors import YodError
+from native.loop.reactor import Reactor
+from yod.pilot.agent.starters import PROGRAM, End, OnLost, OnPacket
+from yod.pilot.agent.steps import Steps
+from yod.pilot.link.greeting import keep_alive
+from yod.pilot.link.link import Link
+from yod.pilot.wire.messages import LENGTH
+from yod.pilot.work.place import Outcome
+
+KEY_FILE = "starters.key"
+_KEY_BYTES = 32
+_BACKLOG = 4096
+_STEP = "starters"
+
+
+class RemoteEnd:
+    """A starter that has connected."""
+
+    def __init__(self, link: Link, on_packet: OnPacket, on_lost: OnLost) -> None:
+        self._link = link
+        link.redirect(on_packet, on_lost)
+
+    def send(self, packet: bytes) -> None:
+        """Send an order."""
+        self._link.send_frame(LENGTH.pack(len(packet)) + packet)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._link.close()
+
+
+class Arrivals:
+    """Launches starters on all nodes and lets them in.
+
+    Args:
+        names: of the nodes.
+        on_come: called for each that has come with the index of its node, the number that the
+            partition gives it, and what opens its end.
+        on_failed: called with a reason when the step has ended.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        steps: Steps,
+        names: list[str],
+        sandbox: str,
+        on_come: Callable[[int, int, Callable[[OnPacket, OnLost], End]], None],
+        on_failed: Callable[[str], None],
+    ) -> None:
+        self._reactor = reactor
+        self._indices = {name: n for n, name in enumerate(names)}
+        self._on_come = on_come
+        self._on_failed = on_failed
+        self._key = secrets.token_hex(_KEY_BYTES)
+        self._path = os.path.join(sandbox, KEY_FILE)
+        self._strangers: set[Link] = set()
+        self._end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        self._end.bind((_own_address(), 0))
+        self._end.listen(_BACKLOG)
+        self._end.setblocking(False)
+        self._watch = reactor.watch(self._end.fileno(), self._accept)
+        host, port = self._end.getsockname()
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(fd, "w", encoding="ascii") as file:
+            file.write(self._key)
+        steps.start(
+            _STEP,
+            [PROGRAM, f"{host}:{port}", self._path],
+            len(names),
+            {},
+            sandbox,
+            "starters.out",
+            "starters.err",
+            lambda at: None,
+            self._over,
+            more={"ranks_per_node": 1, "keep_going": True},
+        )
+
+    def close(self) -> None:
+        """Let nobody in any more. Calling twice is harmless."""
+        if self._end.fileno() >= 0:
+            self._watch.close()
+            self._end.close()
+            for link in self._strangers:
+                link.close()
+            with suppress(OSError):
+                os.unlink(self._path)
+
+    def _accept(self) -> None:
+        try:
+            fd, _ = self._end._accept()  # type: ignore[attr-defined]
+        except OSError:
+            return
+        end = _socket.socket(fileno=fd)
+        keep_alive(end)
+
+        def hello(body: bytes) -> None:
+            self._strangers.discard(link)
+            key, _, rest = body.partition(b" ")
+            number, _, name = rest.decode(errors="replace").partition(" ")
+            index = self._indices.get(name)
+            if not _compare_digest(key, self._key.encode()) or index is None:
+                link.close()
+                return
+            self._on_come(index, int(number), lambda packet, lost: RemoteEnd(link, packet, lost))
+
+        link = Link(end, self._reactor, hello, lambda _: self._strangers.discard(link))
+        self._strangers.add(link)
+
+    def _over(self, outcome: Outcome) -> None:
+        words = outcome.failure or outcome.stderr.strip() or "it has ended"
+        self._on_failed(f"the step of the starters is over: {words}")
+
+
+def _own_address() -> str:
+    """The address at which the nodes of the allocation reach this host: that of its broker.
+
+    Raises:
+        YodError: it is not known.
+    """
+    where = os.environ.get("YOD_PARTITION", "")
+    host, _, port = where.rpartition(":")
+    if not host or not port.isdigit():
+        raise YodError(f"YOD_PARTITION={where}: the nodes of the allocation cannot be reached")
+    return host

@@ -1,0 +1,288 @@
+"""Who runs a task: a starter, a launch, or workers that are there already."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from yod.pilot.agent.running import MAKE, TELL, flat, outcome_of_report
+from yod.pilot.agent.starters import End, LocalEnd, OnLost, OnPacket, Starter
+from yod.pilot.model import command, modes
+from yod.pilot.model.description import TaskDescription
+from yod.pilot.wire.starter import Report, ReportKind
+from yod.pilot.work.place import Outcome, Place, Work
+
+if TYPE_CHECKING:
+    from yod.guest.request import Choices
+    from yod.pilot.agent.remote import Arrivals
+    from yod.pilot.agent.steps import Steps
+    from yod.pilot.function.pool import FunctionPool
+
+
+# The first line of a file that has an expression, also when the file is not there yet.
+_LOOK = 'exec grep -m 1 -E -e "$1" < <(exec tail -c +1 -F -- "$2" 2>/dev/null)'
+
+
+class Runners:
+    """All who run tasks for one agent.
+
+    Args:
+        place: the agent, which is told of starts and ends.
+        in_allocation: starters run on the nodes of one; else one on this host is that of all.
+        on_ready: called when tasks can be started.
+        on_node_lost: called with the index of a node, and a reason, when nothing can be started
+            there any more. What ran there ends after that.
+        on_lost: called with a reason when nothing can be started anywhere.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        in_allocation: bool,
+        on_ready: Callable[[], None],
+        on_node_lost: Callable[[int, str], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        self._place = place
+        self._in_allocation = in_allocation
+        self._on_ready = on_ready
+        self._on_node_lost = on_node_lost
+        self._on_lost = on_lost
+        self._starters: dict[int, Starter] = {}  # by the index of the node
+        self._numbers: dict[int, int] = {}  # index of a node -> the partition's number
+        self._arrivals: Arrivals | None = None
+        self._steps: Steps | None = None
+        self._pool: FunctionPool | None = None
+        self._signals: dict[str, Callable[[int], None]] = {}
+        self._looking: dict[str, int] = {}  # service -> who waits for its word
+
+    def begin(self) -> None:
+        """Start the starters.
+
+        Raises:
+            YodError: they cannot be started.
+        """
+        names = self._place.nodes
+        if not self._in_allocation:
+            reactor = self._place.reactor
+            one = Starter(partial(LocalEnd, reactor), names[0], self._on_lost)
+            self._starters = dict.fromkeys(range(len(names)), one)
+            self._on_ready()
+            return
+        from yod.pilot.agent.remote import Arrivals
+
+        self._arrivals = Arrivals(
+            self._place.reactor,
+            self._mpi(),
+            names,
+            self._place.sandbox,
+            self._come,
+            self._on_lost,
+        )
+
+    def start(self, work: Work, description: TaskDescription) -> None:
+        """Run a task; the agent is told of its end."""
+        if description.kind in modes.CALLS or not work.slots:
+            pool = self._functions()
+            self._signals[work.uid] = lambda _: pool.cancel(work.uid)
+            pool.start(work)
+        elif command.is_mpi(description):
+            self._start_step(work, description)
+        else:
+            self._start_program(work, description)
+
+    def signal(self, uid: str, signo: int) -> None:
+        """Send a task's processes a signal."""
+        if uid in self._signals:
+            self._signals[uid](signo)
+
+    def over(self, uid: str) -> None:
+        """A task has ended."""
+        self._signals.pop(uid, None)
+        looking = self._looking.pop(uid, None)
+        if looking is not None:
+            self.kill_process(looking, signal.SIGKILL)
+
+    def start_process(
+        self,
+        node: int,
+        argv: list[str],
+        environment: dict[str, str],
+        directory: str,
+        stdout: str,
+        stderr: str,
+        on_end: Callable[[Outcome], None],
+    ) -> int:
+        """Start a process that is no task."""
+
+        def report(told: Report) -> None:
+            if told.kind is not ReportKind.STARTED:
+                on_end(outcome_of_report(told, argv[0], directory))
+
+        return self._starters[node].start(
+            argv, flat(environment), directory, stdout, stderr, report
+        )
+
+    def kill_process(self, number: int, signo: int) -> None:
+        """Send such a process a signal."""
+        own, node = divmod(number, len(self._place.nodes))
+        if node in self._starters:
+            self._starters[node].signal(own, signo)
+
+    def close(self) -> None:
+        """End whatever is left."""
+        for each in (self._pool, self._arrivals, *set(self._starters.values()), self._steps):
+            if each is not None:
+                each.close()
+
+    def _start_program(self, work: Work, description: TaskDescription) -> None:
+        value, uid = description.value, work.uid
+
+        def report(told: Report) -> None:
+            if told.kind is ReportKind.STARTED:
+                self._place.started(uid, told.started)
+            else:
+                program = str(value("executable"))
+                self._place.ended(uid, outcome_of_report(told, program, work.sandbox))
+
+        is_service, pattern = description.kind == modes.TASK_SERVICE, value("info_pattern")
+        is_told = not pattern and (is_service or value("startup_timeout"))
+        starter = self._starters.get(work.slots[0].node)
+        if starter is None:
+            self._place.ended(uid, Outcome(exit_code=None, reason="its node is lost"))
+            return
+        try:
+            number = starter.start(
+                command.words_of(description),
+                flat(work.environment),
+                work.sandbox,
+                *_outputs(uid, description),
+                report,
+                ranks=value("ranks"),
+                flags=TELL if is_told else MAKE,
+            )
+        except ValueError as error:
+            self._place.ended(uid, Outcome(exit_code=None, reason=str(error)))
+            return
+        self._signals[uid] = lambda signo: starter.signal(number, signo)
+        if pattern:
+            self._look_for(pattern, work, description)
+
+    def _look_for(self, pattern: str, work: Work, description: TaskDescription) -> None:
+        """Wait until a service has written a line that has a pattern: it is ready then."""
+        stream, _, expression = pattern.rpartition(":")
+        path = _outputs(work.uid, description)[stream == "stderr"]
+        node = work.slots[0].node
+        words = [command.SHELL, "-c", _LOOK, command.SHELL, expression, path]
+
+        def told(outcome: Outcome) -> None:
+            if self._looking.pop(work.uid, None) is None or outcome.exit_code:
+                return  # the service has ended before
+            found = re.search(expression, outcome.stdout)
+            if found is not None:
+                self._place.informed(work.uid, found[1] if found.groups() else found[0])
+            self._place.started(work.uid, time.time())
+
+        number = self.start_process(node, words, {}, work.sandbox, ".ready", "", told)
+        self._looking[work.uid] = number
+
+    def _start_step(self, work: Work, description: TaskDescription) -> None:
+        """Launch a task, with what is to run once before and behind all of its ranks."""
+        steps, uid = self._mpi(), work.uid
+        output, error = _outputs(uid, description)
+
+        def launch() -> None:
+            self._signals[uid] = lambda signo: steps.signal(uid, signo)
+            steps.start(
+                uid,
+                command.step_words_of(description),
+                description.value("ranks"),
+                work.environment,
+                work.sandbox,
+                output,
+                error,
+                lambda at: self._place.started(uid, at),
+                launched,
+                more=self._nodes_of(work),
+            )
+
+        def launched(outcome: Outcome) -> None:
+            def behind(other: Outcome) -> None:
+                worse = other if other.failure and not outcome.failure else outcome
+                self._place.ended(uid, worse)
+
+            if not self._run_once(work, description, "post_launch", behind):
+                self._place.ended(uid, outcome)
+
+        def before(outcome: Outcome) -> None:
+            if outcome.failure:
+                self._place.ended(uid, outcome)
+            else:
+                launch()
+
+        if not self._run_once(work, description, "pre_launch", before):
+            launch()
+
+    def _run_once(
+        self, work: Work, description: TaskDescription, key: str, then: Callable[[Outcome], None]
+    ) -> bool:
+        """Run the commands of a key, on the first node; False: there are none."""
+        words = command.launch_words(description, key)
+        if not words:
+            return False
+
+        def told(outcome: Outcome) -> None:
+            if outcome.failure:
+                outcome.reason = f"{key}: {outcome.failure}"
+            then(outcome)
+
+        node = work.slots[0].node
+        output = f"{work.uid}.{key}"
+        number = self.start_process(
+            node, words, work.environment, work.sandbox, output, output, told
+        )
+        self._signals[work.uid] = lambda signo: self.kill_process(number, signo)
+        return True
+
+    def _nodes_of(self, work: Work) -> Choices:
+        """The node of each rank, where the partition has several."""
+        if not self._in_allocation:
+            return {}
+        return {"nodes": [self._numbers[slot.node] for slot in work.slots]}
+
+    def _mpi(self) -> Steps:
+        if self._steps is None:
+            from yod.pilot.agent.steps import Steps
+
+            self._steps = Steps(self._place.reactor, in_allocation=self._in_allocation)
+        return self._steps
+
+    def _come(self, index: int, number: int, open_end: Callable[[OnPacket, OnLost], End]) -> None:
+        def lost(reason: str) -> None:
+            self._starters.pop(index, None)
+            self._on_node_lost(index, reason)
+
+        if index in self._starters:
+            return
+        self._numbers[index] = number
+        self._starters[index] = Starter(open_end, self._place.nodes[index], lost)
+        if len(self._numbers) == len(self._place.nodes):
+            assert self._arrivals is not None
+            self._arrivals.close()
+            self._on_ready()
+
+    def _functions(self) -> FunctionPool:
+        if self._pool is None:
+            from yod.pilot.function.pool import FunctionPool
+
+            self._pool = FunctionPool(self._place)
+        return self._pool
+
+
+def _outputs(uid: str, description: TaskDescription) -> tuple[str, str]:
+    value = description.value
+    return value("stdout") or f"{uid}.out", value("stderr") or f"{uid}.err"

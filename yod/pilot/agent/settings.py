@@ -1,0 +1,38 @@
+"""What an agent is told when it is started."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from yod.pilot.model.sizes import NodeSize
+
+SOCKET = "agent.sock"  # in the pilot's sandbox: clients that come later connect here
+
+
+class Settings(Struct, frozen=True):
+    """One pilot, as its agent has to know it.
+
+    Attributes:
+        session_sandbox, sandbox: directories of the session and of the pilot.
+        client: the path of the client's socket.
+        nodes: what the pilot has; empty: what the allocation has in which the agent runs.
+        gpus_per_node, mem_mb: of the nodes of an allocation.
+        runtime_s: how long it lasts.
+        kill_delay_s: from SIGTERM to SIGKILL.
+        lfs_mb: likewise.
+        is_remote: the client may be on another host.
+    """
+
+    session_uid: str
+    pilot_uid: str
+    resource: str
+    session_sandbox: str
+    sandbox: str
+    client: str
+    nodes: list[NodeSize]
+    runtime_s: float
+    kill_delay_s: float
+    gpus_per_node: int = 0
+    mem_mb: int = 0
+    lfs_mb: int = 0
+    is_remote: bool = False

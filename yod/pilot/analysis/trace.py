@@ -1,0 +1,121 @@
+"""A session as a trace for Perfetto and chrome://tracing: a process for each pilot's node, a track
+for each core, a slice for each task."""
+
+from __future__ import annotations
+
+from _heapq import heappush, heapreplace
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from yod.pilot.analysis.story import PilotStory, Run, Story, TaskStory
+from yod.pilot.analysis.usage import levels
+
+_MICRO = 1e6
+_PILOTS = 1  # the process whose tracks are pilots
+
+Event = dict[str, Any]
+
+
+def events_of(story: Story) -> Iterator[Event]:
+    """The events of the trace, in any order. Times are microseconds since the session began."""
+    yield _name("process_name", _PILOTS, 0, f"session {story.uid}")
+    tracks = _Tracks()
+    for number, pilot in enumerate(story.pilots.values(), 1):
+        yield _name("thread_name", _PILOTS, number, pilot.uid)
+        yield from _of_pilot(story, pilot, number)
+    for task in sorted(story.tasks.values(), key=lambda one: one.runs[0].began if one.runs else 0):
+        for run in task.runs:
+            for pid, tid in tracks.of(task, run):
+                yield from _of_run(story, task, run, pid, tid)
+    yield from tracks.names()
+    running = []
+    for task in story.tasks.values():
+        for run in task.runs:
+            running += [(run.began, 1), (run.ended, -1)]
+    for at, level in levels(running):
+        yield {
+            "ph": "C",
+            "name": "tasks with slots",
+            "pid": _PILOTS,
+            "ts": _us(story, at),
+            "args": {"tasks": level},
+        }
+
+
+def _of_pilot(story: Story, pilot: PilotStory, number: int) -> Iterator[Event]:
+    passed = sorted((at, name) for name, at in pilot.marks.items() if name.isupper())
+    for (since, state), (until, _) in pairwise(passed):
+        yield {
+            "ph": "X",
+            "name": state,
+            "cat": "pilot",
+            "pid": _PILOTS,
+            "tid": number,
+            "ts": _us(story, since),
+            "dur": round((until - since) * _MICRO, 1),
+            "args": {"cores": pilot.cores, "reason": pilot.reason},
+        }
+
+
+def _of_run(story: Story, task: TaskStory, run: Run, pid: int, tid: int) -> Iterator[Event]:
+    common = {"ph": "X", "pid": pid, "tid": tid}
+    yield common | {
+        "name": task.uid,
+        "cat": "task",
+        "ts": _us(story, run.began),
+        "dur": round((run.ended - run.began) * _MICRO, 1),
+        "args": {"state": task.state, "cores": task.cores, "reason": task.reason},
+    }
+    for use, since, until in run.uses():
+        yield common | {
+            "name": use,
+            "cat": "use",
+            "ts": _us(story, since),
+            "dur": round((until - since) * _MICRO, 1),
+        }
+
+
+class _Tracks:
+    """Process and thread numbers of cores. Slices of one track do not overlap."""
+
+    def __init__(self) -> None:
+        self._processes: dict[tuple[str, str], int] = {}
+        self._threads: dict[tuple[int, str], int] = {}
+        self._lanes: dict[tuple[int, str], list[tuple[float, int]]] = {}  # until when, which
+
+    def of(self, task: TaskStory, run: Run) -> list[tuple[int, int]]:
+        """Where a run is drawn: on each of its cores; one without any on a track of its own."""
+        places = [(node, f"core {core}") for node, cores, _ in task.slots for core in cores]
+        found = []
+        for node, track in places or [("", "tasks")]:
+            pid = self._processes.setdefault((task.pilot, node), len(self._processes) + 2)
+            found.append((pid, self._free(pid, track, run)))
+        return found
+
+    def _free(self, pid: int, track: str, run: Run) -> int:
+        """The track, or, where it is taken, one more of its kind."""
+        lanes = self._lanes.setdefault((pid, track), [])
+        if lanes and lanes[0][0] <= run.began:
+            tid = lanes[0][1]
+            heapreplace(lanes, (run.ended, tid))
+            return tid
+        name = f"{track} ({len(lanes) + 1})" if lanes else track
+        tid = self._threads[pid, name] = len(self._threads) + 1
+        heappush(lanes, (run.ended, tid))
+        return tid
+
+    def names(self) -> Iterator[Event]:
+        """What the tracks are called."""
+        for (pilot, node), pid in self._processes.items():
+            yield _name("process_name", pid, 0, f"{pilot} {node}".strip() or "no pilot")
+        for (pid, track), tid in self._threads.items():
+            yield _name("thread_name", pid, tid, track)
+
+
+def _name(kind: str, pid: int, tid: int, name: str) -> Event:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _us(story: Story, at: float) -> float:
+    return round((at - story.began) * _MICRO, 1)

@@ -1,0 +1,122 @@
+"""What a batch system is asked, whichever it is."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Ask(Struct, frozen=True):
+    """One batch job.
+
+    Attributes:
+        log: the path of its output.
+        cores: at least so many; nodes: on so many nodes, 0: on any number.
+        cores_per_node: 0: not known.
+        gpus_per_node, mem_per_node_mb: 0: none, any.
+        minutes: its time.
+        options: words for the batch system, as the resource's file has them.
+        is_exclusive: nobody else is on its nodes.
+    """
+
+    name: str
+    log: str
+    cores: int
+    nodes: int
+    cores_per_node: int
+    gpus_per_node: int
+    mem_per_node_mb: int
+    minutes: float
+    queue: str = ""
+    project: str = ""
+    options: tuple[str, ...] = ()
+    is_exclusive: bool = False
+
+    @property
+    def clock(self) -> str:
+        """Its time as hours, minutes and seconds."""
+        seconds = math.ceil(self.minutes * 60)
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+class JobStage(Enum):
+    """How far a job is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OVER = "over"
+
+
+class Stand(Struct, frozen=True):
+    """How a job stands, and the batch system's words for it."""
+
+    stage: JobStage
+    words: str
+
+
+class System(Protocol):
+    """A batch system."""
+
+    name: str
+    mark: str  # at the beginning of lines of its options in a script
+
+    def head(self, ask: Ask) -> list[str]:
+        """The options of a job."""
+
+    def submit(self, script: str) -> list[str]:
+        """The command that hands a script in."""
+
+    def read_id(self, output: str) -> str:
+        """The job's id, from what that has answered; empty: there is none."""
+
+    def query(self, job_id: str) -> list[str]:
+        """The command that tells how a job stands."""
+
+    def read_stand(self, status: int, output: str) -> Stand:
+        """What that has answered."""
+
+    def cancel(self, job_id: str) -> list[str]:
+        """The command that ends a job."""
+
+
+def script(
+    system: System | None,
+    ask: Ask,
+    before: Sequence[str],
+    environment: Mapping[str, str],
+    python: str,
+    allocation: Sequence[str],
+    agent: Sequence[str],
+) -> str:
+    """The script of a pilot's job: daemons on its nodes, an allocation of them, the agent in it.
+
+    Args:
+        system: None: it is not handed in, and runs in a job that is there.
+        before: commands that come first.
+        environment: variables that it has to have.
+        allocation: options of ``yodjob alloc``.
+    """
+    head = [f"#{system.mark} {line}" for line in system.head(ask)] if system is not None else []
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    hold = [python, "-P", "-m", "partition.yodjob", "alloc", "-quiet", *allocation]
+    control = shlex.join([python, "-P", "-m", "partition.yodctl"])
+    return "\n".join(
+        (
+            "#!/bin/sh",
+            *head,
+            "",
+            *exports,
+            *before,
+            f"{control} up >&2 || exit 1",
+            f"{shlex.join(hold)} {shlex.join(agent)}",
+            "status=$?",
+            f"{control} down >&2",
+            "exit $status",
+            "",
+        )
+    )

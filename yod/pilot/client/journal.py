@@ -1,0 +1,198 @@
+"""What a session has to know again when its client has ended: a file that is only added to.
+
+Records are what came in (pilots, tasks), who got what, and how all ended. They are written at the
+end of each turn of the loop, so a client that is killed loses nothing that an agent has heard of.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import Any
+
+from msgspec import MsgspecError, Struct, msgpack
+
+from native.errors import PeerProtocolError, UsageError, YodError
+from native.loop.reactor import Reactor
+from yod.pilot.model import states
+from yod.pilot.wire.messages import LENGTH, Frames, NodeTold, Order, Over
+
+NAME = "journal"
+
+
+class PilotBegun(Struct, tag="pilot", array_like=True):
+    """A pilot was submitted."""
+
+    uid: str
+    pmgr: str
+    description: dict[str, Any]
+
+
+class PilotJob(Struct, tag="pilot job", array_like=True):
+    """A pilot is a job of a batch system."""
+
+    uid: str
+    system: str
+    job_id: str
+
+
+class PilotUp(Struct, tag="pilot up", array_like=True):
+    """A pilot is active, on these nodes."""
+
+    uid: str
+    nodes: list[NodeTold]
+
+
+class PilotEnded(Struct, tag="pilot ended", array_like=True):
+    """A pilot is over."""
+
+    uid: str
+    state: str
+    reason: str
+
+
+class Taken(Struct, tag="tasks", array_like=True):
+    """Tasks were submitted."""
+
+    tmgr: str
+    orders: list[Order]
+
+
+class Given(Struct, tag="given", array_like=True):
+    """Tasks have a pilot; empty: they have none again."""
+
+    pilot: str
+    uids: list[str]
+
+
+class Ended(Struct, tag="ended", array_like=True):
+    """Tasks are over."""
+
+    tasks: list[Over]
+
+
+Record = PilotBegun | PilotJob | PilotUp | PilotEnded | Taken | Given | Ended
+
+_encoder = msgpack.Encoder()
+_decoder: msgpack.Decoder[Record] = msgpack.Decoder(Record)
+
+
+class Past:
+    """What a journal says, put together.
+
+    Attributes:
+        pilots: all, by their uids; ended: those that are over; nodes: those of each, once active;
+            jobs: of batch systems.
+        managers: task -> its manager.
+        given: task -> its pilot; empty: it has none.
+    """
+
+    def __init__(self) -> None:
+        self.pilots: dict[str, PilotBegun] = {}
+        self.jobs: dict[str, PilotJob] = {}
+        self.nodes: dict[str, list[NodeTold]] = {}
+        self.ended: dict[str, PilotEnded] = {}
+        self.orders: dict[str, Order] = {}
+        self.managers: dict[str, str] = {}
+        self.given: dict[str, str] = {}
+        self.over: dict[str, Over] = {}
+
+    def add(self, record: Record) -> None:
+        """The next record."""
+        match record:
+            case PilotBegun(uid):
+                self.pilots[uid] = record
+            case PilotJob(uid):
+                self.jobs[uid] = record
+            case PilotUp(uid, nodes):
+                self.nodes[uid] = nodes
+            case PilotEnded(uid):
+                self.ended[uid] = record
+            case Taken(tmgr, orders):
+                for order in orders:
+                    self.orders[order.uid] = order
+                    self.managers[order.uid] = tmgr
+                    self.over.pop(order.uid, None)
+            case Given(pilot, uids):
+                self.given |= dict.fromkeys(uids, pilot)
+            case Ended(tasks):
+                for over in tasks:
+                    self.over[over.uid] = over
+
+    def state_of(self, uid: str) -> str:
+        """How a task stood."""
+        over = self.over.get(uid)
+        if over is not None:
+            return over.state
+        return states.TMGR_STAGING_INPUT if self.given.get(uid) else states.TMGR_SCHEDULING
+
+
+def read(directory: str) -> Past:
+    """What the journal of a session says. A record that was being written is left out.
+
+    Raises:
+        YodError: there is none, or it is no journal.
+    """
+    path = os.path.join(directory, NAME)
+    past, frames = Past(), Frames()
+    try:
+        with open(path, "rb") as file:
+            while data := file.read(1 << 20):
+                for body in frames.feed(data):
+                    past.add(_decoder.decode(body))
+    except OSError as error:
+        raise YodError(f"{path}: {error.strerror}") from None
+    except (MsgspecError, PeerProtocolError) as error:
+        raise YodError(f"{path}: it is damaged: {error}") from None
+    return past
+
+
+class Journal:
+    """The journal of a session that is open. Nobody else can open it meanwhile.
+
+    Raises:
+        UsageError: another client has the session.
+        YodError: it cannot be written.
+    """
+
+    def __init__(self, directory: str, reactor: Reactor) -> None:
+        self._path = os.path.join(directory, NAME)
+        self._reactor = reactor
+        self._bytes = bytearray()
+        self._is_asked = False
+        self.failure = ""
+        try:
+            self._fd = os.open(
+                self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            )
+        except OSError as error:
+            raise YodError(f"{self._path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise UsageError(f"{directory}: another client has this session") from None
+
+    def add(self, record: Record) -> None:
+        """Write a record, at the end of this turn of the loop."""
+        body = _encoder.encode(record)
+        self._bytes += LENGTH.pack(len(body))
+        self._bytes += body
+        if not self._is_asked:
+            self._is_asked = True
+            self._reactor.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what is kept. When the disk is full the session goes on without its past."""
+        self._is_asked = False
+        try:
+            while self._bytes and not self.failure:
+                del self._bytes[: os.write(self._fd, self._bytes)]
+        except OSError as error:
+            self.failure = f"{self._path}: {error.strerror}"
+            self._bytes.clear()
+
+    def close(self) -> None:
+        """Let others open it."""
+        self.flush()
+        os.close(self._fd)

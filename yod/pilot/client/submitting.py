@@ -1,0 +1,72 @@
+"""Makes tasks of descriptions, which are checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from native.errors import UsageError
+from yod.pilot.client.task import Task
+from yod.pilot.model import modes, states
+from yod.pilot.model.description import TaskDescription
+from yod.pilot.model.staging import directives_of
+from yod.pilot.scheduler.pilots import Wanted
+from yod.pilot.wire.messages import Order
+
+if TYPE_CHECKING:
+    from yod.pilot.client.tmgr import TaskManager
+
+_AT_THE_CLIENT = ("function", "args", "kwargs", "metadata", "uid")  # keys that no agent needs
+
+
+def made(
+    manager: TaskManager, descriptions: Iterable[Any], there: Mapping[str, Task]
+) -> tuple[list[Task], list[Task]]:
+    """The tasks of descriptions, and those of them that are new.
+
+    Args:
+        there: tasks of the manager. In a session that was there before, one that is DONE or not
+            over stands for a description with its uid.
+
+    Raises:
+        UsageError: a description is wrong.
+    """
+    session = manager.session
+    past = session.past.orders if session.past is not None else {}
+    found: list[Task] = []
+    new: dict[str, Task] = {}
+    for one in descriptions:
+        description = one if isinstance(one, TaskDescription) else TaskDescription(one)
+        description.verify()
+        uid = description.get("uid") or session.next_uid("task", 6)
+        where = f"task {uid}"
+        known = there.get(uid)
+        if known is not None and uid in past:
+            if known.state not in (states.FAILED, states.CANCELED):
+                found.append(known)
+                continue
+        elif known is not None or uid in new:
+            raise UsageError(f"{where}: there is one of this name")
+        if "input_staging" in description:
+            directives_of(description["input_staging"], True, where)
+        if "output_staging" in description:
+            directives_of(description["output_staging"], False, where)
+        task = new[uid] = Task(manager, uid, description.copy())
+        if description.kind in modes.CALLS:
+            from yod.pilot.function.codec import pack
+
+            task.payload = pack(task.description)
+        found.append(task)
+    return found, list(new.values())
+
+
+def wanted(task: Task) -> Wanted:
+    """How much of a pilot a task wants."""
+    value = task.description.value
+    return Wanted(task.uid, value("ranks") * value("cores_per_rank"), value("pilot"))
+
+
+def order_of(task: Task) -> Order:
+    """A task as an agent gets it."""
+    plain = {n: value for n, value in task.description.items() if n not in _AT_THE_CLIENT}
+    return Order(task.uid, plain, task.payload)

@@ -1,0 +1,46 @@
+"""Brings files beside a loop, which does not wait for the file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from native.loop.aside import Aside
+from native.loop.reactor import Reactor
+from yod.pilot.files.staging import Attempt, bring_all
+from yod.pilot.model.staging import Directive
+
+Tried = list[Attempt]
+
+
+class Bringer:
+    """Does directives one after another, in a thread that begins with the first."""
+
+    def __init__(self, reactor: Reactor, name: str) -> None:
+        self._reactor = reactor
+        self._name = name
+        self._aside: Aside | None = None
+
+    def bring(
+        self,
+        directives: list[Directive],
+        roots: Mapping[str, str],
+        then: Callable[[Tried], None],
+    ) -> None:
+        """Do directives of one task; ``then`` takes those that were tried."""
+
+        def work() -> Tried:
+            with suppress(OSError):  # the first directive tells
+                os.makedirs(roots["task"], exist_ok=True)
+            return bring_all(directives, roots)
+
+        if self._aside is None:
+            self._aside = Aside(self._reactor, self._name)
+        self._aside.give(work, then)
+
+    def close(self) -> None:
+        """Do nothing more. What is being done may go on in the thread."""
+        if self._aside is not None:
+            self._aside.close(0.0)
+            self._aside = None

@@ -1,0 +1,4 @@
+"""Tasks that are calls of functions.
+
+I/O. Imports native, yod.pilot.
+"""

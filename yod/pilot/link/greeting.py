@@ -1,0 +1,216 @@
+"""A connection from another host: each end shows that it has read the key, which does not travel.
+
+    the one that calls      32 bytes, at random
+    the one that is called  32 bytes, at random; its proof of both
+    the one that calls      its proof of both
+
+The key lies beside the address in a file of the user's, which both can read.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import secrets
+from _blake2 import blake2b
+from _operator import _compare_digest
+from collections.abc import Callable
+from contextlib import suppress
+
+from native.errors import YodError
+from native.loop.reactor import Reactor
+
+SUFFIX = ".tcp"  # behind the path of the Unix socket
+HOST_VARIABLE = "YOD_PILOT_HOST"
+_BYTES = 32
+_BACKLOG = 16
+_PATIENCE_S = 5.0  # for each step of a greeting
+_ELSEWHERE = "192.0.2.1"  # of an example; nothing is sent there
+_ALIVE_S = (10, 5, 3)  # of a silent connection: until the first question, between two, how many
+
+
+class Door:
+    """Lets in whoever has the key, from any host.
+
+    Args:
+        path: of the file with the address and the key.
+        host: the address at which others reach this one; empty: it is found out.
+        on_connected: takes the socket of one that has been let in.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        host: str,
+        reactor: Reactor,
+        on_connected: Callable[[_socket.socket], None],
+    ) -> None:
+        self._path = path
+        self._reactor = reactor
+        self._on_connected = on_connected
+        self._key = secrets.token_bytes(_BYTES)
+        self._strangers: set[_Stranger] = set()
+        host = host or os.environ.get(HOST_VARIABLE) or own_address()
+        self._end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        try:
+            is_own = host.startswith("127.")  # else the address may be that of a tunnel
+            self._end.bind((host if is_own else "", 0))
+            self._end.listen(_BACKLOG)
+            self._end.setblocking(False)
+            whole = f"{host} {self._end.getsockname()[1]} {self._key.hex()}\n"
+            fresh = f"{path}.new"
+            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(fd, "w", encoding="ascii") as file:
+                file.write(whole)
+            os.rename(fresh, path)
+        except OSError as error:
+            self._end.close()
+            raise YodError(f"{path}: {error.strerror}") from None
+        self._watch = reactor.watch(self._end.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        self._watch.close()
+        self._end.close()
+        for stranger in list(self._strangers):
+            stranger.close()
+        with suppress(OSError):
+            os.unlink(self._path)
+
+    def _accept(self) -> None:
+        try:
+            fd, _ = self._end._accept()  # type: ignore[attr-defined]
+        except OSError:  # it has gone again
+            return
+        end = _socket.socket(fileno=fd)
+        keep_alive(end)
+
+        def done(is_known: bool) -> None:
+            self._strangers.discard(stranger)
+            if is_known:
+                self._on_connected(end)
+            else:
+                end.close()
+
+        stranger = _Stranger(end, self._key, self._reactor, done)
+        self._strangers.add(stranger)
+
+
+class _Stranger:
+    """One that has called, until it has shown that it has the key."""
+
+    def __init__(
+        self, end: _socket.socket, key: bytes, reactor: Reactor, done: Callable[[bool], None]
+    ) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._key = key
+        self._done = done
+        self._bytes = b""
+        self._both = b""
+        self._watch = reactor.watch(end.fileno(), self._receive)
+        self._timer = reactor.timer(self.close)
+        self._timer.set(reactor.monotonic() + _PATIENCE_S)
+
+    def close(self) -> None:
+        """It is not known."""
+        self._over(is_known=False)
+
+    def _receive(self) -> None:
+        try:
+            data = self._end.recv(_BYTES - len(self._bytes))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._bytes += data
+        if not data:
+            self.close()
+        elif len(self._bytes) == _BYTES:
+            said, self._bytes = self._bytes, b""
+            self._take(said)
+
+    def _take(self, said: bytes) -> None:
+        if self._both:
+            self._over(is_known=_compare_digest(said, _proof(self._key, b"caller", self._both)))
+            return
+        own = secrets.token_bytes(_BYTES)
+        self._both = said + own
+        try:
+            sent = self._end.send(own + _proof(self._key, b"called", self._both))
+        except OSError:
+            sent = 0
+        if sent != 2 * _BYTES:  # a connection that has had nothing takes so much
+            self.close()
+
+    def _over(self, *, is_known: bool) -> None:
+        self._watch.close()
+        self._timer.close()
+        self._done(is_known)
+
+
+def call(path: str) -> _socket.socket:
+    """A connection to the one whose address is in a file. It may wait for it, some seconds.
+
+    Raises:
+        YodError: there is none, or it is somebody else.
+    """
+    try:
+        with open(path, encoding="ascii") as file:
+            host, port, word = file.read().split()
+        key = bytes.fromhex(word)
+    except OSError as error:
+        raise YodError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise YodError(f"{path}: it has no address and key") from None
+    end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        end.settimeout(_PATIENCE_S)
+        end.connect((host, int(port)))
+        own = secrets.token_bytes(_BYTES)
+        end.sendall(own)
+        answer = b""
+        while len(answer) < 2 * _BYTES:
+            data = end.recv(2 * _BYTES - len(answer))
+            if not data:
+                raise YodError(f"{host}:{port} has closed the connection")
+            answer += data
+        both = own + answer[:_BYTES]
+        if not _compare_digest(answer[_BYTES:], _proof(key, b"called", both)):
+            raise YodError(f"{host}:{port} does not have the key in {path}")
+        end.sendall(_proof(key, b"caller", both))
+        keep_alive(end)
+    except (OSError, OverflowError) as error:
+        end.close()
+        text = getattr(error, "strerror", None) or str(error)
+        raise YodError(f"{host}:{port}: {text}") from None
+    except YodError:
+        end.close()
+        raise
+    return end
+
+
+def keep_alive(end: _socket.socket) -> None:
+    """Have the kernel find out when the other host has gone."""
+    end.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+    end.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
+    names = (_socket.TCP_KEEPIDLE, _socket.TCP_KEEPINTVL, _socket.TCP_KEEPCNT)
+    for name, value in zip(names, _ALIVE_S, strict=True):
+        end.setsockopt(_socket.IPPROTO_TCP, name, value)
+
+
+def own_address() -> str:
+    """The address of this host that others reach it by: where its packets to elsewhere leave."""
+    end = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    try:
+        end.connect((_ELSEWHERE, 9))
+        host: str = end.getsockname()[0]
+    except OSError:  # there is no way to elsewhere
+        return "127.0.0.1"
+    finally:
+        end.close()
+    return host
+
+
+def _proof(key: bytes, who: bytes, both: bytes) -> bytes:
+    return blake2b(who + both, key=key, digest_size=_BYTES).digest()

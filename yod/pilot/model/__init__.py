@@ -1,0 +1,4 @@
+"""What pilots and tasks are: states, descriptions, staging. Client and agent stand on it.
+
+No I/O. Imports native.
+"""

@@ -1,0 +1,140 @@
+"""What a task's description makes of it: the words of its program, its variables, its need.
+
+A program with nothing around it is executed as it is. Where there are commands before or behind it
+the words are those of one shell, which becomes the program if nothing is behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from yod.pilot.model import modes
+from yod.pilot.model.description import TaskDescription
+from yod.pilot.model.sizes import GPU_PARTS, Need, RankSlot
+
+SHELL = "/bin/bash"
+_RANKED = 'export RP_RANK="$YOD_RANK"; exec "$@"'
+
+
+def words_of(description: TaskDescription) -> list[str]:
+    """The program and its arguments.
+
+    Raises:
+        ValueError: commands for a rank whose number is none.
+    """
+    value = description.value
+    if description.kind == modes.TASK_SHELL:
+        program = [SHELL, "-c", str(value("command"))]
+    else:
+        program = [str(value("executable")), *map(str, value("arguments"))]
+    named = value("named_env")
+    before = [] if is_mpi(description) else around_of(description, "pre_launch")
+    before += [f". {_quoted(named)}/bin/activate"] if named else []
+    before += _commands(value("pre_exec"))
+    behind = _commands(value("post_exec"))
+    behind += [] if is_mpi(description) else around_of(description, "post_launch")
+    if not before and not behind:
+        return program
+    lines = [f"{{ {each}\n}} || exit" for each in before]
+    if behind:
+        lines += ['"$@"', "yod_code=$?", *behind, "exit $yod_code"]
+    else:
+        lines.append('exec "$@"')
+    return [SHELL, "-c", "\n".join(lines), SHELL, *program]
+
+
+def around_of(description: TaskDescription, key: str) -> list[str]:
+    """The commands of ``pre_launch`` or ``post_launch``, each in a shell of its own."""
+    return [f"( {each}\n)" for each in _list(description.value(key))]
+
+
+def launch_words(description: TaskDescription, key: str) -> list[str]:
+    """These commands as a program, for a task whose ranks are launched; empty: there are none."""
+    lines = [f"{each} || exit" for each in around_of(description, key)]
+    return [SHELL, "-c", "\n".join(lines)] if lines else []
+
+
+def step_words_of(description: TaskDescription) -> list[str]:
+    """The same for a task whose ranks find one another: each learns its number first.
+
+    Raises:
+        ValueError: commands for a rank whose number is none.
+    """
+    return ["/bin/sh", "-c", _RANKED, "sh", *words_of(description)]
+
+
+def need_of(description: TaskDescription) -> Need:
+    """What it needs of a pilot's nodes."""
+    value = description.value
+    if value("raptor_id"):
+        return Need(ranks=0)
+    tags: Mapping[str, Any] = value("tags")
+    gpus = float(value("gpus_per_rank"))
+    parts = round(gpus * GPU_PARTS)
+    if parts > GPU_PARTS:
+        parts = -(-parts // GPU_PARTS) * GPU_PARTS
+    return Need(
+        ranks=value("ranks"),
+        cores=value("cores_per_rank"),
+        gpu_parts=parts,
+        mem_mb=int(value("mem_per_rank")),
+        lfs_mb=int(value("lfs_per_rank")),
+        is_spread=is_mpi(description),
+        ranks_per_node=value("ranks_per_node"),
+        tag=str(tags.get("colocate") or ""),
+        is_exclusive=bool(tags.get("exclusive")),
+    )
+
+
+def is_mpi(description: TaskDescription) -> bool:
+    """Its ranks are to find one another: they run as a step, on one node or several."""
+    wanted = description.value("use_mpi")
+    return bool(description.value("ranks") > 1 if wanted is None else wanted)
+
+
+def variables_of(
+    uid: str, description: TaskDescription, slots: Iterable[RankSlot]
+) -> dict[str, str]:
+    """The variables of its ranks that are its own."""
+    value = description.value
+    ranks, cores = value("ranks"), value("cores_per_rank")
+    gpus = sorted({gpu for slot in slots for gpu in slot.gpus})
+    variables = {
+        "RP_TASK_ID": uid,
+        "RP_TASK_NAME": value("name") or uid,
+        "RP_RANKS": str(ranks),
+        "RP_CORES_PER_RANK": str(cores),
+        "RP_GPUS_PER_RANK": f"{value('gpus_per_rank'):g}",
+    }
+    if value("threading_type") == "OpenMP" or cores > 1:
+        variables["OMP_NUM_THREADS"] = str(cores)
+    if gpus:
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        variables["ROCR_VISIBLE_DEVICES"] = variables["CUDA_VISIBLE_DEVICES"]
+    variables |= {name: str(text) for name, text in value("environment").items()}
+    return variables
+
+
+def _list(commands: object) -> list[str]:
+    if isinstance(commands, str):
+        return [commands]
+    return [str(each) for each in commands] if isinstance(commands, list | tuple) else []
+
+
+def _commands(commands: object) -> list[str]:
+    """Commands for all ranks, and ``{rank: commands}`` for one."""
+    found: list[str] = []
+    each: Iterable[object] = commands if isinstance(commands, list | tuple) else [commands]
+    for one in each:
+        if isinstance(one, dict):
+            for rank, own in one.items():
+                inner = "\n".join(_list(own if isinstance(own, list | tuple) else str(own)))
+                found.append(f'if [ "$RP_RANK" = {int(rank)} ]; then\n{inner}\nfi')
+        elif one:
+            found.append(str(one))
+    return found
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,120 @@
+"""Descriptions of pilots and tasks: dictionaries whose keys are attributes as well.
+
+Only what has been given is kept, so a description of three keys takes the room of three.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from native.errors import UsageError
+from yod.pilot.model import modes
+from yod.pilot.model.keys import PILOT_KEYS, TASK_KEYS, TASK_OLD, Key, check_key
+
+
+class Description(dict[str, Any]):
+    """A dictionary with the keys of one kind of description, checked by :meth:`verify`."""
+
+    _keys: ClassVar[dict[str, Key]] = {}
+    _old: ClassVar[dict[str, str]] = {}
+    _what = "description"
+
+    def __init__(self, from_dict: dict[str, Any] | None = None, **entries: Any) -> None:
+        super().__init__(from_dict or {}, **entries)
+        for name in self._old.keys() & self.keys():
+            self[self._old[name]] = self.pop(name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        name = self._old.get(name, name)
+        key = self._keys.get(name)
+        if key is None:
+            raise AttributeError(f"{type(self).__name__} has no key {name!r}")
+        if name not in self:
+            if isinstance(key.default, dict):
+                self[name] = {}  # scripts fill it in
+            elif isinstance(key.default, tuple):
+                self[name] = []
+            else:
+                return key.default
+        return self[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[self._old.get(name, name)] = value
+
+    def __delattr__(self, name: str) -> None:
+        self.pop(self._old.get(name, name), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A dictionary with what has been given."""
+        return dict(self)
+
+    def copy(self) -> Self:
+        """Another description with the same entries."""
+        return type(self)(dict(self))
+
+    def value(self, name: str) -> Any:
+        """The value of a key, or its default; nothing is added."""
+        found = self.get(name)
+        return self._keys[name].default if found is None else found
+
+    def verify(self) -> None:
+        """Check every entry.
+
+        Raises:
+            UsageError: one is wrong; the text has its key.
+        """
+        uid = self.get("uid")
+        where = f"{self._what} {uid}" if uid else self._what
+        for name, value in self.items():
+            check_key(name, value, self._keys, where)
+        self._check_whole(where)
+
+    def _check_whole(self, where: str) -> None:
+        """What concerns several keys."""
+
+
+class TaskDescription(Description):
+    """What a task is to run, with what, and where its files are."""
+
+    _keys = TASK_KEYS
+    _old = TASK_OLD
+    _what = "task"
+
+    @property
+    def kind(self) -> str:
+        """Its mode, as the long word."""
+        mode: str = self.value("mode")
+        return modes.SHORT.get(mode, mode)
+
+    def _check_whole(self, where: str) -> None:
+        kind = self.kind
+        needed = {
+            modes.TASK_EXECUTABLE: "executable",
+            modes.TASK_SERVICE: "executable",
+            modes.TASK_PROC: "executable",
+            modes.TASK_FUNCTION: "function",
+            modes.TASK_METHOD: "method",
+            modes.TASK_EVAL: "code",
+            modes.TASK_EXEC: "code",
+            modes.TASK_SHELL: "command",
+        }.get(kind)
+        if kind == modes.TASK_METHOD and self.get("function"):
+            return
+        if needed and not self.get(needed):
+            raise UsageError(f"{where}: {needed!r} is missing, which the mode {kind} needs")
+        uid = self.get("uid") or ""
+        if "/" in uid or uid in (".", ".."):
+            raise UsageError(f"{where}: 'uid' is {uid!r}, which cannot name a directory")
+
+
+class PilotDescription(Description):
+    """How much a pilot holds, where, and for how long."""
+
+    _keys = PILOT_KEYS
+    _what = "pilot"
+
+    def _check_whole(self, where: str) -> None:
+        if not self.value("runtime"):
+            raise UsageError(f"{where}: 'runtime' is 0; it is to be some minutes")

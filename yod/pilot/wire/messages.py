@@ -1,0 +1,210 @@
+"""Messages between a client and the agent of a pilot: MessagePack, each behind its length.
+
+Both are processes of one user and one release. A message carries as many tasks as there are to
+carry; a turn of a loop makes one of each kind.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from msgspec import MsgspecError, Struct, msgpack
+
+from native.errors import PeerProtocolError
+
+MESSAGE_BYTES_MAX = 1 << 30
+LENGTH = struct.Struct("<I")
+
+
+class NodeTold(Struct, array_like=True, frozen=True):
+    """A node of the pilot, as the client shows it."""
+
+    name: str
+    cores: int
+    gpus: int
+    mem_mb: int
+
+
+class Order(Struct, array_like=True, frozen=True):
+    """A task for the agent.
+
+    Attributes:
+        description: what has been given, with plain values.
+        payload: a packed call, for tasks that are functions.
+    """
+
+    uid: str
+    description: dict[str, Any]
+    payload: bytes = b""
+
+
+class Tasks(Struct, tag="tasks", array_like=True, frozen=True):
+    """Client: run these."""
+
+    orders: list[Order]
+
+
+class Cancel(Struct, tag="cancel", array_like=True, frozen=True):
+    """Client: these are not wanted any more."""
+
+    uids: list[str]
+
+
+class GiveBack(Struct, tag="give back", array_like=True, frozen=True):
+    """Client: those that have not begun are to be another pilot's; none named: all."""
+
+    uids: list[str]
+
+
+class AskWhy(Struct, tag="ask why", array_like=True, frozen=True):
+    """Client: why does a task stand where it does?"""
+
+    uid: str
+
+
+class End(Struct, tag="end", array_like=True, frozen=True):
+    """Client: end all tasks, then the pilot."""
+
+
+class Hello(Struct, tag="hello", array_like=True, frozen=True):
+    """Client: a new one of the session, to which all is told again."""
+
+    session_uid: str
+
+
+FromClient = Tasks | Cancel | GiveBack | AskWhy | End | Hello
+
+
+class Up(Struct, tag="up", array_like=True, frozen=True):
+    """Agent: the pilot is active."""
+
+    pilot_uid: str
+    unix_pid: int
+    nodes: list[NodeTold]
+
+
+class Reached(Struct, tag="reached", array_like=True, frozen=True):
+    """Agent: tasks have reached a state."""
+
+    state: str
+    uids: list[str]
+
+
+class Over(Struct, array_like=True, frozen=True):
+    """How a task has ended.
+
+    Attributes:
+        slots: (node, cores, GPUs) of each rank.
+    """
+
+    uid: str
+    state: str
+    exit_code: int | None = None
+    reason: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    value: bytes = b""
+    exception: str = ""
+    exception_detail: str = ""
+    slots: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
+
+
+class Ended(Struct, tag="ended", array_like=True, frozen=True):
+    """Agent: tasks are over, but for what the client is to bring."""
+
+    tasks: list[Over]
+
+
+class Returned(Struct, tag="returned", array_like=True, frozen=True):
+    """Agent: these have not begun, and never will here."""
+
+    uids: list[str]
+
+
+class Why(Struct, tag="why", array_like=True, frozen=True):
+    """Agent: the answer; empty: the task is not here."""
+
+    uid: str
+    text: str
+
+
+class PilotOver(Struct, tag="pilot over", array_like=True, frozen=True):
+    """Agent: its last word."""
+
+    state: str
+    reason: str
+
+
+class Info(Struct, tag="info", array_like=True, frozen=True):
+    """Agent: what a service has said of itself when it became ready."""
+
+    uid: str
+    text: str
+
+
+FromAgent = Up | Reached | Ended | Returned | Why | Info | PilotOver
+
+_encoder = msgpack.Encoder()
+_from_client: msgpack.Decoder[FromClient] = msgpack.Decoder(FromClient)
+_from_agent: msgpack.Decoder[FromAgent] = msgpack.Decoder(FromAgent)
+
+
+def frame(message: FromClient | FromAgent) -> bytes:
+    """A message behind its length."""
+    body = _encoder.encode(message)
+    return LENGTH.pack(len(body)) + body
+
+
+class Frames:
+    """Takes messages from a stream of bytes."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that are whole now.
+
+        Raises:
+            PeerProtocolError: one is longer than any may be.
+        """
+        self._bytes += data
+        found: list[bytes] = []
+        at = 0
+        whole = len(self._bytes)
+        while whole - at >= LENGTH.size:
+            (size,) = LENGTH.unpack_from(self._bytes, at)
+            if size > MESSAGE_BYTES_MAX:
+                raise PeerProtocolError(f"a message of {size} bytes")
+            if whole - at - LENGTH.size < size:
+                break
+            at += LENGTH.size
+            found.append(bytes(self._bytes[at : at + size]))
+            at += size
+        if at:
+            del self._bytes[:at]
+        return found
+
+
+def decode_client(body: bytes) -> FromClient:
+    """What a client says.
+
+    Raises:
+        PeerProtocolError: it is no such message.
+    """
+    try:
+        return _from_client.decode(body)
+    except MsgspecError as error:
+        raise PeerProtocolError(f"a client's message: {error}") from None
+
+
+def decode_agent(body: bytes) -> FromAgent:
+    """What an agent says.
+
+    Raises:
+        PeerProtocolError: it is no such message.
+    """
+    try:
+        return _from_agent.decode(body)
+    except MsgspecError as error:
+        raise PeerProtocolError(f"an agent's message: {error}") from None
