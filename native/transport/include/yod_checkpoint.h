@@ -1,0 +1,72 @@
+/*
+ * A rank that saves itself for checkpoints: docs/checkpoint.md. Nothing is linked to.
+ *
+ * yod_checkpoint_begin(SIGUSR1) before the work; then, whenever the state is whole,
+ *
+ *     if (yod_checkpoint_asked()) {
+ *         ... write files below yod_checkpoint_dir() ...
+ *         if (yod_checkpoint_saved() != 0)
+ *             perror("checkpoint");
+ *     }
+ */
+#ifndef YOD_CHECKPOINT_H
+#define YOD_CHECKPOINT_H
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t yod_checkpoint_is_asked;
+
+static void yod_checkpoint_hear(int number)
+{
+    (void)number;
+    yod_checkpoint_is_asked = 1;
+}
+
+/* Hear the signal; 0, or -1 with errno. A call that it interrupts is begun again. */
+static inline int yod_checkpoint_begin(int number)
+{
+    struct sigaction action = {.sa_handler = yod_checkpoint_hear, .sa_flags = SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    return sigaction(number, &action, NULL);
+}
+
+/* Where this rank writes; NULL: yod was started without --checkpoint-dir. */
+static inline const char *yod_checkpoint_dir(void)
+{
+    return getenv("YOD_CHECKPOINT_DIR");
+}
+
+/* What this rank has saved in the checkpoint that the job goes on from; NULL: it begins. */
+static inline const char *yod_restart_dir(void)
+{
+    const char *dir = getenv("YOD_RESTART_DIR");
+
+    return dir != NULL && access(dir, R_OK | X_OK) == 0 ? dir : NULL;
+}
+
+/* Whether the rank is to save itself. */
+static inline int yod_checkpoint_asked(void)
+{
+    return yod_checkpoint_is_asked && yod_checkpoint_dir() != NULL;
+}
+
+/* All files are written and closed; 0, or -1 with errno. */
+static inline int yod_checkpoint_saved(void)
+{
+    char path[4200];
+    int fd, size = snprintf(path, sizeof(path), "%s/saved", yod_checkpoint_dir());
+
+    yod_checkpoint_is_asked = 0;
+    if (size < 0 || (size_t)size >= sizeof(path))
+        return -1;
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    return fd < 0 ? -1 : close(fd);
+}
+
+#endif

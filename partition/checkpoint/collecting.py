@@ -1,0 +1,145 @@
+"""The saver of one node: it runs as the job's owner, and the node's PCT tells it what to do.
+
+First it makes the directories of the ranks, looks whether each rank handles the signal that it
+will get, and says ``ready``. Then a rank has saved itself when
+its directory has a file ``saved``, or when the PCT says that the rank has ended well.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+
+from native import nodelist
+from partition.checkpoint import files
+from partition.checkpoint.inotify import Inotify
+
+_NAMED_COUNT = 4  # ranks, where more have not saved themselves
+_LINE_BYTES = 1 << 16
+
+
+class NotSavedError(Exception):
+    """The ranks of this node are not saved; the text says why."""
+
+
+def collect(
+    place: int,
+    signal_number: int,
+    ranks: Sequence[int],
+    unix_pids: Sequence[int],
+    directory: str,
+    collecting: str,
+) -> int:
+    """Wait until the ranks have saved themselves, and record what they have saved.
+
+    Args:
+        unix_pids: of the ranks.
+
+    Returns:
+        The bytes in their files.
+
+    Raises:
+        NotSavedError: they have not.
+        OSError: a file cannot be written or read.
+    """
+    here = os.path.join(directory, collecting)
+    os.makedirs(here, exist_ok=True)
+    with Inotify() as inotify:
+        awaited: dict[int, str] = {}
+        of_watch: dict[int, int] = {}
+        for rank in ranks:
+            path = os.path.join(here, files.rank_directory(rank))
+            shutil.rmtree(path, ignore_errors=True)
+            os.mkdir(path)
+            awaited[rank] = path
+            of_watch[inotify.watch(path)] = rank
+        given()
+        for rank, unix_pid in zip(ranks, unix_pids, strict=True):
+            _demand_handled(rank, unix_pid, signal_number)
+        _say("ready")
+        _await(awaited, inotify, of_watch)
+    record, size = _record(place, ranks, here)
+    files.write(os.path.join(here, files.node_file(place)), record)
+    files.sync_directory(here)
+    return size
+
+
+def _demand_handled(rank: int, unix_pid: int, number: int) -> None:
+    """Refuse to send a rank a signal that would kill it, or do nothing.
+
+    Raises:
+        NotSavedError: it does not handle the signal.
+    """
+    try:
+        with open(f"/proc/{unix_pid}/status", encoding="utf-8", errors="replace") as file:
+            caught = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
+    except (FileNotFoundError, ProcessLookupError):
+        return  # it has ended: the PCT will say how
+    if not int(caught.split()[1], 16) >> (number - 1) & 1:
+        name = signal.Signals(number).name
+        raise NotSavedError(f"rank {rank} does not handle {name}, which would end it")
+
+
+def _await(awaited: dict[int, str], inotify: Inotify, of_watch: dict[int, int]) -> None:
+    """Return when no rank is awaited any more."""
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(inotify.fd, select.POLLIN)
+    told = b""
+    while awaited:
+        for fd, _ in poll.poll():
+            if fd == inotify.fd:
+                for number in inotify.read():
+                    rank = of_watch[number]
+                    if rank in awaited and os.path.lexists(f"{awaited[rank]}/{files.SAVED}"):
+                        del awaited[rank]
+                continue
+            data = os.read(0, _LINE_BYTES)
+            if not data:
+                raise NotSavedError("the pct of its node has gone")
+            *lines, told = (told + data).split(b"\n")
+            for line in lines:
+                if line == b"over":
+                    raise NotSavedError(_late(awaited))
+                awaited.pop(int(line), None)
+
+
+def _late(awaited: dict[int, str]) -> str:
+    some = sorted(awaited)[:_NAMED_COUNT]
+    who = f"rank {some[0]} has" if len(awaited) == 1 else f"ranks {nodelist.format_nodes(some)}"
+    if len(awaited) > 1:
+        who += f" and {len(awaited) - len(some)} more have" if len(awaited) > len(some) else " have"
+    return f"{who} not saved in time (no file {awaited[some[0]]}/{files.SAVED})"
+
+
+def _record(place: int, ranks: Sequence[int], here: str) -> tuple[files.NodeRecord, int]:
+    found, total = [], 0
+    for rank in ranks:
+        path = os.path.join(here, files.rank_directory(rank))
+        own = []
+        for name in files.files_below(path):
+            size, digest = files.measure(os.path.join(path, name), is_synced=True)
+            own.append(files.File(name, size, digest))
+            total += size
+        files.sync_directory(path)
+        found.append(files.RankRecord(rank, tuple(own)))
+    return files.NodeRecord(place, tuple(found)), total
+
+
+def given() -> bytes:
+    """What the PCT gives before it tells anything."""
+    found = b""
+    while (byte := os.read(0, 1)) != b"\0":
+        if not byte:
+            raise NotSavedError("the pct of its node has gone")
+        found += byte
+    return found
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

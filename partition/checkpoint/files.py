@@ -1,0 +1,183 @@
+"""What a checkpoint consists of: docs/checkpoint.md.
+
+A checkpoint is a directory ``checkpoint.N`` in the directory that the user has named. In it are a
+directory ``rank.R`` for each rank, a record of each node, and the manifest. It is written under
+another name: what is called a checkpoint is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from _blake2 import blake2b
+from collections.abc import Iterator
+from typing import TypeVar
+
+from msgspec import DecodeError, Struct, ValidationError, json
+
+from native.errors import YodError
+from native.text import shown
+from native.wire.alloc import NodeSpec
+
+VERSION = 1
+PREFIX = "checkpoint."
+MANIFEST = "manifest.json"
+SAVED = "saved"  # the file by which a rank says that it has saved itself
+DIGEST_BYTES = 32
+_PIECE_BYTES = 1 << 20
+
+_S = TypeVar("_S", bound=Struct)
+
+
+class File(Struct, frozen=True):
+    """One file of a rank.
+
+    Attributes:
+        name: its path in the rank's directory.
+        digest: BLAKE2b-256, in hex.
+    """
+
+    name: str
+    size: int
+    digest: str
+
+
+class RankRecord(Struct, frozen=True):
+    """One rank; without files if it had ended before."""
+
+    rank: int
+    files: tuple[File, ...]
+
+
+class NodeRecord(Struct, frozen=True):
+    """What a node has saved; ``place`` is its number in the job's tree."""
+
+    place: int
+    ranks: tuple[RankRecord, ...]
+
+
+class RecipeMember(Struct, frozen=True):
+    """A member of the job: its words, and what it asks for on nodes."""
+
+    words: tuple[str, ...]
+    spec: NodeSpec
+
+
+class Recipe(Struct, frozen=True):
+    """What a restart has to know of the job.
+
+    Attributes:
+        environment: BLAKE2b-256 of the variables, in hex; they are not kept.
+        mpi: what was offered, for people.
+        backend: what has saved the ranks.
+    """
+
+    job: str
+    directory: str
+    members: tuple[RecipeMember, ...]
+    environment: str
+    mpi: str
+    yod: str
+    backend: str = "signal"
+
+
+class Manifest(Struct, frozen=True):
+    """Makes a directory a checkpoint.
+
+    Attributes:
+        created: seconds since the epoch.
+        nodes: the digest of each node's record, by its file name.
+    """
+
+    version: int
+    number: int
+    created: float
+    ranks: int
+    size: int
+    nodes: dict[str, str]
+    recipe: Recipe
+
+
+class BrokenError(YodError):
+    """A checkpoint is not whole, or not as it was written."""
+
+
+def node_file(place: int) -> str:
+    """The name of a node's record."""
+    return f"node.{place}.json"
+
+
+def rank_directory(rank: int) -> str:
+    """The name of a rank's directory."""
+    return f"rank.{rank}"
+
+
+def size_of(recipe: Recipe) -> int:
+    """Ranks of the job."""
+    return sum(member.spec.size for member in recipe.members)
+
+
+def read(path: str, kind: type[_S]) -> tuple[_S, str]:
+    """A record, and its digest in hex.
+
+    Raises:
+        BrokenError: it is not there, or no such record.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        return json.decode(data, type=kind), digest_of(data)
+    except OSError as error:
+        raise BrokenError(f"{shown(path)}: {error.strerror}") from None
+    except (DecodeError, ValidationError, UnicodeDecodeError, ValueError) as error:
+        raise BrokenError(f"{shown(path)}: {error}") from None
+
+
+def write(path: str, record: Struct) -> str:
+    """Write a record so that it outlives the host; its digest in hex."""
+    data = json.format(json.encode(record)) + b"\n"
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest_of(data)
+
+
+def digest_of(data: bytes) -> str:
+    """BLAKE2b-256, in hex."""
+    return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def measure(path: str, *, is_synced: bool = False) -> tuple[int, str]:
+    """Size and digest of a file; ``is_synced``: it outlives the host from now on."""
+    hashed, size = blake2b(digest_size=DIGEST_BYTES), 0
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            hashed.update(piece)
+            size += len(piece)
+        if is_synced:
+            os.fsync(file.fileno())
+    return size, hashed.hexdigest()
+
+
+def files_below(directory: str) -> Iterator[str]:
+    """Regular files, by their paths in the directory; links and others are none.
+
+    Raises:
+        OSError: a directory cannot be read.
+    """
+    with os.scandir(directory) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from (f"{entry.name}/{name}" for name in files_below(entry.path))
+        elif entry.is_file(follow_symlinks=False):
+            yield entry.name
+
+
+def sync_directory(path: str) -> None:
+    """What the directory names outlives the host."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,108 @@
+"""What a launch with checkpoints does in the file system before it begins."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from msgspec import json
+from msgspec.structs import replace
+
+from native.errors import UsageError
+from native.text import shown
+from native.wire.group import RECIPE_MAX_BYTES, Checkpoints
+from partition.checkpoint import files, finding
+from yod.plan.checkpoint import Checkpointing
+from yod.plan.checkpoint_options import DIRECTORY
+from yod.plan.invocation import Invocation
+from yod.plan.plan import Member, Plan
+
+COLLECTING = ".collecting-"
+_TOKEN_BYTES = 8
+
+
+def prepared(
+    chosen: Checkpointing,
+    members: list[Member],
+    plan: Plan,
+    invocation: Invocation,
+    *,
+    makes_it: bool,
+) -> Checkpointing:
+    """Make the directory, and put down what a restart has to know.
+
+    Raises:
+        UsageError: the directory cannot be made, or the job not be put down.
+    """
+    path, restart = chosen.directory, b""
+    if chosen.restart and finding.has_any(chosen.restart):
+        found = finding.newest(chosen.restart, is_checked=False)[0]
+        restart = os.fsencode(found)
+        path = path or os.path.dirname(found)
+    path = path or chosen.restart
+    path = os.path.abspath(path)
+    if makes_it:
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{DIRECTORY} {shown(path)}: {error.strerror}") from None
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise UsageError(f"{DIRECTORY} {shown(path)}: you cannot write there")
+    recipe = files.Recipe(
+        job=" ".join(plan.names),
+        directory=_text(invocation.directory),
+        members=tuple(
+            files.RecipeMember(tuple(map(_text, member.words)), replace(member.spec, nodes=()))
+            for member in members
+        ),
+        environment=files.digest_of(b"\0".join(sorted(plan.arguments.environment))),
+        mpi=" ".join(protocol.value for protocol in plan.mpi.offered),
+        yod=str(files.VERSION),
+    )
+    encoded = json.encode(recipe)
+    if len(encoded) > RECIPE_MAX_BYTES:
+        raise UsageError(
+            f"{DIRECTORY}: arguments of {len(encoded)} bytes, at most {RECIPE_MAX_BYTES}"
+        )
+    collecting = COLLECTING + os.urandom(_TOKEN_BYTES).hex()
+    where = Checkpoints(os.fsencode(path), collecting, restart)
+    return replace(chosen, directory=path, where=where, recipe=encoded)
+
+
+class Restarted(NamedTuple):
+    """The job of a checkpoint.
+
+    Attributes:
+        size: its ranks.
+        directory: in which it was started.
+    """
+
+    path: str
+    size: int
+    members: list[Member]
+    directory: str
+
+
+def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
+    """The job of the newest checkpoint; None: there is none, and that may be.
+
+    Raises:
+        YodError: there is none, or it is not as it was written.
+    """
+    if may_lack and not finding.has_any(directory):
+        return None
+    path, manifest = finding.newest(directory)
+    recipe = manifest.recipe
+    if not may_lack and not os.path.isdir(recipe.directory):
+        raise UsageError(f"{shown(recipe.directory)}: the job was started there; it is gone")
+    members = [Member(each.spec, each.words) for each in recipe.members]
+    return Restarted(path, manifest.ranks, members, recipe.directory)
+
+
+def _text(word: str) -> str:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        text = f"{DIRECTORY}: {shown(word)} is no text, and cannot be put down"
+        raise UsageError(text) from None
+    return word

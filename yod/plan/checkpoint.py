@@ -1,0 +1,45 @@
+"""Checkpoints of a launch, as its options ask for them. Pure."""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+
+from msgspec import Struct
+
+from native.wire.group import Checkpoints
+
+GRACE_S, KEEP_COUNT = 60.0, 2
+AUTO = -1.0
+
+
+class Occasion(Enum):
+    """What a checkpoint is made before."""
+
+    TERM = "TERM"
+    TIMEOUT = "TIMEOUT"
+
+
+class Checkpointing(Struct, frozen=True):
+    """How the checkpoints of a job are made.
+
+    Attributes:
+        signal_number: tells a rank to save itself.
+        grace_s: how long the ranks have for that.
+        keep: how many whole checkpoints stay; 0: all.
+        every_s: from one checkpoint to the next; 0: none is made by itself; AUTO: as often as
+            what they take and the failures of nodes make best.
+        on: what else one is made before.
+        where: None until the launch is prepared.
+        recipe: what a restart has to know, encoded.
+    """
+
+    directory: str
+    restart: str = ""
+    signal_number: int = signal.SIGUSR1
+    grace_s: float = GRACE_S
+    keep: int = KEEP_COUNT
+    every_s: float = 0.0
+    on: frozenset[Occasion] = frozenset()
+    where: Checkpoints | None = None
+    recipe: bytes = b""

@@ -1,0 +1,91 @@
+"""Reads the options of checkpoints. Pure; imported when one of them is given."""
+
+from __future__ import annotations
+
+import signal
+
+from native import duration
+from native.errors import UsageError
+from native.text import shown
+from native.wire.base import SIZE_MAX
+from yod.plan.checkpoint import AUTO, GRACE_S, KEEP_COUNT, Checkpointing, Occasion
+from yod.plan.checkpoint_options import (
+    DIRECTORY,
+    EVERY,
+    GRACE,
+    KEEP,
+    ON,
+    OPTIONS,
+    RESTART,
+    SIGNAL,
+)
+
+_SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
+
+
+def chosen(given: dict[str, list[str]]) -> Checkpointing | None:
+    """What the options ask for; None: for no checkpoint.
+
+    Raises:
+        UsageError: the text names the option.
+    """
+    values = {option.spellings[0]: given.get(option.spellings[0]) for option in OPTIONS}
+    said = {name: each[-1] for name, each in values.items() if each}
+    if not said:
+        return None
+    restart = said.get(RESTART, "")
+    directory = said.get(DIRECTORY, "")
+    if not directory and not restart:
+        raise UsageError(f"{next(iter(said))}: only with {DIRECTORY} DIR")
+    return Checkpointing(
+        directory=directory,
+        restart=restart,
+        signal_number=_signal(said.get(SIGNAL, "USR1")),
+        grace_s=_seconds(said.get(GRACE)),
+        keep=_count(said.get(KEEP)),
+        every_s=_interval(said[EVERY]) if EVERY in said else 0.0,
+        on=_occasions(said[ON]) if ON in said else frozenset(),
+    )
+
+
+def _interval(text: str) -> float:
+    return AUTO if text == "auto" else float(duration.parse(text, EVERY))
+
+
+def _signal(text: str) -> int:
+    number = _SIGNALS.get(text.upper().removeprefix("SIG"))
+    if number is None:
+        raise UsageError(f"{SIGNAL} {shown(text)}: USR1 or USR2")
+    return number
+
+
+def _seconds(text: str | None) -> float:
+    if text is None:
+        return GRACE_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < duration.parse("365-0", GRACE):
+        raise UsageError(f"{GRACE} {shown(text)}: seconds above 0")
+    return seconds
+
+
+def _count(text: str | None) -> int:
+    if text is None:
+        return KEEP_COUNT
+    if not (text.isascii() and text.isdigit() and int(text[:8]) <= SIZE_MAX):
+        raise UsageError(f"{KEEP} {shown(text)}: a number; 0 keeps all")
+    return int(text[:8])
+
+
+_OCCASIONS = {"PREEMPT": Occasion.TERM}  # a job that is preempted gets SIGTERM first
+
+
+def _occasions(text: str) -> frozenset[Occasion]:
+    try:
+        words = text.upper().split(",")
+        return frozenset(_OCCASIONS.get(word) or Occasion(word) for word in words)
+    except ValueError:
+        known = ", ".join([*(each.value for each in Occasion), *_OCCASIONS])
+        raise UsageError(f"{ON} {shown(text)}: one of {known}") from None
